@@ -1,0 +1,39 @@
+"""Score, compare and explore retrieval and RAG runs as pandas DataFrames.
+
+load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> RunStore, plot
+"""
+
+from ragscore.answers import refusal_reasons, score_answers
+from ragscore.compare import Comparison, compare_runs, diff_config
+from ragscore.frames import DataError, Golden, Results, concat_results, conform
+from ragscore.groups import paraphrase_groups, paraphrase_summary, paraphrases
+from ragscore.health import coverage, coverage_rows
+from ragscore.load import load_golden, load_results, write_per_query
+from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits, resolve_spans
+from ragscore.metrics import metric_card, metrics, score_hits
+from ragscore.profiles import Profile
+from ragscore.score import aggregate, score, scoring
+from ragscore.store import RunStore
+from ragscore.summary import slices, summarize
+
+from ragscore import plot  # isort: skip
+
+__version__ = "0.1.0"
+
+__all__ = [
+    # what everything is made of
+    "DataError", "Golden", "Results", "concat_results", "conform",
+    # load, write back
+    "load_golden", "load_results", "write_per_query",
+    # before any number
+    "coverage", "coverage_rows",
+    # match and score
+    "Rule", "at_level", "by_chunk", "by_doc", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
+    "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
+    # summarize, compare
+    "summarize", "slices", "compare_runs", "Comparison", "diff_config",
+    # paraphrases of one intent
+    "paraphrases", "paraphrase_groups", "paraphrase_summary",
+    # keep, draw
+    "RunStore", "plot",
+]  # fmt: skip

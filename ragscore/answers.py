@@ -1,0 +1,176 @@
+"""Answer-level scores: string checks, citations, refusals, latency. One row per response, one column per metric.
+
+In: `Results` and `Golden`. Out: a frame aligned with `results.responses`, which `score` joins to the ranking metrics.
+"""
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames import Golden, Results
+from ragscore.match import lookup
+
+Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+def score_answers(results: Results, golden: Golden) -> pd.DataFrame:
+    """Score every response: what it answered, cited, refused, and how long it took.
+
+    Returns
+    -------
+    One row per response (run_id, query_id), in the order of `results.responses`; one float64 column per answer
+    metric of `rs.metrics()`, NaN where it does not apply.
+    """
+    responses = results.responses.reset_index(drop=True)
+    queries = pd.Index(golden.queries["query_id"])
+    query = lookup(responses["query_id"], queries)
+    answerable = np.append(golden.queries["answerable"].astype("float64").to_numpy(dtype="float64", na_value=np.nan), np.nan)[query]
+    failed = responses["error"].notna().to_numpy()
+    answered = _has(responses, "answer") & ~failed
+    refused = _flag(responses, "refused")
+    decided = ~np.isnan(refused) & ~failed
+    refuses, answers = decided & (answerable == 0), decided & (answerable == 1)
+    n_hits = count_by_response(results.hits, responses)
+    checks = _checks_passed(responses, golden, answered)
+    columns = {
+        "answer_checks": np.where(answerable == 0, np.nan, checks),
+        "answer_checks_all": checks,
+        **_citation_scores(results, responses, answered),
+        "refusal_correct": np.where(refuses, refused, np.nan),
+        "hallucinated": np.where(refuses, 1 - refused, np.nan),
+        "false_refusal": np.where(answers, refused, np.nan),
+        "empty": np.where(failed, np.nan, n_hits == 0),
+        "empty_all": (n_hits == 0).astype("float64"),
+        "failed": failed.astype("float64"),
+        "latency_ms": np.where(failed, np.nan, _number(responses, "elapsed_ms")),
+        "cost_usd": np.where(failed, np.nan, _number(responses, "cost_usd")),
+    }
+    return pd.DataFrame({"run_id": responses["run_id"], "query_id": responses["query_id"], **columns}, copy=False)
+
+
+def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFrame:
+    """How often each run refused, by reason.
+
+    Returns
+    -------
+    One row per run and reason (`(none)` where a refusal gave none): `n` refusals, `rate` of all answered or refused
+    responses (0 to 1), and with a golden set `n_due`, how many of them were due.
+    """
+    responses = results.responses
+    known = responses["refused"].notna() if "refused" in responses else pd.Series(False, index=responses.index)
+    decided = responses[known & responses["error"].isna()]
+    n_decided = decided.groupby("run_id", observed=False).size()
+    refused = decided[decided["refused"].astype(bool)] if len(decided) else decided
+    reason = refused["refusal_reason"] if "refusal_reason" in refused else pd.Series(index=refused.index, dtype="str")
+    refused = refused.assign(reason=reason.fillna("(none)"))
+    table = refused.groupby(["run_id", "reason"], observed=True).size().rename("n").reset_index()
+    table["rate"] = table["n"] / table["run_id"].map(n_decided).astype("float64")
+    if golden is not None:
+        counts = refused[refused["query_id"].isin(golden.refusals)].groupby(["run_id", "reason"], observed=True).size().rename("n_due").reset_index()
+        table = table.merge(counts, on=["run_id", "reason"], how="left").assign(n_due=lambda t: t["n_due"].fillna(0).astype("int64"))
+    return table.sort_values(["run_id", "n", "reason"], ascending=[True, False, True], ignore_index=True)
+
+
+def count_by_response(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """How many of `rows` (hits, citations) each response has."""
+    place = response_of(rows, responses)
+    return np.bincount(place[place >= 0], minlength=len(responses))
+
+
+def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Position in `responses` of the run and query of each row, -1 where there is none."""
+    queries = pd.Index(responses["query_id"].unique())
+    if not len(responses) or not len(rows):
+        return np.full(len(rows), -1)
+    known = responses["run_id"].cat.codes.to_numpy().astype(np.int64) * len(queries) + lookup(responses["query_id"], queries)
+    query = lookup(rows["query_id"], queries)
+    wanted = np.where(query < 0, -1, lookup(rows["run_id"], responses["run_id"].cat.categories) * len(queries) + query)
+    order = np.argsort(known, kind="stable")
+    place = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
+    return np.where(known[order][place] == wanted, order[place], -1)
+
+
+def _has(frame: pd.DataFrame, column: str) -> Flags:
+    return frame[column].notna().to_numpy() if column in frame else np.zeros(len(frame), dtype=bool)
+
+
+def _flag(frame: pd.DataFrame, column: str) -> Values:
+    return frame[column].to_numpy(dtype="float64", na_value=np.nan) if column in frame else np.full(len(frame), np.nan)
+
+
+def _number(frame: pd.DataFrame, column: str) -> Values:
+    return frame[column].to_numpy("float64") if column in frame else np.full(len(frame), np.nan)
+
+
+def _checks_passed(responses: pd.DataFrame, golden: Golden, answered: Flags) -> Values:
+    """1 / 0 where the query has string checks and the response an answer, else NaN."""
+    passed = np.full(len(responses), np.nan)
+    checks = golden.checks[golden.checks["kind"].isin(["must_contain", "forbidden"])]
+    if not len(checks) or not answered.any():
+        return passed
+    answers = responses.loc[answered, ["query_id", "answer"]].assign(row=np.flatnonzero(answered))
+    pairs = answers.merge(checks, on="query_id")
+    # Substring search has no column form in pandas where both sides vary by row.
+    holds = np.fromiter((text in answer for answer, text in zip(pairs["answer"], pairs["text"], strict=True)), dtype=bool, count=len(pairs))
+    good = holds == (pairs["kind"] == "must_contain").to_numpy()
+    rows = pairs["row"].to_numpy()
+    passed[rows] = 1.0
+    passed[rows[~good]] = 0.0
+    return passed
+
+
+def _citation_scores(results: Results, responses: pd.DataFrame, answered: Flags) -> dict[str, Values]:
+    citations = results.citations.reset_index(drop=True)
+    place = response_of(citations, responses)
+    citations, place = citations[place >= 0], place[place >= 0]
+    n_cited = np.bincount(place, minlength=len(responses))
+    unresolved = np.bincount(place, ~resolve_citations(results, citations), len(responses))
+    has_path = _has(citations, "path") & (citations["path"].to_numpy() != "") if "path" in citations else np.zeros(len(citations), dtype=bool)
+    pathless = np.bincount(place, ~has_path, len(responses))
+    refused, grounded = _flag(responses, "refused"), _flag(responses, "grounded")
+    given = answered & (refused != 1)
+    # Where a system doesn't say `grounded`, an answer that isn't a refusal counts as one.
+    is_grounded = np.where(np.isnan(grounded), given, answered & (grounded == 1))
+    return {
+        "citation_present": np.where(given, n_cited > 0, np.nan),
+        "citation_coverage": np.where(is_grounded, (n_cited > 0) & (unresolved == 0), np.nan),
+        "citation_coverage_weak": np.where(is_grounded, (n_cited > 0) & (pathless == 0), np.nan),
+    }
+
+
+def resolve_citations(results: Results, citations: pd.DataFrame) -> Flags:
+    """Whether each citation points at something the system really had.
+
+    With a chunk id: that id is among the hits of the same query, or in the run's chunk catalogue. Without one: its
+    path is there and its span lies inside the chunk's; a citation that by its kind has no span (an image's region or
+    caption) needs the path only.
+    """
+    resolved = np.zeros(len(citations), dtype=bool)
+    if not len(citations):
+        return resolved
+    has_chunk, has_span = _has(citations, "chunk_id"), _has(citations, "start")
+    for chunks, keys in [(results.hits, ["run_id", "query_id"]), *([(results.chunks, [])] if results.chunks is not None else [])]:
+        keys = [*keys, *(["run_id"] if not keys and "run_id" in chunks else [])]
+        if "chunk_id" in chunks and "chunk_id" in citations:
+            resolved |= has_chunk & _inside(citations, chunks, [*keys, "chunk_id"], with_span=False)
+        if "path" in chunks and "path" in citations:
+            resolved |= ~has_chunk & ~has_span & _inside(citations, chunks, [*keys, "path"], with_span=False)
+            resolved |= ~has_chunk & has_span & _inside(citations, chunks, [*keys, "path"], with_span=True)
+    return resolved
+
+
+def _inside(citations: pd.DataFrame, chunks: pd.DataFrame, keys: list[str], with_span: bool) -> Flags:
+    """Whether some chunk with equal `keys` holds the citation (its whole span, if asked)."""
+    spans = ["start", "end", "span_unit"] if with_span else []
+    if any(name not in chunks or name not in citations for name in spans):
+        return np.zeros(len(citations), dtype=bool)
+    wanted = citations[[*keys, *spans]].assign(row=np.arange(len(citations))).dropna(subset=keys)
+    text = {name: "str" for name in keys}
+    pairs = wanted.astype(text).merge(chunks[[*keys, *spans]].dropna(subset=keys).astype(text).drop_duplicates(), on=keys, suffixes=("", "_chunk"))
+    if with_span:
+        fits = (pairs["start"] >= pairs["start_chunk"]) & (pairs["end"] <= pairs["end_chunk"]) & (pairs["span_unit"] == pairs["span_unit_chunk"])
+        pairs = pairs[fits.fillna(False).astype(bool)]
+    found = np.zeros(len(citations), dtype=bool)
+    found[pairs["row"].to_numpy()] = True
+    return found

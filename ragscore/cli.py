@@ -1,0 +1,145 @@
+"""The command line. Results go to standard output, errors as one line to standard error; exit 0 done, 2 could not be done."""
+
+import argparse
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ragscore.compare import compare_runs
+from ragscore.frames import DataError, Golden, Results, concat_results
+from ragscore.load import load_golden, load_results
+from ragscore.metrics import HEADLINE, parse_label
+from ragscore.score import aggregate, score
+from ragscore.store import RunStore
+from ragscore.summary import summarize
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+    args = _parser().parse_args(argv)
+    warnings.showwarning = lambda message, *rest, **more: print(f"ragscore: warning: {message}", file=sys.stderr)
+    try:
+        args.run(args)
+    except (DataError, FileNotFoundError, PermissionError) as error:
+        print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ragscore", description="Score and compare retrieval and RAG runs.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+
+    scored = commands.add_parser("score", help="score runs against a golden file")
+    scored.add_argument("golden", help="golden file (YAML or JSON lines)")
+    scored.add_argument("runs", nargs="+", metavar="run", help="per_query.jsonl files, or names in --store")
+    scored.add_argument("--metric", action="append", metavar="LABEL", help="a metric such as mrr@10 (may be given several times)")
+    scored.add_argument("--by", metavar="COLUMN", help="slice by a column or tag of the golden file")
+    scored.set_defaults(run=_score)
+
+    compared = commands.add_parser("compare", help="compare two runs query by query")
+    compared.add_argument("baseline", help="run a: a per_query.jsonl file, or a name in --store")
+    compared.add_argument("candidate", help="run b")
+    compared.add_argument("--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names")
+    compared.add_argument("--strict-chunker-version", action="store_true", help="refuse runs of different chunkers")
+    compared.add_argument("--write-report", action="store_true", help="write report.md beside run b")
+    compared.set_defaults(run=_compare)
+
+    for command in (scored, compared):
+        command.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
+        command.add_argument("--match", default="auto", help="auto, chunk, span, doc or per_query")
+        command.add_argument("--profile", help="another harness's conventions, such as kebab")
+        command.add_argument("--json", action="store_true", help="print JSON")
+
+    listed = commands.add_parser("runs", help="list the runs of a store")
+    listed.add_argument("store", metavar="DIR")
+    listed.add_argument("--json", action="store_true", help="print JSON")
+    listed.set_defaults(run=_runs)
+
+    demo = commands.add_parser("demo", help="build a real corpus, run four real systems over it, score and compare them")
+    demo.add_argument("--out", default="ragscore-demo", metavar="DIR", help="where runs and report go (default: ragscore-demo)")
+    demo.add_argument("--golden", help="golden file (default: data/demo/golden.yaml of this checkout)")
+    demo.set_defaults(run=_demo)
+    return parser
+
+
+def _load_runs(names: list[str], store: str | None) -> tuple[Results, list[str]]:
+    """Runs from files or from the store, and their run ids in the order named."""
+    parts, run_ids = [], []
+    for name in names:
+        from_file = Path(name).exists() or store is None
+        part = load_results(name) if from_file else RunStore(store or "").load([name])
+        parts.append(part)
+        run_ids += part.runs["run_id"].astype("str").tolist()
+    twice = sorted({run_id for run_id in run_ids if run_ids.count(run_id) > 1})
+    if twice:
+        raise DataError(f"{', '.join(twice)} named by more than one argument", field="run", allowed="runs of different names; name them in run.json")
+    return concat_results(parts), run_ids
+
+
+def _score(args: argparse.Namespace) -> None:
+    golden = load_golden(args.golden)
+    results, _ = _load_runs(args.runs, args.store)
+    if args.profile:
+        print(_json(aggregate(results, golden, args.profile)))
+        return
+    scores = score(results, golden, args.metric, match=args.match)
+    table = summarize(scores, golden, by=args.by, metrics=None if args.metric or args.json else HEADLINE)
+    print(_json(_records(table)) if args.json else _readable(table, args.by))
+
+
+def _compare(args: argparse.Namespace) -> None:
+    golden: Golden = load_golden(args.golden)
+    results, (baseline, candidate, *more) = _load_runs([args.baseline, args.candidate], args.store)
+    if more:
+        raise DataError(f"{2 + len(more)} runs in two arguments", field="run", allowed="one run per file, or names in --store")
+    cmp = compare_runs(results, golden, baseline, candidate, match=args.match, profile=args.profile, strict_chunker_version=args.strict_chunker_version)
+    print(cmp.to_json() if args.json else cmp.to_markdown(), end="\n" if args.json else "")
+    if args.write_report:
+        folder = Path(args.candidate).parent if Path(args.candidate).is_file() else Path(args.candidate) if Path(args.candidate).exists() else RunStore(args.store).path(candidate)
+        (folder / "report.md").write_text(cmp.to_markdown(), encoding="utf-8")
+        print(f"ragscore: wrote {folder / 'report.md'}", file=sys.stderr)
+
+
+def _runs(args: argparse.Namespace) -> None:
+    if not Path(args.store).is_dir():
+        raise DataError("no such folder", file=args.store)
+    runs = RunStore(args.store).runs()
+    print(_json(_records(runs)) if args.json else runs.drop(columns="config", errors="ignore").to_string(index=False))
+
+
+def _demo(args: argparse.Namespace) -> None:
+    try:
+        from ragscore.demo.run import default_golden, run_demo
+
+        run_demo(Path(args.out), Path(args.golden) if args.golden else default_golden())
+    except ModuleNotFoundError as error:
+        raise DataError(f"the package {error.name} is missing", field="demo", allowed="pip install 'ragscore[demo]'") from error
+
+
+def _readable(table: pd.DataFrame, by: str | None) -> str:
+    decimals = {name: 0 if parse_label(name).metric.kind == "time" else 3 for name in table["metric"].unique()}
+    shown = table[table["n"] > 0]
+    texts = {name: [f"{value:.{decimals[metric]}f}" for value, metric in zip(shown[name], shown["metric"], strict=True)] for name in ("mean", "low", "high")}
+    return shown[["run_id", *([by] if by else []), "metric"]].assign(**texts, n=shown["n"], n_expected=shown["n_expected"]).to_string(index=False)
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    plain: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
+    return plain
+
+
+def _json(content: Any) -> str:
+    return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,353 @@
+"""Two runs aligned per query: what changed, for which queries, and what else differs between the runs."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames import DataError, Golden, Results, run_names
+from ragscore.match import LEVELS, at_level, grade_hits, rule_of
+from ragscore.metrics import HEADLINE, is_better, parse_label
+from ragscore.profiles import Profile, find_profile
+from ragscore.score import Level, aggregate, choose_level, chunker_versions, read_refusals, rounded, score
+from ragscore.stats import t_interval
+from ragscore.summary import metric_columns
+from ragscore.tables import decimals_for, markdown_table, shown_number
+
+OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
+NO_CUT = 2**31 - 1
+SAME = 1e-9  # scores closer than this are the same
+CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
+"""What a change of rank is known to come from -> the part of a config key's name that tells."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Run b (candidate) against run a (baseline).
+
+    Attributes
+    ----------
+    deltas
+        One row per metric: means `a` and `b` over the `n` queries where both have a value, `delta` = b − a with its
+        paired 95 % t interval `low`, `high`, `delta_pct`, `better` (True, False; NA: no change), and how many queries
+        are better, worse or the same.
+    per_query
+        One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no hit), `n_gained` and
+        `n_lost` targets with their names in `gained`, `lost`, and a `note`.
+    targets
+        One row per target that either run found: its ranks and `change` (gained, lost, moved, same).
+    invariants, config_diff
+        What should be equal (state: equal, differs, unknown), and every config key that isn't.
+    """
+
+    baseline: str
+    candidate: str
+    deltas: pd.DataFrame
+    per_query: pd.DataFrame
+    targets: pd.DataFrame
+    invariants: pd.DataFrame
+    config_diff: pd.DataFrame
+    level: Level
+    k: int
+    aggregates: dict[str, dict[str, Any]]
+    profile: Profile | None = None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many queries had each outcome."""
+        found = self.per_query["outcome"].value_counts()
+        return {outcome: int(found.get(outcome, 0)) for outcome in OUTCOMES if found.get(outcome, 0)}
+
+    def to_markdown(self) -> str:
+        """The comparison as Markdown: metrics, what differs between the runs, and every query that changed."""
+        parts = [f"# {self.candidate} against {self.baseline}", self._headline(), markdown_table(self._shown_deltas())]
+        if len(self.config_diff):
+            parts += ["## What differs between the runs", markdown_table(self.config_diff)]
+        changed = self._changed()
+        parts += [f"## Queries that changed ({len(changed)})", markdown_table(changed) if len(changed) else "None."]
+        return "\n\n".join(parts) + "\n"
+
+    def to_json(self) -> str:
+        """The comparison as JSON, NaN as null; with a profile, the report of that harness."""
+        content = _profile_report(self) if self.profile else _own_report(self)
+        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    def _headline(self) -> str:
+        counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
+        matched = f"Matched by {self.level.name.replace('_', ' ')} ({self.level.chunker_version_match}), a hit is one of rank ≤ {self.k}."
+        return f"{counts}. {matched}" + (f" Finer levels: {self.level.left_out}." if self.level.left_out else "")
+
+    def _shown_deltas(self) -> pd.DataFrame:
+        names = [name for name in HEADLINE if name in set(self.deltas["metric"])] or self.deltas["metric"].tolist()
+        deltas = self.deltas.set_index("metric").loc[names].query("n > 0")
+        error = (deltas["high"] - deltas["low"]) / 4
+        places = [0 if parse_label(name).metric.kind == "time" else max(decimals_for(e), 2) for name, e in error.items()]
+        columns: dict[str, list[str]] = {"metric": list(deltas.index)}
+        for name, sign in (("a", False), ("b", False), ("delta", True), ("low", True), ("high", True)):
+            columns[name] = [shown_number(value, digits, sign) for value, digits in zip(deltas[name], places, strict=True)]
+        columns["95 % interval"] = [f"{low} to {high}" for low, high in zip(columns.pop("low"), columns.pop("high"), strict=True)]
+        words = {True: "better", False: "worse"}
+        columns["b is"] = [words.get(value, "same") if not pd.isna(value) else "same" for value in deltas["better"]]
+        columns["better / worse / same"] = [f"{b} / {w} / {s}" for b, w, s in zip(deltas["n_better"], deltas["n_worse"], deltas["n_same"], strict=True)]
+        columns["n"] = [str(n) for n in deltas["n"]]
+        return pd.DataFrame(columns)
+
+    def _changed(self) -> pd.DataFrame:
+        rows = self.per_query
+        moved = ~rows["outcome"].isin(["draw", "both_miss", "no_target"]) | (rows["n_gained"] > 0) | (rows["n_lost"] > 0)
+        ranks = {name: rows.loc[moved, name].astype("object").where(rows.loc[moved, name].notna(), "—").map(str) for name in ("rank_a", "rank_b")}
+        order = {"regression": 0, "loss": 1, "only_a": 2, "only_b": 3, "draw": 4, "win": 5}
+        shown = rows.loc[moved, ["query_id", "query", "outcome"]].assign(**ranks, gained=rows["gained"], lost=rows["lost"], note=rows["note"])
+        return shown.sort_values("outcome", key=lambda column: column.map(order).fillna(9), kind="stable", ignore_index=True)
+
+    def __repr__(self) -> str:
+        return f"Comparison of {self.candidate} (b) against {self.baseline} (a)\n{self._headline()}\n\n{self._shown_deltas().to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        title = f"<p><b>{self.candidate}</b> (b) against <b>{self.baseline}</b> (a)<br>{self._headline()}</p>"
+        return title + self._shown_deltas().to_html(index=False, border=0)
+
+
+def compare_runs(
+    results: Results,
+    golden: Golden,
+    baseline: str,
+    candidate: str,
+    *,
+    metrics: list[str] | None = None,
+    match: str = "auto",
+    profile: str | Profile | None = None,
+    strict_chunker_version: bool = False,
+) -> Comparison:
+    """Compare two runs query by query, on the queries both have.
+
+    Parameters
+    ----------
+    baseline, candidate
+        Runs a and b: a run_id, or a system that only one run has.
+    metrics
+        Labels for `deltas`; by default all default metrics.
+    match
+        The match level, one for both runs and for aggregates and per-query rows alike; see `rs.score`.
+    profile
+        Another harness's conventions for aggregates, outcomes and JSON.
+    strict_chunker_version
+        Refuse to compare runs of different chunkers instead of falling back to spans or documents.
+
+    Raises
+    ------
+    DataError
+        Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`.
+    """
+    chosen = find_profile(profile)
+    a, b = run_names(results.runs, [baseline, candidate])
+    if a == b:
+        raise DataError(f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs")
+    pair = results.select([a, b])
+    golden = read_refusals(golden, chosen)
+    versions = chunker_versions(pair)
+    if strict_chunker_version and not _equal(versions[a], versions[b]):
+        raise DataError(f"chunker versions differ: {versions[a]} and {versions[b]}", field="strict_chunker_version", allowed="runs of one chunker, or no strict_chunker_version")
+    level = choose_level(pair, golden, match) if chosen is None else _profile_level(chosen, bool(_equal(versions[a], versions[b])))
+    asked = {run_id: _asked(pair, run_id) for run_id in (a, b)}
+    both = golden.queries["query_id"][golden.queries["query_id"].isin(asked[a]) & golden.queries["query_id"].isin(asked[b])]
+    k = _common_k(pair, a, b) if chosen is None else NO_CUT
+    targets, with_target = _target_ranks(pair, golden, level, chosen, k)
+    invariants, config_diff = _invariants(pair, a, b), diff_config(pair, a, b)
+    per_query = _outcomes(targets, with_target, golden, pair, asked, k)
+    per_query["note"] = _notes(per_query, config_diff, invariants)
+    if chosen is not None:
+        per_query = _as_profile(per_query, chosen)
+    deltas = _deltas(_common_scores(pair, golden, both, metrics, match, level), a, b)
+    return Comparison(a, b, deltas, per_query, targets, invariants, config_diff, level, k, aggregate(pair, golden, chosen) if chosen else {}, chosen)
+
+
+def _profile_level(profile: Profile, versions_agree: bool) -> Level:
+    levels = profile.levels if versions_agree else profile.fallback_levels
+    name = "per_query" if len(levels) > 1 else levels[0]
+    return Level(name, "", levels, "exact" if versions_agree else "fallback_doc_span" if "span" in levels else "fallback_doc")
+
+
+def _asked(results: Results, run_id: str) -> pd.Index:
+    return pd.Index(results.responses.loc[results.responses["run_id"] == run_id, "query_id"])
+
+
+def _common_k(results: Results, a: str, b: str) -> int:
+    """The smaller k of the two runs; a run that doesn't state its k has the depth of its deepest list."""
+    stated = results.runs.set_index(results.runs["run_id"].astype("str"))["k"] if "k" in results.runs else pd.Series(dtype="Int64")
+    deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
+    ks = [stated.get(run_id) if not pd.isna(stated.get(run_id)) else deepest.get(run_id) for run_id in (a, b)]
+    return int(min((k for k in ks if not pd.isna(k)), default=0))
+
+
+def _target_ranks(results: Results, golden: Golden, level: Level, profile: Profile | None, k: int) -> tuple[pd.DataFrame, set[str]]:
+    """One row per query and target found by either run, with both ranks; and the queries that have targets at all."""
+    names = [name for name in LEVELS if name in level.joinable] if level.name == "per_query" else [level.name]
+    taken: set[str] = set()
+    parts = []
+    for name in names:  # finest first; each query is matched at one level only
+        selected = at_level(golden, name, profile is not None and profile.score_refusals).targets
+        selected = selected[~selected["query_id"].isin(taken) & (selected["grade"] > 0)]
+        taken |= set(selected["query_id"])
+        parts.append(grade_hits(results.hits, selected, rule_of(name))[1])
+    found = pd.concat(parts, ignore_index=True).query("rank <= @k")
+    ranks = found.pivot_table(index=["query_id", "target_id"], columns="run_id", values="rank", aggfunc="min", observed=False)
+    ranks = ranks.reindex(columns=results.runs["run_id"].astype("str").tolist()).set_axis(["rank_a", "rank_b"], axis=1).astype("Int64").reset_index()
+    in_a, in_b = ranks["rank_a"].notna(), ranks["rank_b"].notna()
+    moved = (ranks["rank_a"] != ranks["rank_b"]).fillna(True).astype(bool)
+    ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
+    return ranks, taken
+
+
+def _outcomes(targets: pd.DataFrame, with_target: set[str], golden: Golden, results: Results, asked: dict[str, pd.Index], k: int) -> pd.DataFrame:
+    """One row per query that either run was asked: outcome, first ranks, gained and lost targets."""
+    a, b = asked
+    of_golden = golden.queries[["query_id", "query"]]
+    extra = results.responses.loc[~results.responses["query_id"].isin(of_golden["query_id"]), ["query_id", "query"]].drop_duplicates("query_id")
+    rows = pd.concat([of_golden, extra], ignore_index=True)
+    in_a, in_b = rows["query_id"].isin(asked[a]).to_numpy(), rows["query_id"].isin(asked[b]).to_numpy()
+    rows, in_a, in_b = rows[in_a | in_b].reset_index(drop=True), in_a[in_a | in_b], in_b[in_a | in_b]
+    first = targets.groupby("query_id")[["rank_a", "rank_b"]].min()
+    rows = rows.join(first, on="query_id")
+    for change in ("gained", "lost"):
+        changed = targets[targets["change"] == change].groupby("query_id")["target_id"]
+        rows[f"n_{change}"] = rows["query_id"].map(changed.size()).fillna(0).astype("int64")
+        rows[change] = rows["query_id"].map(changed.agg(", ".join)).astype("str").fillna("")
+    hit_a, hit_b = rows["rank_a"].notna().to_numpy(), rows["rank_b"].notna().to_numpy()
+    rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in ("rank_a", "rank_b"))
+    kinds = [~in_b, ~in_a, ~rows["query_id"].isin(with_target).to_numpy(), ~hit_a & ~hit_b, hit_a & ~hit_b, rank_b < rank_a, rank_b > rank_a]
+    outcome = np.select(kinds, ["only_a", "only_b", "no_target", "both_miss", "regression", "win", "loss"], "draw")
+    return rows.assign(outcome=outcome)[["query_id", "query", "outcome", "rank_a", "rank_b", "n_gained", "n_lost", "gained", "lost"]]
+
+
+def _notes(per_query: pd.DataFrame, config_diff: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
+    """What happened to the first hit, and the known causes that changed between the runs."""
+    differs = invariants[invariants["state"] == "differs"].set_index("name")
+    causes = []
+    for cause, part in CAUSES.items():
+        if part in differs.index:
+            causes.append(f"{cause} {differs.loc[part, 'a']}→{differs.loc[part, 'b']}")
+        elif cause in ("embedding", "prompt"):
+            causes += [f"{key} {a}→{b}" for key, a, b in config_diff[["key", "a", "b"]].itertuples(index=False) if part in key]
+    suffix = "".join(f"; {cause}" for cause in causes)
+    notes = []
+    for outcome, a, b in zip(per_query["outcome"], per_query["rank_a"], per_query["rank_b"], strict=True):
+        if outcome == "win":
+            notes.append((f"miss→rank {b}" if pd.isna(a) else f"rank {a}→{b}") + suffix)
+        elif outcome in ("loss", "regression"):
+            notes.append((f"rank {a}→miss" if pd.isna(b) else f"rank {a}→{b}") + suffix)
+        else:
+            notes.append("")
+    return notes
+
+
+def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
+    """Outcomes in a profile's words, in its order."""
+    rows = per_query
+    if profile.one_side_missing == "no_hit":
+        hit_a, hit_b = rows["rank_a"].notna(), rows["rank_b"].notna()
+        alone = rows["outcome"].isin(["only_a", "only_b"])
+        as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
+        rows = rows.assign(outcome=np.where(alone, as_hits, rows["outcome"]))
+    return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values("query_id", ignore_index=True)
+
+
+def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | None, match: str, level: Level) -> pd.DataFrame:
+    """Scores of both runs over the queries both have."""
+    common = replace(golden, queries=golden.queries[golden.queries["query_id"].isin(both)], **{
+        name: frame[frame["query_id"].isin(both)] for name in ("targets", "tags", "checks", "support_groups", "conditions") if len(frame := getattr(golden, name))
+    })  # fmt: skip
+    scores = score(results, common, metrics, match=level.name if level.name in LEVELS or match == "per_query" else match)
+    return scores[scores["state"] != "extra"]
+
+
+def _deltas(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
+    names = metric_columns(scores)
+    first, second = (scores.loc[scores["run_id"] == run_id, names] for run_id in (a, b))
+    second = second.reindex(first.index)
+    change = second - first
+    both = change.notna()
+    n, mean, std = change.count().to_numpy("float64"), change.mean().to_numpy(), change.std().to_numpy()
+    low, high = t_interval(mean, std, n)
+    lower_is_better = np.array([parse_label(name).metric.better == "lower" for name in names])
+    up, down = (change > SAME).sum().to_numpy(), (change < -SAME).sum().to_numpy()
+    mean_a = first.where(both).mean().to_numpy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        percent = np.where(mean_a != 0, 100 * mean / mean_a, np.nan)
+    return pd.DataFrame({
+        "metric": names, "a": mean_a, "b": second.where(both).mean().to_numpy(), "delta": mean, "delta_pct": percent, "low": low, "high": high,
+        "better": pd.array([is_better(name, float(d)) for name, d in zip(names, mean, strict=True)], dtype="boolean"),
+        "n_better": np.where(lower_is_better, down, up), "n_worse": np.where(lower_is_better, up, down), "n_same": n.astype(int) - up - down, "n": n.astype(int),
+    })  # fmt: skip
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return (pd.isna(a) and pd.isna(b)) or (not pd.isna(a) and not pd.isna(b) and a == b)
+
+
+def _invariants(results: Results, a: str, b: str) -> pd.DataFrame:
+    """What should be equal for two runs to be comparable: name, a, b, state (equal, differs, unknown)."""
+    runs = results.runs.set_index(results.runs["run_id"].astype("str"))
+    facts: dict[str, pd.Series] = {name: runs[name] if name in runs else pd.Series(pd.NA, index=runs.index) for name in ("golden_hash", "k", "suite", "n_queries")}
+    facts["chunker_version"] = chunker_versions(results)
+    if "mode" in results.responses:
+        facts["mode"] = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"].agg(lambda modes: ", ".join(sorted(modes.dropna().unique())))
+    rows = []
+    for name, values in facts.items():
+        value_a, value_b = values.get(a), values.get(b)
+        state = "unknown" if pd.isna(value_a) or pd.isna(value_b) else "equal" if value_a == value_b else "differs"
+        rows.append({"name": name, "a": None if pd.isna(value_a) else str(value_a), "b": None if pd.isna(value_b) else str(value_b), "state": state})
+    return pd.DataFrame(rows, columns=["name", "a", "b", "state"])
+
+
+def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
+    """Every config key whose value differs between two runs: `key` (nested ones dotted), `a`, `b` as JSON; NA = absent."""
+    runs = results.runs.set_index(results.runs["run_id"].astype("str"))
+    flat = [_flat(json.loads(runs["config"].get(run_id) or "{}")) if "config" in runs else {} for run_id in (a, b)]
+    keys = [key for key in dict.fromkeys([*flat[0], *flat[1]]) if flat[0].get(key) != flat[1].get(key)]
+    return pd.DataFrame({"key": keys, "a": [flat[0].get(key) for key in keys], "b": [flat[1].get(key) for key in keys]}, dtype="str")
+
+
+def _flat(config: Any, prefix: str = "") -> dict[str, str]:
+    if not isinstance(config, dict):
+        return {prefix or "config": config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)}
+    return {key: value for name, inner in config.items() for key, value in _flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()}
+
+
+def _nullable(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+def _own_report(cmp: Comparison) -> dict[str, Any]:
+    content: dict[str, Any] = {"run_a": cmp.baseline, "run_b": cmp.candidate, "match": cmp.level.name, "chunker_version_match": cmp.level.chunker_version_match, "k": cmp.k}
+    content |= {"left_out": cmp.level.left_out, "counts": cmp.counts}
+    names = ("deltas", "per_query", "targets", "invariants", "config_diff")
+    return content | {name: _nullable(getattr(cmp, name)) for name in names}
+
+
+def _profile_report(cmp: Comparison) -> dict[str, Any]:
+    """The compare report of a profile's harness: both aggregates, their differences, and every query."""
+    assert cmp.profile is not None
+    a, b = cmp.aggregates[cmp.baseline], cmp.aggregates[cmp.candidate]
+    decimals = cmp.profile.decimals
+    deltas: dict[str, Any] = {}
+    for key in cmp.profile.aggregate:
+        deltas[key] = {k: _difference(a[key][k], b[key][k], decimals) for k in a[key]} if isinstance(a[key], dict) else _difference(a[key], b[key], decimals)
+    ranks = cmp.per_query[["query_id", "outcome", "rank_a", "rank_b"]].rename(columns={"outcome": "kind", "rank_a": "a_hit_rank", "rank_b": "b_hit_rank"})
+    notes = [_profile_note(row) for row in _nullable(ranks)]
+    per_query = [{**row, "note": note} for row, note in zip(_nullable(ranks), notes, strict=True)]
+    deltas["chunker_version_match"] = cmp.level.chunker_version_match
+    return {"run_a": cmp.baseline, "run_b": cmp.candidate, "aggregate_a": a, "aggregate_b": b, "deltas": deltas, "per_query": per_query}
+
+
+def _profile_note(row: dict[str, Any]) -> str | None:
+    if row["kind"] == "regression":
+        return "hit→miss"
+    moved = row["kind"] in ("win", "loss") and row["a_hit_rank"] is not None and row["b_hit_rank"] is not None
+    return f"rank {row['a_hit_rank']}→{row['b_hit_rank']}" if moved else None
+
+
+def _difference(a: float | None, b: float | None, decimals: int | None) -> float | None:
+    return None if a is None or b is None else rounded(b - a, decimals)

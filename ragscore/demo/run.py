@@ -1,0 +1,146 @@
+"""`ragscore demo`: build the corpus, run four systems over the golden questions, store, score and compare the runs."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.compare import Comparison, compare_runs
+from ragscore.demo.answerer import Coverage, answer, tune_threshold
+from ragscore.demo.corpus import build_corpus, chunker_version
+from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
+from ragscore.frames import DataError, Golden, Results, from_records
+from ragscore.health import coverage
+from ragscore.load import load_golden, write_per_query
+from ragscore.score import score
+from ragscore.store import RunStore
+from ragscore.summary import summarize
+
+K = 10
+SUITE = "demo"
+BASELINE, CANDIDATE = "hybrid", "hybrid_rerank"
+
+
+def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
+    """Everything from the manuals to the comparison, with its files under `out`.
+
+    Writes `runs/` (a store; `report.md` beside the newest run) and `per_query/` (the same runs as JSON lines, without
+    texts of the manuals). The vectors of the passages are kept in `cache/`.
+    """
+    golden = load_golden(golden_file)
+    documents, chunks = build_corpus()
+    version = chunker_version()
+    report(f"corpus: {len(documents):,} documents, {len(chunks):,} passages of the manuals on this machine ({version})")
+    index = Index(chunks, out / "cache", _progress)
+    results, tuned = ask_all(index, golden, version, datetime.now(UTC))
+    report(tuned)
+    store = RunStore(out / "runs")
+    store.save(results, golden=golden)
+    for run_id, system in zip(results.runs["run_id"].astype("str"), results.runs["system"], strict=True):
+        write_per_query(without_texts(results.select([run_id]), str(system)), out / "per_query" / str(system))
+    _report_scores(results, golden, report)
+    cmp = compare_runs(results, golden, BASELINE, CANDIDATE)
+    written = store.path(cmp.candidate) / "report.md"
+    written.write_text(cmp.to_markdown(), encoding="utf-8")
+    report(f"\n{cmp!r}\n\nruns: {store.root}\nreport: {written}")
+    return cmp
+
+
+def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[Results, str]:
+    """Ask every system every question; returns the runs, and what tuning the refusal rule came to."""
+    queries = golden.queries
+    read = Coverage(index)
+    rankings: dict[str, list[tuple[Ranking, float]]] = {}
+    index.vectors, index.lexical  # noqa: B018  # built before the clock of any question starts
+    for system in SYSTEMS:
+        asked = []
+        for question in queries["query"]:
+            start = perf_counter()
+            ranking = index.search(system, question, K)
+            asked.append((ranking, 1000 * (perf_counter() - start)))
+        rankings[system] = asked
+    covered = np.array([[read.of(question, ranking) for question, (ranking, _) in zip(queries["query"], rankings[system], strict=True)] for system in SYSTEMS])
+    threshold, tuned = _tuned(covered, queries)
+    stamp = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
+    tables: dict[str, list[dict[str, Any]]] = {"runs": [], "responses": [], "hits": [], "citations": []}
+    for number, system in enumerate(SYSTEMS):
+        run_id = f"{system}-{stamp}"
+        config = system_config(system, K, version) | {"answerer": {"refuse_below": round(threshold, 4), "rule": "rare-word coverage of the best passages"}}
+        tables["runs"].append({
+            "run_id": run_id, "system": system, "suite": SUITE, "created_at": pd.Timestamp(now), "config": json.dumps(config, sort_keys=True),
+            "golden_hash": golden.golden_hash, "chunker_version": version, "k": K, "n_queries": len(queries), "n_failed": 0,
+        })  # fmt: skip
+        for (query_id, question), (ranking, elapsed), cover in zip(queries[["query_id", "query"]].itertuples(index=False), rankings[system], covered[number], strict=True):
+            given, citations = answer(ranking, index.chunks, cover < threshold)
+            cell = {"run_id": run_id, "query_id": query_id}
+            tables["responses"].append(cell | {"query": question, "mode": system, "error": None, "elapsed_ms": round(elapsed, 3), "x_word_coverage": round(float(cover), 4)} | given)
+            tables["hits"] += [cell | hit for hit in _hits(ranking, index.chunks)]
+            tables["citations"] += [cell | citation for citation in citations]
+    return Results(**{kind: from_records(records, kind) for kind, records in tables.items()}, chunks=index.chunks.drop(columns="text")), tuned
+
+
+def without_texts(results: Results, run_id: str) -> Results:
+    """One run under another id, without hit texts and catalogue: what may be published."""
+    frames = {name: getattr(results, name).assign(run_id=run_id) for name in ("runs", "responses", "hits", "citations")}
+    frames["hits"] = frames["hits"].drop(columns="text", errors="ignore")
+    return replace(results, **frames, chunks=None)
+
+
+def _tuned(covered: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
+    """The refusal threshold, tuned on every other question for all systems at once, and how it does on the rest."""
+    answerable = queries["answerable"].fillna(True).to_numpy(dtype=bool)
+    # Every other question of each kind, paraphrases of one intent kept together.
+    intent = queries["group"].fillna(queries["query_id"]) if "group" in queries else queries["query_id"]
+    half = pd.Series(answerable).groupby(answerable).transform(lambda kind: pd.factorize(intent[kind.index])[0] % 2 == 0).to_numpy(dtype=bool)
+    threshold = tune_threshold(covered[:, half].ravel(), np.tile(answerable[half], len(covered)))
+    refuses, known = covered[:, ~half] < threshold, answerable[~half]
+    right, wrong = refuses[:, ~known].mean(), refuses[:, known].mean()
+    return threshold, (
+        f"refusal rule: refuse where less than {threshold:.2f} of a question's rare words are covered, tuned on {half.sum()} questions; "
+        f"on the other {(~half).sum()} it refuses {right:.0%} of those it should and {wrong:.0%} of those it shouldn't"
+    )
+
+
+def _hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    found = chunks.iloc[ranking.chunk]
+    for rank, (row, score_, lexical, vector) in enumerate(zip(found.to_dict("records"), ranking.score, ranking.lexical, ranking.vector, strict=True), 1):
+        hit = {name: row[name] for name in ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit", "text")}
+        scores = {"score": score_, "score_lexical": lexical, "score_vector": vector}
+        yield {"rank": rank, **hit, "score_kind": ranking.score_kind, "x_citation.kind": "line"} | {name: round(float(value), 5) for name, value in scores.items() if not np.isnan(value)}
+
+
+def _report_scores(results: Results, golden: Golden, report: Any) -> None:
+    short = replace(results, runs=results.runs.assign(run_id=results.runs["system"]), **{
+        name: getattr(results, name).assign(run_id=getattr(results, name)["run_id"].map(dict(zip(results.runs["run_id"], results.runs["system"], strict=True))))
+        for name in ("responses", "hits", "citations")
+    })  # fmt: skip
+    report(f"\n{coverage(short, golden).T.to_string()}")
+    scores = score(short, golden)
+    for by in (None, "category", "difficulty"):
+        table = summarize(scores, golden, by=by, metrics=["hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10", "answer_checks", "refusal_correct", "false_refusal", "latency_ms"] if by is None else ["hit@5"])
+        wide = table.pivot(index="metric" if by is None else by, columns="run_id", values="mean")
+        if by is None:
+            wide = wide.reindex(table["metric"].unique())
+        n = table.groupby("metric" if by is None else by)["n"].max()
+        report(f"\n{'means' if by is None else f'hit@5 by {by}'}\n{wide.round(3).assign(n=n).rename_axis(columns=None).to_string()}")
+
+
+def default_golden() -> Path:
+    """The golden questions of a checkout, `data/demo/golden.yaml`; also when run from elsewhere in it."""
+    for folder in (Path.cwd(), *Path.cwd().parents, Path(__file__).parents[2]):
+        file = folder / "data" / "demo" / "golden.yaml"
+        if file.exists():
+            return file
+    raise DataError("no data/demo/golden.yaml here or above", field="golden", allowed="run it in a checkout, or pass --golden FILE")
+
+
+def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
+    from tqdm.auto import tqdm
+
+    return tqdm(items, total=total, desc="embedding passages", unit="text")  # type: ignore[no-any-return]

@@ -1,0 +1,109 @@
+"""Files -> frames. One reader per format; every one ends in frames or in one `DataError` with file and line."""
+
+import os
+import warnings
+from glob import glob, has_magic
+from pathlib import Path
+
+import pandas as pd
+
+from ragscore.frames import DataError, Golden, Results, concat_results
+from ragscore.load.golden_file import read_golden
+from ragscore.load.per_query import read_per_query, read_sqlite
+from ragscore.load.write import run_description, write_per_query
+
+__all__ = ["load_golden", "load_results", "run_description", "write_per_query"]
+
+GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
+Paths = str | os.PathLike[str] | list[str] | list[Path]
+
+
+def load_golden(
+    path: str | os.PathLike[str] | None = None, *, strict: bool = True, absent_docs: str = "unlabelled", catalogue: pd.DataFrame | None = None
+) -> Golden:
+    """Load a golden file: questions, what answers them, and which of them should be refused.
+
+    Parameters
+    ----------
+    path
+        YAML list or JSON lines; without it, the file that the environment variable RAGSCORE_GOLDEN names.
+    strict
+        False loads what can be loaded and returns the rest as `golden.problems`.
+    absent_docs
+        How to read a row without expected documents: "unlabelled" (only `answerable: false`, or an empty
+        `expected_doc_ids` without other targets, means "should refuse") or "refuse" (the older reading: no document
+        expected means "should refuse").
+    catalogue
+        A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in it.
+
+    Raises
+    ------
+    DataError
+        File, line, field, what was found and what is allowed: unreadable files, duplicate ids (all of them, sorted),
+        paraphrase groups whose members expect different documents, ids that the catalogue doesn't know.
+
+    Warns
+    -----
+    UserWarning
+        Some questions carry no expectation at all: they are unlabelled, not "should refuse".
+    """
+    if absent_docs not in ("unlabelled", "refuse"):
+        raise DataError(f"found {absent_docs!r}", field="absent_docs", allowed="'unlabelled' or 'refuse'")
+    chosen = path if path is not None else os.environ.get(GOLDEN_VARIABLE)
+    if not chosen:
+        raise DataError("no golden file given", field="path", allowed=f"a path, or the environment variable {GOLDEN_VARIABLE}")
+    golden = read_golden(Path(chosen), strict, absent_docs, catalogue)
+    n_unlabelled = int(golden.queries["answerable"].isna().sum())
+    if n_unlabelled:
+        text = f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they are unlabelled and only absent_docs='refuse' reads them as should-refuse"
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return golden
+
+
+def load_results(paths: Paths, *, strict: bool = True) -> Results:
+    """Load one or many runs: `per_query.jsonl` files (with `run.json` beside them) or kebab's SQLite file.
+
+    Parameters
+    ----------
+    paths
+        A file, a folder that holds `per_query.jsonl`, a glob pattern, or a list of these. Runs keep this order;
+        a pattern's files are sorted by name.
+    strict
+        False loads what can be loaded and returns the rest as `results.problems`.
+
+    Raises
+    ------
+    DataError
+        Nothing found, an unreadable file, a bad record (file, line, field), the same run_id twice.
+    """
+    parts = [_read_run(file, strict) for file in _files(paths)]
+    named: dict[str, int] = {}
+    for part in parts:
+        for run_id in part.runs["run_id"].astype("str"):
+            named[run_id] = named.get(run_id, 0) + 1
+    twice = sorted(run_id for run_id, n in named.items() if n > 1)
+    if twice:
+        raise DataError(f"{', '.join(twice)} named by more than one file", field="run_id", allowed="one file per run; name runs in run.json")
+    return parts[0] if len(parts) == 1 else concat_results(parts)
+
+
+def _files(paths: Paths) -> list[Path]:
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    found: list[Path] = []
+    for path in given:
+        matches = sorted(glob(str(path))) if has_magic(str(path)) and not Path(path).exists() else [str(path)]
+        if not matches:
+            raise DataError(f"no file matches {path}", field="paths")
+        found += [Path(one) / "per_query.jsonl" if Path(one).is_dir() else Path(one) for one in matches]
+    if not found:
+        raise DataError("no file given", field="paths")
+    missing = [str(file) for file in found if not file.exists()]
+    if missing:
+        raise DataError(f"no such file: {', '.join(missing)}", field="paths")
+    return found
+
+
+def _read_run(file: Path, strict: bool) -> Results:
+    with file.open("rb") as opened:
+        is_sqlite = opened.read(16) == b"SQLite format 3\0"
+    return read_sqlite(file, strict) if is_sqlite else read_per_query(file, strict)

@@ -1,0 +1,272 @@
+"""Which hit meets which target: rules, and what a run earns by them.
+
+In: `hits` and the `targets` of one level. A rule is any function `(hits, targets) -> matches`, one row per hit that
+meets a target, as row positions `hit` and `target` (and, if it has one, `coverage`). Out: two sparse frames, `graded`
+and `found`, from which `metrics` computes every ranking metric.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ragscore.frames import DataError, Golden, Results
+
+Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+Codes = npt.NDArray[np.int64]
+
+LEVELS = ("chunk", "span", "doc")  # finest first
+UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
+MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
+
+
+def lookup(column: pd.Series, values: pd.Series | pd.Index) -> Codes:
+    """Position of each text of `column` in the unique `values`, -1 where it is not among them.
+
+    Hits' ids are never encoded as a whole: looking them up in the few values that matter is several times faster.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        by_category = lookup(pd.Series(column.cat.categories.astype("str")), values)
+        return np.append(by_category, -1)[column.cat.codes.to_numpy()]
+    found = pc.index_in(_arrow(column), value_set=_arrow(values))
+    return np.asarray(found.fill_null(-1).to_numpy()).astype(np.int64, copy=False)
+
+
+def _arrow(column: pd.Series | pd.Index) -> pa.Array | pa.ChunkedArray:
+    # One string type on both sides; for `str` columns this is a view, not a copy.
+    return pa.array(column, type=pa.large_string()) if column.dtype == object else pa.array(column).cast(pa.large_string())
+
+
+def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str, target_column: str) -> tuple[Codes, Codes]:
+    """Row positions of every (hit, target) pair of one query whose columns hold the same text."""
+    none = np.zeros(0, dtype=np.int64)
+    if hit_column not in hits or target_column not in targets or not len(hits):
+        return none, none
+    with_id = np.flatnonzero(targets[target_column].notna().to_numpy())
+    wanted = targets.iloc[with_id]
+    ids, queries = pd.Index(wanted[target_column].unique()), pd.Index(wanted["query_id"].unique())
+    if not len(ids):
+        return none, none
+    id_codes = lookup(hits[hit_column], ids)
+    hit = np.flatnonzero(id_codes >= 0)
+    # int64 before multiplying: 32-bit codes overflow without a word.
+    hit_keys = lookup(hits["query_id"].iloc[hit], queries) * len(ids) + id_codes[hit]
+    target_keys = lookup(wanted["query_id"], queries) * len(ids) + lookup(wanted[target_column], ids)
+    order = np.argsort(target_keys, kind="stable")
+    ordered = target_keys[order]
+    first, last = np.searchsorted(ordered, hit_keys, "left"), np.searchsorted(ordered, hit_keys, "right")
+    n_pairs = last - first  # a hit whose query isn't asked has a negative key below every target's
+    offsets = np.arange(n_pairs.sum()) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
+    return np.repeat(hit, n_pairs), with_id[order[np.repeat(first, n_pairs) + offsets]]
+
+
+def by_chunk(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Match hits and targets that carry the same chunk id.
+
+    Returns
+    -------
+    One row per match: `hit` and `target`, row positions in the two frames.
+    """
+    hit, target = pairs_with_equal(hits, targets, "chunk_id", "chunk_id")
+    return pd.DataFrame({"hit": hit, "target": target})
+
+
+def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Match hits and targets of the same document.
+
+    Returns
+    -------
+    One row per match: `hit` and `target`, row positions in the two frames.
+    """
+    hit, target = pairs_with_equal(hits, targets, "doc_id", "doc_id")
+    return pd.DataFrame({"hit": hit, "target": target})
+
+
+def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
+    """Build the rule: same document, same unit, and enough of the span shared.
+
+    Documents are compared by doc_id; a target without one (an anchor) by its path. Spans are half-open. Several hits
+    never add up to one match.
+
+    Parameters
+    ----------
+    share
+        "shorter": the shared part divided by the shorter of the two spans, so that the rule holds when chunks shrink
+        and when they grow. "target": divided by the target's length.
+    min_overlap
+        The least share, 0 < min_overlap ≤ 1.
+
+    Returns
+    -------
+    A rule whose matches carry the share as `coverage`.
+    """
+    if share not in ("shorter", "target"):
+        raise DataError(f"found {share!r}", field="share", allowed="'shorter' or 'target'")
+    if not 0 < min_overlap <= 1:
+        raise DataError(f"found {min_overlap!r}", field="min_overlap", allowed="a share above 0, at most 1")
+
+    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+        if "start" not in hits or "start" not in targets:
+            return pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64), "coverage": np.zeros(0)})
+        spanned = np.flatnonzero(targets["start"].notna().to_numpy())
+        with_doc = targets.iloc[spanned]
+        has_doc = with_doc["doc_id"].notna().to_numpy() if "doc_id" in with_doc else np.zeros(len(spanned), dtype=bool)
+        docs, paths = spanned[has_doc], spanned[~has_doc]
+        hit_a, target_a = pairs_with_equal(hits, targets.iloc[docs], "doc_id", "doc_id")
+        hit_b, target_b = pairs_with_equal(hits, targets.iloc[paths], "path", "path")
+        hit, target = np.concatenate([hit_a, hit_b]), np.concatenate([docs[target_a], paths[target_b]])
+        coverage = _coverage(hits.iloc[hit], targets.iloc[target], share)
+        enough = coverage >= min_overlap
+        return pd.DataFrame({"hit": hit[enough], "target": target[enough], "coverage": coverage[enough]})
+
+    rule.__qualname__ = f"by_span(share={share!r}, min_overlap={min_overlap})"
+    return rule
+
+
+def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> npt.NDArray[np.float64]:
+    """Shared part of each pair's spans; NaN where a hit has no span or another unit."""
+    start, end = (hits[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
+    wanted_start, wanted_end = (targets[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
+    shared = np.minimum(end, wanted_end) - np.maximum(start, wanted_start)
+    whole = np.minimum(end - start, wanted_end - wanted_start) if share == "shorter" else wanted_end - wanted_start
+    same_unit = hits["span_unit"].astype("str").to_numpy() == targets["span_unit"].astype("str").to_numpy()
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(same_unit, np.maximum(shared, 0) / whole, np.nan)
+
+
+def rule_of(level: str) -> Rule:
+    """The rule that a match level stands for."""
+    return {"chunk": by_chunk, "doc": by_doc, "span": by_span()}[level]
+
+
+def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
+    """The same golden set with only the targets that `level` (chunk, span, doc) can match.
+
+    Targets of questions that should be refused are left out: those are judged by their refusal, not by retrieval
+    (`keep_refusals` keeps them, as some older tools do). "span" takes every target that has a span.
+    """
+    targets = golden.targets
+    if level == "span":
+        keep = targets["start"].notna().to_numpy() if "start" in targets else np.zeros(len(targets), dtype=bool)
+    else:
+        keep = (targets["level"] == level).to_numpy()
+    if not keep_refusals:
+        keep = keep & ~targets["query_id"].isin(golden.refusals).to_numpy()
+    kept = targets[keep]
+    return replace(golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept))
+
+
+def _groups_at_level(groups: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Support groups of the queries whose named targets are all of this level; one that names no target at all stays and fails."""
+    if not len(groups):
+        return groups
+    here = pd.MultiIndex.from_frame(groups[["query_id", "target_id"]]).isin(pd.MultiIndex.from_frame(targets[["query_id", "target_id"]]))
+    elsewhere = groups.loc[~here & ~groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy(), "query_id"]
+    return groups[groups["query_id"].isin(targets["query_id"]) & ~groups["query_id"].isin(elsewhere)]
+
+
+def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Judge hits against targets: what each hit is worth, and where each target was first met.
+
+    A target is paid by the first hit that meets it, so a document returned as three chunks earns once. The price: when
+    one hit meets targets of grade 3 and 2, it earns the 3; recall is then 1 while nDCG@3 is .787.
+
+    Parameters
+    ----------
+    hits, targets
+        Frames of these kinds; `targets` of one level (see `at_level`). Rows may come in any order.
+    rule
+        `by_chunk`, `by_doc`, `by_span()`, or any function (hits, targets) -> matches.
+
+    Returns
+    -------
+    graded
+        One row per judged hit (run_id, query_id, rank): `grade`, the best grade it met; `gain`, the best grade among
+        the targets it is the first to meet (0: none); `n_found`, how many targets of grade ≥ 1 it is the first to meet.
+    found
+        One row per target of grade ≥ 1 met (run_id, query_id, target_id): its `grade` and first `rank`.
+
+    Raises
+    ------
+    DataError
+        The rule returned a pair from two different queries.
+    """
+    matches = rule(hits, targets)
+    hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
+    queries = pd.Index(targets["query_id"].unique())
+    query = lookup(targets["query_id"], queries)[target]
+    if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
+        raise DataError("the rule matched a hit with a target of another query", field=getattr(rule, "__qualname__", "rule"), allowed="pairs of one query")
+    run_ids = hits["run_id"].astype("category")
+    pairs = pd.DataFrame({
+        "cell": run_ids.cat.codes.to_numpy()[hit].astype(np.int64) * len(queries) + query,
+        "rank": hits["rank"].to_numpy()[hit],
+        "target": targets.groupby(["query_id", "target_id"], sort=False).ngroup().to_numpy()[target],
+        "grade": targets["grade"].to_numpy()[target],
+        "row": target,
+    })  # fmt: skip
+    # Only matched pairs are ever sorted: they are a few per cent of the hits.
+    pairs = pairs.iloc[np.lexsort((pairs["target"], pairs["rank"], pairs["cell"]))].reset_index(drop=True)
+    is_first = ~pairs.duplicated(["cell", "target"]).to_numpy()
+    relevant = (pairs["grade"] > 0).to_numpy()
+    pairs = pairs.assign(gain=np.where(is_first, pairs["grade"], 0), n_found=(is_first & relevant).astype("int32"))
+    begins = np.flatnonzero((np.diff(pairs["cell"], prepend=-1) != 0) | (np.diff(pairs["rank"], prepend=-1) != 0))
+    graded = _named(pairs.iloc[begins], run_ids, queries).assign(**{
+        name: how.reduceat(pairs[name].to_numpy(), begins).astype("int32") if len(begins) else np.zeros(0, "int32")
+        for name, how in (("grade", np.maximum), ("gain", np.maximum), ("n_found", np.add))
+    })  # fmt: skip
+    met = pairs[is_first & relevant]
+    found = _named(met, run_ids, queries).assign(target_id=targets["target_id"].iloc[met["row"]].to_numpy(), grade=met["grade"].to_numpy())
+    return graded, found[["run_id", "query_id", "target_id", "grade", "rank"]]
+
+
+def _named(pairs: pd.DataFrame, run_ids: pd.Series, queries: pd.Index) -> pd.DataFrame:
+    """Run, query and rank of matched pairs, with their names again."""
+    run, query = np.divmod(pairs["cell"].to_numpy(), max(len(queries), 1))
+    return pd.DataFrame({
+        "run_id": pd.Categorical.from_codes(run, dtype=run_ids.dtype),
+        "query_id": pd.Series(queries.astype("str")).take(query).reset_index(drop=True).astype("str"),
+        "rank": pairs["rank"].to_numpy(),
+    })  # fmt: skip
+
+
+def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
+    """Give expected chunk ids the document and span they had, from any run or catalogue that still knows them.
+
+    The span rule can then find them after re-chunking. An explicit step, so that adding a run never changes another
+    run's score; the golden hash leaves resolved locators out. Ids that nobody knows keep no span.
+
+    Parameters
+    ----------
+    golden
+        Its chunk targets are resolved; locators they have already stay.
+    known
+        Results (their chunk catalogue if they have one, and their hits), or a frame with chunk_id, doc_id, start, end
+        and span_unit.
+
+    Raises
+    ------
+    DataError
+        One chunk id with two different spans: chunk ids of different chunkers collide.
+    """
+    columns = ["chunk_id", "doc_id", "path", "start", "end", "span_unit"]
+    frames = [known] if isinstance(known, pd.DataFrame) else [frame for frame in (known.chunks, known.hits) if frame is not None]
+    parts = [frame.reindex(columns=columns) for frame in frames if "chunk_id" in frame]
+    catalogue = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+    is_chunk = (golden.targets["level"] == "chunk").to_numpy()
+    if "chunk_id" not in golden.targets or not len(catalogue):
+        return golden
+    wanted = pd.Index(golden.targets.loc[is_chunk, "chunk_id"].unique())
+    spans = catalogue[lookup(catalogue["chunk_id"], wanted) >= 0].dropna(subset=["start"]).drop_duplicates()
+    twice = sorted(spans.loc[spans.duplicated("chunk_id"), "chunk_id"].unique())
+    if twice:
+        raise DataError(f"{len(twice)} chunk ids have more than one span: {', '.join(twice[:10])}", field="chunk_id", allowed="one span per chunk id; resolve from one chunker's run")
+    resolved = golden.targets.reindex(columns=list(dict.fromkeys([*golden.targets.columns, *columns])))
+    by_chunk_id = resolved[["chunk_id"]].merge(spans, on="chunk_id", how="left").set_index(resolved.index)
+    for name in columns[1:]:
+        resolved[name] = resolved[name].where(~is_chunk | resolved[name].notna(), by_chunk_id[name])
+    return replace(golden, targets=resolved)

@@ -1,0 +1,287 @@
+"""Ranking metrics, and the table of every metric: what it means, when it is NaN, which way is better.
+
+In: the sparse frames of `match.grade_hits`. Out: one row per question asked, one column per metric.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames import DataError, Golden
+from ragscore.match import LEVELS, lookup
+
+DEFAULT_KS = (1, 3, 5, 10)
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One line of the metric table. `name` holds a `k` where the label takes a cut-off."""
+
+    name: str
+    formula: str
+    nan_when: str
+    kind: str = "bounded"  # binary, bounded, time, cost
+    better: str = "higher"
+    range: str = "0 to 1"
+    also: str = ""  # its name in other tools
+    default: bool = True
+
+
+_NO_TARGET = "no target at the match level, or the query should be refused"
+_NO_ANSWER = "no answer, or the query failed"
+TABLE = [
+    Metric("hit@k", "1 if a hit of rank ≤ k meets a target of grade ≥ 1", _NO_TARGET, kind="binary", also="trec_eval success_k, ranx hit_rate@k"),
+    Metric("recall@k", "distinct targets (grade ≥ 1) met at rank ≤ k / all of them", _NO_TARGET, also="trec_eval recall_k, ir_measures R@k"),
+    Metric("recall_all@k", "1 if every target of some support group is met at rank ≤ k", "no support groups, or the query should be refused", kind="binary"),
+    Metric("precision@k", "hits of grade ≥ 1 at rank ≤ k / k", _NO_TARGET, also="trec_eval P_k"),
+    Metric("map@k", "Σ over gaining hits of rank i ≤ k of (gaining hits up to i) / i, divided by the number of targets", _NO_TARGET, also="trec_eval map_cut_k, ir_measures AP@k"),
+    Metric("ndcg@k", "Σ_{rank ≤ k} (2^gain − 1) / log2(rank + 1), divided by the same over the targets' grades, best first (Burges et al. 2005)", _NO_TARGET, also="ranx ndcg_burges@k"),
+    Metric("ndcg_linear@k", "as ndcg@k with the gain itself instead of 2^gain − 1 (Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418)", _NO_TARGET, also="trec_eval ndcg_cut_k, ir_measures nDCG@k"),
+    Metric("judged@k", "hits of rank ≤ k that meet any target, grade 0 included / min(k, number of hits)", f"no hit; {_NO_TARGET}", also="ir_measures Judged@k"),
+    Metric("mrr", "1 / rank of the first hit of grade ≥ 1, 0 if there is none", _NO_TARGET, also="trec_eval recip_rank"),
+    Metric("mrr@k", "as mrr, 0 if that rank is above k", _NO_TARGET, also="ir_measures RR@k"),
+    Metric("passed", "1 if the query got what it asks for: a target hit within the run's k; no hit where expected_empty; no forbidden source; a refusal where one is due", "nothing to judge it by", kind="binary"),
+    Metric("answer_checks", "1 if the answer holds every must_contain text and no forbidden one (case-sensitive)", f"no such checks, {_NO_ANSWER}, or the query should be refused", kind="binary"),
+    Metric("answer_checks_all", "as answer_checks, should-refuse queries included", f"no such checks, {_NO_ANSWER}", kind="binary", also="kebab groundedness", default=False),
+    Metric("citation_present", "1 if the answer has at least one citation", f"{_NO_ANSWER}, or the system refused", kind="binary"),
+    Metric("citation_coverage", "1 if there is a citation and each one resolves: its chunk id, or its path and span inside a chunk, is among the query's hits or the run's chunk catalogue", f"{_NO_ANSWER}, or the answer is not grounded", kind="binary"),
+    Metric("citation_coverage_weak", "1 if there is a citation and each one has a path", f"{_NO_ANSWER}, or the answer is not grounded", kind="binary", also="kebab citation_coverage", default=False),
+    Metric("refusal_correct", "1 if the system refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", also="kebab refusal_correctness"),
+    Metric("hallucinated", "1 if the system answered what it should have refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", better="lower"),
+    Metric("false_refusal", "1 if the system refused an answerable query", f"{_NO_ANSWER}, or the query is not known to be answerable", kind="binary", better="lower"),
+    Metric("empty", "1 if the query got no hit", "the query failed", kind="binary", better="lower"),
+    Metric("empty_all", "as empty, failed queries included", "never, for a query that was asked", kind="binary", better="lower", also="kebab empty_result_rate", default=False),
+    Metric("failed", "1 if the query ended in an error", "never, for a query that was asked", kind="binary", better="lower"),
+    Metric("latency_ms", "elapsed time of search and answer", "not recorded, or the query failed", kind="time", better="lower", range="0 and above, ms"),
+    Metric("cost_usd", "money spent on the query", "not recorded, or the query failed", kind="cost", better="lower", range="0 and above, US dollars", default=False),
+]  # fmt: skip
+BY_NAME = {metric.name: metric for metric in TABLE}
+RANKING = ("hit", "recall", "recall_all", "precision", "map", "ndcg", "ndcg_linear", "judged", "mrr")
+DEFAULT_METRICS = [label for m in TABLE if m.default for label in ([m.name[:-1] + str(k) for k in DEFAULT_KS] if m.name.endswith("@k") and m.name != "mrr@k" else [m.name.replace("@k", "@10")])]
+
+
+# What a table for reading starts with; everything else stays in the frames.
+HEADLINE = [
+    "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "passed", "answer_checks", "citation_coverage", "refusal_correct", "hallucinated",
+    "false_refusal", "empty", "failed", "latency_ms",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Label:
+    """A metric label taken apart: `recall@5:doc` is recall, k = 5, at level doc."""
+
+    text: str
+    name: str
+    k: int | None = None
+    level: str | None = None
+
+    @property
+    def is_ranking(self) -> bool:
+        return self.name in RANKING
+
+    @property
+    def metric(self) -> Metric:
+        return BY_NAME[self.name if self.k is None else f"{self.name}@k"]
+
+
+def parse_label(text: str) -> Label:
+    """Take a metric label apart.
+
+    Raises
+    ------
+    DataError
+        Not a known metric (near misses are named), a cut-off below 1, or an unknown level.
+    """
+    found = re.fullmatch(r"([a-z_]+?)(?:@(\d+))?(?::([a-z]+))?", text)
+    name, k, level = found.groups() if found else (text, None, None)
+    if f"{name}@k" in BY_NAME and k is not None and int(k) < 1:
+        raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
+    if (name if k is None else f"{name}@k") not in BY_NAME:
+        close = get_close_matches(text, [*BY_NAME, *DEFAULT_METRICS], n=3)
+        raise DataError(f"unknown metric {text!r}", field="metrics", allowed=f"did you mean {', '.join(close)}?" if close else "see rs.metrics()")
+    if level is not None and (level not in LEVELS or name not in RANKING):
+        raise DataError(f"found {text!r}", field="metrics", allowed=f"a ranking metric followed by one of {', '.join(':' + one for one in LEVELS)}")
+    return Label(text, name, int(k) if k else None, level)
+
+
+def metrics() -> pd.DataFrame:
+    """The metric table: one row per metric, with formula, kind, range, direction, when it is NaN, and other names."""
+    return pd.DataFrame([asdict(metric) for metric in TABLE])
+
+
+class Card(str):
+    """A text that a notebook shows as it is."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def metric_card(label: str) -> Card:
+    """One metric in full, as text: `rs.metric_card("ndcg@5")`."""
+    parsed = parse_label(label)
+    m = parsed.metric
+    lines = [label, f"  formula   {m.formula}", f"  range     {m.range}, {m.better} is better", f"  kind      {m.kind}", f"  NaN when  {m.nan_when}"]
+    return Card("\n".join(lines + ([f"  also      {m.also}"] if m.also else [])))
+
+
+def is_better(label: str, delta: float) -> bool | None:
+    """Whether a change of this metric is an improvement; None for no change or NaN."""
+    if not delta or np.isnan(delta):
+        return None
+    return (delta > 0) == (parse_label(label).metric.better == "higher")
+
+
+@dataclass
+class _Earned:
+    """What metrics are computed from: arrays over graded hits (sorted by row, then rank) and over rows."""
+
+    row: npt.NDArray[np.int64]
+    rank: npt.NDArray[np.int64]
+    grade: npt.NDArray[np.int64]
+    gain: npt.NDArray[np.int64]
+    n_found: npt.NDArray[np.int64]
+    n_rows: int
+    n_hits: Values
+    n_targets: Values
+    ideal_query: npt.NDArray[np.int64]
+    ideal_place: npt.NDArray[np.int64]
+    ideal_grade: npt.NDArray[np.int64]
+    row_query: npt.NDArray[np.int64]
+    cache: dict[str, Values] = field(default_factory=dict)
+
+    def total(self, weights: npt.NDArray[np.generic], k: int | None) -> Values:
+        """Sum of `weights` over the graded hits of each row, up to rank k."""
+        kept = slice(None) if k is None else self.rank <= k
+        return np.bincount(self.row[kept], weights[kept], self.n_rows)
+
+    def ideal(self, weights: npt.NDArray[np.generic], k: int) -> Values:
+        """Sum of `weights` over the k best targets of each row's query."""
+        kept = self.ideal_place < k
+        n_queries = int(self.row_query.max(initial=-1)) + 1
+        return np.append(np.bincount(self.ideal_query[kept], weights[kept], n_queries), 0.0)[self.row_query]
+
+
+def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+    """Ranking metrics of every question asked.
+
+    Parameters
+    ----------
+    graded, found
+        From `grade_hits`.
+    golden
+        With the targets those were graded against (see `at_level`), and its support groups.
+    rows
+        One row per question asked: run_id, query_id, n_hits. A question without hits is here too, and scores 0.
+    metrics
+        Labels of ranking metrics; a `:level` suffix is not interpreted here.
+
+    Returns
+    -------
+    One float64 column per label, with the index of `rows`; NaN where the query has no target of grade ≥ 1.
+    """
+    queries = pd.Index(golden.queries["query_id"])
+    earned = _earned(graded, golden.targets, rows, queries)
+    undefined = earned.n_targets == 0
+    columns: dict[str, Values] = {}
+    for label in map(parse_label, metrics):
+        if label.name == "recall_all":
+            columns[label.text] = _recall_all(found, golden.support_groups, rows, queries, label.k or 0)
+        else:
+            with np.errstate(invalid="ignore", divide="ignore"):
+                columns[label.text] = np.where(undefined, np.nan, FORMULAS[label.name](earned, label.k))
+    return pd.DataFrame(columns, index=rows.index, copy=False)
+
+
+def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> _Earned:
+    row = _row_of(graded, rows, queries)
+    order = np.flatnonzero(row >= 0)
+    if (np.diff(row[order]) < 0).any() or ((np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)).any():
+        order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
+    wanted = targets.loc[targets["grade"] > 0, ["query_id", "target_id", "grade"]].drop_duplicates(["query_id", "target_id"])
+    ideal_query = lookup(wanted["query_id"], queries)
+    best_first = np.lexsort((-wanted["grade"].to_numpy(), ideal_query))
+    ideal_query = ideal_query[best_first]
+    begins = np.flatnonzero(np.diff(ideal_query, prepend=-1))
+    place = np.arange(len(ideal_query)) - np.repeat(begins, np.diff(begins, append=len(ideal_query)))
+    row_query = lookup(rows["query_id"], queries)
+    n_targets = np.append(np.bincount(ideal_query, minlength=len(queries)).astype("float64"), 0.0)
+    numbers = {name: graded[name].to_numpy().astype(np.int64)[order] for name in ("rank", "grade", "gain", "n_found")}
+    return _Earned(
+        row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"), n_targets=n_targets[row_query],
+        ideal_query=ideal_query, ideal_place=place, ideal_grade=wanted["grade"].to_numpy().astype(np.int64)[best_first], row_query=row_query,
+    )  # fmt: skip
+
+
+def _row_of(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> npt.NDArray[np.int64]:
+    """Position in `rows` of each (run_id, query_id) of `frame`, -1 where it is not there."""
+    keys = _cell_keys(rows, rows["run_id"].cat.categories, queries)
+    wanted = _cell_keys(frame, rows["run_id"].cat.categories, queries)
+    order = np.argsort(keys, kind="stable")
+    place = np.minimum(np.searchsorted(keys[order], wanted), max(len(keys) - 1, 0))
+    if not len(keys):
+        return np.full(len(frame), -1)
+    return np.where((keys[order][place] == wanted) & (wanted >= 0), order[place], -1)
+
+
+def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt.NDArray[np.int64]:
+    run, query = lookup(frame["run_id"], run_ids), lookup(frame["query_id"], queries)
+    return np.where((run < 0) | (query < 0), -1, run * len(queries) + query)
+
+
+def _first_rank(e: _Earned) -> Values:
+    """Rank of the first hit of grade ≥ 1; infinity where there is none."""
+    if "first" not in e.cache:
+        first = np.full(e.n_rows, np.inf)
+        relevant = e.grade > 0
+        np.minimum.at(first, e.row[relevant], e.rank[relevant])
+        e.cache["first"] = first
+    return e.cache["first"]
+
+
+def _average_precision(e: _Earned, k: int | None) -> Values:
+    gaining = e.gain > 0
+    row, rank = e.row[gaining], e.rank[gaining]
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    so_far = np.arange(len(row)) - np.repeat(begins, np.diff(begins, append=len(row))) + 1
+    kept = rank <= (k or np.inf)
+    return np.bincount(row[kept], (so_far / rank)[kept], e.n_rows) / e.n_targets
+
+
+def _ndcg(e: _Earned, k: int | None, worth: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.generic]]) -> Values:
+    gained = e.total(worth(e.gain) / np.log2(e.rank + 1.0), k)
+    return gained / e.ideal(worth(e.ideal_grade) / np.log2(e.ideal_place + 2.0), k or 0)
+
+
+def _reciprocal_rank(e: _Earned, k: int | None) -> Values:
+    first = _first_rank(e)
+    return np.where(first <= (k or np.inf), 1 / first, 0.0)
+
+
+FORMULAS: dict[str, Callable[[_Earned, int | None], Values]] = {
+    "hit": lambda e, k: (_first_rank(e) <= (k or 0)).astype("float64"),
+    "recall": lambda e, k: e.total(e.n_found, k) / e.n_targets,
+    "precision": lambda e, k: e.total(e.grade > 0, k) / float(k or 0),
+    "map": _average_precision,
+    "ndcg": lambda e, k: _ndcg(e, k, lambda grade: np.exp2(grade) - 1.0),
+    "ndcg_linear": lambda e, k: _ndcg(e, k, lambda grade: grade.astype("float64")),
+    "judged": lambda e, k: e.total(np.ones(len(e.row)), k) / np.minimum(float(k or 0), e.n_hits),
+    "mrr": _reciprocal_rank,
+}
+
+
+def _recall_all(found: pd.DataFrame, support_groups: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index, k: int) -> Values:
+    """1 where every member of some group is among the targets found at rank ≤ k; NaN for queries without groups."""
+    groups = support_groups.drop_duplicates().assign(query=lambda g: lookup(g["query_id"], queries))
+    asked = pd.DataFrame({"row": np.arange(len(rows)), "query": lookup(rows["query_id"], queries)})
+    members = asked.merge(groups[["query", "group", "target_id"]], on="query")
+    met = found.loc[found["rank"] <= k, ["target_id"]].assign(row=_row_of(found[found["rank"] <= k], rows, queries), met=1.0)
+    members = members.merge(met, on=["row", "target_id"], how="left")
+    complete = members.assign(met=members["met"].fillna(0.0)).groupby(["row", "group"])["met"].min().groupby("row").max()
+    return complete.reindex(np.arange(len(rows))).to_numpy("float64")

@@ -1,0 +1,415 @@
+"""The whole compute stage in one call: results and golden set -> one row per run and query, one column per metric."""
+
+import hashlib
+import json
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.answers import count_by_response, response_of, score_answers
+from ragscore.frames import DataError, Golden, Results, empty
+from ragscore.match import LEVELS, Rule, at_level, grade_hits, lookup, rule_of
+from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
+from ragscore.profiles import Profile, find_profile
+
+STATES = ("scored", "failed", "missing", "extra")
+MATCHES = ("auto", *LEVELS, "per_query")
+ERRORS, MISSING = ("miss", "exclude"), ("exclude", "zero")
+EXTRA_METRICS = ("empty", "empty_all", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
+
+
+@dataclass(frozen=True)
+class Level:
+    """The match level of one scoring: the same for every run, every query and both sides of a comparison.
+
+    Attributes
+    ----------
+    name
+        chunk, span, doc, or per_query.
+    left_out
+        What the finer levels would have left out, or why they can't be used.
+    joinable
+        The levels at which golden set and runs can be joined, finest first.
+    chunker_version_match
+        exact, fallback_doc_span or fallback_doc.
+    """
+
+    name: str
+    left_out: str
+    joinable: tuple[str, ...]
+    chunker_version_match: str
+
+
+def score(
+    results: Results,
+    golden: Golden,
+    metrics: list[str] | None = None,
+    *,
+    match: str = "auto",
+    rule: Rule | None = None,
+    errors: str = "miss",
+    missing: str = "exclude",
+    profile: str | Profile | None = None,
+) -> pd.DataFrame:
+    """Score runs against a golden set.
+
+    Parameters
+    ----------
+    metrics
+        Labels (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10.
+    match
+        "auto" (the finest level at which every query with targets has some and both sides can be joined), "chunk",
+        "span", "doc", or "per_query" (each query's finest).
+    rule
+        A rule of your own, (hits, targets) -> matches, instead of the level's; `match` says which targets it gets.
+    errors
+        "miss": a failed query is scored on the hits it has; "exclude": it is NaN in everything but `failed`.
+    missing
+        Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score 0.
+    profile
+        Another harness's conventions ("kebab"): its metrics and its reading of "should refuse".
+
+    Returns
+    -------
+    One row per run and golden query, missing ones too, and per response without a golden query (index `query_id`):
+    `run_id`; `state` (scored, failed, missing, extra); `level`, the match level used; then one float64 column per
+    metric, NaN where it does not apply. Scores do not depend on the order of rows.
+
+    Raises
+    ------
+    DataError
+        An unknown metric, level, policy or profile; a level without any target.
+    """
+    _check("match", match, MATCHES)
+    _check("errors", errors, ERRORS)
+    _check("missing", missing, MISSING)
+    chosen = find_profile(profile)
+    labels = [parse_label(text) for text in (metrics or (chosen.labels if chosen else DEFAULT_METRICS))]
+    golden = read_refusals(golden, chosen)
+    level = choose_level(results, golden, match)
+    rows = _rows(results, golden)
+    keep_refusals = chosen is not None and chosen.score_refusals
+    ranking = _ranking_scores(results, golden, rows, labels, level, rule, keep_refusals)
+    answers = _answer_scores(results, golden, rows, labels)
+    columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
+    if any(label.name == "passed" for label in labels):
+        columns["passed"] = _passed(results, golden, rows, ranking["mrr"], answers["refusal_correct"])
+    ordered = {label.text: columns[label.text] for label in labels}
+    return _with_policies(rows, ordered, errors, missing)
+
+
+def scoring(results: Results, golden: Golden, *, match: str = "auto", **policies: Any) -> pd.DataFrame:
+    """What a scoring is made of, to keep with its numbers.
+
+    Returns
+    -------
+    One row per run: `level` used and `left_out` (what a finer one would have left out), `chunker_version_match`,
+    `policies` (JSON), `golden_hash`, `k` of the run, `n_expected` queries.
+    """
+    level = choose_level(results, golden, match)
+    runs = results.runs
+    return pd.DataFrame({
+        "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out, "chunker_version_match": level.chunker_version_match,
+        "policies": json.dumps({"match": match, **policies}, sort_keys=True), "golden_hash": golden.golden_hash,
+        "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
+    })  # fmt: skip
+
+
+def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[str, dict[str, Any]]:
+    """Each run's aggregate as a profile's harness writes it: {run_id: its JSON object}, rounded as it rounds, None for null."""
+    chosen = find_profile(profile)
+    assert chosen is not None
+    scores = _quietly(results, golden, chosen)
+    by_run = {str(run_id): rows for run_id, rows in scores.groupby("run_id", observed=False)}
+    return {run_id: _aggregate(rows[rows["state"] != "missing"], chosen) for run_id, rows in by_run.items()}
+
+
+def _quietly(results: Results, golden: Golden, profile: Profile) -> pd.DataFrame:
+    """Scores of a profile; missing rows are no news there, its harness leaves them out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return score(results, golden, [*profile.labels, "failed"], profile=profile)
+
+
+def _aggregate(rows: pd.DataFrame, profile: Profile) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, label in profile.aggregate.items():
+        empty = 0.0 if key in profile.zero_if_none else None
+        if "{k}" in label:
+            found[key] = {str(k): _mean(rows[label.format(k=k)], empty, profile.decimals) for k in profile.ks}
+        else:
+            found[key] = _mean(rows[label], empty, profile.decimals)
+    counts = {"rows": len(rows), "failed": int(rows["failed"].sum())}
+    return found | {key: counts[what] for key, what in profile.totals.items()}
+
+
+def _mean(column: pd.Series, empty: float | None, decimals: int | None) -> float | None:
+    values = column.dropna().to_numpy()
+    return empty if not len(values) else rounded(float(values.sum()) / len(values), decimals)
+
+
+def rounded(value: float, decimals: int | None) -> float:
+    """Round half away from zero (Python's own rounds half to even); `None` leaves the value as it is."""
+    if decimals is None or np.isnan(value):
+        return value
+    return float(np.copysign(np.floor(abs(value) * 10**decimals + 0.5) / 10**decimals, value))
+
+
+def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
+
+
+def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
+    """The golden set with "should refuse" read as the profile reads it."""
+    if profile is None or profile.should_refuse == "labels":
+        return golden
+    with_docs = golden.targets.loc[golden.targets["level"] == "doc", "query_id"]
+    return replace(golden, queries=golden.queries.assign(answerable=golden.queries["query_id"].isin(with_docs).astype("boolean")))
+
+
+def choose_level(results: Results, golden: Golden, match: str = "auto", levels: tuple[str, ...] = LEVELS) -> Level:
+    """The one match level for a scoring or a comparison, with what speaks against the finer ones.
+
+    Raises
+    ------
+    DataError
+        `match` names a level for which the golden set has no target at all.
+    """
+    with_targets = {level: set(at_level(golden, level, keep_refusals=True).targets["query_id"]) for level in levels}
+    labelled = set().union(*with_targets.values())
+    obstacles = {level: _obstacle(results, golden, level) for level in levels}
+    notes: dict[str, str] = {}
+    for level in levels:
+        if obstacles[level]:
+            notes[level] = f"{level}: {obstacles[level]}"
+        elif len(with_targets[level]) < len(labelled):
+            notes[level] = f"{level}: {len(labelled) - len(with_targets[level])} of {len(labelled)} queries have no {level} targets"
+    joinable = tuple(level for level in levels if not obstacles[level] and with_targets[level])
+    if match == "auto":
+        complete = [level for level in levels if level not in notes and with_targets[level]]
+        name = complete[0] if complete else max(joinable, key=lambda level: len(with_targets[level]), default="doc")
+    else:
+        name = match
+        if match in levels and labelled and not with_targets[match]:
+            raise DataError(f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in levels if with_targets[level])}")
+    finer = levels[: levels.index(name)] if name in levels else levels
+    versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
+    fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
+    return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
+
+
+def _obstacle(results: Results, golden: Golden, level: str) -> str:
+    """Why golden set and runs can't be joined at this level; empty if they can."""
+    if level == "chunk":
+        return _chunker_obstacle(results, golden)
+    column = {"span": "start", "doc": "doc_id"}[level]
+    with_hits = results.hits.groupby("run_id", observed=True)
+    present = with_hits[column].count() if column in results.hits else with_hits.size() * 0
+    without = [str(run_id) for run_id, n in present.items() if n == 0]
+    return f"hits of {', '.join(without)} have no {'span' if level == 'span' else 'doc_id'}" if without else ""
+
+
+def _chunker_obstacle(results: Results, golden: Golden) -> str:
+    """Chunk ids can be compared if all chunker versions agree; an unknown one agrees if expected ids are seen."""
+    chunk_targets = golden.targets[golden.targets["level"] == "chunk"]
+    if not len(chunk_targets):
+        return ""
+    of_runs = chunker_versions(results)
+    of_golden = chunk_targets["chunker_version"].dropna().unique().tolist() if "chunker_version" in chunk_targets else []
+    known = sorted({*of_golden, *of_runs.dropna()})
+    if len(known) > 1:
+        return f"chunker versions differ ({', '.join(known)})"
+    expected = pd.Index(chunk_targets["chunk_id"].unique())
+    seen = {str(run_id) for run_id in _runs_that_know(results, expected)}
+    if not of_golden and not seen:
+        return "no expected chunk id is among the hits and the golden set names no chunker version"
+    unseen = [str(run_id) for run_id in of_runs[of_runs.isna()].index if str(run_id) not in seen]
+    return f"{', '.join(unseen)} names no chunker version and holds no expected chunk id" if unseen else ""
+
+
+def chunker_versions(results: Results) -> pd.Series:
+    """The chunker version of each run (index run_id), from the run or, if all its hits agree, from them; NA = unknown."""
+    stated = results.runs["chunker_version"] if "chunker_version" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="str")
+    versions = pd.Series(stated.to_numpy(), index=results.runs["run_id"].astype("str"), dtype="str")
+    if "chunker_version" in results.hits and versions.isna().any():
+        of_hits = results.hits[["run_id", "chunker_version"]].dropna().drop_duplicates()
+        single = of_hits[~of_hits["run_id"].duplicated(keep=False)]
+        versions = versions.fillna(pd.Series(single["chunker_version"].to_numpy(), index=single["run_id"].astype("str"), dtype="str"))
+    return versions
+
+
+def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
+    if "chunk_id" not in results.hits:
+        return []
+    known = results.hits.loc[lookup(results.hits["chunk_id"], chunk_ids) >= 0, "run_id"].unique().tolist()
+    if results.chunks is not None and (lookup(results.chunks["chunk_id"], chunk_ids) >= 0).any():
+        known += results.chunks["run_id"].dropna().unique().tolist() if "run_id" in results.chunks else results.runs["run_id"].tolist()
+    return known
+
+
+def _rows(results: Results, golden: Golden) -> pd.DataFrame:
+    """Every golden query of every run, then responses without a golden query: run_id, query_id, response, n_hits, state."""
+    responses, run_ids = results.responses, results.runs["run_id"].cat.categories
+    n_runs, n_queries = len(run_ids), len(golden.queries)
+    query_ids = golden.queries["query_id"]
+    extra = np.flatnonzero(lookup(responses["query_id"], pd.Index(query_ids)) < 0)
+    run_codes = np.concatenate([np.repeat(np.arange(n_runs), n_queries), responses["run_id"].cat.codes.to_numpy()[extra]])
+    rows = pd.DataFrame({
+        "run_id": pd.Categorical.from_codes(run_codes, dtype=responses["run_id"].dtype),
+        "query_id": pd.concat([*[query_ids] * n_runs, responses["query_id"].iloc[extra]], ignore_index=True),
+    })  # fmt: skip
+    response = response_of(rows, responses)
+    n_hits = np.append(count_by_response(results.hits, responses), 0)[response]
+    failed = np.append(responses["error"].notna().to_numpy(), False)[response]
+    state = np.select([response < 0, np.arange(len(rows)) >= n_runs * n_queries, failed], [2, 3, 1], 0)
+    return rows.assign(response=response, n_hits=n_hits, failed=failed, state=pd.Categorical.from_codes(state, categories=list(STATES)))
+
+
+def _ranking_scores(
+    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, rule: Rule | None, keep_refusals: bool
+) -> dict[str, npt.NDArray[np.float64]]:
+    """Columns of ranking metrics; `level` is added to `rows` as a column."""
+    own = list(dict.fromkeys([label.text for label in labels if label.is_ranking and label.level is None] + (["mrr"] if any(label.name == "passed" for label in labels) else [])))
+    by_level: dict[str, dict[str, str]] = {}
+    for label in labels:
+        if label.level is not None:
+            by_level.setdefault(label.level, {})[label.text.removesuffix(f":{label.level}")] = label.text
+    columns: dict[str, npt.NDArray[np.float64]] = {}
+    if level.name == "per_query":
+        used = np.full(len(rows), -1)
+        queries = pd.Index(golden.queries["query_id"])
+        row_query = lookup(rows["query_id"], queries)
+        for number, name in reversed(list(enumerate(LEVELS))):
+            if name in level.joinable:
+                here = at_level(golden, name, keep_refusals).targets["query_id"].unique()
+                used[np.append(queries.isin(here), False)[row_query]] = number
+        columns = {label: np.full(len(rows), np.nan) for label in own}
+        for number, name in enumerate(LEVELS):
+            if (used == number).any():
+                here = _score_at(results, golden, rows, own, name, rule, keep_refusals)
+                columns = {label: np.where(used == number, here[label], columns[label]) for label in own}
+        rows["level"] = pd.Categorical.from_codes(used, categories=list(LEVELS))
+    else:
+        columns = _score_at(results, golden, rows, own, level.name, rule, keep_refusals) if own else {}
+        rows["level"] = pd.Categorical([level.name] * len(rows), categories=list(LEVELS))
+    for name, wanted in by_level.items():
+        found = _score_at(results, golden, rows, list(wanted), name, None, keep_refusals)
+        columns |= {text: found[plain] for plain, text in wanted.items()}
+    return columns
+
+
+def _score_at(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool) -> dict[str, npt.NDArray[np.float64]]:
+    selected = at_level(golden, level, keep_refusals)
+    judge = with_kept_matches(rule, results, golden) if rule is not None else rule_of(level)
+    graded, found = grade_hits(results.hits, selected.targets, judge)
+    scores = score_hits(graded, found, selected, rows, labels)
+    return {label: scores[label].to_numpy() for label in labels}
+
+
+def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label]) -> dict[str, npt.NDArray[np.float64]]:
+    """Columns of answer metrics, brought from responses to rows."""
+    if all(label.is_ranking for label in labels):
+        return {}
+    by_response = score_answers(results, golden)
+    response = rows["response"].to_numpy()
+    names = [name for name in by_response.columns if name in BY_NAME]
+    return {name: np.append(by_response[name].to_numpy(), np.nan)[response] for name in names}
+
+
+def _passed(
+    results: Results, golden: Golden, rows: pd.DataFrame, reciprocal_rank: npt.NDArray[np.float64], refusal_correct: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """One 0/1 value across kinds of queries; what it means for a query is its kind."""
+    run_k = pd.Series(results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf, index=results.runs["run_id"].astype("str"))
+    k = run_k.reindex(rows["run_id"].cat.categories.astype("str")).to_numpy()[rows["run_id"].cat.codes.to_numpy()]
+    with np.errstate(divide="ignore"):
+        met = np.where(np.isnan(reciprocal_rank), np.nan, 1 / reciprocal_rank <= k)
+    checks = golden.checks
+    expects_none = rows["query_id"].isin(checks.loc[checks["kind"] == "expected_empty", "query_id"]).to_numpy()
+    forbids = rows["query_id"].isin(checks.loc[checks["kind"] == "forbidden_source_key", "query_id"]).to_numpy()
+    kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
+    passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows), refusal_correct], met)
+    return np.where(rows["failed"].to_numpy() & ~np.isnan(passed), 0.0, passed)
+
+
+def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Whether a hit's source key holds a forbidden token (case-insensitive substring)."""
+    tokens = golden.checks.loc[golden.checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
+    if not len(tokens) or "source_key" not in results.hits:
+        return np.zeros(len(rows), dtype=bool)
+    pairs = results.hits[["run_id", "query_id", "source_key"]].dropna().merge(tokens, on="query_id")
+    # Substring search has no column form in pandas where both sides vary by row.
+    holds = [token.lower() in key.lower() for key, token in zip(pairs["source_key"], pairs["text"], strict=True)]
+    bad = pairs.loc[holds, ["run_id", "query_id"]].astype("str")
+    cells = pd.MultiIndex.from_frame(rows[["run_id", "query_id"]].astype("str"))
+    return np.asarray(cells.isin(pd.MultiIndex.from_frame(bad)))
+
+
+def _with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str) -> pd.DataFrame:
+    """Apply what failed, missing and extra rows mean, and name the index."""
+    state = rows["state"].cat.codes.to_numpy()
+    failed, absent, extra = state == 1, state == 2, state == 3
+    if absent.any() and missing == "exclude":
+        runs = rows.loc[absent, "run_id"].astype("str").value_counts(sort=False)
+        listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
+        warnings.warn(f"golden queries without a row are left out of the means ({listed}); missing='zero' counts them as failures", UserWarning, stacklevel=3)
+    for name, values in columns.items():
+        label = parse_label(name)
+        column = values.copy()
+        if errors == "exclude" and label.name not in ("failed", "empty_all"):
+            column[failed] = np.nan
+        if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
+            column[absent] = np.nan
+        if extra.any() and label.name not in EXTRA_METRICS:
+            column[extra] = np.nan
+        columns[name] = column
+    if missing == "zero" and "failed" in columns:
+        columns["failed"][absent] = 1.0
+    frame = pd.DataFrame({"run_id": rows["run_id"], "state": rows["state"], "level": rows["level"], **columns}, copy=False)
+    return frame.set_axis(pd.Index(rows["query_id"], name="query_id"), axis=0)
+
+
+def rule_name(rule: Rule) -> str:
+    """What identifies a rule: its qualified name, and for a rule of your own a hash of its code and what it closes over."""
+    code = getattr(rule, "__code__", None)
+    name = getattr(rule, "__qualname__", repr(rule))
+    if code is None or getattr(rule, "__module__", "").startswith("ragscore."):
+        return name
+    closed = [repr(cell.cell_contents) for cell in getattr(rule, "__closure__", None) or ()]
+    content = repr((code.co_code, code.co_consts, code.co_names, closed, getattr(rule, "__defaults__", None)))
+    return f"{name}#{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+
+
+def with_kept_matches(rule: Rule, results: Results, golden: Golden) -> Rule:
+    """The same rule, but answered from kept matches where the hits' text has been cut since.
+
+    Kept matches count for queries whose golden content and rule are unchanged. For others the rule sees the cut text;
+    that is said in a warning, with the number of hits concerned.
+    """
+    if "text_cut" not in results.hits or not results.hits["text_cut"].fillna(False).astype(bool).any():
+        return rule
+    hashes = golden.query_hashes
+    kept = results.matches if results.matches is not None else empty("matches")
+    valid = kept[(kept["rule"] == rule_name(rule)) & (kept["query_hash"] == kept["query_id"].map(hashes)).to_numpy()]
+
+    def judge(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+        known = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
+        n_unknown = int((hits["text_cut"].fillna(False).astype(bool).to_numpy() & ~known).sum())
+        if n_unknown:
+            warnings.warn(f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown", UserWarning, stacklevel=2)
+        fresh = np.flatnonzero(~known)
+        computed = rule(hits.iloc[fresh], targets)
+        computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])
+        keys = ["run_id", "query_id", "rank"]
+        numbered = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
+        of_target = targets[["query_id", "target_id"]].assign(target=np.arange(len(targets))).drop_duplicates(["query_id", "target_id"])
+        pairs = valid.assign(run_id=valid["run_id"].astype("str")).merge(numbered, on=keys).merge(of_target, on=["query_id", "target_id"])
+        return pd.concat([computed[["hit", "target"]], pairs[["hit", "target"]]], ignore_index=True)
+
+    judge.__qualname__ = rule_name(rule)
+    return judge

@@ -1,0 +1,337 @@
+"""`RunStore`: a folder of runs as Parquet, one folder per run, readable by DuckDB and polars as it is.
+
+A run is written into `.staging-<id>/` and its folder renamed, so a crash leaves the old run or the new one.
+"""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.frames import KINDS, DataError, Golden, Results, concat_results, conform, from_records, run_names
+from ragscore.load import run_description
+from ragscore.load.per_query import run_record
+from ragscore.match import LEVELS, Rule, at_level, grade_hits, rule_of
+from ragscore.score import rule_name, score, scoring
+from ragscore.summary import summarize
+
+TEXTS = ("cut", "full", "none")
+CUT_AT = 200  # characters of hit text that a store keeps by default
+FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches")
+IGNORED = "# Texts and tables stay out of version control; metrics.json, report.md and run.json may be committed.\n*.parquet\n.staging-*/\n.replaced-*/\n"
+_OWN_KEYS = ("scoring", "text", "ragscore")
+
+
+class RunStore:
+    """Runs on disk: save them, list them, load them and their scores again.
+
+    Parameters
+    ----------
+    root
+        The folder; it is created with the first run, with a `.gitignore` that keeps texts out of version control.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(root)
+
+    def __repr__(self) -> str:
+        return f"RunStore({str(self.root)!r}): {len(self._folders())} runs"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{self!r}</p>" + self.runs().drop(columns=["config"], errors="ignore")._repr_html_()  # type: ignore[operator]
+
+    def save(
+        self, results: Results, *, golden: Golden | None = None, overwrite: bool = False, text: str = "cut", match: str = "auto", rule: Rule | None = None
+    ) -> list[str]:
+        """Write every run of `results`, and its scores if a golden set is given.
+
+        Matches and scores are computed from the whole text before it is cut, and kept: cutting never changes a score.
+
+        Parameters
+        ----------
+        golden
+            With it `matches.parquet`, `scores.parquet` and `metrics.json` are written too.
+        overwrite
+            Replace runs that are there already; without it that is an error, and nothing is written.
+        text
+            What is kept of hit texts: "cut" (200 characters), "full" or "none".
+        match, rule
+            As for `rs.score`.
+
+        Returns
+        -------
+        The run ids written.
+        """
+        if text not in TEXTS:
+            raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
+        run_ids = results.runs["run_id"].astype("str").tolist()
+        there = [run_id for run_id in run_ids if self._folder(run_id).exists()]
+        if there and not overwrite:
+            raise DataError(f"{', '.join(there)} saved already", file=self.root, field="run_id", allowed="other run ids, or overwrite=True")
+        self.root.mkdir(parents=True, exist_ok=True)
+        ignore = self.root / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text(IGNORED, encoding="utf-8")
+        scored = _scored(results, golden, match, rule) if golden is not None else {}
+        for run_id in run_ids:
+            staging = self._aside("staging", run_id)
+            staging.mkdir()
+            _write_run(staging, results.select([run_id]), text, scored.get(run_id))
+            self._put(staging, run_id)
+        return run_ids
+
+    def runs(self) -> pd.DataFrame:
+        """One row per stored run, oldest first (created_at, then run_id); columns as the `runs` frame."""
+        records = [run_record({k: v for k, v in described.items() if k not in _OWN_KEYS}, folder) for folder, described in self._described()]
+        runs = from_records(records, "runs")
+        by = [name for name in ("created_at", "run_id") if name in runs]
+        return runs.assign(run_id=runs["run_id"].astype("str")).sort_values(by, ignore_index=True).astype({"run_id": "category"})
+
+    def load(self, runs: list[str] | str | None = None) -> Results:
+        """Stored runs as `Results`: all of them, or those named (by run_id, or by a system that only one run has)."""
+        table = self.runs()
+        names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()
+        if not names:
+            raise DataError("the store holds no run", file=self.root)
+        return concat_results([_read_run(self._folder(name), table[table["run_id"] == name]) for name in names])
+
+    def scores(self, metrics: list[str] | None = None, runs: list[str] | None = None) -> pd.DataFrame:
+        """Stored scores of all or some runs, oldest run first: the frame of `rs.score` with `created_at` and `system`.
+
+        Raises
+        ------
+        DataError
+            A run was saved without a golden set, or a metric wasn't scored.
+        """
+        table = self.runs()
+        names = run_names(table, runs) if runs is not None else table["run_id"].astype("str").tolist()
+        parts = [self._read_scores(name, metrics) for name in names]
+        if not parts:
+            raise DataError("the store holds no run", file=self.root)
+        scores = pd.concat([part.assign(run_id=part["run_id"].astype("str")) for part in parts])
+        about = table.assign(run_id=table["run_id"].astype("str")).set_index("run_id")
+        for name in ("created_at", "system"):
+            if name in about:
+                scores.insert(1, name, scores["run_id"].map(about[name]))
+        return scores.assign(run_id=pd.Categorical(scores["run_id"], categories=names), state=scores["state"].astype("category"), level=scores["level"].astype("category"))
+
+    def metrics(self) -> pd.DataFrame:
+        """What the runs' `metrics.json` say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out."""
+        parts = []
+        for folder, _ in self._described():
+            file = folder / "metrics.json"
+            if file.exists():
+                content = json.loads(file.read_text(encoding="utf-8"))
+                parts.append(pd.DataFrame([{"run_id": content["run_id"], "metric": name, **values} for name, values in content["metrics"].items()]))
+        if not parts:
+            raise DataError("no run of the store has scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
+        return pd.concat(parts, ignore_index=True).astype({"run_id": "category", "metric": "str", **dict.fromkeys(("mean", "low", "high", "sum", "std", "min", "p50", "p95", "max"), "float64")})
+
+    def refresh(self, golden: Golden, *, rule: Rule | None = None) -> list[str]:
+        """Score every stored run anew and rewrite its scores and `metrics.json`: formulas or labels have changed.
+
+        Each run keeps the match level policy it was saved with. Hits whose text was cut keep the matches that were
+        found before the cut, as long as rule and question are unchanged.
+
+        Returns
+        -------
+        The run ids refreshed.
+
+        Raises
+        ------
+        DataError
+            A run was saved with a rule of its own and `rule` isn't that rule.
+        """
+        names = self.runs()["run_id"].astype("str").tolist()
+        for name in names:
+            folder = self._folder(name)
+            described = _read_json(folder / "run.json")
+            before = described.get("scoring", {})
+            if before.get("rule", "").find("#") > 0 and rule is None:
+                raise DataError(f"{name} was scored by the rule {before['rule']}", file=folder, field="rule", allowed="pass that rule, or another one")
+            run = self.load([name])
+            _write_scores(folder, described, _scored(run, golden, before.get("match", "auto"), rule)[name])
+        return names
+
+    def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
+        """Add frames to a saved run: `store.add("bm25", judgments=judgments)`.
+
+        Parameters
+        ----------
+        frames
+            By kind: judgments, chunks, citations, hit_meta, reported. Rows of other runs are refused.
+        overwrite
+            Replace a frame that the run has already.
+        """
+        (name,) = run_names(self.runs(), [run_id])
+        folder = self._folder(name)
+        for kind, frame in frames.items():
+            if kind not in FRAMES or kind in ("responses", "hits", "matches"):
+                raise DataError(f"found {kind!r}", field="frames", allowed="judgments, chunks, citations, hit_meta or reported")
+            if (folder / f"{kind}.parquet").exists() and not overwrite:
+                raise DataError(f"{name} has {kind} already", file=folder, field=kind, allowed="overwrite=True")
+            checked = conform(frame if "run_id" in frame or kind == "chunks" else frame.assign(run_id=name), kind)
+            if "run_id" in checked and set(checked["run_id"].dropna().astype("str")) - {name}:
+                raise DataError(f"rows of other runs than {name}", field=f"{kind}.run_id")
+            _write_frame(folder, kind, checked, name)
+
+    def path(self, run: str) -> Path:
+        """The folder of a run, by run_id or system."""
+        return self._folder(run_names(self.runs(), [run])[0])
+
+    def _folder(self, run_id: str) -> Path:
+        # A run id may hold anything; a folder's name may not hold a slash, nor begin with a dot.
+        name = quote(run_id, safe=" +@=,()[]!~")
+        return self.root / (f"%2E{name[1:]}" if name.startswith(".") else name)
+
+    def _folders(self) -> list[Path]:
+        return sorted(file.parent for file in self.root.glob("*/run.json") if not file.parent.name.startswith("."))
+
+    def _described(self) -> list[tuple[Path, dict[str, Any]]]:
+        return [(folder, _read_json(folder / "run.json")) for folder in self._folders()]
+
+    def _aside(self, what: str, run_id: str) -> Path:
+        aside = self.root / f".{what}-{self._folder(run_id).name}"
+        shutil.rmtree(aside, ignore_errors=True)
+        return aside
+
+    def _put(self, staging: Path, run_id: str) -> None:
+        """Move a finished folder into place; an older one of the same name is moved aside first."""
+        folder, replaced = self._folder(run_id), self._aside("replaced", run_id)
+        if folder.exists():
+            folder.rename(replaced)
+        staging.rename(folder)
+        shutil.rmtree(replaced, ignore_errors=True)
+
+    def _read_scores(self, run_id: str, metrics: list[str] | None) -> pd.DataFrame:
+        file = self._folder(run_id) / "scores.parquet"
+        if not file.exists():
+            raise DataError(f"{run_id} was saved without scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
+        stored = pq.read_schema(file).names
+        unknown = [name for name in metrics or [] if name not in stored]
+        if unknown:
+            raise DataError(f"{run_id} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed="rs.score(store.load(...), golden, metrics=[...])")
+        columns = None if metrics is None else ["run_id", "query_id", "state", "level", *metrics]
+        return pd.read_parquet(file, columns=columns).astype({"run_id": "str", "query_id": "str"}).set_index("query_id")
+
+
+def _read_json(file: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"not valid JSON ({error})", file=file) from error
+    if not isinstance(content, dict):
+        raise DataError("not a JSON object", file=file)
+    return content
+
+
+def _scored(results: Results, golden: Golden, match: str, rule: Rule | None) -> dict[str, dict[str, Any]]:
+    """For each run: its scores, what they were made of, and the matches behind them."""
+    scores = score(results, golden, match=match, rule=rule)
+    about = scoring(results, golden, match=match)
+    matches = _matches(results, golden, str(about["level"].iloc[0]), rule)
+    parts = {}
+    for made in about.to_dict("records"):
+        run_id = str(made["run_id"])
+        described = {name: made[name] for name in ("level", "left_out", "chunker_version_match", "golden_hash", "n_expected")}
+        described |= {"match": match, "rule": rule_name(rule) if rule else f"by_{made['level']}"}
+        own = scores[scores["run_id"] == run_id]
+        kept = matches[matches["run_id"] == run_id] if matches is not None else None
+        parts[run_id] = {"scores": own.assign(run_id=own["run_id"].astype("str")), "scoring": described, "matches": kept, "summary": summarize(own, golden)}
+    return parts
+
+
+def _matches(results: Results, golden: Golden, level: str, rule: Rule | None) -> pd.DataFrame | None:
+    """Which hit met which target, keyed by the question's content hash and the rule; rank 0 where nothing was met."""
+    if level not in LEVELS:
+        return None  # per_query: each level's own rule needs no text
+    selected = at_level(golden, level)
+    judge = rule or rule_of(level)
+    if rule is not None and "text_cut" in results.hits and results.hits["text_cut"].fillna(False).astype(bool).any():
+        return results.matches  # computed before the cut; they can't be found again
+    pairs = judge(results.hits, selected.targets)
+    hits = results.hits[["run_id", "query_id", "rank"]].iloc[pairs["hit"].to_numpy()].reset_index(drop=True)
+    targets = selected.targets[["target_id", "grade"]].iloc[pairs["target"].to_numpy()].reset_index(drop=True)
+    matches = pd.concat([hits.astype({"run_id": "str"}), targets], axis=1)
+    if "coverage" in pairs:
+        matches["coverage"] = pairs["coverage"].to_numpy()
+    asked = results.responses[["run_id", "query_id"]].astype("str")
+    none = asked[~pd.MultiIndex.from_frame(asked).isin(pd.MultiIndex.from_frame(matches[["run_id", "query_id"]]))]
+    matches = pd.concat([matches, none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))], ignore_index=True)
+    hashes = golden.query_hashes
+    matches = matches[matches["query_id"].isin(hashes.index)]
+    matches = matches.drop_duplicates(["run_id", "query_id", "rank", "target_id"])
+    return conform(matches.assign(rule=rule_name(judge), query_hash=matches["query_id"].map(hashes)), "matches")
+
+
+def _write_run(folder: Path, run: Results, text: str, scored: dict[str, Any] | None) -> None:
+    run_id = str(run.runs["run_id"].iloc[0])
+    for kind in FRAMES:
+        frame = getattr(run, kind)
+        if frame is not None and (len(frame) or kind == "responses"):
+            _write_frame(folder, kind, _with_text(frame, text) if kind == "hits" else frame, run_id)
+    described = run_description(run.runs) | {"text": text}
+    if scored is not None:
+        _write_scores(folder, described, scored)
+    else:
+        _write_json(folder / "run.json", described)
+
+
+def _write_scores(folder: Path, described: dict[str, Any], scored: dict[str, Any]) -> None:
+    """Scores, matches and metrics.json of a run, and what they were made of into its run.json, which comes last."""
+    run_id = str(described["run_id"])
+    _write_parquet(folder / "scores.parquet", scored["scores"].reset_index())
+    if scored["matches"] is not None:
+        _write_frame(folder, "matches", scored["matches"], run_id)
+    summary = scored["summary"].drop(columns="run_id").set_index("metric")
+    values = summary.astype(object).where(summary.notna(), None).to_dict("index")
+    _write_json(folder / "metrics.json", {"run_id": run_id, **scored["scoring"], "metrics": values})
+    _write_json(folder / "run.json", described | {"golden_hash": scored["scoring"]["golden_hash"], "scoring": scored["scoring"]})
+
+
+def _with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Hits with their text cut or dropped; `text_cut` says of which hits something is missing."""
+    if text == "full" or "text" not in hits:
+        return hits
+    if text == "none":
+        return conform(hits.drop(columns="text").assign(text_cut=hits["text"].notna().astype("boolean")), "hits")
+    before = hits["text_cut"].fillna(False) if "text_cut" in hits else False
+    is_cut = (hits["text"].str.len() > CUT_AT).fillna(False) | before
+    return conform(hits.assign(text=hits["text"].str.slice(0, CUT_AT), text_cut=is_cut.astype("boolean")), "hits")
+
+
+def _write_frame(folder: Path, kind: str, frame: pd.DataFrame, run_id: str) -> None:
+    with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
+    _write_parquet(folder / f"{kind}.parquet", with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])))
+
+
+def _write_parquet(file: Path, frame: pd.DataFrame) -> None:
+    """One row group per file, ids as dictionaries: small, and fast to join when read."""
+    columns = {name: column.astype("category") if name == "run_id" else column for name, column in frame.items()}
+    table = pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
+    ids = [name for name in table.column_names if name.endswith("_id") or name in ("path", "heading", "chunker_version", "span_unit", "score_kind", "rule")]
+    staging = file.with_name(f".{file.name}.staging")
+    pq.write_table(table, staging, compression="zstd", use_dictionary=ids, row_group_size=max(table.num_rows, 1), dictionary_pagesize_limit=2**27)
+    staging.replace(file)
+
+
+def _write_json(file: Path, content: dict[str, Any]) -> None:
+    staging = file.with_name(f".{file.name}.staging")
+    staging.write_text(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    staging.replace(file)
+
+
+def _read_run(folder: Path, runs: pd.DataFrame) -> Results:
+    frames: dict[str, Any] = {}
+    for kind in FRAMES:
+        file = folder / f"{kind}.parquet"
+        if file.exists():
+            frame = pd.read_parquet(file)
+            frames[kind] = conform(frame.drop(columns=[name for name in frame.columns if name not in KINDS[kind].dtypes and not str(name).startswith(KINDS[kind].open_prefixes or "\0")]), kind)
+    return Results(runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames)

@@ -1,0 +1,39 @@
+"""Frames as text that people read: Markdown, and numbers rounded for display. Computes nothing."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+MAX_DECIMALS = 4
+
+
+def decimals_for(error: float) -> int:
+    """How many decimals are worth showing beside a standard error: .04 -> 2, .004 -> 3."""
+    if math.isnan(error) or error <= 0:
+        return 3
+    return min(max(-math.floor(math.log10(error)), 0), MAX_DECIMALS)
+
+
+def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
+    """A number for a table: `—` for NaN, a sign where asked."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return "—"
+    return f"{value:{'+' if signed else ''}.{decimals}f}"
+
+
+def markdown_table(frame: pd.DataFrame) -> str:
+    """A frame as a Markdown table, index left out; NaN is `—`, pipes and line breaks in texts are escaped."""
+    header = [_cell(name) for name in frame.columns]
+    numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame.columns]
+    rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
+    rule = ["---:" if is_number else "---" for is_number in numeric]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return shown_number(value)
+    if value is None or value is pd.NA:
+        return "—"
+    return str(value).replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")

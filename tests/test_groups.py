@@ -1,0 +1,72 @@
+"""SEEDS F.4: paraphrase groups."""
+
+import numpy as np
+import pytest
+from conftest import answer, hit, record
+
+import ragscore as rs
+
+GROUP = [{"id": name, "query": "?", "expected_doc_ids": ["docX"], "group": "g", "must_contain": ["alpha"]} for name in ("v1", "v2", "v3")]
+
+
+@pytest.fixture
+def group_of(write_golden, write_run):
+    """Paraphrase rows of one run in which docX has these ranks (None: another document at rank 1)."""
+
+    def rows(ranks, answers=None, deep=True, **described):
+        records = []
+        for query, rank in zip(GROUP, ranks, strict=False):
+            found = [hit("o", "other", 1)] if rank is None else [hit("x", "docX", rank)]
+            records.append(record(query["id"], found + ([hit("p", "pad", 50)] if deep else []), **(answers or {})))
+        return rs.paraphrases(rs.load_results(write_run("r", records, **described)), rs.load_golden(write_golden(GROUP[: len(ranks)])))
+
+    return rows
+
+
+def test_ok_misranked_and_missing(group_of):
+    rows = group_of([3, 25, None])
+    assert rows["diagnosis"].tolist() == ["Ok", "MisRanked", "Missing"]
+    group = rs.paraphrase_groups(rows).iloc[0]
+    assert (group["recall_spread"], group["worst_recall"], group["n_misranked"], group["n_missing"]) == (1, 0, 1, 1)
+    assert group["dominant"] == "ranking"  # a tie goes to ranking
+
+
+def test_a_group_found_every_time_is_consistent(group_of):
+    summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, 2]))).iloc[0]
+    assert (summary["n_consistent"], summary["mean_recall_spread"], summary["share_consistent"]) == (1, 0, 1)
+
+
+def test_questions_without_group_make_no_group(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["docX"]}]))
+    rows = rs.paraphrases(rs.load_results(write_run("r", [record("q", [hit("x", "docX", 50)])])), golden)
+    assert len(rs.paraphrase_groups(rows)) == len(rs.paraphrase_summary(rs.paraphrase_groups(rows))) == 0
+
+
+def test_a_shallow_pool_is_said(group_of):
+    with pytest.warns(UserWarning, match="candidate pool of r may be cut short: no hit at rank 50"):
+        rows = group_of([1, None], deep=False)
+    group = rs.paraphrase_groups(rows).iloc[0]
+    assert (group["n_misranked"], group["n_missing"], group["dominant"]) == (0, 1, "retrieval")
+
+
+def test_a_run_of_smaller_k_is_refused(group_of):
+    with pytest.raises(rs.DataError, match=r"r \(k = 10\) retrieved fewer than 50 hits a query"):
+        group_of([1], config={"eval_k": 10})
+    assert len(group_of([1], config={"other": 1}))  # a run that doesn't say is allowed
+
+
+@pytest.mark.parametrize("more", [{"answer": answer("beta")} | {"error": "late"}, {"answer": None}])
+def test_an_answer_that_cannot_be_checked_leaves_consistency_unknown(group_of, more):
+    rows = group_of([1, 2], answers=more)
+    assert rows["answer_ok"].isna().all()
+    assert np.isnan(rs.paraphrase_groups(rows)["answer_consistency"].iloc[0])
+
+
+def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
+    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("alpha")}))["answer_consistency"].tolist() == [1.0]
+    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("beta")}))["answer_consistency"].tolist() == [0.0]
+
+
+def test_two_misses_are_a_fault_of_retrieval(group_of):
+    summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([None, None]))).iloc[0]
+    assert (summary["n_retrieval"], summary["n_ranking"]) == (1, 0)

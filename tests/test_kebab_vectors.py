@@ -1,0 +1,212 @@
+"""SEEDS F.2: the aggregates and comparisons of the kebab system, digit by digit."""
+
+import json
+
+import pandas as pd
+import pytest
+from conftest import MISSES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+
+AGGREGATE_A = {
+    "hit_at_k": {"1": 0.3333, "3": 0.3333, "5": 0.6667, "10": 0.6667},
+    "mrr": 0.4167,
+    "recall_at_k_doc": {"1": 0.3333, "3": 0.3333, "5": 0.6667, "10": 0.6667},
+    "precision_at_k_chunk": {"1": 0.3333, "3": 0.1111, "5": 0.1333, "10": 0.0667},
+    "citation_coverage": None,
+    "groundedness": 0.0,
+    "empty_result_rate": 0.0,
+    "refusal_correctness": None,
+    "total_queries": 3,
+    "failed_queries": 0,
+}
+AGGREGATE_B = AGGREGATE_A | {
+    "hit_at_k": {"1": 0.6667, "3": 1.0, "5": 1.0, "10": 1.0},
+    "mrr": 0.8333,
+    "recall_at_k_doc": {"1": 0.6667, "3": 1.0, "5": 1.0, "10": 1.0},
+    "precision_at_k_chunk": {"1": 0.6667, "3": 0.3333, "5": 0.2, "10": 0.1},
+}
+
+
+@pytest.fixture
+def kebab(write_golden, write_run):
+    """Aggregate of one run of these golden rows and records."""
+
+    def aggregate(rows, records, **described):
+        results = rs.load_results(write_run("r", records, **described))
+        return rs.aggregate(results, rs.load_golden(write_golden(rows), absent_docs="refuse"), "kebab")["r"]
+
+    return aggregate
+
+
+def test_aggregate_of_run_a(kebab):
+    assert kebab(THREE_QUERIES, RUN_A) == AGGREGATE_A
+
+
+def test_aggregate_of_run_b(kebab):
+    assert kebab(THREE_QUERIES, RUN_B) == AGGREGATE_B
+
+
+def test_compare_report(pair):
+    results, golden = pair
+    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    assert (report["run_a"], report["run_b"]) == ("a", "b")
+    assert (report["aggregate_a"], report["aggregate_b"]) == (AGGREGATE_A, AGGREGATE_B)
+    assert report["deltas"] == {
+        "hit_at_k": {"1": 0.3334, "3": 0.6667, "5": 0.3333, "10": 0.3333},
+        "mrr": 0.4166,
+        "recall_at_k_doc": {"1": 0.3334, "3": 0.6667, "5": 0.3333, "10": 0.3333},
+        "precision_at_k_chunk": {"1": 0.3334, "3": 0.2222, "5": 0.0667, "10": 0.0333},
+        "citation_coverage": None,
+        "groundedness": 0.0,
+        "empty_result_rate": 0.0,
+        "refusal_correctness": None,
+        "chunker_version_match": "exact",
+    }
+    assert report["per_query"] == [
+        {"query_id": "q1", "kind": "loss", "a_hit_rank": 1, "b_hit_rank": 2, "note": "rank 1→2"},
+        {"query_id": "q2", "kind": "win", "a_hit_rank": 4, "b_hit_rank": 1, "note": "rank 4→1"},
+        {"query_id": "q3", "kind": "win", "a_hit_rank": None, "b_hit_rank": 1, "note": None},
+    ]
+
+
+def test_recall_counts_the_expected_documents_that_were_found(kebab):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2"]}]
+    found = kebab(rows, [record("q", [hit("c1", "d1", 1), hit("c3", "d3", 2)])])
+    assert found["recall_at_k_doc"]["3"] == found["recall_at_k_doc"]["10"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("expected", "chunks", "at_5", "at_10"),
+    [(["c1", "c2", "c3"], ["c1", "c2", "c3", "x", "y"], 0.6, 0.3), (["c1", "c2"], ["c1", "c2", "x"], 0.4, 0.2), (["c1"], ["x", "y", "z"], 0.0, 0.0)],
+)
+def test_precision_divides_by_k(kebab, expected, chunks, at_5, at_10):
+    rows = [{"id": "q", "query": "?", "expected_chunk_ids": expected, "expected_doc_ids": ["d"]}]
+    found = kebab(rows, [record("q", [hit(chunk, "d", rank) for rank, chunk in enumerate(chunks, 1)])])["precision_at_k_chunk"]
+    assert (found["5"], found["10"]) == (at_5, at_10)
+
+
+def test_precision_is_the_mean_over_queries(kebab):
+    rows = [{"id": f"q{n}", "query": "?", "expected_chunk_ids": ["c1", "c2"], "expected_doc_ids": ["d"]} for n in (1, 2)]
+    found = kebab(rows, [record("q1", [hit("c1", "d", 1)]), record("q2", [hit("c1", "d", 1), hit("c2", "d", 2)])])
+    assert found["precision_at_k_chunk"]["5"] == 0.3
+
+
+def test_precision_without_expected_chunks_is_zero_there_and_nan_here(kebab, write_golden, write_run):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]
+    assert kebab(rows, [record("q", [hit("c", "d", 1)])])["precision_at_k_chunk"]["5"] == 0.0
+    scores = rs.score(rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)])])), rs.load_golden(write_golden(rows)), ["precision@5:chunk"])
+    assert scores["precision@5:chunk"].isna().all()
+
+
+ALPHA = [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["alpha"], "forbidden": ["beta"]}]
+
+
+@pytest.mark.parametrize(
+    ("given", "coverage", "grounded"),
+    [
+        (answer("contains alpha", paths=["docs/d.md"]), 1.0, 1.0),
+        (answer("contains alpha"), 0.0, 1.0),
+        (answer("alpha and beta", paths=["docs/d.md"]), 1.0, 0.0),
+        (answer("Alpha", paths=[""]), 0.0, 0.0),  # checks are case-sensitive, an empty path covers nothing
+    ],
+)
+def test_citations_and_string_checks(kebab, given, coverage, grounded):
+    found = kebab(ALPHA, [record("q", [hit("c", "d", 1)], answer=given)])
+    assert (found["citation_coverage"], found["groundedness"]) == (coverage, grounded)
+
+
+def test_an_answer_without_checks_is_not_in_the_denominator(kebab):
+    rows = [*ALPHA, {"id": "q2", "query": "?", "expected_doc_ids": ["d"]}]
+    given = answer("contains alpha", paths=["docs/d.md"])
+    assert kebab(rows, [record("q", [], answer=given), record("q2", [], answer=given)])["groundedness"] == 1.0
+
+
+def test_refusal_is_judged_where_no_document_is_expected(kebab):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": []}]
+    assert kebab(rows, [record("q", [], answer=answer("no", grounded=False))])["refusal_correctness"] == 1.0
+    assert kebab(rows, [record("q", [])])["refusal_correctness"] is None
+
+
+def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
+    rows = [{"id": "q", "query": "?", "expected_chunk_ids": ["c"]}]
+    found = kebab(rows, [record("q", [hit("c", "d", 1)], answer=answer("yes"))])
+    assert (found["refusal_correctness"], found["hit_at_k"]["1"]) == (0.0, 1.0)
+
+
+def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(kebab, write_golden, write_run):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": [], "must_contain": ["alpha"]}]
+    records = [record("q", [], answer=answer("alpha"))]
+    assert kebab(rows, records)["groundedness"] == 1.0
+    scores = rs.score(rs.load_results(write_run("r", records)), rs.load_golden(write_golden(rows)), ["answer_checks"])
+    assert scores["answer_checks"].isna().all()
+
+
+def test_empty_and_failed_rows(kebab):
+    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in (1, 2)]
+    found = kebab(rows, [record("q1", []), record("q2", [hit("c", "d", 1)])])
+    assert (found["empty_result_rate"], found["failed_queries"]) == (0.5, 0)
+    found = kebab(rows[:1], [record("q1", [], error="timed out")])
+    assert (found["failed_queries"], found["total_queries"], found["empty_result_rate"]) == (1, 1, 1.0)
+
+
+def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
+    found = kebab(THREE_QUERIES, [*RUN_A, record("stray", [], error="boom")])
+    assert found == AGGREGATE_A | {"total_queries": 4, "failed_queries": 1, "empty_result_rate": 0.25}
+
+
+@pytest.mark.parametrize(("a", "b", "kind"), [(None, 2, "win"), (1, None, "regression"), (3, 3, "draw"), (5, 2, "win"), (2, 5, "loss"), (None, None, "draw")])
+def test_outcome_of_a_query(write_golden, write_run, a, b, kind):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]))
+    hits = [[] if rank is None else [hit("c", "d", rank)] for rank in (a, b)]
+    results = rs.load_results([write_run(name, [record("q", one)], k=10) for name, one in zip("ab", hits, strict=True)])
+    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    assert [(row["kind"], row["a_hit_rank"], row["b_hit_rank"]) for row in report["per_query"]] == [(kind, a, b)]
+
+
+@pytest.fixture
+def rechunked(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["doc-1"], "expected_chunk_ids": ["old"]}]))
+    files = [
+        write_run("a", [record("q", [hit("old", "doc-1", 1)])], config={"chunker_version": "test@1"}),
+        write_run("b", [record("q", [hit("new", "doc-1", 1, chunker_version="test@2")])], config={"chunker_version": "test@2"}),
+    ]
+    return rs.load_results(files), golden
+
+
+def test_another_chunker_falls_back_to_documents(rechunked):
+    report = json.loads(rs.compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
+    assert report["deltas"]["chunker_version_match"] == "fallback_doc"
+    assert report["per_query"] == [{"query_id": "q", "kind": "draw", "a_hit_rank": 1, "b_hit_rank": 1, "note": None}]
+
+
+def test_strict_comparison_refuses_another_chunker(rechunked):
+    with pytest.raises(rs.DataError, match="chunker versions differ: test@1 and test@2"):
+        rs.compare_runs(*rechunked, "a", "b", profile="kebab", strict_chunker_version=True)
+
+
+def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run):
+    plain = {"chunker_version": None}
+    files = [write_run("a", [record("q", [hit("c", "d", 1) | plain])], config={}), write_run("b", [record("q", [hit("c", "d", 1) | plain])], config="not json")]
+    results = rs.load_results(files)
+    assert "chunker_version" not in results.runs
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]))
+    cmp = rs.compare_runs(results, golden, "a", "b", profile="kebab")
+    assert cmp.level.chunker_version_match == "exact"
+
+
+def test_deltas_are_null_where_either_side_is(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    with_answers = [one | {"answer": answer("text", paths=["docs/d.md"])} for one in RUN_A]
+    results = rs.load_results([write_run("a", RUN_A), write_run("b", with_answers)])
+    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    assert (report["aggregate_b"]["citation_coverage"], report["deltas"]["citation_coverage"]) == (1.0, None)
+
+
+def test_an_unknown_run_is_named_with_the_candidates(pair):
+    with pytest.raises(rs.DataError, match=r"no run or system 'c'; there are a, b"):
+        rs.compare_runs(*pair, "a", "c")
+
+
+def test_misses_share_a_document_but_not_a_chunk():
+    assert {one["doc_id"] for one in MISSES} == {"dx"} and pd.Series([one["chunk_id"] for one in MISSES]).is_unique

@@ -1,0 +1,300 @@
+"""Golden files and run files: what loads, how it comes out, and what one clear error says."""
+
+import gzip
+import json
+import sqlite3
+
+import pandas as pd
+import pytest
+from conftest import RUN_A, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+
+
+def test_minimal_rows_get_defaults(write_golden):
+    with pytest.warns(UserWarning, match="1 of 1 queries carry no expectation"):
+        golden = rs.load_golden(write_golden("- {id: g1, query: what?}\n"))
+    row = golden.queries.iloc[0]
+    assert (row["query_id"], row["query"], row["position"]) == ("g1", "what?", 0)
+    assert golden.queries["answerable"].isna().all() and not len(golden.targets) and not len(golden.checks)
+
+
+def test_duplicate_ids_are_all_listed_once_and_sorted(write_golden):
+    rows = [{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("g2", "g1", "g2", "g1", "g2", "g3")]
+    with pytest.raises(rs.DataError, match=r"golden\.yaml:6: id: appear more than once: g1, g2; ids must be unique"):
+        rs.load_golden(write_golden(rows))
+
+
+def test_unknown_expected_ids_are_all_listed(write_golden):
+    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d9", "d8"], "expected_chunk_ids": ["present", "missing"]}]
+    file = write_golden(rows)
+    with pytest.raises(rs.DataError, match="expected_doc_ids: 2 ids are not in the catalogue: d8, d9"):
+        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["present"], "doc_id": ["d1"]}))
+    with pytest.raises(rs.DataError) as caught:
+        rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["present"]}))
+    assert "missing" in str(caught.value) and "present" not in str(caught.value)
+
+
+def test_a_group_that_disagrees_is_named_with_its_canonical_member(write_golden):
+    rows = [{"id": f"g{n}", "query": "?", "expected_doc_ids": ["docB" if n == 2 else "docA"], "group": "intent"} for n in (1, 2, 3)]
+    rows.append({"id": "alone", "query": "?", "expected_doc_ids": ["docC"]})
+    with pytest.raises(rs.DataError, match=r":3: group: g2 of group 'intent' expect other documents than g1") as caught:
+        rs.load_golden(write_golden(rows))
+    assert "g3" not in str(caught.value)
+
+
+def test_a_group_that_agrees_loads_beside_ungrouped_rows(write_golden):
+    rows = [{"id": f"g{n}", "query": "?", "expected_doc_ids": ["b", "a"][:: 1 if n else -1], "group": "intent"} for n in (0, 1)]
+    assert len(rs.load_golden(write_golden([*rows, *THREE_QUERIES])).queries) == 5
+
+
+def test_fifteen_multi_hop_rows_load_with_their_checks(write_golden):
+    rows = [{"id": f"mh-{kind}-{n}", "query": "?", "must_contain": [f"text {n}"]} for kind in "cis" for n in range(5)]
+    golden = rs.load_golden(write_golden(rows))
+    assert golden.checks.groupby("query_id").size().tolist() == [1] * 15
+    assert golden.queries["query_id"].str[:5].value_counts().to_dict() == {"mh-c-": 5, "mh-i-": 5, "mh-s-": 5}
+
+
+@pytest.mark.parametrize(
+    ("row", "answerable"),
+    [
+        ({"expected_doc_ids": []}, False), ({"answerable": False}, False), ({"expected_doc_ids": ["d"]}, True), ({"expected_chunk_ids": ["c"]}, True),
+        ({"expected_doc_ids": [], "expected_chunk_ids": ["c"]}, True), ({"must_contain": ["x"]}, True), ({"answerable": True, "expected_doc_ids": []}, True),
+        ({"gold_supports": [{"path": "a.md", "heading": "A"}], "expected_doc_ids": []}, True),
+    ],
+)  # fmt: skip
+def test_what_should_be_refused(write_golden, row, answerable):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", **row}]))
+    assert golden.queries["answerable"].tolist() == [answerable]
+
+
+def test_the_older_reading_refuses_whatever_expects_no_document(write_golden):
+    rows = [{"id": "a", "query": "?", "must_contain": ["x"]}, {"id": "b", "query": "?", "expected_doc_ids": ["d"]}]
+    assert rs.load_golden(write_golden(rows), absent_docs="refuse").queries["answerable"].tolist() == [False, True]
+
+
+def test_ids_stay_as_written(write_golden):
+    golden = rs.load_golden(write_golden("- {id: 001, query: what?, expected_doc_ids: [007, 1.10, 12:30, 0x1F]}\n"))
+    assert golden.queries["query_id"].tolist() == ["001"]
+    assert golden.targets["doc_id"].tolist() == ["007", "1.10", "12:30", "0x1F"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- {id: no, query: q}\n", r"golden\.yaml:1: id: found a boolean: false; text, quoted where YAML reads"),
+        ("- {id: 2024-01-01, query: q}\n", r"id: found a date: \"2024-01-01\""),
+        ("- query: q\n", r":1: id: the field is missing"),
+        ("- id: a\n  query: [x]\n", r":2: query: found a list: \[\"x\"\]; text"),
+        ("- id: a\n  query: q\n  expected_doc_ids: d1\n", r":3: expected_doc_ids: found text: \"d1\"; ids, lists of alternative ids"),
+        ("- id: a\n  query: q\n  expected_doc_ids: {d1: -1}\n", r":3: expected_doc_ids: grade is a number: -1; a whole number from 0"),
+        ("- id: a\n  query: q\n  expected_doc_ids: [true]\n", r":3: expected_doc_ids: found a boolean"),
+        ("- id: a\n  query: q\n  tags: [yes]\n", r":3: tags: found a list: \[true\]; a list of texts"),
+        ("- id: a\n  query: q\n  answerable: maybe\n", r":3: answerable: found text: \"maybe\"; true or false"),
+        ("- id: a\n  query: q\n  query: r\n", r":3: query: the key appears twice"),
+        ("- id: a\n  query: 'q\n", r"not valid YAML"),
+        ("id: a\n", r":1: the top level is a mapping; a list of questions"),
+        ("- id: a\n  query: q\n  gold_supports: [{heading: H}]\n", r":3: gold_supports: found a mapping: .*; a mapping with path"),
+        ("- id: a\n  query: q\n  gold_supports: [{path: p, start: 9, end: 3}]\n", r":3: gold_supports: start a number: 9, end a number: 3; .*half-open"),
+    ],
+)
+def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(write_golden, text, message):
+    with pytest.raises(rs.DataError, match=message):
+        rs.load_golden(write_golden(text))
+
+
+def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
+    text = "- {id: a, query: q, expected_doc_ids: [d]}\n- {id: no, query: q}\n- {id: a, query: again}\n- {id: b, query: q, expected_doc_ids: [d], tags: 7}\n"
+    golden = rs.load_golden(write_golden(text), strict=False)
+    assert golden.queries["query_id"].tolist() == ["a", "b"]
+    assert golden.problems[["line", "field"]].to_numpy().tolist() == [[2, "id"], [3, "id"], [4, "tags"]]
+    assert golden.problems["found"].tolist()[1] == "appear more than once: a"
+
+
+def test_golden_path_from_the_environment(write_golden, monkeypatch):
+    monkeypatch.setenv("RAGSCORE_GOLDEN", str(write_golden(THREE_QUERIES)))
+    assert len(rs.load_golden().queries) == 3
+    monkeypatch.delenv("RAGSCORE_GOLDEN")
+    with pytest.raises(rs.DataError, match="no golden file given"):
+        rs.load_golden()
+
+
+def test_alternatives_grades_groups_and_own_fields(write_golden):
+    text = """
+- id: q
+  query: which one?
+  expected_doc_ids: [[a, b], {any: [c], grade: 3}]
+  required_support_groups: [[b, c], [zzz]]
+  tags: [x, y]
+  vaults: [v]
+  reviewed: 3
+  filters: {year: 2024}
+"""
+    golden = rs.load_golden(write_golden(text))
+    targets = golden.targets[["target_id", "alternative", "grade", "doc_id"]].to_numpy().tolist()
+    assert targets == [["a", 0, 1, "a"], ["a", 1, 1, "b"], ["c", 0, 3, "c"]]
+    assert golden.support_groups["target_id"].tolist() == ["a", "c", "unknown:zzz"]
+    assert golden.tags[["kind", "value"]].to_numpy().tolist() == [["tag", "x"], ["tag", "y"], ["vault", "v"]]
+    assert golden.queries[["x_reviewed", "x_filters"]].to_numpy().tolist() == [[3, '{"year": 2024}']]
+
+
+def test_json_lines_are_read_with_their_line_numbers(write_golden):
+    good = json.dumps({"id": "a", "query": "q", "expected_doc_ids": {"d": 2}})
+    golden = rs.load_golden(write_golden(f"\ufeff{good}\n\n", "golden.jsonl"))
+    assert golden.targets["grade"].tolist() == [2]
+    with pytest.raises(rs.DataError, match=r"golden\.jsonl:3: not valid JSON"):
+        rs.load_golden(write_golden(f"{good}\n\n{{bad\n", "golden.jsonl"))
+    with pytest.raises(rs.DataError, match=r"golden\.jsonl:1: not valid JSON \(key 'id' appears twice\)"):
+        rs.load_golden(write_golden('{"id": "a", "id": "b"}\n', "golden.jsonl"))
+
+
+def test_golden_hash_knows_content_not_order(write_golden):
+    first = rs.load_golden(write_golden(THREE_QUERIES)).golden_hash
+    assert rs.load_golden(write_golden(THREE_QUERIES[::-1])).golden_hash == first
+    assert rs.load_golden(write_golden([*THREE_QUERIES[:2], THREE_QUERIES[2] | {"expected_doc_ids": ["d4"]}])).golden_hash != first
+
+
+def test_run_files_load_with_spans_scores_and_ids(write_run):
+    results = rs.load_results(write_run("a", RUN_A, system="bm25", created_at="2026-01-31T10:00:00+01:00", config={"eval_k": 20, "chunker_version": "test@1"}))
+    run = results.runs.iloc[0]
+    assert (run["run_id"], run["system"], run["k"], run["chunker_version"], run["n_queries"], run["n_failed"]) == ("a", "bm25", 20, "test@1", 3, 0)
+    assert str(run["created_at"]) == "2026-01-31 09:00:00+00:00"
+    first = results.hits.iloc[0]
+    # lines 1 to 4 of the file are the half-open span [1, 5)
+    assert (first["start"], first["end"], first["span_unit"], first["heading"], first["score_lexical"]) == (1, 5, "line", "root", 1.0)
+    assert results.hits["x_retrieval.lexical_rank"].tolist() == results.hits["rank"].tolist()
+
+
+CITATIONS = [
+    ({"kind": "line", "path": "p", "start": 3, "end": 9}, (3, 10, "line")), ({"kind": "page", "path": "p", "page": 2}, (2, 3, "page")),
+    ({"kind": "code", "path": "p", "line_start": 1, "line_end": 1, "symbol": "f"}, (1, 2, "line")),
+    ({"kind": "time", "path": "p", "start_ms": 100, "end_ms": 900, "speaker": "A"}, (100, 900, "ms")),
+    ({"kind": "region", "path": "p", "x": 1, "y": 2, "w": 3, "h": 4}, (pd.NA, pd.NA, pd.NA)), ({"kind": "caption", "path": "p", "model": "m"}, (pd.NA, pd.NA, pd.NA)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("citation", "span"), CITATIONS, ids=[one["kind"] for one, _ in CITATIONS])
+def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, citation, span):
+    given = {"answer": "a", "grounded": True, "citations": [{"marker": "[1]", "citation": citation}]}
+    results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1, citation=citation)], answer=given)]))
+    row = results.citations.reindex(columns=["start", "end", "span_unit"]).iloc[0]
+    assert [None if pd.isna(value) else value for value in row] == [None if pd.isna(value) else value for value in span]
+    written = json.loads(rs.write_per_query(results, tmp_path / "out").read_text())
+    assert written["answer"]["citations"][0]["citation"] == citation == written["hits_top_k"][0]["citation"]
+
+
+def without_nulls(value):
+    if isinstance(value, dict):
+        return {key: without_nulls(one) for key, one in value.items() if one is not None and one != {}}
+    return [without_nulls(one) for one in value] if isinstance(value, list) else value
+
+
+def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
+    odd = hit("c1", "d1", 1, repo="r", weird={"a.b": 1, "json": [1, {"x": None}], "deep": {"mixed": 3}}, trust_level="primary")
+    given = answer("text", paths=["docs/d1.md"], model={"id": "m", "dimensions": None}, usage={"prompt_tokens": 3, "completion_tokens": 4, "latency_ms": 5}, hops=[{"iter": 1}])
+    records = [record("q1", [odd], answer=given, latency_search_ms=2.5, note="x"), record("q2", [hit("c2", "d2", 1, weird={"deep": {"mixed": "text"}})], error="boom")]
+    file = write_run("a", records, system="s", config={"k": 5}, created_at="2026-01-31T09:00:00Z", hardware={"cores": 2})
+    results = rs.load_results(file)
+    written = rs.write_per_query(results, tmp_path / "again" / "a")
+    assert [without_nulls(json.loads(line)) for line in written.read_text().splitlines()] == [without_nulls(one) for one in records]
+    again = rs.load_results(written)
+    for kind in ("runs", "responses", "hits", "citations"):
+        pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
+
+
+def test_older_records_without_later_fields_load(write_run):
+    old = {"query_id": "q", "query": "?", "mode": "lexical", "hits_top_k": [{"rank": 1, "chunk_id": "c", "doc_id": "d", "doc_path": "p"}], "answer": None, "elapsed_ms": 1, "error": None}
+    hits = rs.load_results(write_run("a", [old])).hits
+    assert hits["chunk_id"].tolist() == ["c"] and "stale" not in hits
+
+
+def test_hits_without_ranks_take_list_order(write_run):
+    hits = [{"chunk_id": name, "doc_id": "d"} for name in "abc"]
+    assert rs.load_results(write_run("a", [record("q", hits)])).hits["rank"].tolist() == [1, 2, 3]
+
+
+def test_a_record_without_answer_object_is_not_an_answer(write_run):
+    responses = rs.load_results(write_run("a", [record("q1", []), record("q2", [], answer=""), record("q3", [], answer=answer("no", grounded=False))])).responses
+    assert responses["answer"].isna().tolist() == [True, False, False]
+    assert responses["refused"].astype(object).where(responses["refused"].notna(), None).tolist() == [None, True, True]  # a blank answer is a refusal
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[1]", r"per_query\.jsonl:2: found a list: \[1\]; one JSON object per line"),
+        ("{", r"per_query\.jsonl:2: not valid JSON"),
+        ('{"query_id": true}', r":2: query_id: found a boolean: true; text"),
+        ('{"query_id": "q1"}', r":2: query_id: 'q1' stood on line 1 already; one record per query"),
+        ('{"query_id": "x", "hits_top_k": {}}', r":2: hits_top_k: found a mapping"),
+        ('{"query_id": "x", "hits_top_k": [null]}', r":2: hits_top_k: found nothing \(null\); a list of objects"),
+        ('{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}', r":2: hits_top_k\.rank: rank 3 appears twice for query 'x'; ranks must be 1, 2, 3"),
+        ('{"query_id": "x", "hits_top_k": [{"rank": 0}]}', r":2: hits_top_k\.rank: rank is a number: 0 for query 'x'"),
+        ('{"query_id": "x", "elapsed_ms": "fast"}', r":2: elapsed_ms: found text: \"fast\"; a number or null"),
+        ('{"query_id": "x", "answer": 7}', r":2: answer: found a number: 7; an object, text or null"),
+        ('{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "verse"}}]}}', r"kind is one of line, code, page, time, region, caption"),
+        ('{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "line", "start": 5, "end": 2}}]}}', r"start a number: 5, end a number: 2; whole numbers in order"),
+        ('{"query_id": "x", "query": "\\ud800"}', r":2: .*surrogate"),
+    ],
+)
+def test_a_bad_record_stops_with_line_field_found_and_allowed(write_run, line, message):
+    file = write_run("a", RUN_A[:1])
+    file.write_text(file.read_text() + line + "\n")
+    with pytest.raises(rs.DataError, match=message):
+        rs.load_results(file)
+
+
+def test_not_strict_counts_what_a_run_lost(write_run):
+    file = write_run("a", RUN_A)
+    file.write_text(file.read_text() + json.dumps(RUN_A[0]) + "\n{\n")
+    results = rs.load_results(file, strict=False)
+    assert len(results.responses) == 3
+    assert results.problems[["line", "field"]].astype(object).where(results.problems[["line", "field"]].notna(), None).to_numpy().tolist() == [[4, "query_id"], [5, None]]
+
+
+def test_runs_are_named_by_run_json_folder_or_file(write_run, tmp_path):
+    assert rs.load_results(write_run("folder", RUN_A)).runs["run_id"].tolist() == ["folder"]
+    alone = tmp_path / "alone.jsonl.gz"
+    alone.write_bytes(gzip.compress(json.dumps(RUN_A[0]).encode()))
+    assert rs.load_results(alone).runs["run_id"].tolist() == ["alone"]
+    file = write_run("folder", RUN_A)
+    (file.parent / "run.json").write_text('{"run_id": "named"}')
+    assert rs.load_results(tmp_path / "runs" / "*").runs["run_id"].tolist() == ["named"]
+
+
+def test_two_files_of_one_run_are_refused(write_run, tmp_path):
+    file = write_run("a", RUN_A)
+    with pytest.raises(rs.DataError, match="a named by more than one file"):
+        rs.load_results([file, file])
+    with pytest.raises(rs.DataError, match="no such file"):
+        rs.load_results(tmp_path / "nothing.jsonl")
+    with pytest.raises(rs.DataError, match="no file matches"):
+        rs.load_results(tmp_path / "none*.jsonl")
+
+
+def test_kebab_sqlite_file(tmp_path, pair):
+    results, _ = pair
+    file = tmp_path / "kebab.db"
+    with sqlite3.connect(file) as base:
+        base.execute("CREATE TABLE eval_runs (run_id TEXT PRIMARY KEY, suite TEXT, config_snapshot_json TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)")
+        base.execute("CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT, PRIMARY KEY (run_id, query_id))")
+        snapshot = json.dumps({"chunker_version": "test@1", "eval_k": 10})
+        base.execute("INSERT INTO eval_runs VALUES ('a', 'golden', ?, '{}', 'abc', '2026-01-31T09:00:00Z')", [snapshot])
+        base.executemany("INSERT INTO eval_query_results VALUES ('a', ?, ?)", [(one["query_id"], json.dumps(one)) for one in RUN_A])
+    base.close()
+    loaded = rs.load_results(file)
+    assert loaded.runs[["suite", "commit", "k", "chunker_version"]].to_numpy().tolist() == [["golden", "abc", 10, "test@1"]]
+    of_a = results.select(["a"])
+    pd.testing.assert_frame_equal(loaded.hits, of_a.hits)
+    (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 100)
+    with pytest.raises(rs.DataError, match="not a readable SQLite file"):
+        rs.load_results(tmp_path / "broken.db")
+
+
+def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
+    (tmp_path / "bad.jsonl").write_bytes(b"{}\n\xff\n")
+    with pytest.raises(rs.DataError, match=r"bad\.jsonl:2: byte 0xff is not UTF-8"):
+        rs.load_results(tmp_path / "bad.jsonl")
+    (tmp_path / "bad.jsonl.gz").write_bytes(b"plain")
+    with pytest.raises(rs.DataError, match="can't be read"):
+        rs.load_results(tmp_path / "bad.jsonl.gz")
