@@ -83,12 +83,11 @@ def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.i
     queries = pd.Index(responses["query_id"].unique())
     if not len(responses) or not len(rows):
         return np.full(len(rows), -1)
-    known = responses["run_id"].cat.codes.to_numpy().astype(np.int64) * len(queries) + lookup(responses["query_id"], queries)
-    query = lookup(rows["query_id"], queries)
-    wanted = np.where(query < 0, -1, lookup(rows["run_id"], responses["run_id"].cat.categories) * len(queries) + query)
-    order = np.argsort(known, kind="stable")
-    place = np.minimum(np.searchsorted(known[order], wanted), len(known) - 1)
-    return np.where(known[order][place] == wanted, order[place], -1)
+    # A dense table of run × query is as large as the scores themselves, and a look-up in it needs no sorting.
+    run_ids = responses["run_id"].cat.categories
+    known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
+    known[responses["run_id"].cat.codes.to_numpy(), lookup(responses["query_id"], queries)] = np.arange(len(responses))
+    return known[lookup(rows["run_id"], run_ids), lookup(rows["query_id"], queries)]
 
 
 def _has(frame: pd.DataFrame, column: str) -> Flags:
@@ -166,7 +165,7 @@ def _inside(citations: pd.DataFrame, chunks: pd.DataFrame, keys: list[str], with
     if any(name not in chunks or name not in citations for name in spans):
         return np.zeros(len(citations), dtype=bool)
     wanted = citations[[*keys, *spans]].assign(row=np.arange(len(citations))).dropna(subset=keys)
-    text = {name: "str" for name in keys}
+    text = dict.fromkeys(keys, "str")
     pairs = wanted.astype(text).merge(chunks[[*keys, *spans]].dropna(subset=keys).astype(text).drop_duplicates(), on=keys, suffixes=("", "_chunk"))
     if with_span:
         fits = (pairs["start"] >= pairs["start_chunk"]) & (pairs["end"] <= pairs["end_chunk"]) & (pairs["span_unit"] == pairs["span_unit_chunk"])

@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.compare import compare_runs
-from ragscore.frames import DataError, Golden, Results, concat_results
+from ragscore.frames import DataError, Golden, Results, concat_results, records_of
 from ragscore.load import load_golden, load_results
 from ragscore.metrics import HEADLINE, parse_label
 from ragscore.score import aggregate, score
@@ -22,9 +22,11 @@ from ragscore.summary import summarize
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     args = _parser().parse_args(argv)
-    warnings.showwarning = lambda message, *rest, **more: print(f"ragscore: warning: {message}", file=sys.stderr)
     try:
-        args.run(args)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *rest, **more: print(f"ragscore: warning: {message}", file=sys.stderr)
+            args.run(args)
     except (DataError, FileNotFoundError, PermissionError) as error:
         print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
@@ -93,7 +95,7 @@ def _score(args: argparse.Namespace) -> None:
         return
     scores = score(results, golden, args.metric, match=args.match)
     table = summarize(scores, golden, by=args.by, metrics=None if args.metric or args.json else HEADLINE)
-    print(_json(_records(table)) if args.json else _readable(table, args.by))
+    print(_json(records_of(table)) if args.json else _readable(table, args.by))
 
 
 def _compare(args: argparse.Namespace) -> None:
@@ -104,7 +106,13 @@ def _compare(args: argparse.Namespace) -> None:
     cmp = compare_runs(results, golden, baseline, candidate, match=args.match, profile=args.profile, strict_chunker_version=args.strict_chunker_version)
     print(cmp.to_json() if args.json else cmp.to_markdown(), end="\n" if args.json else "")
     if args.write_report:
-        folder = Path(args.candidate).parent if Path(args.candidate).is_file() else Path(args.candidate) if Path(args.candidate).exists() else RunStore(args.store).path(candidate)
+        folder = (
+            Path(args.candidate).parent
+            if Path(args.candidate).is_file()
+            else Path(args.candidate)
+            if Path(args.candidate).exists()
+            else RunStore(args.store).path(candidate)
+        )
         (folder / "report.md").write_text(cmp.to_markdown(), encoding="utf-8")
         print(f"ragscore: wrote {folder / 'report.md'}", file=sys.stderr)
 
@@ -113,7 +121,7 @@ def _runs(args: argparse.Namespace) -> None:
     if not Path(args.store).is_dir():
         raise DataError("no such folder", file=args.store)
     runs = RunStore(args.store).runs()
-    print(_json(_records(runs)) if args.json else runs.drop(columns="config", errors="ignore").to_string(index=False))
+    print(_json(records_of(runs)) if args.json else runs.drop(columns="config", errors="ignore").to_string(index=False))
 
 
 def _demo(args: argparse.Namespace) -> None:
@@ -130,11 +138,6 @@ def _readable(table: pd.DataFrame, by: str | None) -> str:
     shown = table[table["n"] > 0]
     texts = {name: [f"{value:.{decimals[metric]}f}" for value, metric in zip(shown[name], shown["metric"], strict=True)] for name in ("mean", "low", "high")}
     return shown[["run_id", *([by] if by else []), "metric"]].assign(**texts, n=shown["n"], n_expected=shown["n_expected"]).to_string(index=False)
-
-
-def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    plain: list[dict[str, Any]] = table.astype(object).where(table.notna(), None).to_dict("records")
-    return plain
 
 
 def _json(content: Any) -> str:

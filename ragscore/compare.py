@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError, Golden, Results, run_names
+from ragscore.frames import DataError, Golden, Results, records_of, run_names
 from ragscore.match import LEVELS, at_level, grade_hits, rule_of
 from ragscore.metrics import HEADLINE, is_better, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.score import Level, aggregate, choose_level, chunker_versions, read_refusals, rounded, score
-from ragscore.stats import t_interval
+from ragscore.stats import paired_interval
 from ragscore.summary import metric_columns
 from ragscore.tables import decimals_for, markdown_table, shown_number
 
@@ -31,7 +31,7 @@ class Comparison:
     ----------
     deltas
         One row per metric: means `a` and `b` over the `n` queries where both have a value, `delta` = b − a with its
-        paired 95 % t interval `low`, `high`, `delta_pct`, `better` (True, False; NA: no change), and how many queries
+        paired 95 % interval `low`, `high`, `delta_pct`, `better` (True, False; NA: no change), and how many queries
         are better, worse or the same.
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no hit), `n_gained` and
@@ -83,7 +83,7 @@ class Comparison:
         names = [name for name in HEADLINE if name in set(self.deltas["metric"])] or self.deltas["metric"].tolist()
         deltas = self.deltas.set_index("metric").loc[names].query("n > 0")
         error = (deltas["high"] - deltas["low"]) / 4
-        places = [0 if parse_label(name).metric.kind == "time" else max(decimals_for(e), 2) for name, e in error.items()]
+        places = [decimals_for(e) if parse_label(str(name)).metric.kind == "time" else max(decimals_for(e), 2) for name, e in error.items()]
         columns: dict[str, list[str]] = {"metric": list(deltas.index)}
         for name, sign in (("a", False), ("b", False), ("delta", True), ("low", True), ("high", True)):
             columns[name] = [shown_number(value, digits, sign) for value, digits in zip(deltas[name], places, strict=True)]
@@ -149,7 +149,11 @@ def compare_runs(
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
     if strict_chunker_version and not _equal(versions[a], versions[b]):
-        raise DataError(f"chunker versions differ: {versions[a]} and {versions[b]}", field="strict_chunker_version", allowed="runs of one chunker, or no strict_chunker_version")
+        raise DataError(
+            f"chunker versions differ: {versions[a]} and {versions[b]}",
+            field="strict_chunker_version",
+            allowed="runs of one chunker, or no strict_chunker_version",
+        )
     level = choose_level(pair, golden, match) if chosen is None else _profile_level(chosen, bool(_equal(versions[a], versions[b])))
     asked = {run_id: _asked(pair, run_id) for run_id in (a, b)}
     both = golden.queries["query_id"][golden.queries["query_id"].isin(asked[a]) & golden.queries["query_id"].isin(asked[b])]
@@ -228,9 +232,10 @@ def _notes(per_query: pd.DataFrame, config_diff: pd.DataFrame, invariants: pd.Da
     causes = []
     for cause, part in CAUSES.items():
         if part in differs.index:
-            causes.append(f"{cause} {differs.loc[part, 'a']}→{differs.loc[part, 'b']}")
+            causes.append(f"{cause} {differs['a'][part]}→{differs['b'][part]}")
         elif cause in ("embedding", "prompt"):
-            causes += [f"{key} {a}→{b}" for key, a, b in config_diff[["key", "a", "b"]].itertuples(index=False) if part in key]
+            shown = config_diff.fillna("—")
+            causes += [f"{key} {a}→{b}" for key, a, b in zip(shown["key"], shown["a"], shown["b"], strict=True) if part in key]
     suffix = "".join(f"; {cause}" for cause in causes)
     notes = []
     for outcome, a, b in zip(per_query["outcome"], per_query["rank_a"], per_query["rank_b"], strict=True):
@@ -270,7 +275,11 @@ def _deltas(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     change = second - first
     both = change.notna()
     n, mean, std = change.count().to_numpy("float64"), change.mean().to_numpy(), change.std().to_numpy()
-    low, high = t_interval(mean, std, n)
+    kinds = np.array([parse_label(name).metric.kind for name in names])
+    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
+    for kind in dict.fromkeys(kinds):
+        here = kinds == kind
+        low[here], high[here] = paired_interval(mean[here], std[here], n[here], kind)
     lower_is_better = np.array([parse_label(name).metric.better == "lower" for name in names])
     up, down = (change > SAME).sum().to_numpy(), (change < -SAME).sum().to_numpy()
     mean_a = first.where(both).mean().to_numpy()
@@ -290,10 +299,14 @@ def _equal(a: Any, b: Any) -> bool:
 def _invariants(results: Results, a: str, b: str) -> pd.DataFrame:
     """What should be equal for two runs to be comparable: name, a, b, state (equal, differs, unknown)."""
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
-    facts: dict[str, pd.Series] = {name: runs[name] if name in runs else pd.Series(pd.NA, index=runs.index) for name in ("golden_hash", "k", "suite", "n_queries")}
+    facts: dict[str, pd.Series] = {
+        name: runs[name] if name in runs else pd.Series(pd.NA, index=runs.index) for name in ("golden_hash", "k", "suite", "n_queries")
+    }
     facts["chunker_version"] = chunker_versions(results)
     if "mode" in results.responses:
-        facts["mode"] = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"].agg(lambda modes: ", ".join(sorted(modes.dropna().unique())))
+        facts["mode"] = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"].agg(
+            lambda modes: ", ".join(sorted(modes.dropna().unique()))
+        )
     rows = []
     for name, values in facts.items():
         value_a, value_b = values.get(a), values.get(b)
@@ -303,28 +316,40 @@ def _invariants(results: Results, a: str, b: str) -> pd.DataFrame:
 
 
 def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
-    """Every config key whose value differs between two runs: `key` (nested ones dotted), `a`, `b` as JSON; NA = absent."""
+    """Every config key whose value differs between two runs: `key` (nested ones dotted), `a`, `b` as text; NA = absent."""
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     flat = [_flat(json.loads(runs["config"].get(run_id) or "{}")) if "config" in runs else {} for run_id in (a, b)]
-    keys = [key for key in dict.fromkeys([*flat[0], *flat[1]]) if flat[0].get(key) != flat[1].get(key)]
-    return pd.DataFrame({"key": keys, "a": [flat[0].get(key) for key in keys], "b": [flat[1].get(key) for key in keys]}, dtype="str")
+    rows = []
+    for key in dict.fromkeys([*flat[0], *flat[1]]):
+        values = [_dumped(one[key]) if key in one else None for one in flat]
+        if values[0] != values[1]:
+            plain = [one[key] if isinstance(one.get(key), str) else value for one, value in zip(flat, values, strict=True)]
+            # 5 and "5" differ, and must not look the same.
+            rows.append([key, *(values if plain[0] == plain[1] else plain)])
+    return pd.DataFrame(rows, columns=["key", "a", "b"], dtype="str")
 
 
-def _flat(config: Any, prefix: str = "") -> dict[str, str]:
+def _flat(config: Any, prefix: str = "") -> dict[str, Any]:
     if not isinstance(config, dict):
-        return {prefix or "config": config if isinstance(config, str) else json.dumps(config, ensure_ascii=False)}
+        return {prefix or "config": config}
     return {key: value for name, inner in config.items() for key, value in _flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()}
 
 
-def _nullable(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+def _dumped(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def _own_report(cmp: Comparison) -> dict[str, Any]:
-    content: dict[str, Any] = {"run_a": cmp.baseline, "run_b": cmp.candidate, "match": cmp.level.name, "chunker_version_match": cmp.level.chunker_version_match, "k": cmp.k}
+    content: dict[str, Any] = {
+        "run_a": cmp.baseline,
+        "run_b": cmp.candidate,
+        "match": cmp.level.name,
+        "chunker_version_match": cmp.level.chunker_version_match,
+        "k": cmp.k,
+    }
     content |= {"left_out": cmp.level.left_out, "counts": cmp.counts}
     names = ("deltas", "per_query", "targets", "invariants", "config_diff")
-    return content | {name: _nullable(getattr(cmp, name)) for name in names}
+    return content | {name: records_of(getattr(cmp, name)) for name in names}
 
 
 def _profile_report(cmp: Comparison) -> dict[str, Any]:
@@ -336,8 +361,8 @@ def _profile_report(cmp: Comparison) -> dict[str, Any]:
     for key in cmp.profile.aggregate:
         deltas[key] = {k: _difference(a[key][k], b[key][k], decimals) for k in a[key]} if isinstance(a[key], dict) else _difference(a[key], b[key], decimals)
     ranks = cmp.per_query[["query_id", "outcome", "rank_a", "rank_b"]].rename(columns={"outcome": "kind", "rank_a": "a_hit_rank", "rank_b": "b_hit_rank"})
-    notes = [_profile_note(row) for row in _nullable(ranks)]
-    per_query = [{**row, "note": note} for row, note in zip(_nullable(ranks), notes, strict=True)]
+    notes = [_profile_note(row) for row in records_of(ranks)]
+    per_query = [{**row, "note": note} for row, note in zip(records_of(ranks), notes, strict=True)]
     deltas["chunker_version_match"] = cmp.level.chunker_version_match
     return {"run_a": cmp.baseline, "run_b": cmp.candidate, "aggregate_a": a, "aggregate_b": b, "deltas": deltas, "per_query": per_query}
 

@@ -45,6 +45,7 @@ class Kind:
 
     @property
     def dtypes(self) -> dict[str, str]:
+        """Every declared column and its dtype, required ones first."""
         return {**self.required, **self.optional}
 
 
@@ -276,9 +277,10 @@ class Results:
             if frame is not None:
                 object.__setattr__(self, item.name, conform(frame, item.name))
         # One set of categories for every frame, in the order of the runs, so that codes can be joined.
-        run_ids = pd.CategoricalDtype(self.runs["run_id"].astype("str").tolist())
-        if len(run_ids.categories) != len(self.runs):
-            raise DataError("the same run_id twice", field="runs.run_id", allowed="run ids must be unique")
+        names = self.runs["run_id"].astype("str")
+        if names.duplicated().any():
+            raise DataError(f"{', '.join(sorted(set(names[names.duplicated()])))} stands there twice", field="runs.run_id", allowed="run ids must be unique")
+        run_ids = pd.CategoricalDtype(names.tolist())
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns and frame["run_id"].dtype != run_ids:
@@ -303,10 +305,14 @@ class Results:
 
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
-        return f"Results: {len(self.runs)} runs, {len(self.responses):,} responses ({n_failed} failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
+        return (
+            f"Results: {len(self.runs)} runs, {len(self.responses):,} responses ({n_failed} failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
+        )
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>" + _described(self, [item.name for item in fields(self) if getattr(self, item.name) is not None and len(getattr(self, item.name))])
+        return f"<p>{self!r}</p>" + _described(
+            self, [item.name for item in fields(self) if getattr(self, item.name) is not None and len(getattr(self, item.name))]
+        )
 
 
 def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
@@ -328,6 +334,17 @@ def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
             raise DataError(f"no run or system {name!r}", field="run", allowed=f"there are {', '.join(dict.fromkeys([*ids, *systems.dropna()]))}")
         found.append(str(candidates[0]))
     return found
+
+
+def categorical(codes: Any, categories: Any) -> pd.Categorical:
+    """Codes (-1 = unknown) as a category column over these categories, or those of a category dtype."""
+    dtype = categories if isinstance(categories, pd.CategoricalDtype) else pd.CategoricalDtype(list(categories))
+    return pd.Categorical.from_codes(codes, dtype=dtype)
+
+
+def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as dicts with None for whatever is missing, as JSON wants them."""
+    return [{str(name): value for name, value in row.items()} for row in frame.astype(object).where(frame.notna(), None).to_dict("records")]
 
 
 def concat_results(parts: list[Results]) -> Results:

@@ -1,4 +1,4 @@
-"""Paraphrase groups: does a system find the same documents however the question is put?
+"""Paraphrase groups: whether a system finds the same documents however the question is put.
 
 In: `Results` and a golden set whose questions carry `group` (and `variant`, the kind of paraphrase). Out: one row per
 paraphrase, per group, per run. A group's members expect the same documents, so whatever differs is the wording.

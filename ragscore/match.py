@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames import DataError, Golden, Results
+from ragscore.frames import DataError, Golden, Results, categorical
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 Codes = npt.NDArray[np.int64]
@@ -228,7 +228,7 @@ def _named(pairs: pd.DataFrame, run_ids: pd.Series, queries: pd.Index) -> pd.Dat
     """Run, query and rank of matched pairs, with their names again."""
     run, query = np.divmod(pairs["cell"].to_numpy(), max(len(queries), 1))
     return pd.DataFrame({
-        "run_id": pd.Categorical.from_codes(run, dtype=run_ids.dtype),
+        "run_id": categorical(run, run_ids.dtype),
         "query_id": pd.Series(queries.astype("str")).take(query).reset_index(drop=True).astype("str"),
         "rank": pairs["rank"].to_numpy(),
     })  # fmt: skip
@@ -264,7 +264,11 @@ def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
     spans = catalogue[lookup(catalogue["chunk_id"], wanted) >= 0].dropna(subset=["start"]).drop_duplicates()
     twice = sorted(spans.loc[spans.duplicated("chunk_id"), "chunk_id"].unique())
     if twice:
-        raise DataError(f"{len(twice)} chunk ids have more than one span: {', '.join(twice[:10])}", field="chunk_id", allowed="one span per chunk id; resolve from one chunker's run")
+        raise DataError(
+            f"{len(twice)} chunk ids have more than one span: {', '.join(twice[:10])}",
+            field="chunk_id",
+            allowed="one span per chunk id; resolve from one chunker's run",
+        )
     resolved = golden.targets.reindex(columns=list(dict.fromkeys([*golden.targets.columns, *columns])))
     by_chunk_id = resolved[["chunk_id"]].merge(spans, on="chunk_id", how="left").set_index(resolved.index)
     for name in columns[1:]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +64,12 @@ TABLE = [
 ]  # fmt: skip
 BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = ("hit", "recall", "recall_all", "precision", "map", "ndcg", "ndcg_linear", "judged", "mrr")
-DEFAULT_METRICS = [label for m in TABLE if m.default for label in ([m.name[:-1] + str(k) for k in DEFAULT_KS] if m.name.endswith("@k") and m.name != "mrr@k" else [m.name.replace("@k", "@10")])]
+DEFAULT_METRICS = [
+    label
+    for m in TABLE
+    if m.default
+    for label in ([m.name[:-1] + str(k) for k in DEFAULT_KS] if m.name.endswith("@k") and m.name != "mrr@k" else [m.name.replace("@k", "@10")])
+]
 
 
 # What a table for reading starts with; everything else stays in the frames.
@@ -84,10 +90,12 @@ class Label:
 
     @property
     def is_ranking(self) -> bool:
+        """Whether it is computed from hits and targets."""
         return self.name in RANKING
 
     @property
     def metric(self) -> Metric:
+        """Its line of the metric table."""
         return BY_NAME[self.name if self.k is None else f"{self.name}@k"]
 
 
@@ -159,7 +167,7 @@ class _Earned:
     def total(self, weights: npt.NDArray[np.generic], k: int | None) -> Values:
         """Sum of `weights` over the graded hits of each row, up to rank k."""
         kept = slice(None) if k is None else self.rank <= k
-        return np.bincount(self.row[kept], weights[kept], self.n_rows)
+        return np.bincount(self.row[kept], weights[kept], self.n_rows).astype(np.float64, copy=False)
 
     def ideal(self, weights: npt.NDArray[np.generic], k: int) -> Values:
         """Sum of `weights` over the k best targets of each row's query."""
@@ -190,9 +198,11 @@ def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: 
     earned = _earned(graded, golden.targets, rows, queries)
     undefined = earned.n_targets == 0
     columns: dict[str, Values] = {}
+    complete: Values | None = None
     for label in map(parse_label, metrics):
         if label.name == "recall_all":
-            columns[label.text] = _recall_all(found, golden.support_groups, rows, queries, label.k or 0)
+            complete = _complete_rank(found, golden.support_groups, rows, queries) if complete is None else complete
+            columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
                 columns[label.text] = np.where(undefined, np.nan, FORMULAS[label.name](earned, label.k))
@@ -212,7 +222,7 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
     place = np.arange(len(ideal_query)) - np.repeat(begins, np.diff(begins, append=len(ideal_query)))
     row_query = lookup(rows["query_id"], queries)
     n_targets = np.append(np.bincount(ideal_query, minlength=len(queries)).astype("float64"), 0.0)
-    numbers = {name: graded[name].to_numpy().astype(np.int64)[order] for name in ("rank", "grade", "gain", "n_found")}
+    numbers: dict[str, Any] = {name: graded[name].to_numpy().astype(np.int64)[order] for name in ("rank", "grade", "gain", "n_found")}
     return _Earned(
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"), n_targets=n_targets[row_query],
         ideal_query=ideal_query, ideal_place=place, ideal_grade=wanted["grade"].to_numpy().astype(np.int64)[best_first], row_query=row_query,
@@ -276,12 +286,16 @@ FORMULAS: dict[str, Callable[[_Earned, int | None], Values]] = {
 }
 
 
-def _recall_all(found: pd.DataFrame, support_groups: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index, k: int) -> Values:
-    """1 where every member of some group is among the targets found at rank ≤ k; NaN for queries without groups."""
+def _complete_rank(found: pd.DataFrame, support_groups: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> Values:
+    """Rank at which some support group of each row is first complete; infinity if none ever is, NaN without groups."""
+    complete = np.full(len(rows), np.nan)
+    if not len(support_groups):
+        return complete
     groups = support_groups.drop_duplicates().assign(query=lambda g: lookup(g["query_id"], queries))
     asked = pd.DataFrame({"row": np.arange(len(rows)), "query": lookup(rows["query_id"], queries)})
     members = asked.merge(groups[["query", "group", "target_id"]], on="query")
-    met = found.loc[found["rank"] <= k, ["target_id"]].assign(row=_row_of(found[found["rank"] <= k], rows, queries), met=1.0)
+    met = found[["target_id", "rank"]].assign(row=_row_of(found, rows, queries))
     members = members.merge(met, on=["row", "target_id"], how="left")
-    complete = members.assign(met=members["met"].fillna(0.0)).groupby(["row", "group"])["met"].min().groupby("row").max()
-    return complete.reindex(np.arange(len(rows))).to_numpy("float64")
+    ranks = members.assign(rank=members["rank"].fillna(np.inf)).groupby(["row", "group"])["rank"].max().groupby("row").min()
+    complete[ranks.index] = ranks.to_numpy()
+    return complete

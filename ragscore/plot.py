@@ -32,13 +32,23 @@ def bars(summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes |
     """
     chosen = metrics or [name for name in summary["metric"].unique() if parse_label(name).metric.range == "0 to 1"][:8]
     table = _rows_of(summary, chosen)
-    runs = _run_order(table)
+    runs = _numbered_runs(table)
     ax = _axes(ax, width=max(6.0, 0.32 * len(chosen) * len(runs) + 2.5))
     width = 0.8 / len(runs)
-    for number, run in enumerate(runs):
+    for side, (run, number) in enumerate(runs.items()):
         rows = table[table["run_id"] == run].set_index("metric").reindex(chosen)
-        place = np.arange(len(chosen)) + (number - (len(runs) - 1) / 2) * width
-        ax.bar(place, rows["mean"], width, label=run, color=COLOURS[number % 8], hatch=HATCHES[number % 8], edgecolor="white", yerr=_errors(rows), error_kw=_ERROR_BAR)
+        place = np.arange(len(chosen)) + (side - (len(runs) - 1) / 2) * width
+        ax.bar(
+            place,
+            rows["mean"],
+            width,
+            label=run,
+            color=COLOURS[number % 8],
+            hatch=HATCHES[number % 8],
+            edgecolor="white",
+            yerr=_errors(rows),
+            error_kw=_ERROR_BAR,
+        )
     ax.set_xticks(np.arange(len(chosen)), [f"{name}\nn = {_n_text(table, 'metric', name)}" for name in chosen])
     _unit_scale(ax, chosen)
     ax.set_ylabel("mean with 95 % interval")
@@ -51,13 +61,15 @@ def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, ax: "A
     table = summarize(scores, golden, by=by, metrics=[metric])
     table = table[table["n"] > 0]
     names = list(dict.fromkeys(table[by].astype("str")))
-    runs = _run_order(table)
+    runs = _numbered_runs(table)
     ax = _axes(ax, width=6.5, height=max(2.5, 0.28 * len(names) * len(runs) + 1.2))
     step = 0.7 / len(runs)
-    for number, run in enumerate(runs):
+    for side, (run, number) in enumerate(runs.items()):
         rows = table[table["run_id"] == run].assign(name=lambda t: t[by].astype("str")).set_index("name").reindex(names)
-        place = np.arange(len(names)) + (number - (len(runs) - 1) / 2) * step
-        ax.errorbar(rows["mean"], place, xerr=_errors(rows), fmt=MARKERS[number % 8], color=COLOURS[number % 8], label=run, capsize=2, markersize=5, linewidth=1)
+        place = np.arange(len(names)) + (side - (len(runs) - 1) / 2) * step
+        ax.errorbar(
+            rows["mean"], place, xerr=_errors(rows), fmt=MARKERS[number % 8], color=COLOURS[number % 8], label=run, capsize=2, markersize=5, linewidth=1
+        )
     ax.set_yticks(np.arange(len(names)), [f"{name} (n = {_n_text(table, by, name)})" for name in names])
     ax.invert_yaxis()
     ax.set_xlabel(f"{metric}, mean with 95 % interval")
@@ -81,10 +93,13 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     ax = _axes(ax, width=5.0, height=5.0)
     for kind in ("draw", "win", "loss", "regression"):
         drawn = counts[counts.index.get_level_values("kind") == kind]
-        for (_, a, b), n in drawn.items():
+        places = drawn.index.to_frame()
+        for a, b, n in zip(places["a"], places["b"], drawn, strict=True):
             ax.plot([0, 1], [a, b], color=OUTCOME_COLOURS[kind], linewidth=0.8 + 0.9 * np.sqrt(n), alpha=0.8, solid_capstyle="round", linestyle=_LINES[kind])
         if len(drawn):
-            ax.plot([], [], color=OUTCOME_COLOURS[kind], linewidth=2.5, linestyle=_LINES[kind], label=f"{kind if kind != 'draw' else 'same'} ({int(drawn.sum())})")
+            ax.plot(
+                [], [], color=OUTCOME_COLOURS[kind], linewidth=2.5, linestyle=_LINES[kind], label=f"{kind if kind != 'draw' else 'same'} ({int(drawn.sum())})"
+            )
     ticks = sorted({1, *range(5, miss, 5)} - {miss - 1 if miss > 6 else 0})
     ax.set_yticks([*ticks, miss], [*map(str, ticks), "miss"])
     ax.set_ylim(miss + 0.5, 0.5)
@@ -168,12 +183,12 @@ def _rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     return summary[summary["metric"].isin(metrics)]
 
 
-def _run_order(table: pd.DataFrame) -> list[str]:
-    """Runs in the order of their category: a run keeps its colour in every figure made from the same scores."""
+def _numbered_runs(table: pd.DataFrame) -> dict[str, int]:
+    """The runs drawn and their place among all runs of the scores: a run keeps its colour in every figure made from them."""
     column = table["run_id"]
     present = set(column.astype("str"))
     order = column.cat.categories.astype("str") if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("str").unique()
-    return [run for run in order if run in present]
+    return {run: number for number, run in enumerate(order) if run in present}
 
 
 def _n_text(table: pd.DataFrame, column: str, value: str) -> str:

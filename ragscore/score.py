@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import count_by_response, response_of, score_answers
-from ragscore.frames import DataError, Golden, Results, empty
+from ragscore.frames import DataError, Golden, Results, categorical, empty
 from ragscore.match import LEVELS, Rule, at_level, grade_hits, lookup, rule_of
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
@@ -180,27 +180,36 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", levels: 
     DataError
         `match` names a level for which the golden set has no target at all.
     """
-    with_targets = {level: set(at_level(golden, level, keep_refusals=True).targets["query_id"]) for level in levels}
-    labelled = set().union(*with_targets.values())
-    obstacles = {level: _obstacle(results, golden, level) for level in levels}
+    n_targets = {level: _targets_of(golden, level) for level in levels}
+    labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
+    with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
+    obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in levels}
     notes: dict[str, str] = {}
     for level in levels:
         if obstacles[level]:
             notes[level] = f"{level}: {obstacles[level]}"
-        elif len(with_targets[level]) < len(labelled):
-            notes[level] = f"{level}: {len(labelled) - len(with_targets[level])} of {len(labelled)} queries have no {level} targets"
+        elif with_targets[level] < labelled.sum():
+            notes[level] = f"{level}: {labelled.sum() - with_targets[level]} of {labelled.sum()} queries have no {level} targets"
     joinable = tuple(level for level in levels if not obstacles[level] and with_targets[level])
     if match == "auto":
         complete = [level for level in levels if level not in notes and with_targets[level]]
-        name = complete[0] if complete else max(joinable, key=lambda level: len(with_targets[level]), default="doc")
+        name = complete[0] if complete else max(joinable, key=lambda level: with_targets[level], default="doc")
     else:
         name = match
-        if match in levels and labelled and not with_targets[match]:
-            raise DataError(f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in levels if with_targets[level])}")
+        if match in levels and labelled.any() and not with_targets[match]:
+            raise DataError(
+                f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in levels if with_targets[level])}"
+            )
     finer = levels[: levels.index(name)] if name in levels else levels
     versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
     fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
     return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
+
+
+def _targets_of(golden: Golden, level: str) -> npt.NDArray[np.int64]:
+    """How many rows of targets each query has at this level."""
+    queries = pd.Index(golden.queries["query_id"])
+    return np.bincount(lookup(at_level(golden, level, keep_refusals=True).targets["query_id"], queries) + 1, minlength=len(queries) + 1)[1:]
 
 
 def _obstacle(results: Results, golden: Golden, level: str) -> str:
@@ -208,9 +217,10 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     if level == "chunk":
         return _chunker_obstacle(results, golden)
     column = {"span": "start", "doc": "doc_id"}[level]
-    with_hits = results.hits.groupby("run_id", observed=True)
-    present = with_hits[column].count() if column in results.hits else with_hits.size() * 0
-    without = [str(run_id) for run_id, n in present.items() if n == 0]
+    run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
+    present = results.hits[column].notna().to_numpy() if column in results.hits else np.zeros(len(run), dtype=bool)
+    n_hits, n_present = np.bincount(run, minlength=len(run_ids)), np.bincount(run[present], minlength=len(run_ids))
+    without = [str(run_id) for run_id in run_ids[(n_hits > 0) & (n_present == 0)]]
     return f"hits of {', '.join(without)} have no {'span' if level == 'span' else 'doc_id'}" if without else ""
 
 
@@ -260,21 +270,25 @@ def _rows(results: Results, golden: Golden) -> pd.DataFrame:
     extra = np.flatnonzero(lookup(responses["query_id"], pd.Index(query_ids)) < 0)
     run_codes = np.concatenate([np.repeat(np.arange(n_runs), n_queries), responses["run_id"].cat.codes.to_numpy()[extra]])
     rows = pd.DataFrame({
-        "run_id": pd.Categorical.from_codes(run_codes, dtype=responses["run_id"].dtype),
+        "run_id": categorical(run_codes, responses["run_id"].dtype),
         "query_id": pd.concat([*[query_ids] * n_runs, responses["query_id"].iloc[extra]], ignore_index=True),
     })  # fmt: skip
     response = response_of(rows, responses)
     n_hits = np.append(count_by_response(results.hits, responses), 0)[response]
     failed = np.append(responses["error"].notna().to_numpy(), False)[response]
     state = np.select([response < 0, np.arange(len(rows)) >= n_runs * n_queries, failed], [2, 3, 1], 0)
-    return rows.assign(response=response, n_hits=n_hits, failed=failed, state=pd.Categorical.from_codes(state, categories=list(STATES)))
+    return rows.assign(response=response, n_hits=n_hits, failed=failed, state=categorical(state, STATES))
 
 
 def _ranking_scores(
     results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, rule: Rule | None, keep_refusals: bool
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of ranking metrics; `level` is added to `rows` as a column."""
-    own = list(dict.fromkeys([label.text for label in labels if label.is_ranking and label.level is None] + (["mrr"] if any(label.name == "passed" for label in labels) else [])))
+    own = list(
+        dict.fromkeys(
+            [label.text for label in labels if label.is_ranking and label.level is None] + (["mrr"] if any(label.name == "passed" for label in labels) else [])
+        )
+    )
     by_level: dict[str, dict[str, str]] = {}
     for label in labels:
         if label.level is not None:
@@ -291,9 +305,9 @@ def _ranking_scores(
         columns = {label: np.full(len(rows), np.nan) for label in own}
         for number, name in enumerate(LEVELS):
             if (used == number).any():
-                here = _score_at(results, golden, rows, own, name, rule, keep_refusals)
-                columns = {label: np.where(used == number, here[label], columns[label]) for label in own}
-        rows["level"] = pd.Categorical.from_codes(used, categories=list(LEVELS))
+                found = _score_at(results, golden, rows, own, name, rule, keep_refusals)
+                columns = {label: np.where(used == number, found[label], columns[label]) for label in own}
+        rows["level"] = categorical(used, LEVELS)
     else:
         columns = _score_at(results, golden, rows, own, level.name, rule, keep_refusals) if own else {}
         rows["level"] = pd.Categorical([level.name] * len(rows), categories=list(LEVELS))
@@ -303,7 +317,9 @@ def _ranking_scores(
     return columns
 
 
-def _score_at(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool) -> dict[str, npt.NDArray[np.float64]]:
+def _score_at(
+    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool
+) -> dict[str, npt.NDArray[np.float64]]:
     selected = at_level(golden, level, keep_refusals)
     judge = with_kept_matches(rule, results, golden) if rule is not None else rule_of(level)
     graded, found = grade_hits(results.hits, selected.targets, judge)
@@ -401,7 +417,9 @@ def with_kept_matches(rule: Rule, results: Results, golden: Golden) -> Rule:
         known = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
         n_unknown = int((hits["text_cut"].fillna(False).astype(bool).to_numpy() & ~known).sum())
         if n_unknown:
-            warnings.warn(f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown", UserWarning, stacklevel=2
+            )
         fresh = np.flatnonzero(~known)
         computed = rule(hits.iloc[fresh], targets)
         computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])

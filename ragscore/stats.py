@@ -1,7 +1,4 @@
-"""Intervals for means. numpy and scipy only; scipy is imported where it is used.
-
-`../tests/test_stats.py` checks each against scipy's and statsmodels' own.
-"""
+"""Intervals for means and for paired differences. numpy and scipy only; scipy is imported where it is used."""
 
 import numpy as np
 import numpy.typing as npt
@@ -46,3 +43,18 @@ def mean_interval(mean: Values, std: Values, n: Values, kind: str, level: float 
         return low, high
     constant = (std == 0) | (n == 1)
     return np.where(constant, wilson[0], np.clip(low, 0, 1)), np.where(constant, wilson[1], np.clip(high, 0, 1))
+
+
+def paired_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
+    """Interval of a mean paired difference: t, within -1..1 for 0/1 and bounded metrics.
+
+    Where all n differences are equal, t would claim certainty. There the width is what Wilson leaves open for queries
+    that differ but weren't seen: z² / (n + z²).
+    """
+    low, high = t_interval(mean, std, n, level)
+    if kind not in ("binary", "bounded"):
+        return low, high
+    unseen = wilson_interval(np.zeros_like(n), n, level)[1]
+    constant = (std == 0) | (n == 1)
+    low, high = np.where(constant, mean - unseen, low), np.where(constant, mean + unseen, high)
+    return np.clip(low, -1, 1), np.clip(high, -1, 1)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from ragscore.frames import KINDS, DataError, Golden, Results, concat_results, conform, from_records, run_names
 from ragscore.load import run_description
 from ragscore.load.per_query import run_record
-from ragscore.match import LEVELS, Rule, at_level, grade_hits, rule_of
+from ragscore.match import LEVELS, Rule, at_level, rule_of
 from ragscore.score import rule_name, score, scoring
 from ragscore.summary import summarize
 
@@ -119,7 +119,9 @@ class RunStore:
         for name in ("created_at", "system"):
             if name in about:
                 scores.insert(1, name, scores["run_id"].map(about[name]))
-        return scores.assign(run_id=pd.Categorical(scores["run_id"], categories=names), state=scores["state"].astype("category"), level=scores["level"].astype("category"))
+        return scores.assign(
+            run_id=pd.Categorical(scores["run_id"], categories=names), state=scores["state"].astype("category"), level=scores["level"].astype("category")
+        )
 
     def metrics(self) -> pd.DataFrame:
         """What the runs' `metrics.json` say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out."""
@@ -131,7 +133,9 @@ class RunStore:
                 parts.append(pd.DataFrame([{"run_id": content["run_id"], "metric": name, **values} for name, values in content["metrics"].items()]))
         if not parts:
             raise DataError("no run of the store has scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
-        return pd.concat(parts, ignore_index=True).astype({"run_id": "category", "metric": "str", **dict.fromkeys(("mean", "low", "high", "sum", "std", "min", "p50", "p95", "max"), "float64")})
+        return pd.concat(parts, ignore_index=True).astype(
+            {"run_id": "category", "metric": "str", **dict.fromkeys(("mean", "low", "high", "sum", "std", "min", "p50", "p95", "max"), "float64")}
+        )
 
     def refresh(self, golden: Golden, *, rule: Rule | None = None) -> list[str]:
         """Score every stored run anew and rewrite its scores and `metrics.json`: formulas or labels have changed.
@@ -216,7 +220,9 @@ class RunStore:
         stored = pq.read_schema(file).names
         unknown = [name for name in metrics or [] if name not in stored]
         if unknown:
-            raise DataError(f"{run_id} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed="rs.score(store.load(...), golden, metrics=[...])")
+            raise DataError(
+                f"{run_id} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed="rs.score(store.load(...), golden, metrics=[...])"
+            )
         columns = None if metrics is None else ["run_id", "query_id", "state", "level", *metrics]
         return pd.read_parquet(file, columns=columns).astype({"run_id": "str", "query_id": "str"}).set_index("query_id")
 
@@ -333,5 +339,10 @@ def _read_run(folder: Path, runs: pd.DataFrame) -> Results:
         file = folder / f"{kind}.parquet"
         if file.exists():
             frame = pd.read_parquet(file)
-            frames[kind] = conform(frame.drop(columns=[name for name in frame.columns if name not in KINDS[kind].dtypes and not str(name).startswith(KINDS[kind].open_prefixes or "\0")]), kind)
+            frames[kind] = conform(
+                frame.drop(
+                    columns=[name for name in frame.columns if name not in KINDS[kind].dtypes and not str(name).startswith(KINDS[kind].open_prefixes or "\0")]
+                ),
+                kind,
+            )
     return Results(runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames)

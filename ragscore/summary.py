@@ -65,15 +65,14 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
         "sum": values.sum(min_count=1), "std": values.std(), "min": values.min(), "p50": values.quantile(0.5), "p95": values.quantile(0.95), "max": values.max(),
     }  # fmt: skip
     table = pd.DataFrame({name: part.rename_axis(columns="metric").stack() for name, part in parts.items()}).reset_index()
-    states = groups["state"]
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = states.apply(lambda column, state=state: int((column == state).sum())).rename(name).reset_index()
-        table = table.merge(counts, on=keys, how="left")
+        counts = rows["state"].eq(state).groupby([rows[key] for key in keys], observed=True, sort=False).sum().rename(name)
+        table = table.join(counts, on=keys)
     table["low"], table["high"] = np.nan, np.nan
     for name in chosen:
         here = table["metric"] == name
-        low, high = mean_interval(*(table.loc[here, part].to_numpy("float64") for part in ("mean", "std", "n")), kind=parse_label(name).metric.kind)
-        table.loc[here, "low"], table.loc[here, "high"] = low, high
+        mean, std, n = (table.loc[here, part].to_numpy("float64") for part in ("mean", "std", "n"))
+        table.loc[here, "low"], table.loc[here, "high"] = mean_interval(mean, std, n, parse_label(name).metric.kind)
     return _ordered(table, keys, chosen, scores)
 
 

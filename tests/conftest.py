@@ -30,7 +30,9 @@ def record(query_id: str, hits: list[dict[str, Any]], **more: Any) -> dict[str, 
 
 def answer(text: str, *, grounded: bool = True, paths: list[str] | None = None, **more: Any) -> dict[str, Any]:
     """An answer object, citing lines 2-3 of each path."""
-    citations = [{"marker": f"[{n}]", "citation": {"kind": "line", "path": path, "start": 2, "end": 3, "section": None}} for n, path in enumerate(paths or [], 1)]
+    citations = [
+        {"marker": f"[{n}]", "citation": {"kind": "line", "path": path, "start": 2, "end": 3, "section": None}} for n, path in enumerate(paths or [], 1)
+    ]
     return {"answer": text, "citations": citations, "grounded": grounded, "refusal_reason": None if grounded else "score_gate"} | more
 
 
@@ -72,5 +74,8 @@ RUN_B = [record("q1", [MISSES[0], hit("c1", "d1", 2)]), record("q2", [hit("c2", 
 def pair(write_golden: Callable[..., Path], write_run: Callable[..., Path]) -> tuple[rs.Results, rs.Golden]:
     """Three questions, two runs: b finds q2 and q3 better, q1 worse."""
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    files = [write_run("a", RUN_A, config={"chunker_version": "test@1", "eval_k": 10}), write_run("b", RUN_B, config={"chunker_version": "test@1", "eval_k": 10})]
+    files = [
+        write_run("a", RUN_A, config={"chunker_version": "test@1", "eval_k": 10}),
+        write_run("b", RUN_B, config={"chunker_version": "test@1", "eval_k": 10}),
+    ]
     return rs.load_results(files), golden

@@ -191,8 +191,17 @@ def without_nulls(value):
 
 def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
     odd = hit("c1", "d1", 1, repo="r", weird={"a.b": 1, "json": [1, {"x": None}], "deep": {"mixed": 3}}, trust_level="primary")
-    given = answer("text", paths=["docs/d1.md"], model={"id": "m", "dimensions": None}, usage={"prompt_tokens": 3, "completion_tokens": 4, "latency_ms": 5}, hops=[{"iter": 1}])
-    records = [record("q1", [odd], answer=given, latency_search_ms=2.5, note="x"), record("q2", [hit("c2", "d2", 1, weird={"deep": {"mixed": "text"}})], error="boom")]
+    given = answer(
+        "text",
+        paths=["docs/d1.md"],
+        model={"id": "m", "dimensions": None},
+        usage={"prompt_tokens": 3, "completion_tokens": 4, "latency_ms": 5},
+        hops=[{"iter": 1}],
+    )
+    records = [
+        record("q1", [odd], answer=given, latency_search_ms=2.5, note="x"),
+        record("q2", [hit("c2", "d2", 1, weird={"deep": {"mixed": "text"}})], error="boom"),
+    ]
     file = write_run("a", records, system="s", config={"k": 5}, created_at="2026-01-31T09:00:00Z", hardware={"cores": 2})
     results = rs.load_results(file)
     written = rs.write_per_query(results, tmp_path / "again" / "a")
@@ -203,7 +212,15 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
 
 
 def test_older_records_without_later_fields_load(write_run):
-    old = {"query_id": "q", "query": "?", "mode": "lexical", "hits_top_k": [{"rank": 1, "chunk_id": "c", "doc_id": "d", "doc_path": "p"}], "answer": None, "elapsed_ms": 1, "error": None}
+    old = {
+        "query_id": "q",
+        "query": "?",
+        "mode": "lexical",
+        "hits_top_k": [{"rank": 1, "chunk_id": "c", "doc_id": "d", "doc_path": "p"}],
+        "answer": None,
+        "elapsed_ms": 1,
+        "error": None,
+    }
     hits = rs.load_results(write_run("a", [old])).hits
     assert hits["chunk_id"].tolist() == ["c"] and "stale" not in hits
 
@@ -214,7 +231,9 @@ def test_hits_without_ranks_take_list_order(write_run):
 
 
 def test_a_record_without_answer_object_is_not_an_answer(write_run):
-    responses = rs.load_results(write_run("a", [record("q1", []), record("q2", [], answer=""), record("q3", [], answer=answer("no", grounded=False))])).responses
+    responses = rs.load_results(
+        write_run("a", [record("q1", []), record("q2", [], answer=""), record("q3", [], answer=answer("no", grounded=False))])
+    ).responses
     assert responses["answer"].isna().tolist() == [True, False, False]
     assert responses["refused"].astype(object).where(responses["refused"].notna(), None).tolist() == [None, True, True]  # a blank answer is a refusal
 
@@ -233,7 +252,10 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
         ('{"query_id": "x", "elapsed_ms": "fast"}', r":2: elapsed_ms: found text: \"fast\"; a number or null"),
         ('{"query_id": "x", "answer": 7}', r":2: answer: found a number: 7; an object, text or null"),
         ('{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "verse"}}]}}', r"kind is one of line, code, page, time, region, caption"),
-        ('{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "line", "start": 5, "end": 2}}]}}', r"start a number: 5, end a number: 2; whole numbers in order"),
+        (
+            '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "line", "start": 5, "end": 2}}]}}',
+            r"start a number: 5, end a number: 2; whole numbers in order",
+        ),
         ('{"query_id": "x", "query": "\\ud800"}', r":2: .*surrogate"),
     ],
 )
@@ -249,7 +271,10 @@ def test_not_strict_counts_what_a_run_lost(write_run):
     file.write_text(file.read_text() + json.dumps(RUN_A[0]) + "\n{\n")
     results = rs.load_results(file, strict=False)
     assert len(results.responses) == 3
-    assert results.problems[["line", "field"]].astype(object).where(results.problems[["line", "field"]].notna(), None).to_numpy().tolist() == [[4, "query_id"], [5, None]]
+    assert results.problems[["line", "field"]].astype(object).where(results.problems[["line", "field"]].notna(), None).to_numpy().tolist() == [
+        [4, "query_id"],
+        [5, None],
+    ]
 
 
 def test_runs_are_named_by_run_json_folder_or_file(write_run, tmp_path):
@@ -276,7 +301,9 @@ def test_kebab_sqlite_file(tmp_path, pair):
     results, _ = pair
     file = tmp_path / "kebab.db"
     with sqlite3.connect(file) as base:
-        base.execute("CREATE TABLE eval_runs (run_id TEXT PRIMARY KEY, suite TEXT, config_snapshot_json TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)")
+        base.execute(
+            "CREATE TABLE eval_runs (run_id TEXT PRIMARY KEY, suite TEXT, config_snapshot_json TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)"
+        )
         base.execute("CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT, PRIMARY KEY (run_id, query_id))")
         snapshot = json.dumps({"chunker_version": "test@1", "eval_k": 10})
         base.execute("INSERT INTO eval_runs VALUES ('a', 'golden', ?, '{}', 'abc', '2026-01-31T09:00:00Z')", [snapshot])

@@ -1,0 +1,1 @@
+"""`ragscore demo`: a real corpus out of the installed manuals, and four real retrieval systems over it."""

@@ -59,7 +59,12 @@ def answer(ranking: Ranking, chunks: pd.DataFrame, refuses: bool) -> tuple[dict[
     found = chunks.iloc[ranking.chunk].drop_duplicates("doc_id").head(N_NAMED)
     named = [f"{doc_id} [{number}]" for number, doc_id in enumerate(found["doc_id"], 1)]
     citations = [
-        {"position": number, "marker": f"[{number}]", **{name: row[name] for name in ("chunk_id", "path", "start", "end", "span_unit")}, "x_citation.kind": "line"}
+        {
+            "position": number,
+            "marker": f"[{number}]",
+            **{name: row[name] for name in ("chunk_id", "path", "start", "end", "span_unit")},
+            "x_citation.kind": "line",
+        }
         for number, row in enumerate(found.to_dict("records"), 1)
     ]
     return {"answer": f"See {' or '.join(named)}.", "grounded": True, "refused": False}, citations

@@ -11,6 +11,7 @@ import platform
 import pydoc_data.topics
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
@@ -60,9 +61,9 @@ def chunker_version() -> str:
 
 
 def _documents() -> Iterator[tuple[str, str, str]]:
-    for topic, text in sorted(pydoc_data.topics.topics.items()):
+    for topic, reference in sorted(pydoc_data.topics.topics.items()):
         if topic not in UMBRELLA_TOPICS:
-            yield f"python.{topic}", "python", text.strip()
+            yield f"python.{topic}", "python", reference.strip()
     for library, namespaces in NAMESPACES.items():
         for namespace in namespaces:
             for name, member in _public_members(namespace):
@@ -127,7 +128,7 @@ def _sections(lines: list[str]) -> Iterator[tuple[str, int, int]]:
         yield title, start, bounds[n + 1][2] if n + 1 < len(bounds) else len(lines)
 
 
-def _passages(document: dict[str, str]) -> Iterator[dict[str, object]]:
+def _passages(document: dict[Any, Any]) -> Iterator[dict[str, object]]:
     lines = document["text"].split("\n")
     is_topic = document["library"] == "python"
     seen: dict[str, int] = {}

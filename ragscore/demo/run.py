@@ -76,10 +76,14 @@ def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[
             "run_id": run_id, "system": system, "suite": SUITE, "created_at": pd.Timestamp(now), "config": json.dumps(config, sort_keys=True),
             "golden_hash": golden.golden_hash, "chunker_version": version, "k": K, "n_queries": len(queries), "n_failed": 0,
         })  # fmt: skip
-        for (query_id, question), (ranking, elapsed), cover in zip(queries[["query_id", "query"]].itertuples(index=False), rankings[system], covered[number], strict=True):
+        for (query_id, question), (ranking, elapsed), cover in zip(
+            queries[["query_id", "query"]].itertuples(index=False), rankings[system], covered[number], strict=True
+        ):
             given, citations = answer(ranking, index.chunks, cover < threshold)
             cell = {"run_id": run_id, "query_id": query_id}
-            tables["responses"].append(cell | {"query": question, "mode": system, "error": None, "elapsed_ms": round(elapsed, 3), "x_word_coverage": round(float(cover), 4)} | given)
+            tables["responses"].append(
+                cell | {"query": question, "mode": system, "error": None, "elapsed_ms": round(elapsed, 3), "x_word_coverage": round(float(cover), 4)} | given
+            )
             tables["hits"] += [cell | hit for hit in _hits(ranking, index.chunks)]
             tables["citations"] += [cell | citation for citation in citations]
     return Results(**{kind: from_records(records, kind) for kind, records in tables.items()}, chunks=index.chunks.drop(columns="text")), tuned
@@ -112,7 +116,9 @@ def _hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
     for rank, (row, score_, lexical, vector) in enumerate(zip(found.to_dict("records"), ranking.score, ranking.lexical, ranking.vector, strict=True), 1):
         hit = {name: row[name] for name in ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit", "text")}
         scores = {"score": score_, "score_lexical": lexical, "score_vector": vector}
-        yield {"rank": rank, **hit, "score_kind": ranking.score_kind, "x_citation.kind": "line"} | {name: round(float(value), 5) for name, value in scores.items() if not np.isnan(value)}
+        yield {"rank": rank, **hit, "score_kind": ranking.score_kind, "x_citation.kind": "line"} | {
+            name: round(float(value), 5) for name, value in scores.items() if not np.isnan(value)
+        }
 
 
 def _report_scores(results: Results, golden: Golden, report: Any) -> None:
@@ -123,7 +129,14 @@ def _report_scores(results: Results, golden: Golden, report: Any) -> None:
     report(f"\n{coverage(short, golden).T.to_string()}")
     scores = score(short, golden)
     for by in (None, "category", "difficulty"):
-        table = summarize(scores, golden, by=by, metrics=["hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10", "answer_checks", "refusal_correct", "false_refusal", "latency_ms"] if by is None else ["hit@5"])
+        table = summarize(
+            scores,
+            golden,
+            by=by,
+            metrics=["hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10", "answer_checks", "refusal_correct", "false_refusal", "latency_ms"]
+            if by is None
+            else ["hit@5"],
+        )
         wide = table.pivot(index="metric" if by is None else by, columns="run_id", values="mean")
         if by is None:
             wide = wide.reindex(table["metric"].unique())
@@ -143,4 +156,4 @@ def default_golden() -> Path:
 def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
     from tqdm.auto import tqdm
 
-    return tqdm(items, total=total, desc="embedding passages", unit="text")  # type: ignore[no-any-return]
+    return tqdm(items, total=total, desc="embedding passages", unit="text")

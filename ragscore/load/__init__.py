@@ -88,10 +88,10 @@ def load_results(paths: Paths, *, strict: bool = True) -> Results:
 
 
 def _files(paths: Paths) -> list[Path]:
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    given: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: list[Path] = []
     for path in given:
-        matches = sorted(glob(str(path))) if has_magic(str(path)) and not Path(path).exists() else [str(path)]
+        matches: list[str] = sorted(glob(str(path))) if has_magic(str(path)) and not Path(path).exists() else [str(path)]
         if not matches:
             raise DataError(f"no file matches {path}", field="paths")
         found += [Path(one) / "per_query.jsonl" if Path(one).is_dir() else Path(one) for one in matches]

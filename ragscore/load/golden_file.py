@@ -115,7 +115,11 @@ def _answerable(row: Row, targets: list[dict[str, Any]], checks: list[dict[str, 
 
 def _targets(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:
     chunker = as_text(row.values.get("chunker_version"))
-    for name, level, column in (("expected_doc_ids", "doc", "doc_id"), ("expected_chunk_ids", "chunk", "chunk_id"), ("expected_source_keys", "source_key", "source_key")):
+    for name, level, column in (
+        ("expected_doc_ids", "doc", "doc_id"),
+        ("expected_chunk_ids", "chunk", "chunk_id"),
+        ("expected_source_keys", "source_key", "source_key"),
+    ):
         for ids, grade in _graded_ids(row, name, problems):
             for alternative, target_id in enumerate(ids):
                 target = {"query_id": query_id, "level": level, "target_id": ids[0], "alternative": alternative, "grade": grade, column: target_id}
@@ -174,11 +178,22 @@ def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, 
         start, end = support.get("start"), support.get("end")
         spanned = start is not None or end is not None
         if spanned and not (_is_int(start) and _is_int(end) and start < end):
-            problems.add(f"start {shown(start)}, end {shown(end)}", line=row.line_of("gold_supports"), field="gold_supports", allowed="whole numbers, start < end (half-open)")
+            problems.add(
+                f"start {shown(start)}, end {shown(end)}",
+                line=row.line_of("gold_supports"),
+                field="gold_supports",
+                allowed="whole numbers, start < end (half-open)",
+            )
             continue
         name = f"{path}#{heading or ''}" + (f":{start}-{end}" if spanned else "")
         seen[name] = seen.get(name, 0) + 1
-        target: dict[str, Any] = {"query_id": query_id, "level": "anchor", "target_id": name if seen[name] == 1 else f"{name}({seen[name]})", "path": path, "heading": heading}
+        target: dict[str, Any] = {
+            "query_id": query_id,
+            "level": "anchor",
+            "target_id": name if seen[name] == 1 else f"{name}({seen[name]})",
+            "path": path,
+            "heading": heading,
+        }
         target["grade"] = support["grade"] if _is_int(support.get("grade")) and support["grade"] >= 0 else 1
         if spanned:
             target |= {"start": int(start), "end": int(end), "span_unit": as_text(support.get("span_unit")) or "line"}
@@ -199,7 +214,9 @@ def _support_groups(row: Row, query_id: str, targets: list[dict[str, Any]], prob
     anchors = list(dict.fromkeys(target["target_id"] for target in targets if target["level"] == "anchor"))
     by_name = {target.get(column): target["target_id"] for target in targets for column in ("doc_id", "chunk_id", "target_id") if target.get(column)}
     if not (isinstance(groups, list) and all(isinstance(group, list) for group in groups)):
-        problems.add(f"found {shown(groups)}", line=row.line_of("required_support_groups"), field="required_support_groups", allowed="a list of lists of ids or indices")
+        problems.add(
+            f"found {shown(groups)}", line=row.line_of("required_support_groups"), field="required_support_groups", allowed="a list of lists of ids or indices"
+        )
         return []
     rows = []
     for number, group in enumerate(groups):
@@ -220,7 +237,10 @@ def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, A
     if not isinstance(wanted, dict):
         problems.add(f"found {shown(wanted)}", line=row.line_of("expected_metadata"), field="expected_metadata", allowed="a mapping")
         return []
-    return [{"query_id": query_id, "target_id": "metadata", "key": key, "value": json.dumps(value, ensure_ascii=False, sort_keys=True)} for key, value in wanted.items()]
+    return [
+        {"query_id": query_id, "target_id": "metadata", "key": key, "value": json.dumps(value, ensure_ascii=False, sort_keys=True)}
+        for key, value in wanted.items()
+    ]
 
 
 def _check_groups(tables: _Tables, problems: Problems) -> None:

@@ -169,16 +169,16 @@ def _read_record(row: Row, tables: _Tables, problems: Problems) -> None:
 def _answer(answer: dict[str, Any] | str | None, query_id: str, row: Row, tables: _Tables, problems: Problems) -> dict[str, Any]:
     if answer is None:
         return {}
-    values = dict(answer) if isinstance(answer, dict) else {"answer": answer}
+    values: dict[str, Any] = dict(answer) if isinstance(answer, dict) else {"answer": answer}
     found: dict[str, Any] = {"answer": as_text(values.pop("answer", None))}
     grounded, refused = values.pop("grounded", None), values.pop("refused", None)
     if isinstance(grounded, bool):
         found["grounded"] = grounded
     found["refused"] = refused if isinstance(refused, bool) else implied_refusal(found["answer"], grounded)
     found["refusal_reason"] = as_text(values.pop("refusal_reason", None))
-    usage = values.get("usage")
-    if isinstance(usage, dict):
-        values["usage"] = usage = dict(usage)
+    if isinstance(values.get("usage"), dict):
+        usage = dict(values["usage"])
+        values = {**values, "usage": usage}
         found |= {name: int(usage.pop(name)) for name in ("prompt_tokens", "completion_tokens") if type(usage.get(name)) is int}
     cost = values.pop("cost_usd", None)
     found["cost_usd"] = float(cost) if isinstance(cost, (int, float)) else None
@@ -270,7 +270,9 @@ def _ranks(hits: list[Any], query_id: str, row: Row, problems: Problems) -> list
         return in_order
     bad = next((rank for rank in stored if type(rank) is not int or not 1 <= rank < 2**31), None)
     if bad is not None or None in stored:
-        problems.add(f"rank is {shown(bad)} for query {query_id!r}", line=row.line, field="hits_top_k.rank", allowed="whole numbers from 1, each once, or no rank at all")
+        problems.add(
+            f"rank is {shown(bad)} for query {query_id!r}", line=row.line, field="hits_top_k.rank", allowed="whole numbers from 1, each once, or no rank at all"
+        )
         return in_order
     ranks = [int(rank) for rank in stored if rank is not None]
     if len(set(ranks)) < len(ranks):

@@ -44,6 +44,7 @@ class Row:
     lines: dict[str, int] = field(default_factory=dict)
 
     def line_of(self, name: str) -> int:
+        """The line of a field, or of the record if that isn't known."""
         return self.lines.get(name, self.line)
 
 
@@ -55,11 +56,13 @@ class Problems:
         self.records: list[dict[str, Any]] = []
 
     def add(self, found: str, *, line: int | None = None, field: str | None = None, allowed: str | None = None) -> None:
+        """Take note of a fault, or stop here if the load is strict."""
         if self.strict:
             raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
         self.records.append({"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed})
 
     def frame(self) -> pd.DataFrame:
+        """What was noted, one row per fault."""
         return from_records(self.records, "problems")
 
 
@@ -114,15 +117,19 @@ def yaml_rows(path: Path, problems: Problems) -> Iterator[Row]:
     if root is None:
         return
     if not isinstance(root, yaml.SequenceNode):
-        raise DataError(f"the top level is a {root.id}", file=path, line=root.start_mark.line + 1, allowed="a list of questions")
+        raise DataError(f"the top level is a {_node_kind(root)}", file=path, line=root.start_mark.line + 1, allowed="a list of questions")
     builder = yaml.constructor.SafeConstructor()
     for node in root.value:
         if not isinstance(node, yaml.MappingNode):
-            problems.add(f"found a {node.id}", line=node.start_mark.line + 1, allowed="a mapping with id and query")
+            problems.add(f"found a {_node_kind(node)}", line=node.start_mark.line + 1, allowed="a mapping with id and query")
             continue
         values = _from_node(node, builder, problems)
         lines = {key.value: key.start_mark.line + 1 for key, _ in node.value}
         yield Row(values, node.start_mark.line + 1, lines)
+
+
+def _node_kind(node: yaml.Node) -> str:
+    return "mapping" if isinstance(node, yaml.MappingNode) else "list" if isinstance(node, yaml.SequenceNode) else "scalar"
 
 
 def _from_node(node: yaml.Node, builder: Any, problems: Problems) -> Any:

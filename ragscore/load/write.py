@@ -109,7 +109,7 @@ def _answer(response: dict[str, Any], extra: dict[str, Any], citations: list[dic
 
 def _citation(row: dict[str, Any]) -> dict[str, Any]:
     extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    known = {name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row}
+    known: dict[str, Any] = {name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row}
     if "heading" in row:
         known["heading_path"] = row["heading"].split(" > ")
     return known | _span(row, extra, row.get("path")) | extra
@@ -132,7 +132,11 @@ def _hit(row: dict[str, Any]) -> dict[str, Any]:
     extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
     citation = _span(row, extra, row.get("path"))
     retrieval = {name: row[column] for column, name in _SCORES.items() if column in row} | extra.pop("retrieval", {})
-    own = {name: value for name, value in row.items() if not name.startswith(("x_", "score")) and name not in ("path", "text", "heading", "start", "end", "text_cut")}
+    own = {
+        name: value
+        for name, value in row.items()
+        if not name.startswith(("x_", "score")) and name not in ("path", "text", "heading", "start", "end", "text_cut")
+    }
     named = {target: row[name] for name, target in _HIT_NAMES.items() if name in row}
     if "heading" in row:
         named["heading_path"] = row["heading"].split(" > ")

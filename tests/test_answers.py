@@ -1,0 +1,167 @@
+"""Answer-level scores: checks, citations, refusals, what a failed query still counts in."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import answer, hit, record
+
+import ragscore as rs
+from ragscore.frames import from_records
+
+
+@pytest.fixture
+def scored(write_golden, write_run):
+    """Scores of one run, by query."""
+
+    def score(rows, records, metrics=None, chunks=None, **more):
+        results = rs.load_results(write_run("r", records, k=10))
+        if chunks is not None:
+            results = rs.Results(
+                runs=results.runs, responses=results.responses, hits=results.hits, citations=results.citations, chunks=from_records(chunks, "chunks")
+            )
+        return rs.score(results, rs.load_golden(write_golden(rows)), metrics, **more)
+
+    return score
+
+
+GOLD = [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]
+HITS = [hit("c1", "d", 1), hit("c2", "e", 2)]  # lines 1 to 4 of docs/d.md and docs/e.md
+
+
+def citing(*citations):
+    return {"answer": "text", "grounded": True, "citations": list(citations)}
+
+
+def line(path, start, end):
+    return {"citation": {"kind": "line", "path": path, "start": start, "end": end}}
+
+
+@pytest.mark.parametrize(
+    ("citations", "strict", "weak"),
+    [
+        ([], 0, 0),
+        ([line("docs/d.md", 1, 4)], 1, 1),
+        ([line("docs/d.md", 2, 3), line("docs/e.md", 4, 4)], 1, 1),
+        ([line("docs/d.md", 3, 5)], 0, 1),  # a right path with a wrong line
+        ([line("docs/d.md", 2, 3), line("docs/z.md", 2, 3)], 0, 1),  # each one must resolve
+        ([{"citation": {"kind": "page", "path": "docs/d.md", "page": 2}}], 0, 1),  # another unit
+        ([{"citation": {"kind": "caption", "path": "docs/d.md", "model": "m"}}], 1, 1),  # has no span by its kind
+        ([{"chunk_id": "c2"}], 1, 0),
+        ([{"chunk_id": "zz", **line("docs/d.md", 1, 4)}], 0, 1),  # the chunk id decides where there is one
+    ],
+)
+def test_citations_must_resolve_to_what_the_query_had(scored, citations, strict, weak):
+    found = scored(GOLD, [record("q", HITS, answer=citing(*citations))], ["citation_coverage", "citation_coverage_weak", "citation_present"])
+    assert found.iloc[0, 3:].tolist() == [strict, weak, float(bool(citations))]
+
+
+def test_a_citation_of_another_querys_hit_does_not_resolve(scored):
+    rows = [*GOLD, {"id": "p", "query": "?", "expected_doc_ids": ["d"]}]
+    found = scored(
+        rows, [record("q", HITS[1:], answer=citing(line("docs/d.md", 1, 4))), record("p", HITS, answer=citing({"chunk_id": "c1"}))], ["citation_coverage"]
+    )
+    assert found["citation_coverage"].to_dict() == {"q": 0, "p": 1}
+
+
+def test_a_citation_may_resolve_in_the_runs_chunk_catalogue(scored):
+    chunks = [{"chunk_id": "c9", "path": "docs/z.md", "start": 10, "end": 20, "span_unit": "line"}]
+    given = [record("q", HITS, answer=citing(line("docs/z.md", 10, 19), {"chunk_id": "c9"}))]
+    assert scored(GOLD, given, ["citation_coverage"], chunks=chunks)["citation_coverage"].tolist() == [1]
+    assert scored(GOLD, given, ["citation_coverage"])["citation_coverage"].tolist() == [0]
+
+
+def test_citation_coverage_counts_grounded_answers_only(scored):
+    for given in (None, answer("no", grounded=False)):
+        assert scored(GOLD, [record("q", HITS, answer=given)], ["citation_coverage", "citation_present"]).iloc[0, 3:].isna().all()
+
+
+REFUSE = [{"id": "no", "query": "?", "answerable": False}, {"id": "yes", "query": "?", "expected_doc_ids": ["d"]}, {"id": "free", "query": "?"}]
+
+
+@pytest.mark.filterwarnings("ignore:.*unlabelled")
+def test_the_four_ways_of_refusal(scored):
+    refused = scored(
+        REFUSE, [record(one["id"], [], answer=answer("no", grounded=False)) for one in REFUSE], ["refusal_correct", "hallucinated", "false_refusal"]
+    )
+    answered = scored(REFUSE, [record(one["id"], [], answer=answer("so")) for one in REFUSE], ["refusal_correct", "hallucinated", "false_refusal"])
+    none = scored(REFUSE, [record(one["id"], []) for one in REFUSE], ["refusal_correct", "hallucinated", "false_refusal"])
+    assert refused.loc["no"].tolist()[3:5] == [1, 0] and answered.loc["no"].tolist()[3:5] == [0, 1]
+    assert refused.loc["yes", "false_refusal"] == 1 and answered.loc["yes", "false_refusal"] == 0
+    assert none.iloc[:, 3:].isna().all().all()
+    assert refused.loc["free"].iloc[3:].isna().all()  # unlabelled
+
+
+def test_a_should_refuse_query_is_not_judged_by_retrieval(scored):
+    rows = [{"id": "q", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]
+    found = scored(rows, [record("q", HITS, answer=answer("no", grounded=False))], ["hit@1", "mrr", "refusal_correct", "passed"])
+    assert found[["hit@1", "mrr"]].isna().all().all() and found[["refusal_correct", "passed"]].iloc[0].tolist() == [1, 1]
+
+
+def test_refusal_rate_by_reason(write_golden, write_run):
+    reasons = ["score_gate", "score_gate", "no_chunks", None]
+    records = [record(f"q{n}", [], answer=answer("no", grounded=False, refusal_reason=reason)) for n, reason in enumerate(reasons)]
+    results = rs.load_results(write_run("r", [*records, record("q4", [], answer=answer("yes")), record("q5", [], error="x")]))
+    golden = rs.load_golden(write_golden([{"id": "q0", "query": "?", "answerable": False}]))
+    table = rs.refusal_reasons(results, golden)
+    assert table[["reason", "n", "rate", "n_due"]].to_numpy().tolist() == [["score_gate", 2, 0.4, 1], ["(none)", 1, 0.2, 0], ["no_chunks", 1, 0.2, 0]]
+
+
+def test_a_failed_query_is_scored_on_the_hits_it_has(scored):
+    rows = [
+        {"id": "a", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["x"]},
+        {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
+        {"id": "no", "query": "?", "answerable": False},
+    ]
+    labels = ["hit@1", "passed", "answer_checks", "false_refusal", "empty", "failed", "latency_ms", "refusal_correct"]
+    failed = [record("a", HITS, error="late"), record("b", [], error="late"), record("no", [], error="late")]
+    found = scored(rows, failed, labels)
+    assert found["state"].tolist() == ["failed"] * 3
+    assert found["hit@1"].tolist()[:2] == [1, 0] and np.isnan(found["hit@1"].iloc[2])
+    assert found["passed"].tolist()[:2] == [0, 0] and found["failed"].tolist() == [1, 1, 1]
+    assert found[["answer_checks", "false_refusal", "empty", "latency_ms", "refusal_correct"]].isna().all().all()
+    excluded = scored(rows, failed, labels, errors="exclude")
+    assert excluded.drop(columns=["run_id", "state", "level", "failed"]).isna().all().all() and excluded["failed"].tolist() == [1, 1, 1]
+
+
+def test_missing_rows_are_left_out_with_a_warning_or_count_as_zero(scored):
+    rows = [*GOLD, {"id": "gone", "query": "?", "expected_doc_ids": ["d"]}]
+    with pytest.warns(UserWarning, match=r"golden queries without a row are left out of the means \(r: 1\)"):
+        found = scored(rows, [record("q", HITS)], ["hit@1", "passed", "failed"])
+    assert found["state"].tolist() == ["scored", "missing"] and found.loc["gone", ["hit@1", "passed", "failed"]].isna().all()
+    zero = scored(rows, [record("q", HITS)], ["hit@1", "passed", "failed"], missing="zero")
+    assert zero.loc["gone", ["hit@1", "passed", "failed"]].tolist() == [0, 0, 1]
+
+
+def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
+    found = scored(GOLD, [record("q", HITS), record("stray", [], elapsed_ms=7)], ["hit@1", "passed", "empty", "failed", "latency_ms"])
+    assert found.loc["stray", "state"] == "extra"
+    assert found.loc["stray", ["hit@1", "passed"]].isna().all() and found.loc["stray", ["empty", "failed", "latency_ms"]].tolist() == [1, 0, 7]
+
+
+def test_passed_by_the_kind_of_question(scored):
+    rows = [
+        {"id": "none", "query": "?", "expected_empty": True, "answerable": True}, {"id": "clean", "query": "?", "must_not_contain_source_keys": ["Pioneer"], "answerable": True},
+        {"id": "deep", "query": "?", "expected_doc_ids": ["d"]},
+    ]  # fmt: skip
+    key = {"source_key": "pioneer-p1142"}
+    bad = scored(rows, [record("none", HITS), record("clean", [hit("c", "d", 1, **key)]), record("deep", [hit("c", "d", 11)])], ["passed"])
+    good = scored(rows, [record("none", []), record("clean", HITS), record("deep", [hit("c", "d", 10)])], ["passed"])
+    assert bad["passed"].tolist() == [0, 0, 0] and good["passed"].tolist() == [1, 1, 1]
+
+
+def test_scores_do_not_depend_on_the_order_of_rows(scored, write_golden, write_run):
+    rows = [*GOLD, *REFUSE[:1], {"id": "p", "query": "?", "expected_doc_ids": ["e", "d"], "must_contain": ["text"]}]
+    records = [
+        record("q", HITS, answer=citing(line("docs/d.md", 1, 2))),
+        record("no", HITS, answer=answer("no", grounded=False)),
+        record("p", HITS, answer=answer("text")),
+    ]
+    results, golden = rs.load_results(write_run("r", records)), rs.load_golden(write_golden(rows))
+    shuffled = rs.Results(runs=results.runs, responses=results.responses.iloc[::-1], hits=results.hits.iloc[::-1], citations=results.citations.iloc[::-1])
+    pd.testing.assert_frame_equal(rs.score(shuffled, golden), rs.score(results, golden), check_exact=True)
+
+
+@pytest.mark.parametrize(("argument", "value"), [("match", "docs"), ("errors", "zero"), ("missing", "miss"), ("profile", "kebap")])
+def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
+    with pytest.raises(rs.DataError, match=f"{argument}: .*{value}.*; (one of|did you mean)"):
+        scored(GOLD, [record("q", HITS)], **{argument: value})

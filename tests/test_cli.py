@@ -1,0 +1,108 @@
+"""The command line as people type it: what it prints, where, and with which exit status."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES
+from test_kebab_vectors import AGGREGATE_A, AGGREGATE_B
+
+import ragscore as rs
+from ragscore.cli import main
+
+
+@pytest.fixture
+def files(write_golden, write_run):
+    described = {"config": {"chunker_version": "test@1", "eval_k": 10}}
+    return [str(write_golden(THREE_QUERIES)), str(write_run("a", RUN_A, **described)), str(write_run("b", RUN_B, **described))]
+
+
+def test_score_prints_aggregates_of_a_profile(files, capsys):
+    assert main(["score", *files, "--profile", "kebab", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"a": AGGREGATE_A, "b": AGGREGATE_B}
+
+
+def test_score_prints_a_table(files, capsys):
+    assert main(["score", *files, "--metric", "mrr@10", "--metric", "hit@1"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "" and [line.split()[:3] for line in out.splitlines()[1:]] == [
+        ["a", "mrr@10", "0.417"],
+        ["a", "hit@1", "0.333"],
+        ["b", "mrr@10", "0.833"],
+        ["b", "hit@1", "0.667"],
+    ]
+
+
+def test_score_prints_json_with_null(files, capsys):
+    main(["score", *files, "--json"])
+    rows = json.loads(capsys.readouterr().out)
+    assert next(row for row in rows if row["metric"] == "answer_checks")["mean"] is None
+
+
+def test_compare_prints_the_report_of_a_profile(files, capsys):
+    golden, a, b = files
+    assert main(["compare", a, b, "--golden", golden, "--profile", "kebab", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert list(report) == ["run_a", "run_b", "aggregate_a", "aggregate_b", "deltas", "per_query"]
+    assert report["deltas"]["chunker_version_match"] == "exact" and [row["kind"] for row in report["per_query"]] == ["loss", "win", "win"]
+
+
+def test_compare_prints_markdown_or_our_fuller_json(files, capsys):
+    golden, a, b = files
+    main(["compare", a, b, "--golden", golden])
+    assert capsys.readouterr().out.startswith("# b against a\n\n2 win, 1 loss.")
+    main(["compare", a, b, "--golden", golden, "--json"])
+    assert {"deltas", "per_query", "targets", "invariants", "config_diff"} <= set(json.loads(capsys.readouterr().out))
+
+
+def test_runs_may_be_names_in_a_store(files, tmp_path, capsys):
+    golden, a, b = files
+    store = tmp_path / "store"
+    rs.RunStore(store).save(rs.load_results([a, b]), golden=rs.load_golden(golden))
+    assert main(["score", golden, "a", "--store", str(store), "--metric", "mrr@10"]) == 0
+    assert "0.417" in capsys.readouterr().out
+    assert main(["compare", "a", "b", "--golden", golden, "--store", str(store), "--write-report"]) == 0
+    out = capsys.readouterr().out
+    assert (store / "b" / "report.md").read_text() == out
+    assert main(["runs", str(store)]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run_id", "a", "b"]
+
+
+def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
+    golden, a, b = files
+    main(["compare", a, b, "--golden", golden, "--write-report"])
+    assert (tmp_path / "runs" / "b" / "report.md").read_text() == capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "none.yaml", "a"], "none.yaml: can't be read: No such file or directory"),
+        (["score", "{golden}", "none.jsonl"], "paths: no such file: none.jsonl"),
+        (["score", "{golden}", "{a}", "--metric", "hits@1"], "metrics: unknown metric 'hits@1'; did you mean hit@1"),
+        (["score", "{golden}", "{a}", "{a}"], "run: a named by more than one argument"),
+        (["compare", "{a}", "{b}"], "path: no golden file given"),
+        (["score", "{golden}", "x", "--store", "{golden}"], "no run or system 'x'"),
+        (["score", "{golden}", "{a}", "--by", "colour"], "by: no column or kind of tag 'colour'"),
+        (["runs", "nowhere"], "nowhere: no such folder"),
+    ],
+)
+def test_bad_input_is_one_line_on_standard_error_and_exit_2(files, capsys, monkeypatch, arguments, message):
+    monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
+    places = dict(zip(("golden", "a", "b"), files, strict=True))
+    assert main([argument.format(**places) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ") and message in err
+
+
+def test_warnings_go_to_standard_error(files, capsys, write_run):
+    golden, *_ = files
+    main(["score", golden, str(write_run("c", RUN_A[:1])), "--metric", "hit@1"])
+    out, err = capsys.readouterr()
+    assert "left out of the means (c: 2)" in err and "left out" not in out
+
+
+def test_the_command_is_installed():
+    done = subprocess.run([sys.executable, "-m", "ragscore.cli", "score"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "usage: ragscore score" in done.stderr

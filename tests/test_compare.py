@@ -1,0 +1,125 @@
+"""Two runs side by side: outcomes, targets gained and lost, what else differs, how it prints."""
+
+import json
+
+import pytest
+from conftest import RUN_A, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+
+
+def test_outcomes_deltas_and_notes(pair):
+    cmp = rs.compare_runs(*pair, "a", "b")
+    assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {"q1": "loss", "q2": "win", "q3": "win"}
+    assert cmp.per_query["note"].tolist() == ["rank 1→2", "rank 4→1", "miss→rank 1"]
+    row = cmp.deltas.set_index("metric").loc["hit@1"]
+    assert (row["a"], row["b"], row["n"], row["n_better"], row["n_worse"], row["n_same"]) == (1 / 3, 2 / 3, 3, 2, 1, 0)
+    assert row["delta"] == pytest.approx(1 / 3) and row["delta_pct"] == pytest.approx(100) and row["better"]
+
+
+def test_lower_is_better_where_the_table_says_so(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    results = rs.load_results([write_run("a", RUN_A), write_run("b", [one | {"elapsed_ms": 9, "hits_top_k": []} for one in RUN_A])])
+    deltas = rs.compare_runs(results, golden, "a", "b").deltas.set_index("metric")
+    assert deltas.loc[["latency_ms", "empty", "hit@1"], "better"].tolist() == [False, False, False]
+    assert deltas.loc[["latency_ms", "empty"], "n_worse"].tolist() == [3, 3]
+
+
+def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"]}]))
+    hits = {"a": [hit("c1", "d1", 1), hit("c2", "d2", 2)], "b": [hit("c1", "d1", 1), hit("c3", "d3", 5)]}
+    results = rs.load_results([write_run(name, [record("q", one)]) for name, one in hits.items()])
+    cmp = rs.compare_runs(results, golden, "a", "b")
+    assert cmp.k == 2  # no run says its k, so the shallower list decides: rank 5 counts for neither
+    cmp = rs.compare_runs(rs.load_results([write_run(name, [record("q", one)], k=5) for name, one in hits.items()]), golden, "a", "b")
+    row = cmp.per_query.iloc[0]
+    assert (row["outcome"], row["n_gained"], row["n_lost"], row["gained"], row["lost"]) == ("draw", 1, 1, "d3", "d2")
+    assert cmp.targets.set_index("target_id")["change"].to_dict() == {"d1": "same", "d2": "lost", "d3": "gained"}
+    assert "d2" in cmp.to_markdown()
+
+
+def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
+    runs = [write_run("a", [record("q1", [hit("c1", "d1", 2)])], k=5), write_run("b", [record("q1", [hit("c1", "d1", 9)])], k=50)]
+    cmp = rs.compare_runs(rs.load_results(runs), golden, "a", "b")
+    assert cmp.k == 5 and cmp.counts == {"regression": 1}
+    assert cmp.per_query["note"].tolist() == ["rank 2→miss; k 5→50"]
+
+
+def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])]), golden, "a", "b")
+    assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {"q1": "only_a", "q2": "draw", "q3": "only_b"}
+    assert (cmp.deltas["n"] <= 1).all()  # means are over the one query both have
+
+
+def test_kinds_of_no_hit(write_golden, write_run):
+    golden = rs.load_golden(write_golden([*THREE_QUERIES[:1], {"id": "no", "query": "?", "answerable": False}]))
+    records = [record("q1", []), record("no", [])]
+    cmp = rs.compare_runs(rs.load_results([write_run("a", records), write_run("b", records)]), golden, "a", "b")
+    assert cmp.per_query["outcome"].tolist() == ["both_miss", "no_target"]
+
+
+def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run):
+    configs = [
+        {"k": 5, "embedding": {"model": "small", "dims": 3}, "same": [1]},
+        {"k": 5, "embedding": {"model": "large", "dims": 3}, "same": [1], "prompt": "v2"},
+    ]
+    results = rs.load_results([write_run(name, RUN_A, config=config) for name, config in zip("ab", configs, strict=True)])
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    cmp = rs.compare_runs(results, golden, "a", "b")
+    assert cmp.config_diff.astype(object).where(cmp.config_diff.notna(), None).to_numpy().tolist() == [
+        ["embedding.model", "small", "large"],
+        ["prompt", None, "v2"],
+    ]
+    worse = rs.load_results([write_run("a", RUN_A, config=configs[0]), write_run("b", [one | {"hits_top_k": []} for one in RUN_A], config=configs[1])])
+    notes = rs.compare_runs(worse, golden, "a", "b").per_query["note"].tolist()
+    assert notes[0] == "rank 1→miss; embedding.model small→large; prompt —→v2"
+    assert notes[2] == ""  # missed by both
+
+
+def test_a_number_and_its_text_are_different_config(write_run):
+    results = rs.load_results([write_run("a", RUN_A, config={"k": 5}), write_run("b", RUN_A, config={"k": "5"})])
+    assert rs.diff_config(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
+
+
+def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
+    results = rs.load_results([write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)])
+    states = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b").invariants.set_index("name")["state"].to_dict()
+    assert states == {"golden_hash": "unknown", "k": "differs", "suite": "unknown", "n_queries": "equal", "chunker_version": "equal", "mode": "equal"}
+
+
+def test_markdown_and_json_say_the_same(pair):
+    cmp = rs.compare_runs(*pair, "a", "b")
+    text, content = cmp.to_markdown(), json.loads(cmp.to_json())
+    assert content["counts"] == {"win": 2, "loss": 1} and "2 win, 1 loss" in text
+    assert [row["query_id"] for row in content["per_query"]] == ["q1", "q2", "q3"]
+    assert content["per_query"][2]["rank_a"] is None and content["per_query"][2]["rank_b"] == 1
+    assert next(row for row in content["deltas"] if row["metric"] == "answer_checks")["delta"] is None  # NaN is null
+    assert text.index("q1") < text.index("q2"), "losses come before wins"
+    assert "NaN" not in cmp.to_json()
+
+
+def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "a | b\nc <script>", "expected_doc_ids": ["d"]}]))
+    results = rs.load_results([write_run("a", [record("q", [hit("c", "d", 1)])]), write_run("b", [record("q", [])])])
+    text = rs.compare_runs(results, golden, "a", "b").to_markdown()
+    assert "a \\| b c <script>" in text
+
+
+def test_a_comparison_prints_in_a_notebook(pair):
+    cmp = rs.compare_runs(*pair, "a", "b")
+    assert "2 win, 1 loss" in repr(cmp) and "<table" in cmp._repr_html_()
+
+
+def test_one_run_is_not_compared_with_itself(pair):
+    with pytest.raises(rs.DataError, match="'a' is both baseline and candidate"):
+        rs.compare_runs(*pair, "a", "a")
+
+
+def test_answers_are_compared_where_both_have_one(write_golden, write_run):
+    golden = rs.load_golden(write_golden([one | {"must_contain": ["yes"]} for one in THREE_QUERIES]))
+    answers = {"a": ["yes", "yes", None], "b": ["no", "yes", "yes"]}
+    runs = [write_run(name, [one | {"answer": text and answer(text)} for one, text in zip(RUN_A, texts, strict=True)]) for name, texts in answers.items()]
+    row = rs.compare_runs(rs.load_results(runs), golden, "a", "b").deltas.set_index("metric").loc["answer_checks"]
+    assert (row["a"], row["b"], row["n"], row["n_worse"]) == (1, 0.5, 2, 1)

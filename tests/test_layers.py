@@ -1,0 +1,68 @@
+"""The architecture as facts: who may import whom, and what `import ragscore` may cost."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "ragscore"
+LAYERS = {
+    "frames": 0,
+    "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1,
+    "answers": 2, "summary": 2, "health": 2,
+    "profiles": 3, "score": 3,
+    "compare": 4, "groups": 4, "store": 4,
+    "plot": 5,
+    "demo": 6,
+    "cli": 7, "__init__": 7,
+}  # fmt: skip
+# Within a layer only these: ranking metrics are computed from matches, a scoring reads its profile.
+SIDEWAYS = {("metrics", "match"), ("score", "profiles")}
+ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")
+
+
+def module_of(file: Path) -> str:
+    parts = file.relative_to(PACKAGE).with_suffix("").parts
+    return parts[0]
+
+
+def imports_of(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ragscore"):
+            names = [f"{node.module}.{alias.name}" for alias in node.names] if node.module == "ragscore" else [node.module]
+            found |= {name.split(".")[1] for name in names}
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(PACKAGE)) for file in FILES])
+def test_a_module_imports_only_layers_above_it(file):
+    module = module_of(file)
+    below = {name for name in imports_of(file) - {module} if LAYERS[name] >= LAYERS[module] and (module, name) not in SIDEWAYS}
+    assert not below, f"{module} (layer {LAYERS[module]}) imports {below}"
+
+
+@pytest.mark.parametrize("file", FILES, ids=[str(file.relative_to(PACKAGE)) for file in FILES])
+def test_no_module_but_profiles_names_a_profile_in_code(file):
+    if module_of(file) in ("profiles", "cli"):
+        return
+    literals = {node.value for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert "kebab" not in literals
+
+
+def test_optional_and_heavy_packages_are_imported_on_use_only():
+    code = f"import sys, ragscore; print([name for name in {ON_USE_ONLY!r} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_every_public_name_is_there_and_documented():
+    import ragscore
+
+    assert len(set(ragscore.__all__)) == len(ragscore.__all__)
+    for name in ragscore.__all__:
+        assert getattr(ragscore, name).__doc__ or name == "Rule", name

@@ -1,0 +1,189 @@
+"""Rules and what hits earn by them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.frames import from_records
+
+
+def hits_of(*rows, run_id="r", query_id="q"):
+    return from_records([{"run_id": run_id, "query_id": query_id, "rank": rank, **row} for rank, row in enumerate(rows, 1)], "hits")
+
+
+def targets_of(*rows, query_id="q"):
+    return from_records(
+        [{"query_id": query_id, "level": "doc", "target_id": row.get("doc_id", f"t{n}"), "alternative": 0, "grade": 1, **row} for n, row in enumerate(rows)],
+        "targets",
+    )
+
+
+def golden_of(targets, **more):
+    queries = [{"query_id": query_id, "query": "?", "answerable": True, "position": n} for n, query_id in enumerate(dict.fromkeys(targets["query_id"]))]
+    return rs.Golden(queries=from_records(queries, "queries"), targets=targets, **more)
+
+
+def scores_of(hits, targets, labels, rule=rs.by_doc):
+    rows = hits.groupby(["run_id", "query_id"], observed=True).size().rename("n_hits").reset_index()
+    return rs.score_hits(*rs.grade_hits(hits, targets, rule), golden_of(targets), rows, labels).iloc[0]
+
+
+def test_a_document_returned_as_three_chunks_earns_once():
+    hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
+    graded, found = rs.grade_hits(hits, targets_of({"doc_id": "d", "grade": 2}), rs.by_doc)
+    assert graded[["rank", "grade", "gain", "n_found"]].to_numpy().tolist() == [[1, 2, 2, 1], [2, 2, 0, 0], [4, 2, 0, 0]]
+    assert found[["target_id", "grade", "rank"]].to_numpy().tolist() == [["d", 2, 1]]
+    scores = scores_of(hits, targets_of({"doc_id": "d"}), ["recall@5", "map@5", "ndcg@5", "precision@5"])
+    assert scores.tolist() == [1.0, 1.0, 1.0, 3 / 5]  # precision counts hits, the others count targets
+
+
+def test_one_hit_that_meets_two_targets_earns_the_better_grade():
+    # ideal DCG (7 + 3 / log2 3), earned 7: nDCG .787, as the docstring of grade_hits says
+    targets = targets_of({"doc_id": "d", "target_id": "a", "grade": 3}, {"doc_id": "d", "target_id": "b", "grade": 2})
+    scores = scores_of(hits_of({"doc_id": "d"}), targets, ["recall@3", "ndcg@3"])
+    assert scores["recall@3"] == 1
+    assert scores["ndcg@3"] == pytest.approx(7 / (7 + 3 / np.log2(3)), abs=1e-12)
+    assert round(scores["ndcg@3"], 3) == 0.787
+
+
+def test_any_alternative_meets_its_target_once():
+    targets = targets_of({"doc_id": "a", "target_id": "t"}, {"doc_id": "b", "target_id": "t", "alternative": 1})
+    scores = scores_of(hits_of({"doc_id": "x"}, {"doc_id": "b"}, {"doc_id": "a"}), targets, ["recall@1", "recall@2", "recall@3", "mrr"])
+    assert scores.tolist() == [0, 1, 1, 0.5]
+
+
+def test_grade_zero_is_judged_but_not_relevant():
+    targets = targets_of({"doc_id": "bad", "grade": 0}, {"doc_id": "good"})
+    scores = scores_of(hits_of({"doc_id": "bad"}, {"doc_id": "x"}, {"doc_id": "good"}), targets, ["hit@1", "judged@1", "judged@10", "precision@3", "recall@3"])
+    assert scores.tolist() == [0, 1, 2 / 3, 1 / 3, 1]
+
+
+def test_ids_of_another_query_do_not_match():
+    hits = pd.concat([hits_of({"doc_id": "d1"}, query_id="q1"), hits_of({"doc_id": "d1"}, query_id="q2")], ignore_index=True)
+    targets = pd.concat([targets_of({"doc_id": "d1"}, query_id="q1"), targets_of({"doc_id": "d2"}, query_id="q2")], ignore_index=True)
+    assert rs.grade_hits(hits, targets, rs.by_doc)[0]["query_id"].tolist() == ["q1"]
+
+
+SPAN = {"doc_id": "d", "span_unit": "line"}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "share", "is_met"),
+    [
+        ((1, 11), (1, 11), "shorter", True), ((5, 15), (1, 11), "shorter", True), ((7, 17), (1, 11), "shorter", False),
+        ((26, 51), (1, 101), "shorter", True), ((26, 51), (1, 101), "target", False),  # a quarter of the target: a smaller chunk of it
+        ((1, 101), (26, 51), "shorter", True), ((1, 101), (26, 51), "target", True), ((11, 21), (1, 11), "shorter", False),
+    ],
+)  # fmt: skip
+def test_spans_match_by_their_share(found, expected, share, is_met):
+    matches = rs.by_span(share)(hits_of({**SPAN, "start": found[0], "end": found[1]}), targets_of({**SPAN, "start": expected[0], "end": expected[1]}))
+    assert len(matches) == is_met
+
+
+@pytest.mark.parametrize("more", [{"span_unit": "char"}, {"doc_id": "e"}])
+def test_spans_of_another_unit_or_document_never_match(more):
+    assert not len(rs.by_span()(hits_of({**SPAN, "start": 1, "end": 9, **more}), targets_of({**SPAN, "start": 1, "end": 9})))
+
+
+def test_a_target_without_document_is_found_by_its_path():
+    target = targets_of({"level": "anchor", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"})
+    matches = rs.by_span()(hits_of({"doc_id": "d", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"}), target)
+    assert matches[["hit", "target", "coverage"]].to_numpy().tolist() == [[0, 0, 1.0]]
+
+
+def test_a_span_rule_needs_a_share_it_can_use():
+    with pytest.raises(rs.DataError, match=r"share: found 'longer'; 'shorter' or 'target'"):
+        rs.by_span("longer")
+    with pytest.raises(rs.DataError, match="min_overlap"):
+        rs.by_span(min_overlap=0)
+
+
+def chunk(name, start, end, version):
+    return {"doc_id": "d", "chunk_id": name, "start": start, "end": end, "span_unit": "line", "chunker_version": version}
+
+
+def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
+    old, new = hits_of(chunk("old", 1, 101, "v1")), hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s")
+    golden = rs.resolve_spans(golden_of(targets_of({"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"})), old)
+    runs = from_records([{"run_id": "r", "chunker_version": "v1", "k": 10}, {"run_id": "s", "chunker_version": "v2", "k": 10}], "runs")
+    responses = from_records([{"run_id": run, "query_id": "q", "query": "?", "error": None} for run in "rs"], "responses")
+    results = rs.Results(runs=runs, responses=responses, hits=pd.concat([old.astype({"run_id": "str"}), new.astype({"run_id": "str"})], ignore_index=True))
+    scores = rs.score(results, golden, ["hit@1", "recall@5", "ndcg@5"])
+    assert scores["level"].tolist() == ["span", "span"]
+    assert scores[["hit@1", "recall@5", "ndcg@5"]].to_numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
+    cmp = rs.compare_runs(results, golden, "r", "s")
+    assert cmp.level.chunker_version_match == "fallback_doc_span" and cmp.counts == {"draw": 1}
+    assert "chunker versions differ (v1, v2)" in cmp.level.left_out
+
+
+def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chunk():
+    golden = golden_of(targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}))
+    resolved = rs.resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1")))
+    assert resolved.targets[["doc_id", "start", "end"]].to_numpy().tolist() == [["d", 1, 9]]
+    assert resolved.golden_hash == golden.golden_hash
+    with pytest.raises(rs.DataError, match="1 chunk ids have more than one span: c"):
+        rs.resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
+
+
+def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
+    targets = targets_of({"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"})
+    resolved = rs.resolve_spans(golden_of(targets), hits_of(chunk("c", 1, 9, "v1")))
+    assert resolved.targets["start"].isna().all() and resolved.targets["doc_id"].tolist()[0] == "d"
+
+
+def by_word(hits, targets):
+    """A rule of one's own: the target's id occurs in the hit's text."""
+    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    return pairs.loc[[word in text for word, text in zip(pairs["target_id"], pairs["text"], strict=True)], ["hit", "target"]]
+
+
+def test_a_rule_of_ones_own(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["apple"]}]))
+    results = rs.load_results(write_run("r", [record("q", [hit("c", "d", 1, snippet="a pear"), hit("c2", "d", 2, snippet="an apple")])]))
+    assert rs.score(results, golden, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5]
+
+
+def test_a_rule_that_pairs_two_queries_is_refused():
+    hits = pd.concat([hits_of({"doc_id": "d"}, query_id="q1"), hits_of({"doc_id": "d"}, query_id="q2")], ignore_index=True)
+    with pytest.raises(rs.DataError, match="matched a hit with a target of another query"):
+        rs.grade_hits(hits, targets_of({"doc_id": "d"}, query_id="q1"), lambda hits, targets: pd.DataFrame({"hit": [1], "target": [0]}))
+
+
+def test_support_groups_need_all_their_targets():
+    targets = targets_of({"doc_id": "a"}, {"doc_id": "b"}, {"doc_id": "c"})
+    groups = {"ab": [["a", "b"]], "a or bc": [["a"], ["b", "c"]], "unknown": [["a", "unknown:9"]]}
+    hits = hits_of({"doc_id": "a"}, {"doc_id": "x"}, {"doc_id": "b"})
+    found = {}
+    for name, wanted in groups.items():
+        members = [{"query_id": "q", "group": n, "target_id": one} for n, group in enumerate(wanted) for one in group]
+        golden = golden_of(targets, support_groups=from_records(members, "support_groups"))
+        rows = pd.DataFrame({"run_id": pd.Categorical(["r"]), "query_id": ["q"], "n_hits": [3]})
+        scores = rs.score_hits(*rs.grade_hits(hits, targets), golden, rows, ["recall_all@1", "recall_all@3"])
+        found[name] = scores.to_numpy().tolist()[0]
+    assert found == {"ab": [0, 1], "a or bc": [1, 1], "unknown": [0, 0]}
+
+
+def test_support_groups_of_documents_say_nothing_about_chunks():
+    targets = pd.concat([targets_of({"doc_id": "a"}), targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"})], ignore_index=True)
+    groups = from_records([{"query_id": "q", "group": 0, "target_id": "a"}], "support_groups")
+    golden = golden_of(targets, support_groups=groups)
+    assert len(rs.at_level(golden, "doc").support_groups) == 1 and not len(rs.at_level(golden, "chunk").support_groups)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 9)), min_size=1, unique_by=lambda t: (t[0], t[2])), st.randoms())
+def test_the_order_of_rows_changes_nothing(rows, random):
+    hits = from_records([{"run_id": "r", "query_id": q, "rank": rank, "doc_id": d} for q, d, rank in rows], "hits")
+    targets = pd.concat([targets_of({"doc_id": "x", "grade": 2}, {"doc_id": "y"}, query_id=q) for q in "abc"], ignore_index=True)
+    golden = golden_of(targets)
+    cells = pd.DataFrame({"run_id": pd.Categorical(["r"] * 3), "query_id": list("abc"), "n_hits": [9] * 3})
+    labels = ["hit@3", "recall@3", "precision@3", "map@9", "ndcg@9", "ndcg_linear@5", "judged@5", "mrr"]
+    order = list(range(len(hits)))
+    random.shuffle(order)
+    expected = rs.score_hits(*rs.grade_hits(hits, targets), golden, cells, labels)
+    shuffled = rs.score_hits(*rs.grade_hits(hits.iloc[order].reset_index(drop=True), targets.iloc[::-1]), golden, cells, labels)
+    pd.testing.assert_frame_equal(shuffled, expected, check_exact=True)
+    assert ((expected >= 0) & (expected <= 1)).all().all()

@@ -1,0 +1,254 @@
+"""Runs on disk: nothing changes on the way, nothing is lost, texts are cut only after matching."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.frames import from_records
+
+
+def assert_same(left: rs.Results, right: rs.Results) -> None:
+    for kind in ("runs", "responses", "hits", "citations"):
+        pd.testing.assert_frame_equal(getattr(left, kind), getattr(right, kind))
+
+
+def test_scores_from_the_store_equal_scores_from_the_files(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path / "store")
+    assert store.save(results, golden=golden) == ["a", "b"]
+    expected = rs.score(results, golden)
+    pd.testing.assert_frame_equal(rs.score(store.load(), golden), expected)
+    stored = store.scores()
+    pd.testing.assert_frame_equal(stored.drop(columns=["created_at", "system"], errors="ignore"), expected, check_categorical=False)
+
+
+def test_jsonl_to_frames_to_parquet_to_frames_is_lossless(write_run, tmp_path):
+    odd = hit("c1", "d1", 1, repo="r", weird={"a.b": 1, "mixed": [1]}, score_kind="bm25")
+    records = [
+        record("q1", [odd], answer=answer("text", paths=["docs/d1.md"], usage={"prompt_tokens": 3}), latency_search_ms=2.5),
+        record("q2", [], error="boom"),
+    ]
+    results = rs.load_results(
+        write_run("a/b".replace("/", "_"), records, system="s", config={"k": 5}, created_at="2026-01-31T09:00:00Z", hardware={"cores": 2})
+    )
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results, text="full")
+    assert_same(store.load(), results)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+HITS = st.lists(
+    st.fixed_dictionaries(
+        {"chunk_id": TEXT.filter(bool), "doc_id": TEXT.filter(bool)}, optional={"snippet": TEXT, "stale": st.booleans(), "note": TEXT | st.integers(-5, 5)}
+    ),
+    max_size=3,
+)
+
+
+@given(st.lists(HITS, min_size=1, max_size=3), st.lists(st.none() | TEXT, min_size=3, max_size=3), TEXT.filter(lambda name: name.strip("\0")))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_id):
+    folder = tmp_path_factory.mktemp("run")
+    file = folder / "per_query.jsonl"
+    records = [{"query_id": f"q{n}", "query": "?", "hits_top_k": hits, "answer": text} for n, (hits, text) in enumerate(zip(lists, answers, strict=False))]
+    file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    (folder / "run.json").write_text(json.dumps({"run_id": run_id}))
+    results = rs.load_results(file)
+    assert_same(rs.load_results(rs.write_per_query(results, folder / "again")), results)
+    store = rs.RunStore(folder / "store")
+    store.save(results, text="full")
+    assert_same(store.load(), results)
+
+
+def by_word(hits, targets):
+    """The target's id occurs in the hit's text."""
+    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    found = [isinstance(text, str) and word in text for word, text in zip(pairs["target_id"], pairs["text"], strict=True)]
+    return pairs.loc[found, ["hit", "target"]]
+
+
+@pytest.fixture
+def long_texts(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["apple"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["pear"]}]))
+    long = "x" * 500
+    records = [
+        record("q1", [hit("c", "d", 1, snippet=long), hit("c2", "d", 2, snippet=f"{long} apple")]),
+        record("q2", [hit("c", "d", 1, snippet=f"{long} plum")]),
+    ]
+    return rs.load_results(write_run("a", records, k=10)), golden
+
+
+def test_cutting_texts_never_changes_a_score(long_texts, tmp_path):
+    results, golden = long_texts
+    expected = rs.score(results, golden, rule=by_word)
+    assert expected["mrr"].tolist() == [0.5, 0]
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, rule=by_word)
+    loaded = store.load()
+    assert loaded.hits["text"].str.len().max() == 200 and loaded.hits["text_cut"].all()
+    pd.testing.assert_frame_equal(rs.score(loaded, golden, rule=by_word), expected)
+    store.refresh(golden, rule=by_word)
+    assert store.scores(["mrr"])["mrr"].tolist() == [0.5, 0]
+    assert store.load().hits["text"].str.len().max() == 200
+
+
+def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown(long_texts, tmp_path, write_golden):
+    results, golden = long_texts
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, rule=by_word)
+    with pytest.warns(UserWarning, match="3 hits have cut text and no kept matches"):
+        rs.score(store.load(), golden, ["mrr"], rule=lambda hits, targets: by_word(hits, targets))
+    relabelled = rs.load_golden(
+        write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["apple"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["plum"]}])
+    )
+    with pytest.warns(UserWarning, match="1 hits have cut text"):
+        assert rs.score(store.load(), relabelled, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5, 0]
+
+
+@pytest.mark.parametrize(("text", "length", "is_cut"), [("full", 500, False), ("cut", 200, True), ("none", None, True)])
+def test_what_is_kept_of_texts(long_texts, tmp_path, text, length, is_cut):
+    store = rs.RunStore(tmp_path)
+    store.save(long_texts[0], text=text)
+    hits = store.load().hits
+    assert (int(hits["text"].str.len().min()) if "text" in hits else None) == length
+    assert ("text_cut" in hits and bool(hits["text_cut"].all())) == is_cut
+
+
+def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results)
+    with pytest.raises(rs.DataError, match="a, b saved already; other run ids, or overwrite=True"):
+        store.save(results)
+    store.save(results, golden=golden, overwrite=True)
+    assert len(store.scores(["mrr"])) == 6
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".staging", ".replaced"))]
+
+
+def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden)
+    before = store.scores()
+
+    def crash(*args, **kwargs):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(pq, "write_table", crash)
+    with pytest.raises(OSError, match="disk full"):
+        store.save(results, golden=golden, overwrite=True)
+    monkeypatch.undo()
+    assert store.runs()["run_id"].tolist() == ["a", "b"]  # half a run in .staging-a is none
+    pd.testing.assert_frame_equal(store.scores(), before)
+    store.save(results, golden=golden, overwrite=True)
+
+
+def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden)
+    text = (tmp_path / "a" / "metrics.json").read_text()
+    content = json.loads(text)
+    assert "NaN" not in text and content["metrics"]["answer_checks"]["mean"] is None and content["metrics"]["answer_checks"]["n"] == 0
+    assert (content["level"], content["golden_hash"]) == ("chunk", golden.golden_hash)
+    loaded, expected = store.metrics(), rs.summarize(rs.score(results, golden), golden)
+    pd.testing.assert_frame_equal(loaded.astype({"run_id": "str"}), expected.astype({"run_id": "str"}), check_dtype=False)
+
+
+def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golden):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden)
+    relabelled = rs.load_golden(write_golden([one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]} for one in THREE_QUERIES]))
+    assert store.refresh(relabelled) == ["a", "b"]
+    means = store.metrics().query("metric == 'hit@1'").set_index("run_id")["mean"]
+    assert means.to_dict() == {"a": 2 / 3, "b": 1 / 3}
+    assert json.loads((tmp_path / "a" / "run.json").read_text())["golden_hash"] == relabelled.golden_hash
+
+
+def test_refresh_needs_the_rule_a_run_was_scored_by(long_texts, tmp_path):
+    results, golden = long_texts
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, rule=by_word)
+    with pytest.raises(rs.DataError, match=r"a was scored by the rule by_word#.*; pass that rule"):
+        store.refresh(golden)
+
+
+def test_a_frame_is_added_to_a_saved_run(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0])
+    judgments = from_records([{"run_id": "a", "query_id": "q1", "criterion": "groundedness", "item": "", "value": 4.0}], "judgments")
+    store.add("a", judgments=judgments)
+    assert store.load().judgments["value"].tolist() == [4.0]
+    with pytest.raises(rs.DataError, match="a has judgments already"):
+        store.add("a", judgments=judgments)
+    with pytest.raises(rs.DataError, match="rows of other runs than b"):
+        store.add("b", judgments=judgments)
+    with pytest.raises(rs.DataError, match="found 'hits'"):
+        store.add("a", hits=pair[0].hits)
+
+
+def test_a_chunk_catalogue_comes_back(write_run, tmp_path):
+    results = rs.load_results(write_run("a", RUN_A))
+    chunks = from_records([{"chunk_id": "c1", "doc_id": "d1", "start": 1, "end": 5, "span_unit": "line"}], "chunks")
+    store = rs.RunStore(tmp_path / "s")
+    store.save(rs.Results(runs=results.runs, responses=results.responses, hits=results.hits, chunks=chunks))
+    assert store.load().chunks["chunk_id"].tolist() == ["c1"]
+
+
+def test_runs_are_listed_oldest_first_and_loaded_by_system(write_run, tmp_path):
+    files = [
+        write_run("late", RUN_A, system="dense", created_at="2026-02-01T00:00:00Z"),
+        write_run("early", RUN_B, system="bm25", created_at="2026-01-01T00:00:00Z"),
+    ]
+    store = rs.RunStore(tmp_path / "s")
+    store.save(rs.load_results(files))
+    assert store.runs()["run_id"].tolist() == ["early", "late"]
+    assert store.load(["dense"]).runs["run_id"].tolist() == ["late"] and store.load("bm25").runs["run_id"].tolist() == ["early"]
+    assert "2 runs" in repr(store) and "<table" in store._repr_html_()
+
+
+@pytest.mark.parametrize("run_id", ["a/b", "..", ".hidden", "run_id=007", "ünï ✓", "CON:"])
+def test_any_run_id_is_kept_as_it_is(write_run, tmp_path, run_id):
+    results = rs.load_results(write_run("x", RUN_A))
+    renamed = rs.Results(**{name: getattr(results, name).assign(run_id=run_id) for name in ("runs", "responses", "hits", "citations")})
+    store = rs.RunStore(tmp_path / "s")
+    store.save(renamed)
+    assert store.load().runs["run_id"].tolist() == [run_id]
+    assert [path.parent.parent for path in (tmp_path / "s").glob("*/run.json")] == [tmp_path / "s"]
+
+
+def test_texts_stay_out_of_version_control_and_metrics_may_go_in(pair, tmp_path):
+    rs.RunStore(tmp_path).save(pair[0])
+    rules = (tmp_path / ".gitignore").read_text().splitlines()
+    assert "*.parquet" in rules and not [rule for rule in rules if "json" in rule and not rule.startswith("#")]
+
+
+def test_every_table_carries_its_run_as_a_dictionary(pair, tmp_path):
+    results, golden = pair
+    rs.RunStore(tmp_path).save(results, golden=golden)
+    for file in tmp_path.glob("*/*.parquet"):
+        assert str(pq.read_schema(file).field("run_id").type).startswith("dictionary"), file.name
+
+
+def test_scores_that_are_not_there_are_said(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    with pytest.raises(rs.DataError, match="the store holds no run"):
+        store.scores()
+    store.save(results)
+    with pytest.raises(rs.DataError, match="a was saved without scores"):
+        store.scores()
+    with pytest.raises(rs.DataError, match="no run of the store has scores"):
+        store.metrics()
+    store.refresh(golden)
+    with pytest.raises(rs.DataError, match="a has no scores of mrr@7"):
+        store.scores(["mrr@7"])
+    assert np.isfinite(store.scores(["mrr@10"])["mrr@10"]).all()

@@ -1,0 +1,166 @@
+"""Means by run and slice, with honest denominators; and the coverage shown before them."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import MISSES, RUN_A, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+
+
+@pytest.fixture
+def tagged(write_golden, write_run):
+    rows = [
+        THREE_QUERIES[0] | {"tags": ["x", "y"], "difficulty": "easy"}, THREE_QUERIES[1] | {"tags": ["x"], "difficulty": "hard"}, THREE_QUERIES[2],
+        {"id": "no", "query": "?", "answerable": False, "difficulty": "hard"},
+    ]  # fmt: skip
+    return rs.load_results(write_run("a", [*RUN_A, record("no", [], answer=answer("no", grounded=False))])), rs.load_golden(write_golden(rows))
+
+
+def test_a_mean_is_the_plain_mean_of_its_column(tagged):
+    scores = rs.score(*tagged)
+    row = rs.summarize(scores).set_index("metric").loc["mrr@10"]
+    values = scores["mrr@10"].dropna()
+    assert (row["mean"], row["n"], row["sum"], row["std"], row["p50"], row["max"]) == (values.mean(), 3, values.sum(), values.std(), values.median(), 1)
+    assert row["p95"] == pytest.approx(np.quantile(values, 0.95), abs=1e-12)
+
+
+def test_a_query_with_several_tags_counts_in_each_and_one_without_in_none(tagged):
+    results, golden = tagged
+    table = rs.summarize(rs.score(results, golden), golden, by="tags", metrics=["hit@1"]).set_index("tags")
+    assert table["n"].to_dict() == {"(none)": 1, "x": 2, "y": 1}
+    assert table["mean"].to_dict() == {"(none)": 0, "x": 0.5, "y": 1}
+
+
+def test_slices_by_a_column_are_what_pandas_gives(tagged):
+    results, golden = tagged
+    scores = rs.score(results, golden)
+    plain = scores.join(golden.queries.set_index("query_id")).groupby("difficulty")["mrr@10"].mean()
+    table = rs.summarize(scores, golden, by="difficulty", metrics=["mrr@10"]).set_index("difficulty")["mean"]
+    assert table.drop("(none)").to_dict() == plain.to_dict()
+
+
+def test_a_metric_that_applies_to_no_query_has_n_0_and_nan(tagged):
+    row = rs.summarize(rs.score(*tagged)).set_index("metric").loc["answer_checks"]
+    assert row["n"] == 0 and row[["mean", "low", "high", "sum"]].isna().all()
+
+
+def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
+    rows = [*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}]
+    golden = rs.load_golden(write_golden(rows))
+    results = rs.load_results(write_run("a", [RUN_A[0], record("q2", [], error="late")]))
+    with pytest.warns(UserWarning, match="left out"):
+        scores = rs.score(results, golden)
+    table = rs.summarize(scores, golden).set_index("metric")
+    # q3 and `no` are missing: hit@1 was expected of q3, refusal_correct of `no`; q2 failed and counts as a miss
+    assert table.loc["hit@1", ["n", "n_expected", "n_failed", "n_missing"]].tolist() == [2, 3, 1, 2]
+    assert table.loc["refusal_correct", ["n", "n_expected"]].tolist() == [0, 1]
+    assert table.loc["latency_ms", ["n", "n_expected"]].tolist() == [1, 3]
+
+
+def test_binary_metrics_get_wilson_intervals_and_others_t(tagged):
+    table = rs.summarize(rs.score(*tagged)).set_index("metric")
+    z2 = 1.959963984540054**2  # Wilson for 1 of 3
+    centre, half = (1 / 3 + z2 / 6) / (1 + z2 / 3), (z2 * (2 / 27 + z2 / 36)) ** 0.5 / (1 + z2 / 3)
+    assert table.loc["hit@1", ["low", "high"]].tolist() == pytest.approx([centre - half, centre + half], abs=1e-12)
+    assert table.loc["mrr@10", "low"] == 0 and table.loc["mrr@10", "high"] == 1  # clipped: three values say little
+
+
+def test_bad_slices_are_refused_with_the_choices(tagged):
+    results, golden = tagged
+    scores = rs.score(results, golden, ["mrr"])
+    with pytest.raises(rs.DataError, match=r"no column or kind of tag 'level'; one of answerable, difficulty, tag"):
+        rs.summarize(scores, golden, by="level")
+    with pytest.raises(rs.DataError, match="by= needs the golden set"):
+        rs.summarize(scores, by="difficulty")
+    with pytest.raises(rs.DataError, match=r"no column hit@7; scores has mrr"):
+        rs.summarize(scores, metrics=["hit@7"])
+
+
+@pytest.mark.filterwarnings("ignore:.*unlabelled")
+def test_coverage_counts_what_means_leave_out(write_golden, write_run):
+    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}, {"id": "free", "query": "?"}]))
+    tied = [hit("c2", "d2", 1, retrieval={"fusion_score": 0.5}), hit("x", "dx", 2, retrieval={"fusion_score": 0.5})]
+    file = write_run(
+        "a", [record("q1", RUN_A[0]["hits_top_k"]), record("q2", tied), record("q3", MISSES[1::-1]), record("stray", []), record("no", [], error="late")]
+    )
+    file.write_text(file.read_text() + json.dumps(record("q1", [])) + "\n")
+    results = rs.load_results(file, strict=False)
+    row = rs.coverage(results, golden).loc["a"]
+    expected = {
+        "n_golden": 5,
+        "n_rows": 5,
+        "n_missing": 1,
+        "n_extra": 1,
+        "n_duplicate": 1,
+        "n_failed": 1,
+        "n_empty": 1,
+        "n_unlabelled": 1,
+        "n_should_refuse": 1,
+        "n_rank_order": 1,
+        "n_ties": 1,
+    }
+    assert row.drop("judged@10").astype(int).to_dict() == expected
+    # judged: q1 1 of 1, q2 1 of 2, q3 0 of 2; queries without targets have no judged share
+    assert row["judged@10"] == pytest.approx((1 + 1 / 2 + 0) / 3)
+    found = rs.coverage_rows(results, golden).groupby("what")["query_id"].agg(list).to_dict()
+    assert found == {"missing": ["free"], "extra": ["stray"], "duplicate": ["q1"], "empty": ["stray"], "rank order": ["q3"], "ties": ["q2"]}
+
+
+def test_coverage_of_a_clean_run_is_all_zero(pair):
+    table = rs.coverage(*pair)
+    assert (table[["n_missing", "n_extra", "n_duplicate", "n_failed", "n_empty", "n_unlabelled", "n_rank_order", "n_ties"]] == 0).all().all()
+    assert not len(rs.coverage_rows(*pair))
+
+
+def test_auto_takes_the_finest_level_that_covers_every_query(write_golden, write_run):
+    rows = [*THREE_QUERIES[:2], {"id": "q3", "query": "?", "expected_doc_ids": ["d3"]}]
+    results = rs.load_results(write_run("a", RUN_A))
+    golden = rs.load_golden(write_golden(rows))
+    made = rs.scoring(results, golden).iloc[0]
+    assert (made["level"], made["left_out"]) == ("doc", "chunk: 1 of 3 queries have no chunk targets; span: 3 of 3 queries have no span targets")
+    assert rs.scoring(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
+
+
+def test_per_query_takes_each_querys_finest_level(write_golden, write_run):
+    rows = [THREE_QUERIES[0] | {"expected_chunk_ids": ["other chunk of d1", "c2"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]
+    results, golden = rs.load_results(write_run("a", RUN_A[:2])), rs.load_golden(write_golden(rows))
+    scores = rs.score(results, golden, ["hit@5"], match="per_query")
+    assert scores["level"].astype("str").to_dict() == {"q1": "chunk", "q2": "doc"}
+    assert scores["hit@5"].to_dict() == {"q1": 0, "q2": 1}
+
+
+def test_a_level_without_targets_is_refused(pair):
+    with pytest.raises(rs.DataError, match="no query has span targets; levels with targets: chunk, doc"):
+        rs.score(*pair, match="span")
+
+
+def test_chunk_ids_that_no_run_knows_are_not_compared(write_golden, write_run):
+    hits = [hit("other", "d1", 1, chunker_version=None)]
+    golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
+    made = rs.scoring(rs.load_results(write_run("a", [record("q1", hits)])), golden).iloc[0]
+    assert made["level"] == "doc" and "no expected chunk id is among the hits" in made["left_out"]
+
+
+def test_frames_print_what_they_hold(pair):
+    results, golden = pair
+    assert repr(golden) == "Golden: 3 queries (3 answerable, 0 should be refused, 0 unlabelled); targets: 3 chunk, 3 doc"
+    assert repr(results) == "Results: 2 runs, 6 responses (0 failed), 10 hits, 0 citations"
+    assert "<table>" in golden._repr_html_() and "<table>" in results._repr_html_()
+
+
+def test_runs_are_named_by_id_or_unambiguous_system(write_run):
+    files = [write_run(name, RUN_A, system=system) for name, system in (("a1", "bm25"), ("a2", "bm25"), ("b", "dense"))]
+    results = rs.load_results(files)
+    assert results.select(["dense", "a2"]).runs["run_id"].tolist() == ["b", "a2"]
+    with pytest.raises(rs.DataError, match=r"'bm25' is the system of 2 runs; name one of a1, a2"):
+        results.select(["bm25"])
+
+
+def test_the_same_run_twice_is_refused(pair):
+    results, _ = pair
+    with pytest.raises(rs.DataError, match="run ids must be unique"):
+        rs.concat_results([results, results])
+    assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
