@@ -68,7 +68,7 @@ def _documents() -> Iterator[tuple[str, str, str]]:
         for namespace in namespaces:
             for name, member in _public_members(namespace):
                 qualified = f"{namespace}.{name}"
-                text = inspect.getdoc(member) if _is_documented(member) else None
+                text = _own_text(member) if _is_documented(member) else None
                 if text and len(text) >= MIN_CHARS and not _is_repeated(qualified, library):
                     yield qualified, library, text.strip()
 
@@ -105,6 +105,13 @@ def _is_documented(member: object) -> bool:
     if inspect.ismodule(member):
         return False
     return callable(member) or isinstance(member, (property, classmethod, staticmethod)) or inspect.isdatadescriptor(member)
+
+
+def _own_text(member: object) -> str | None:
+    """The docstring; a class that has none of its own doesn't show its parent's."""
+    if inspect.isclass(member):
+        return inspect.cleandoc(member.__doc__) if isinstance(member.__doc__, str) else None
+    return inspect.getdoc(member)
 
 
 def _is_repeated(qualified: str, library: str) -> bool:
