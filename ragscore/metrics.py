@@ -119,6 +119,14 @@ def parse_label(text: str) -> Label:
     return Label(text, name, int(k) if k else None, level)
 
 
+def describe(column: str) -> Metric:
+    """The metric behind a column of a scores frame; a column of your own has no declared range, and higher is better."""
+    try:
+        return parse_label(column).metric
+    except DataError:
+        return Metric(column, "a column of your own", "as you computed it", kind="other", range="any")
+
+
 def metrics() -> pd.DataFrame:
     """The metric table: one row per metric, with formula, kind, range, direction, when it is NaN, and other names."""
     return pd.DataFrame([asdict(metric) for metric in TABLE])

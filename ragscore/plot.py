@@ -7,7 +7,7 @@ import pandas as pd
 
 from ragscore.compare import Comparison
 from ragscore.frames import DataError, Golden
-from ragscore.metrics import parse_label
+from ragscore.metrics import describe
 from ragscore.summary import summarize
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def bars(summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes |
     metrics
         Which, in this order; by default those of the summary whose scale is 0 to 1, at most eight.
     """
-    chosen = metrics or [name for name in summary["metric"].unique() if parse_label(name).metric.range == "0 to 1"][:8]
+    chosen = metrics or [name for name in summary["metric"].unique() if describe(name).range == "0 to 1"][:8]
     table = _rows_of(summary, chosen)
     runs = _numbered_runs(table)
     ax = _axes(ax, width=max(6.0, 0.32 * len(chosen) * len(runs) + 2.5))
@@ -62,7 +62,7 @@ def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, ax: "A
     table = table[table["n"] > 0]
     names = list(dict.fromkeys(table[by].astype("str")))
     runs = _numbered_runs(table)
-    ax = _axes(ax, width=6.5, height=max(2.5, 0.28 * len(names) * len(runs) + 1.2))
+    ax = _axes(ax, width=6.5, height=max(2.5, 0.2 * len(names) * len(runs) + 1.2))
     step = 0.7 / len(runs)
     for side, (run, number) in enumerate(runs.items()):
         rows = table[table["run_id"] == run].assign(name=lambda t: t[by].astype("str")).set_index("name").reindex(names)
@@ -74,7 +74,7 @@ def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, ax: "A
     ax.invert_yaxis()
     ax.set_xlabel(f"{metric}, mean with 95 % interval")
     ax.set_ylabel(by)
-    if parse_label(metric).metric.range == "0 to 1":
+    if describe(metric).range == "0 to 1":
         ax.set_xlim(0, 1)
     ax.grid(axis="x", alpha=0.3)
     _legend(ax)
@@ -100,7 +100,7 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
             ax.plot(
                 [], [], color=OUTCOME_COLOURS[kind], linewidth=2.5, linestyle=_LINES[kind], label=f"{kind if kind != 'draw' else 'same'} ({int(drawn.sum())})"
             )
-    ticks = sorted({1, *range(5, miss, 5)} - {miss - 1 if miss > 6 else 0})
+    ticks = [1, *range(5, miss, 5)]
     ax.set_yticks([*ticks, miss], [*map(str, ticks), "miss"])
     ax.set_ylim(miss + 0.5, 0.5)
     ax.set_xlim(-0.05, 1.05)
@@ -165,7 +165,7 @@ def _legend(ax: "Axes") -> None:
 
 
 def _unit_scale(ax: "Axes", metrics: list[str]) -> None:
-    ax.set_ylim(0, 1 if all(parse_label(name).metric.range == "0 to 1" for name in metrics) else None)
+    ax.set_ylim(0, 1 if all(describe(name).range == "0 to 1" for name in metrics) else None)
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
 

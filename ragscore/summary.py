@@ -5,7 +5,7 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden
 from ragscore.match import at_level
-from ragscore.metrics import Label, parse_label
+from ragscore.metrics import BY_NAME, Label, describe, parse_label
 from ragscore.stats import mean_interval
 
 FIXED_COLUMNS = ("run_id", "state", "level", "created_at", "system")
@@ -49,7 +49,7 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
     if unknown:
         raise DataError(f"no column {', '.join(unknown)}", field="metrics", allowed=f"scores has {', '.join(metric_columns(scores))}")
     rows = scores.reset_index()
-    expected = _expected(rows, golden, [parse_label(name) for name in chosen])
+    expected = _expected(rows, golden, [parse_label(name) if describe(name).name in BY_NAME else Label(name, name) for name in chosen])
     keys = ["run_id"]
     if by is not None:
         if golden is None:
@@ -72,7 +72,7 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
     for name in chosen:
         here = table["metric"] == name
         mean, std, n = (table.loc[here, part].to_numpy("float64") for part in ("mean", "std", "n"))
-        table.loc[here, "low"], table.loc[here, "high"] = mean_interval(mean, std, n, parse_label(name).metric.kind)
+        table.loc[here, "low"], table.loc[here, "high"] = mean_interval(mean, std, n, describe(name).kind)
     return _ordered(table, keys, chosen, scores)
 
 
@@ -103,8 +103,9 @@ def _expected(rows: pd.DataFrame, golden: Golden | None, labels: list[Label]) ->
     columns = {}
     for label in labels:
         applies = np.ones(len(rows), dtype=bool) if golden is None else rows["query_id"].isin(_applies_to(golden, label, level)).to_numpy()
-        never = label.metric.better == "lower" and label.name != "failed" and label.name not in ("hallucinated", "false_refusal")
-        counts_lost = lost & applies if not never else rows["state"].eq("missing").to_numpy() & applies
+        # A failed query isn't expected to have a latency, or to be empty; it is expected to have been answered rightly.
+        only_if_done = label.name in ("empty", "latency_ms", "cost_usd")
+        counts_lost = rows["state"].eq("missing").to_numpy() & applies if only_if_done else lost & applies
         columns[label.text] = rows[label.text].notna().to_numpy() | counts_lost
     return pd.DataFrame(columns)
 

@@ -1,7 +1,7 @@
 """The demo's answerer: names the entries it would use, cites their passages, and refuses by one rule for all systems.
 
-It writes its own words only, no text of the manuals. The rule: a question's words, weighted by how rare they are in the
-corpus, must be covered by the best passages; the threshold is tuned on half of the golden set and reported on the other.
+It writes its own words only, no text of the manuals. The rule: refuse a question whose words are strange to the manuals
+and not covered by the passages found; the threshold is tuned on half of the golden set and reported on the other.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,14 @@ from ragscore.demo.retrievers import Index, Ranking
 
 REFUSAL = "These manuals don't answer that."
 N_NAMED = 2  # documents an answer names
-N_READ = 5  # passages the refusal rule reads
+N_READ = 10  # passages the refusal rule reads
+COVERAGE_WEIGHT = 0.2  # of what the passages cover, against words that no passage uses; chosen on the tuning half
 Values = npt.NDArray[np.float64]
 
 
 @dataclass
-class Coverage:
-    """How much of a question's words, weighted by rarity, a set of passages covers (0 to 1)."""
+class Familiarity:
+    """How familiar a question's words are: 0.2 × what the passages found cover of them, minus the share no passage uses."""
 
     index: Index
 
@@ -31,23 +32,24 @@ class Coverage:
         self.words: list[set[int]] = [set(ids) for ids in tokens.ids]
         counts = np.bincount(np.concatenate([np.fromiter(ids, dtype=np.int64) for ids in self.words]), minlength=len(self.vocabulary))
         self.rarity: Values = np.log((1 + len(self.words)) / (1 + counts))
-        self.unseen = float(np.log(1 + len(self.words)))  # a word that no passage has
+        self.unused = float(np.log(1 + len(self.words)))  # the rarity of a word that no passage has
 
     def of(self, question: str, ranking: Ranking) -> float:
-        """Share of the question's weight that its best passages hold; 0 for a question without words."""
-        asked = self.index.words([question])
-        words = [word for word, _ in sorted(asked.vocab.items(), key=lambda item: item[1]) if word]
-        ids = [self.vocabulary.get(word) for word in words]
-        weights = np.array([self.unseen if one is None else self.rarity[one] for one in ids])
-        read = set().union(*(self.words[one] for one in ranking.chunk[:N_READ])) if len(ranking.chunk) else set()
-        held = np.array([one is not None and one in read for one in ids], dtype=bool)
-        return float(weights[held].sum() / weights.sum()) if len(weights) and weights.sum() else 0.0
+        """From −1 (no word of it is in the manuals) to 0.2 (every word is in the best passages)."""
+        asked = [self.vocabulary.get(word) for word in self.index.words([question]).vocab if word]
+        if not asked:
+            return -1.0
+        weights = np.array([self.unused if word is None else self.rarity[word] for word in asked])
+        read = set().union(*(self.words[one] for one in ranking.chunk[:N_READ]))
+        held = np.array([word in read for word in asked])
+        covered = weights[held].sum() / weights.sum() if weights.sum() else 1.0
+        return float(COVERAGE_WEIGHT * covered - np.mean([word is None for word in asked]))
 
 
-def tune_threshold(coverage: Values, answerable: npt.NDArray[np.bool_]) -> float:
+def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> float:
     """The threshold below which to refuse: best mean of right refusals and right answers; the lowest of equals."""
-    candidates = np.unique(coverage)
-    refuses = coverage[None, :] < candidates[:, None]
+    candidates = np.unique(familiarity)
+    refuses = familiarity[None, :] < candidates[:, None]
     balanced = ((refuses & ~answerable).sum(axis=1) / max((~answerable).sum(), 1) + (~refuses & answerable).sum(axis=1) / max(answerable.sum(), 1)) / 2
     return float(candidates[np.argmax(balanced)])
 
@@ -55,7 +57,7 @@ def tune_threshold(coverage: Values, answerable: npt.NDArray[np.bool_]) -> float
 def answer(ranking: Ranking, chunks: pd.DataFrame, refuses: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """One answer: fields of its response, and its citations."""
     if refuses or not len(ranking.chunk):
-        return {"answer": REFUSAL, "grounded": False, "refused": True, "refusal_reason": "words_not_covered" if len(ranking.chunk) else "no_hits"}, []
+        return {"answer": REFUSAL, "grounded": False, "refused": True, "refusal_reason": "unfamiliar_words" if len(ranking.chunk) else "no_hits"}, []
     found = chunks.iloc[ranking.chunk].drop_duplicates("doc_id").head(N_NAMED)
     named = [f"{doc_id} [{number}]" for number, doc_id in enumerate(found["doc_id"], 1)]
     citations = [

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.compare import Comparison, compare_runs
-from ragscore.demo.answerer import Coverage, answer, tune_threshold
+from ragscore.demo.answerer import Familiarity, answer, tune_threshold
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
 from ragscore.frames import DataError, Golden, Results, from_records
@@ -55,34 +55,35 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
 def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[Results, str]:
     """Ask every system every question; returns the runs, and what tuning the refusal rule came to."""
     queries = golden.queries
-    read = Coverage(index)
+    read = Familiarity(index)
     rankings: dict[str, list[tuple[Ranking, float]]] = {}
+    started: dict[str, pd.Timestamp] = {}
     index.vectors, index.lexical  # noqa: B018  # built before the clock of any question starts
     for system in SYSTEMS:
-        asked = []
+        asked, started[system] = [], pd.Timestamp(datetime.now(UTC))
         for question in queries["query"]:
             start = perf_counter()
             ranking = index.search(system, question, K)
             asked.append((ranking, 1000 * (perf_counter() - start)))
         rankings[system] = asked
-    covered = np.array([[read.of(question, ranking) for question, (ranking, _) in zip(queries["query"], rankings[system], strict=True)] for system in SYSTEMS])
-    threshold, tuned = _tuned(covered, queries)
+    familiar = np.array([[read.of(question, ranking) for question, (ranking, _) in zip(queries["query"], rankings[system], strict=True)] for system in SYSTEMS])
+    threshold, tuned = _tuned(familiar, queries)
     stamp = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
     tables: dict[str, list[dict[str, Any]]] = {"runs": [], "responses": [], "hits": [], "citations": []}
     for number, system in enumerate(SYSTEMS):
         run_id = f"{system}-{stamp}"
-        config = system_config(system, K, version) | {"answerer": {"refuse_below": round(threshold, 4), "rule": "rare-word coverage of the best passages"}}
+        config = system_config(system, K, version) | {"answerer": {"refuse_below": round(threshold, 4), "rule": "familiarity of the question's words"}}
         tables["runs"].append({
-            "run_id": run_id, "system": system, "suite": SUITE, "created_at": pd.Timestamp(now), "config": json.dumps(config, sort_keys=True),
+            "run_id": run_id, "system": system, "suite": SUITE, "created_at": started[system], "config": json.dumps(config, sort_keys=True),
             "golden_hash": golden.golden_hash, "chunker_version": version, "k": K, "n_queries": len(queries), "n_failed": 0,
         })  # fmt: skip
-        for (query_id, question), (ranking, elapsed), cover in zip(
-            queries[["query_id", "query"]].itertuples(index=False), rankings[system], covered[number], strict=True
+        for (query_id, question), (ranking, elapsed), known in zip(
+            queries[["query_id", "query"]].itertuples(index=False), rankings[system], familiar[number], strict=True
         ):
-            given, citations = answer(ranking, index.chunks, cover < threshold)
+            given, citations = answer(ranking, index.chunks, known < threshold)
             cell = {"run_id": run_id, "query_id": query_id}
             tables["responses"].append(
-                cell | {"query": question, "mode": system, "error": None, "elapsed_ms": round(elapsed, 3), "x_word_coverage": round(float(cover), 4)} | given
+                cell | {"query": question, "mode": system, "error": None, "elapsed_ms": round(elapsed, 3), "x_familiarity": round(float(known), 4)} | given
             )
             tables["hits"] += [cell | hit for hit in _hits(ranking, index.chunks)]
             tables["citations"] += [cell | citation for citation in citations]
@@ -96,17 +97,17 @@ def without_texts(results: Results, run_id: str) -> Results:
     return replace(results, **frames, chunks=None)
 
 
-def _tuned(covered: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
+def _tuned(familiar: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
     """The refusal threshold, tuned on every other question for all systems at once, and how it does on the rest."""
     answerable = queries["answerable"].fillna(True).to_numpy(dtype=bool)
     # Every other question of each kind, paraphrases of one intent kept together.
     intent = queries["group"].fillna(queries["query_id"]) if "group" in queries else queries["query_id"]
     half = pd.Series(answerable).groupby(answerable).transform(lambda kind: pd.factorize(intent[kind.index])[0] % 2 == 0).to_numpy(dtype=bool)
-    threshold = tune_threshold(covered[:, half].ravel(), np.tile(answerable[half], len(covered)))
-    refuses, known = covered[:, ~half] < threshold, answerable[~half]
+    threshold = tune_threshold(familiar[:, half].ravel(), np.tile(answerable[half], len(familiar)))
+    refuses, known = familiar[:, ~half] < threshold, answerable[~half]
     right, wrong = refuses[:, ~known].mean(), refuses[:, known].mean()
     return threshold, (
-        f"refusal rule: refuse where less than {threshold:.2f} of a question's rare words are covered, tuned on {half.sum()} questions; "
+        f"refusal rule: refuse a question whose words have a familiarity below {threshold:.3f}, tuned on {half.sum()} questions; "
         f"on the other {(~half).sum()} it refuses {right:.0%} of those it should and {wrong:.0%} of those it shouldn't"
     )
 
@@ -156,4 +157,4 @@ def default_golden() -> Path:
 def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
     from tqdm.auto import tqdm
 
-    return tqdm(items, total=total, desc="embedding passages", unit="text")
+    return tqdm(items, total=total, desc="embedding passages", unit="text", mininterval=0.5)

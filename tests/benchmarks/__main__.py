@@ -42,7 +42,9 @@ def main(n_queries: int) -> None:
         spent, theirs = timed(lambda: _pytrec_eval(hits, golden))
         seconds["pytrec_eval"].append(spent)
     difference = max(abs(ours.loc[query_id, "map@10"] - values["map_cut_10"]) for query_id, values in theirs.items())
-    print(f"{len(hits):,} hits, {n_queries:,} queries, {len(RANKING)} columns against pytrec_eval's {len(next(iter(theirs.values())))}, {REPEATS} alternating runs")
+    print(
+        f"{len(hits):,} hits, {n_queries:,} queries, {len(RANKING)} columns against pytrec_eval's {len(next(iter(theirs.values())))}, {REPEATS} alternating runs"
+    )
     for name, spent in seconds.items():
         print(f"{name:12} median {statistics.median(spent):6.3f} s   range {min(spent):.3f} to {max(spent):.3f}")
     print(f"ratio        {statistics.median(seconds['ragscore']) / statistics.median(seconds['pytrec_eval']):.3f} of pytrec_eval's time (dicts and evaluate)")
