@@ -40,7 +40,7 @@ def test_examples_print_what_the_readme_shows(monkeypatch, tmp_path):
 
 def test_shell_examples_print_what_the_readme_shows():
     shown = 0
-    for (language, code), (following, output) in zip(BLOCKS, [*BLOCKS[1:], ("", "")], strict=True):
+    for (_, code), (following, output) in zip(BLOCKS, [*BLOCKS[1:], ("", "")], strict=True):
         if code.startswith("ragscore ") and following == "text":
             arguments = code.strip().removeprefix("ragscore ").split()
             done = subprocess.run(
