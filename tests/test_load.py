@@ -287,6 +287,12 @@ def test_runs_are_named_by_run_json_folder_or_file(write_run, tmp_path):
     assert rs.load_results(tmp_path / "runs" / "*").runs["run_id"].tolist() == ["named"]
 
 
+def test_a_folder_of_runs_loads_them_all(write_run, tmp_path):
+    for name in ("b", "a"):
+        write_run(name, RUN_A)
+    assert rs.load_results(tmp_path / "runs").runs["run_id"].tolist() == ["a", "b"]
+
+
 def test_two_files_of_one_run_are_refused(write_run, tmp_path):
     file = write_run("a", RUN_A)
     with pytest.raises(rs.DataError, match="a named by more than one file"):

@@ -24,13 +24,14 @@ from ragscore.summary import summarize
 
 K = 10
 SUITE = "demo"
+PRINTED = ["hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10", "answer_checks", "refusal_correct", "false_refusal", "latency_ms"]
 BASELINE, CANDIDATE = "hybrid", "hybrid_rerank"
 
 
 def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
     """Everything from the manuals to the comparison, with its files under `out`.
 
-    Writes `runs/` (a store; `report.md` beside the newest run) and `per_query/` (the same runs as JSON lines, without
+    Writes `report.md`, `runs/` (a store) and `per_query/` (the same runs as JSON lines, without
     texts of the manuals). The vectors of the passages are kept in `cache/`.
     """
     golden = load_golden(golden_file)
@@ -46,9 +47,9 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
         write_per_query(without_texts(results.select([run_id]), str(system)), out / "per_query" / str(system))
     _report_scores(results, golden, report)
     cmp = compare_runs(results, golden, BASELINE, CANDIDATE)
-    written = store.path(cmp.candidate) / "report.md"
-    written.write_text(cmp.to_markdown(), encoding="utf-8")
-    report(f"\n{cmp!r}\n\nruns: {store.root}\nreport: {written}")
+    for folder in (store.path(cmp.candidate), out):
+        (folder / "report.md").write_text(cmp.to_markdown(), encoding="utf-8")
+    report(f"\n{cmp!r}\n\nruns: {store.root}\nreport: {out / 'report.md'}")
     return cmp
 
 
@@ -123,26 +124,21 @@ def _hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
 
 
 def _report_scores(results: Results, golden: Golden, report: Any) -> None:
-    short = replace(results, runs=results.runs.assign(run_id=results.runs["system"]), **{
-        name: getattr(results, name).assign(run_id=getattr(results, name)["run_id"].map(dict(zip(results.runs["run_id"], results.runs["system"], strict=True))))
-        for name in ("responses", "hits", "citations")
-    })  # fmt: skip
-    report(f"\n{coverage(short, golden).T.to_string()}")
-    scores = score(short, golden)
-    for by in (None, "category", "difficulty"):
-        table = summarize(
-            scores,
-            golden,
-            by=by,
-            metrics=["hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10", "answer_checks", "refusal_correct", "false_refusal", "latency_ms"]
-            if by is None
-            else ["hit@5"],
-        )
-        wide = table.pivot(index="metric" if by is None else by, columns="run_id", values="mean")
-        if by is None:
-            wide = wide.reindex(table["metric"].unique())
-        n = table.groupby("metric" if by is None else by)["n"].max()
-        report(f"\n{'means' if by is None else f'hit@5 by {by}'}\n{wide.round(3).assign(n=n).rename_axis(columns=None).to_string()}")
+    systems = dict(zip(results.runs["run_id"].astype("str"), results.runs["system"], strict=True))
+    report(f"\n{coverage(results, golden).rename(index=systems).astype(object).T.to_string()}")
+    scores = score(results, golden)
+    scores["run_id"] = scores["run_id"].cat.rename_categories(systems)
+    means = summarize(scores, golden, metrics=PRINTED)
+    wide = means.pivot_table(index="metric", columns="run_id", values="mean", observed=False, sort=False, dropna=False)
+    report(f"\nmeans\n{_rounded(wide, means.groupby('metric')['n'].max())}")
+    for by in ("category", "difficulty"):
+        sliced = summarize(scores, golden, by=by, metrics=["hit@5"]).query("n > 0")
+        wide = sliced.pivot_table(index=by, columns="run_id", values="mean", observed=False)
+        report(f"\nhit@5 by {by}\n{_rounded(wide, sliced.groupby(by)['n'].max())}")
+
+
+def _rounded(table: pd.DataFrame, n: pd.Series) -> str:
+    return table.round(3).assign(n=n).rename_axis(index=None, columns=None).to_string()
 
 
 def default_golden() -> Path:

@@ -66,7 +66,7 @@ def load_results(paths: Paths, *, strict: bool = True) -> Results:
     Parameters
     ----------
     paths
-        A file, a folder that holds `per_query.jsonl`, a glob pattern, or a list of these. Runs keep this order;
+        A file, a folder that holds `per_query.jsonl` (or folders that do), a glob pattern, or a list of these. Runs keep this order;
         a pattern's files are sorted by name.
     strict
         False loads what can be loaded and returns the rest as `results.problems`.
@@ -94,13 +94,22 @@ def _files(paths: Paths) -> list[Path]:
         matches: list[str] = sorted(glob(str(path))) if has_magic(str(path)) and not Path(path).exists() else [str(path)]
         if not matches:
             raise DataError(f"no file matches {path}", field="paths")
-        found += [Path(one) / "per_query.jsonl" if Path(one).is_dir() else Path(one) for one in matches]
+        found += [file for one in matches for file in _files_of(Path(one))]
     if not found:
         raise DataError("no file given", field="paths")
     missing = [str(file) for file in found if not file.exists()]
     if missing:
         raise DataError(f"no such file: {', '.join(missing)}", field="paths")
     return found
+
+
+def _files_of(path: Path) -> list[Path]:
+    """The run file of a folder, or those of the run folders in it."""
+    if not path.is_dir():
+        return [path]
+    own = path / "per_query.jsonl"
+    within = sorted(path.glob("*/per_query.jsonl"))
+    return within if within and not own.exists() else [own]
 
 
 def _read_run(file: Path, strict: bool) -> Results:
