@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, records_of, run_names
+from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits, rule_of
 from ragscore.metrics import HEADLINE, is_better, parse_label
 from ragscore.profiles import Profile, find_profile
-from ragscore.score import Level, aggregate, choose_level, chunker_versions, read_refusals, rounded, score
+from ragscore.score import aggregate, read_refusals, rounded, score
 from ragscore.stats import paired_interval
 from ragscore.summary import metric_columns
 from ragscore.tables import decimals_for, markdown_table, shown_number

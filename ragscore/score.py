@@ -1,9 +1,8 @@
 """The whole compute stage in one call: results and golden set -> one row per run and query, one column per metric."""
 
-import hashlib
 import json
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import count_by_response, response_of, score_answers
-from ragscore.frames import DataError, Golden, Results, categorical, empty
+from ragscore.frames import DataError, Golden, Results, categorical
+from ragscore.kept import with_kept_matches
+from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, at_level, grade_hits, lookup, rule_of
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
@@ -20,28 +21,6 @@ STATES = ("scored", "failed", "missing", "extra")
 MATCHES = ("auto", *LEVELS, "per_query")
 ERRORS, MISSING = ("miss", "exclude"), ("exclude", "zero")
 EXTRA_METRICS = ("empty", "empty_all", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
-
-
-@dataclass(frozen=True)
-class Level:
-    """The match level of one scoring: the same for every run, every query and both sides of a comparison.
-
-    Attributes
-    ----------
-    name
-        chunk, span, doc, or per_query.
-    left_out
-        What the finer levels would have left out, or why they can't be used.
-    joinable
-        The levels at which golden set and runs can be joined, finest first.
-    chunker_version_match
-        exact, fallback_doc_span or fallback_doc.
-    """
-
-    name: str
-    left_out: str
-    joinable: tuple[str, ...]
-    chunker_version_match: str
 
 
 def score(
@@ -172,96 +151,6 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
     return replace(golden, queries=golden.queries.assign(answerable=golden.queries["query_id"].isin(with_docs).astype("boolean")))
 
 
-def choose_level(results: Results, golden: Golden, match: str = "auto", levels: tuple[str, ...] = LEVELS) -> Level:
-    """The one match level for a scoring or a comparison, with what speaks against the finer ones.
-
-    Raises
-    ------
-    DataError
-        `match` names a level for which the golden set has no target at all.
-    """
-    n_targets = {level: _targets_of(golden, level) for level in levels}
-    labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
-    with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
-    obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in levels}
-    notes: dict[str, str] = {}
-    for level in levels:
-        if obstacles[level]:
-            notes[level] = f"{level}: {obstacles[level]}"
-        elif with_targets[level] < labelled.sum():
-            notes[level] = f"{level}: {labelled.sum() - with_targets[level]} of {labelled.sum()} queries have no {level} targets"
-    joinable = tuple(level for level in levels if not obstacles[level] and with_targets[level])
-    if match == "auto":
-        complete = [level for level in levels if level not in notes and with_targets[level]]
-        name = complete[0] if complete else max(joinable, key=lambda level: with_targets[level], default="doc")
-    else:
-        name = match
-        if match in levels and labelled.any() and not with_targets[match]:
-            raise DataError(
-                f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in levels if with_targets[level])}"
-            )
-    finer = levels[: levels.index(name)] if name in levels else levels
-    versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
-    fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
-    return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
-
-
-def _targets_of(golden: Golden, level: str) -> npt.NDArray[np.int64]:
-    """How many rows of targets each query has at this level."""
-    queries = pd.Index(golden.queries["query_id"])
-    return np.bincount(lookup(at_level(golden, level, keep_refusals=True).targets["query_id"], queries) + 1, minlength=len(queries) + 1)[1:]
-
-
-def _obstacle(results: Results, golden: Golden, level: str) -> str:
-    """Why golden set and runs can't be joined at this level; empty if they can."""
-    if level == "chunk":
-        return _chunker_obstacle(results, golden)
-    column = {"span": "start", "doc": "doc_id"}[level]
-    run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
-    present = results.hits[column].notna().to_numpy() if column in results.hits else np.zeros(len(run), dtype=bool)
-    n_hits, n_present = np.bincount(run, minlength=len(run_ids)), np.bincount(run[present], minlength=len(run_ids))
-    without = [str(run_id) for run_id in run_ids[(n_hits > 0) & (n_present == 0)]]
-    return f"hits of {', '.join(without)} have no {'span' if level == 'span' else 'doc_id'}" if without else ""
-
-
-def _chunker_obstacle(results: Results, golden: Golden) -> str:
-    """Chunk ids can be compared if all chunker versions agree; an unknown one agrees if expected ids are seen."""
-    chunk_targets = golden.targets[golden.targets["level"] == "chunk"]
-    if not len(chunk_targets):
-        return ""
-    of_runs = chunker_versions(results)
-    of_golden = chunk_targets["chunker_version"].dropna().unique().tolist() if "chunker_version" in chunk_targets else []
-    known = sorted({*of_golden, *of_runs.dropna()})
-    if len(known) > 1:
-        return f"chunker versions differ ({', '.join(known)})"
-    expected = pd.Index(chunk_targets["chunk_id"].unique())
-    seen = {str(run_id) for run_id in _runs_that_know(results, expected)}
-    if not of_golden and not seen:
-        return "no expected chunk id is among the hits and the golden set names no chunker version"
-    unseen = [str(run_id) for run_id in of_runs[of_runs.isna()].index if str(run_id) not in seen]
-    return f"{', '.join(unseen)} names no chunker version and holds no expected chunk id" if unseen else ""
-
-
-def chunker_versions(results: Results) -> pd.Series:
-    """The chunker version of each run (index run_id), from the run or, if all its hits agree, from them; NA = unknown."""
-    stated = results.runs["chunker_version"] if "chunker_version" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="str")
-    versions = pd.Series(stated.to_numpy(), index=results.runs["run_id"].astype("str"), dtype="str")
-    if "chunker_version" in results.hits and versions.isna().any():
-        of_hits = results.hits[["run_id", "chunker_version"]].dropna().drop_duplicates()
-        single = of_hits[~of_hits["run_id"].duplicated(keep=False)]
-        versions = versions.fillna(pd.Series(single["chunker_version"].to_numpy(), index=single["run_id"].astype("str"), dtype="str"))
-    return versions
-
-
-def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
-    if "chunk_id" not in results.hits:
-        return []
-    known = results.hits.loc[lookup(results.hits["chunk_id"], chunk_ids) >= 0, "run_id"].unique().tolist()
-    if results.chunks is not None and (lookup(results.chunks["chunk_id"], chunk_ids) >= 0).any():
-        known += results.chunks["run_id"].dropna().unique().tolist() if "run_id" in results.chunks else results.runs["run_id"].tolist()
-    return known
-
-
 def _rows(results: Results, golden: Golden) -> pd.DataFrame:
     """Every golden query of every run, then responses without a golden query: run_id, query_id, response, n_hits, state."""
     responses, run_ids = results.responses, results.runs["run_id"].cat.categories
@@ -388,46 +277,3 @@ def _with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64
         columns["failed"][absent] = 1.0
     frame = pd.DataFrame({"run_id": rows["run_id"], "state": rows["state"], "level": rows["level"], **columns}, copy=False)
     return frame.set_axis(pd.Index(rows["query_id"], name="query_id"), axis=0)
-
-
-def rule_name(rule: Rule) -> str:
-    """What identifies a rule: its qualified name, and for a rule of your own a hash of its code and what it closes over."""
-    code = getattr(rule, "__code__", None)
-    name = getattr(rule, "__qualname__", repr(rule))
-    if code is None or getattr(rule, "__module__", "").startswith("ragscore."):
-        return name
-    closed = [repr(cell.cell_contents) for cell in getattr(rule, "__closure__", None) or ()]
-    content = repr((code.co_code, code.co_consts, code.co_names, closed, getattr(rule, "__defaults__", None)))
-    return f"{name}#{hashlib.sha256(content.encode()).hexdigest()[:8]}"
-
-
-def with_kept_matches(rule: Rule, results: Results, golden: Golden) -> Rule:
-    """The same rule, but answered from kept matches where the hits' text has been cut since.
-
-    Kept matches count for queries whose golden content and rule are unchanged. For others the rule sees the cut text;
-    that is said in a warning, with the number of hits concerned.
-    """
-    if "text_cut" not in results.hits or not results.hits["text_cut"].fillna(False).astype(bool).any():
-        return rule
-    hashes = golden.query_hashes
-    kept = results.matches if results.matches is not None else empty("matches")
-    valid = kept[(kept["rule"] == rule_name(rule)) & (kept["query_hash"] == kept["query_id"].map(hashes)).to_numpy()]
-
-    def judge(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        known = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
-        n_unknown = int((hits["text_cut"].fillna(False).astype(bool).to_numpy() & ~known).sum())
-        if n_unknown:
-            warnings.warn(
-                f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown", UserWarning, stacklevel=2
-            )
-        fresh = np.flatnonzero(~known)
-        computed = rule(hits.iloc[fresh], targets)
-        computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])
-        keys = ["run_id", "query_id", "rank"]
-        numbered = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
-        of_target = targets[["query_id", "target_id"]].assign(target=np.arange(len(targets))).drop_duplicates(["query_id", "target_id"])
-        pairs = valid.assign(run_id=valid["run_id"].astype("str")).merge(numbered, on=keys).merge(of_target, on=["query_id", "target_id"])
-        return pd.concat([computed[["hit", "target"]], pairs[["hit", "target"]]], ignore_index=True)
-
-    judge.__qualname__ = rule_name(rule)
-    return judge

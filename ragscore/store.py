@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ragscore.frames import KINDS, DataError, Golden, Results, concat_results, conform, from_records, run_names
+from ragscore.kept import rule_name
 from ragscore.load import run_description
 from ragscore.load.per_query import run_record
 from ragscore.match import LEVELS, Rule, at_level, rule_of
-from ragscore.score import rule_name, score, scoring
+from ragscore.score import score, scoring
 from ragscore.summary import summarize
 
 TEXTS = ("cut", "full", "none")

@@ -1,0 +1,126 @@
+"""The match level: the one at which a whole scoring, or both sides of a comparison, are matched, and why not a finer one.
+
+In: `Results` and `Golden`. Out: a `Level`, which is recorded with every number made from it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames import DataError, Golden, Results
+from ragscore.match import LEVELS, at_level, lookup
+
+
+@dataclass(frozen=True)
+class Level:
+    """The match level of one scoring: the same for every run, every query and both sides of a comparison.
+
+    Attributes
+    ----------
+    name
+        chunk, span, doc, or per_query.
+    left_out
+        What the finer levels would have left out, or why they can't be used.
+    joinable
+        The levels at which golden set and runs can be joined, finest first.
+    chunker_version_match
+        exact, fallback_doc_span or fallback_doc.
+    """
+
+    name: str
+    left_out: str
+    joinable: tuple[str, ...]
+    chunker_version_match: str
+
+
+def choose_level(results: Results, golden: Golden, match: str = "auto", levels: tuple[str, ...] = LEVELS) -> Level:
+    """The one match level for a scoring or a comparison, with what speaks against the finer ones.
+
+    Raises
+    ------
+    DataError
+        `match` names a level for which the golden set has no target at all.
+    """
+    n_targets = {level: _targets_of(golden, level) for level in levels}
+    labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
+    with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
+    obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in levels}
+    notes: dict[str, str] = {}
+    for level in levels:
+        if obstacles[level]:
+            notes[level] = f"{level}: {obstacles[level]}"
+        elif with_targets[level] < labelled.sum():
+            notes[level] = f"{level}: {labelled.sum() - with_targets[level]} of {labelled.sum()} queries have no {level} targets"
+    joinable = tuple(level for level in levels if not obstacles[level] and with_targets[level])
+    if match == "auto":
+        complete = [level for level in levels if level not in notes and with_targets[level]]
+        name = complete[0] if complete else max(joinable, key=lambda level: with_targets[level], default="doc")
+    else:
+        name = match
+        if match in levels and labelled.any() and not with_targets[match]:
+            raise DataError(
+                f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in levels if with_targets[level])}"
+            )
+    finer = levels[: levels.index(name)] if name in levels else levels
+    versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
+    fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
+    return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
+
+
+def _targets_of(golden: Golden, level: str) -> npt.NDArray[np.int64]:
+    """How many rows of targets each query has at this level."""
+    queries = pd.Index(golden.queries["query_id"])
+    return np.bincount(lookup(at_level(golden, level, keep_refusals=True).targets["query_id"], queries) + 1, minlength=len(queries) + 1)[1:]
+
+
+def _obstacle(results: Results, golden: Golden, level: str) -> str:
+    """Why golden set and runs can't be joined at this level; empty if they can."""
+    if level == "chunk":
+        return _chunker_obstacle(results, golden)
+    column = {"span": "start", "doc": "doc_id"}[level]
+    run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
+    present = results.hits[column].notna().to_numpy() if column in results.hits else np.zeros(len(run), dtype=bool)
+    n_hits, n_present = np.bincount(run, minlength=len(run_ids)), np.bincount(run[present], minlength=len(run_ids))
+    without = [str(run_id) for run_id in run_ids[(n_hits > 0) & (n_present == 0)]]
+    return f"hits of {', '.join(without)} have no {'span' if level == 'span' else 'doc_id'}" if without else ""
+
+
+def _chunker_obstacle(results: Results, golden: Golden) -> str:
+    """Chunk ids can be compared if all chunker versions agree; an unknown one agrees if expected ids are seen."""
+    chunk_targets = golden.targets[golden.targets["level"] == "chunk"]
+    if not len(chunk_targets):
+        return ""
+    of_runs = chunker_versions(results)
+    of_golden = chunk_targets["chunker_version"].dropna().unique().tolist() if "chunker_version" in chunk_targets else []
+    known = sorted({*of_golden, *of_runs.dropna()})
+    if len(known) > 1:
+        return f"chunker versions differ ({', '.join(known)})"
+    expected = pd.Index(chunk_targets["chunk_id"].unique())
+    seen = {str(run_id) for run_id in _runs_that_know(results, expected)}
+    if not of_golden and not seen:
+        return "no expected chunk id is among the hits and the golden set names no chunker version"
+    unseen = [str(run_id) for run_id in of_runs[of_runs.isna()].index if str(run_id) not in seen]
+    return f"{', '.join(unseen)} names no chunker version and holds no expected chunk id" if unseen else ""
+
+
+def chunker_versions(results: Results) -> pd.Series:
+    """The chunker version of each run (index run_id), from the run or, if all its hits agree, from them; NA = unknown."""
+    stated = results.runs["chunker_version"] if "chunker_version" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="str")
+    versions = pd.Series(stated.to_numpy(), index=results.runs["run_id"].astype("str"), dtype="str")
+    if "chunker_version" in results.hits and versions.isna().any():
+        of_hits = results.hits[["run_id", "chunker_version"]].dropna().drop_duplicates()
+        single = of_hits[~of_hits["run_id"].duplicated(keep=False)]
+        versions = versions.fillna(pd.Series(single["chunker_version"].to_numpy(), index=single["run_id"].astype("str"), dtype="str"))
+    return versions
+
+
+def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
+    if "chunk_id" not in results.hits:
+        return []
+    known = results.hits.loc[lookup(results.hits["chunk_id"], chunk_ids) >= 0, "run_id"].unique().tolist()
+    if results.chunks is not None and (lookup(results.chunks["chunk_id"], chunk_ids) >= 0).any():
+        known += results.chunks["run_id"].dropna().unique().tolist() if "run_id" in results.chunks else results.runs["run_id"].tolist()
+    return known
