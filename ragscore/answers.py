@@ -31,7 +31,8 @@ def score_answers(results: Results, golden: Golden) -> pd.DataFrame:
     refused = _flag(responses, "refused")
     decided = ~np.isnan(refused) & ~failed
     refuses, answers = decided & (answerable == 0), decided & (answerable == 1)
-    n_hits = count_by_response(results.hits, responses)
+    place = response_of(results.hits, responses)
+    n_hits = np.bincount(place[place >= 0], minlength=len(responses))
     checks = _checks_passed(responses, golden, answered)
     columns = {
         "answer_checks": np.where(answerable == 0, np.nan, checks),
@@ -70,12 +71,6 @@ def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFr
         counts = refused[refused["query_id"].isin(golden.refusals)].groupby(["run_id", "reason"], observed=True).size().rename("n_due").reset_index()
         table = table.merge(counts, on=["run_id", "reason"], how="left").assign(n_due=lambda t: t["n_due"].fillna(0).astype("int64"))
     return table.sort_values(["run_id", "n", "reason"], ascending=[True, False, True], ignore_index=True)
-
-
-def count_by_response(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """How many of `rows` (hits, citations) each response has."""
-    place = response_of(rows, responses)
-    return np.bincount(place[place >= 0], minlength=len(responses))
 
 
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:

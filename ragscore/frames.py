@@ -190,6 +190,13 @@ def _cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         raise DataError(f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}") from error
 
 
+def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
+    repeated = frame.duplicated(key)
+    if repeated.any():
+        first = " / ".join(frame.loc[repeated, key].iloc[0].astype("str"))
+        raise DataError(f"{int(repeated.sum())} rows repeat a key, first {first}", field=name, allowed=f"one row per {', '.join(key)}")
+
+
 def _described(holder: object, names: list[str]) -> str:
     frames = {name: frame for name in names if isinstance(frame := getattr(holder, name), pd.DataFrame)}
     rows = "".join(f"<tr><th>{name}</th><td>{len(frame):,}</td><td>{', '.join(map(str, frame.columns))}</td></tr>" for name, frame in frames.items())
@@ -219,6 +226,7 @@ class Golden:
     def __post_init__(self) -> None:
         for item in fields(self):
             object.__setattr__(self, item.name, conform(getattr(self, item.name), item.name))
+        _refuse_repeats(self.queries, ["query_id"], "queries")
 
     @cached_property
     def refusals(self) -> pd.Series:
@@ -288,6 +296,7 @@ class Results:
                 if recoded.isna().sum() > frame["run_id"].isna().sum():
                     raise DataError("a run_id that the runs frame doesn't know", field=item.name)
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))
+        _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
 
     def select(self, run_ids: list[str]) -> "Results":
         """Only these runs, in this order; the frames of all others are left out."""

@@ -234,6 +234,30 @@ def _named(pairs: pd.DataFrame, run_ids: pd.Series, queries: pd.Index) -> pd.Dat
     })  # fmt: skip
 
 
+def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
+    """Refuse hits of which two share run, query and rank; `cell` numbers each hit's run and query (-1: not asked).
+
+    Two hits at one rank would be merged into one and lower precision without a word.
+    """
+    rank = hits["rank"].to_numpy().astype(np.int64)
+    if not len(rank):
+        return
+    if rank.min() < 1:
+        raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
+    asked = cell >= 0
+    key, size = cell[asked] * (rank.max() + 1) + rank[asked], int((cell.max() + 1) * (rank.max() + 1))
+    if size <= 50 * len(rank):  # a bitmap is ten times faster than looking for duplicates
+        seen = np.zeros(size, dtype=bool)
+        seen[key] = True
+        is_unique = np.count_nonzero(seen) == len(key)
+    else:
+        is_unique = len(np.unique(key)) == len(key)
+    if not is_unique:
+        twice = hits[asked][pd.Series(key).duplicated().to_numpy()].iloc[0]
+        found = f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run {twice['run_id']!r}"
+        raise DataError(found, field="hits.rank", allowed="ranks must be 1, 2, 3, ...")
+
+
 def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
     """Give expected chunk ids the document and span they had, from any run or catalogue that still knows them.
 

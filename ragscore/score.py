@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.answers import count_by_response, response_of, score_answers
+from ragscore.answers import response_of, score_answers
 from ragscore.frames import DataError, Golden, Results, categorical
 from ragscore.kept import with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, Rule, at_level, grade_hits, lookup, rule_of
+from ragscore.match import LEVELS, Rule, at_level, check_ranks, grade_hits, lookup, rule_of
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
 
@@ -163,7 +163,9 @@ def _rows(results: Results, golden: Golden) -> pd.DataFrame:
         "query_id": pd.concat([*[query_ids] * n_runs, responses["query_id"].iloc[extra]], ignore_index=True),
     })  # fmt: skip
     response = response_of(rows, responses)
-    n_hits = np.append(count_by_response(results.hits, responses), 0)[response]
+    place = response_of(results.hits, responses)
+    check_ranks(results.hits, place)
+    n_hits = np.append(np.bincount(place[place >= 0], minlength=len(responses)), 0)[response]
     failed = np.append(responses["error"].notna().to_numpy(), False)[response]
     state = np.select([response < 0, np.arange(len(rows)) >= n_runs * n_queries, failed], [2, 3, 1], 0)
     return rows.assign(response=response, n_hits=n_hits, failed=failed, state=categorical(state, STATES))

@@ -187,3 +187,26 @@ def test_the_order_of_rows_changes_nothing(rows, random):
     shuffled = rs.score_hits(*rs.grade_hits(hits.iloc[order].reset_index(drop=True), targets.iloc[::-1]), golden, cells, labels)
     pd.testing.assert_frame_equal(shuffled, expected, check_exact=True)
     assert ((expected >= 0) & (expected <= 1)).all().all()
+
+
+def results_of(hits):
+    responses = from_records([{"run_id": "r", "query_id": "q", "query": "?", "error": None}], "responses")
+    return rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=hits)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [([1, 1], "rank 1 appears twice for query 'q' of run 'r'"), ([0, 1], "rank 0; ranks count from 1"), ([1, 10**9, 10**9], "appears twice")],
+)
+def test_ranks_that_cannot_be_are_refused_before_scoring(ranks, message):
+    hits = from_records([{"run_id": "r", "query_id": "q", "rank": rank, "doc_id": "d"} for rank in ranks], "hits")
+    with pytest.raises(rs.DataError, match=message):
+        rs.score(results_of(hits), golden_of(targets_of({"doc_id": "d"})), ["mrr"], match="doc")
+
+
+def test_a_response_or_question_given_twice_is_refused():
+    results, golden = results_of(hits_of({"doc_id": "d"})), golden_of(targets_of({"doc_id": "d"}))
+    with pytest.raises(rs.DataError, match="responses: 1 rows repeat a key, first r / q; one row per run_id, query_id"):
+        rs.Results(runs=results.runs, responses=pd.concat([results.responses] * 2), hits=results.hits)
+    with pytest.raises(rs.DataError, match="queries: 1 rows repeat a key, first q"):
+        rs.Golden(queries=pd.concat([golden.queries] * 2))
