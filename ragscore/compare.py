@@ -100,7 +100,7 @@ class Comparison:
         moved = ~rows["outcome"].isin(["draw", "both_miss", "no_target"]) | (rows["n_gained"] > 0) | (rows["n_lost"] > 0)
         ranks = {name: rows.loc[moved, name].astype("object").where(rows.loc[moved, name].notna(), "—").map(str) for name in ("rank_a", "rank_b")}
         order = {"regression": 0, "loss": 1, "only_a": 2, "only_b": 3, "draw": 4, "win": 5}
-        shown = rows.loc[moved, ["query_id", "query", "outcome"]].assign(**ranks, gained=rows["gained"], lost=rows["lost"], note=rows["note"])
+        shown = rows.loc[moved, ["query_id", "query", "outcome"]].assign(**ranks, **{name: rows.loc[moved, name] for name in ("gained", "lost", "note")})
         return shown.sort_values("outcome", key=lambda column: column.map(order).fillna(9), kind="stable", ignore_index=True)
 
     def __repr__(self) -> str:

@@ -235,13 +235,14 @@ def _passed(
     run_k = pd.Series(results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf, index=results.runs["run_id"].astype("str"))
     k = run_k.reindex(rows["run_id"].cat.categories.astype("str")).to_numpy()[rows["run_id"].cat.codes.to_numpy()]
     with np.errstate(divide="ignore"):
-        met = np.where(np.isnan(reciprocal_rank), np.nan, 1 / reciprocal_rank <= k)
+        met = np.where(np.isnan(reciprocal_rank), np.nan, (reciprocal_rank > 0) & (1 / reciprocal_rank <= k))
     checks = golden.checks
     expects_none = rows["query_id"].isin(checks.loc[checks["kind"] == "expected_empty", "query_id"]).to_numpy()
     forbids = rows["query_id"].isin(checks.loc[checks["kind"] == "forbidden_source_key", "query_id"]).to_numpy()
     kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
     passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows), refusal_correct], met)
-    return np.where(rows["failed"].to_numpy() & ~np.isnan(passed), 0.0, passed)
+    lost = rows["failed"].to_numpy() | (rows["state"] == "missing").to_numpy()
+    return np.where(lost & ~np.isnan(passed), 0.0, passed)
 
 
 def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame) -> npt.NDArray[np.bool_]:

@@ -165,3 +165,13 @@ def test_scores_do_not_depend_on_the_order_of_rows(scored, write_golden, write_r
 def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
     with pytest.raises(rs.DataError, match=f"{argument}: .*{value}.*; (one of|did you mean)"):
         scored(GOLD, [record("q", HITS)], **{argument: value})
+
+
+def test_a_miss_does_not_pass_when_the_run_states_no_k(write_golden, write_run):
+    results = rs.load_results(write_run("r", [record("q", HITS[1:])]))
+    assert rs.score(results, rs.load_golden(write_golden(GOLD)), ["passed"])["passed"].tolist() == [0]
+
+
+def test_a_missing_query_never_passes(scored):
+    rows = [*GOLD, {"id": "none", "query": "?", "expected_empty": True, "answerable": True}]
+    assert scored(rows, [record("q", HITS)], ["passed"], missing="zero")["passed"].tolist() == [1, 0]

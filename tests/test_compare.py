@@ -123,3 +123,9 @@ def test_answers_are_compared_where_both_have_one(write_golden, write_run):
     runs = [write_run(name, [one | {"answer": text and answer(text)} for one, text in zip(RUN_A, texts, strict=True)]) for name, texts in answers.items()]
     row = rs.compare_runs(rs.load_results(runs), golden, "a", "b").deltas.set_index("metric").loc["answer_checks"]
     assert (row["a"], row["b"], row["n"], row["n_worse"]) == (1, 0.5, 2, 1)
+
+
+def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
+    results = rs.load_results([write_run(name, RUN_A) for name in "ab"])
+    text = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b").to_markdown()
+    assert text.endswith("## Queries that changed (0)\n\nNone.\n")
