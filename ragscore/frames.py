@@ -291,8 +291,9 @@ class Results:
         run_ids = pd.CategoricalDtype(names.tolist())
         for item in fields(self):
             frame = getattr(self, item.name)
-            if frame is not None and "run_id" in frame.columns and frame["run_id"].dtype != run_ids:
-                recoded = frame["run_id"].astype(run_ids)
+            # Unordered category dtypes are equal whatever their order; codes are only joinable if it is the same.
+            if frame is not None and "run_id" in frame.columns and frame["run_id"].cat.categories.tolist() != run_ids.categories.tolist():
+                recoded = frame["run_id"].cat.set_categories(run_ids.categories)
                 if recoded.isna().sum() > frame["run_id"].isna().sum():
                     raise DataError("a run_id that the runs frame doesn't know", field=item.name)
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))

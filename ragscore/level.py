@@ -36,7 +36,7 @@ class Level:
     chunker_version_match: str
 
 
-def choose_level(results: Results, golden: Golden, match: str = "auto", levels: tuple[str, ...] = LEVELS) -> Level:
+def choose_level(results: Results, golden: Golden, match: str = "auto", keep_refusals: bool = False) -> Level:
     """The one match level for a scoring or a comparison, with what speaks against the finer ones.
 
     Raises
@@ -44,36 +44,36 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", levels: 
     DataError
         `match` names a level for which the golden set has no target at all.
     """
-    n_targets = {level: _targets_of(golden, level) for level in levels}
+    n_targets = {level: _targets_of(golden, level, keep_refusals) for level in LEVELS}
     labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
     with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
-    obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in levels}
+    obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in LEVELS}
     notes: dict[str, str] = {}
-    for level in levels:
+    for level in LEVELS:
         if obstacles[level]:
             notes[level] = f"{level}: {obstacles[level]}"
         elif with_targets[level] < labelled.sum():
             notes[level] = f"{level}: {labelled.sum() - with_targets[level]} of {labelled.sum()} queries have no {level} targets"
-    joinable = tuple(level for level in levels if not obstacles[level] and with_targets[level])
+    joinable = tuple(level for level in LEVELS if not obstacles[level] and with_targets[level])
     if match == "auto":
-        complete = [level for level in levels if level not in notes and with_targets[level]]
+        complete = [level for level in LEVELS if level not in notes and with_targets[level]]
         name = complete[0] if complete else max(joinable, key=lambda level: with_targets[level], default="doc")
     else:
         name = match
-        if match in levels and labelled.any() and not with_targets[match]:
+        if match in LEVELS and labelled.any() and not with_targets[match]:
             raise DataError(
-                f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in levels if with_targets[level])}"
+                f"no query has {match} targets", field="match", allowed=f"levels with targets: {', '.join(level for level in LEVELS if with_targets[level])}"
             )
-    finer = levels[: levels.index(name)] if name in levels else levels
+    finer = LEVELS[: LEVELS.index(name)] if name in LEVELS else LEVELS
     versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
     fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
     return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
 
 
-def _targets_of(golden: Golden, level: str) -> npt.NDArray[np.int64]:
+def _targets_of(golden: Golden, level: str, keep_refusals: bool) -> npt.NDArray[np.int64]:
     """How many rows of targets each query has at this level."""
     queries = pd.Index(golden.queries["query_id"])
-    return np.bincount(lookup(at_level(golden, level, keep_refusals=True).targets["query_id"], queries) + 1, minlength=len(queries) + 1)[1:]
+    return np.bincount(lookup(at_level(golden, level, keep_refusals).targets["query_id"], queries) + 1, minlength=len(queries) + 1)[1:]
 
 
 def _obstacle(results: Results, golden: Golden, level: str) -> str:

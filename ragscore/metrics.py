@@ -222,7 +222,9 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
     order = np.flatnonzero(row >= 0)
     if (np.diff(row[order]) < 0).any() or ((np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)).any():
         order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
-    wanted = targets.loc[targets["grade"] > 0, ["query_id", "target_id", "grade"]].drop_duplicates(["query_id", "target_id"])
+    wanted = targets.loc[targets["grade"] > 0, ["query_id", "target_id", "grade"]]
+    if wanted.duplicated(["query_id", "target_id"]).any():  # alternatives: the best grade is what a target can pay
+        wanted = wanted.sort_values("grade", ascending=False, kind="stable").drop_duplicates(["query_id", "target_id"])
     ideal_query = lookup(wanted["query_id"], queries)
     best_first = np.lexsort((-wanted["grade"].to_numpy(), ideal_query))
     ideal_query = ideal_query[best_first]

@@ -69,9 +69,9 @@ def score(
     chosen = find_profile(profile)
     labels = [parse_label(text) for text in (metrics or (chosen.labels if chosen else DEFAULT_METRICS))]
     golden = read_refusals(golden, chosen)
-    level = choose_level(results, golden, match)
-    rows = _rows(results, golden)
     keep_refusals = chosen is not None and chosen.score_refusals
+    level = choose_level(results, golden, match, keep_refusals)
+    rows = _rows(results, golden)
     ranking = _ranking_scores(results, golden, rows, labels, level, rule, keep_refusals)
     answers = _answer_scores(results, golden, rows, labels)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}

@@ -331,3 +331,17 @@ def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
     (tmp_path / "bad.jsonl.gz").write_bytes(b"plain")
     with pytest.raises(rs.DataError, match="can't be read"):
         rs.load_results(tmp_path / "bad.jsonl.gz")
+
+
+def test_targets_that_share_their_first_id_stay_apart(write_golden):
+    golden = rs.load_golden(write_golden("- {id: q, query: '?', expected_doc_ids: [[x, y], [x, z], [x, y]]}\n"))
+    assert golden.targets[["target_id", "doc_id"]].to_numpy().tolist() == [["x", "x"], ["x", "y"], ["x(2)", "x"], ["x(2)", "z"]]
+    with pytest.raises(rs.DataError, match="x has the grades 1 and 3; one grade per target"):
+        rs.load_golden(write_golden("- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n"))
+
+
+def test_runs_keep_the_order_in_which_they_were_named(write_run, write_golden):
+    results = rs.load_results([write_run("b", RUN_A), write_run("a", RUN_A)])
+    scores = rs.score(results, rs.load_golden(write_golden(THREE_QUERIES)), ["mrr"])
+    assert scores["run_id"].unique().tolist() == ["b", "a"] == rs.summarize(scores)["run_id"].tolist()
+    assert rs.coverage(results.select(["a", "b"]), rs.load_golden(write_golden(THREE_QUERIES))).index.tolist() == ["a", "b"]

@@ -164,3 +164,8 @@ def test_the_same_run_twice_is_refused(pair):
     with pytest.raises(rs.DataError, match="run ids must be unique"):
         rs.concat_results([results, results])
     assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
+
+
+def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, write_run):
+    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "no", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]))
+    assert rs.scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)["level"].tolist() == ["chunk"]

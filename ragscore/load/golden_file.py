@@ -79,8 +79,6 @@ def _read_row(row: Row, query_id: str, tables: _Tables, problems: Problems, abse
         problems.add(found, line=row.line_of("query"), field="query", allowed="text")
         return
     targets = list(_targets(row, query_id, problems))
-    for level in ("doc", "chunk"):  # the same id twice in one list is one target
-        _drop_repeats(targets, level)
     tables.targets += targets
     checks = [{"query_id": query_id, "kind": kind, "text": text} for name, kind in CHECK_FIELDS.items() for text in _texts(row, name, problems)]
     if _boolean(row, "expected_empty", problems):
@@ -120,9 +118,20 @@ def _targets(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, 
         ("expected_chunk_ids", "chunk", "chunk_id"),
         ("expected_source_keys", "source_key", "source_key"),
     ):
+        named: dict[str, int] = {}
+        grades: dict[tuple[str, ...], int] = {}
         for ids, grade in _graded_ids(row, name, problems):
+            if tuple(ids) in grades:  # the same target again
+                if grades[tuple(ids)] != grade:
+                    problems.add(
+                        f"{', '.join(ids)} has the grades {grades[tuple(ids)]} and {grade}", line=row.line_of(name), field=name, allowed="one grade per target"
+                    )
+                continue
+            grades[tuple(ids)] = grade
+            named[ids[0]] = named.get(ids[0], 0) + 1
+            name_of = ids[0] if named[ids[0]] == 1 else f"{ids[0]}({named[ids[0]]})"
             for alternative, target_id in enumerate(ids):
-                target = {"query_id": query_id, "level": level, "target_id": ids[0], "alternative": alternative, "grade": grade, column: target_id}
+                target = {"query_id": query_id, "level": level, "target_id": name_of, "alternative": alternative, "grade": grade, column: target_id}
                 yield target | ({"chunker_version": chunker} if level == "chunk" and chunker is not None else {})
     yield from _anchors(row, query_id, problems)
     if row.values.get("expected_metadata"):
@@ -268,15 +277,6 @@ def _check_catalogue(tables: _Tables, catalogue: pd.DataFrame, problems: Problem
             unknown = sorted(expected - set(catalogue[column].dropna()))
             if unknown:
                 problems.add(f"{len(unknown)} ids are not in the catalogue: {', '.join(unknown)}", field=name)
-
-
-def _drop_repeats(targets: list[dict[str, Any]], level: str) -> None:
-    seen: set[tuple[str, int]] = set()
-    for target in [one for one in targets if one["level"] == level]:
-        key = (target["target_id"], target["alternative"])
-        if key in seen:
-            targets.remove(target)
-        seen.add(key)
 
 
 def _unique(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
