@@ -92,7 +92,7 @@ class Index:
             staging = file.with_suffix(".staging.npy")
             np.save(staging, array)
             staging.replace(file)
-        return arrays
+        return arrays[0], arrays[1], arrays[2]
 
     def search(self, system: str, question: str, k: int) -> Ranking:
         """The k best passages of one of `SYSTEMS` for a question."""
