@@ -110,8 +110,8 @@ KINDS: dict[str, Kind] = {
     "chunks": Kind(("chunk_id",), {"chunk_id": "str"}, {**_LOCATORS, "text": "str", "doc_type": "str", "run_id": "category"}, ("x_",)),
     # A query for which the rule found nothing has one row with rank 0 and an empty target_id.
     "matches": Kind(
-        ("run_id", "query_id", "rank", "target_id"),
-        {**_CELL, "rank": "int32", "target_id": "str", "grade": "int32", "rule": "str", "query_hash": "str"},
+        ("run_id", "query_id", "level", "rank", "target_id"),
+        {**_CELL, "level": "str", "rank": "int32", "target_id": "str", "grade": "int32", "rule": "str", "query_hash": "str"},
         {"coverage": "float64"},
     ),
     "reported": Kind(("run_id", "query_id", "metric"), {**_CELL, "metric": "str", "value": "float64"}),

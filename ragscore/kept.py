@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.answers import response_of
-from ragscore.frames import Golden, Results, empty
-from ragscore.match import Rule
+from ragscore.frames import Golden, Results, conform, empty
+from ragscore.match import Rule, at_level
 
 
 def rule_name(rule: Rule) -> str:
@@ -22,17 +22,18 @@ def rule_name(rule: Rule) -> str:
     return f"{name}#{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def with_kept_matches(rule: Rule, results: Results, golden: Golden) -> Rule:
-    """The same rule, but answered from kept matches where the hits' text has been cut since.
+def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) -> Rule:
+    """The same rule at `level`, but answered from kept matches where the hits' text has been cut since.
 
-    Kept matches count for queries whose golden content and rule are unchanged. For others the rule sees the cut text;
-    that is said in a warning, with the number of hits concerned.
+    Kept matches count for queries whose golden content, rule and level are unchanged. For others the rule sees the cut
+    text; that is said in a warning, with the number of hits concerned.
     """
     if "text_cut" not in results.hits or not results.hits["text_cut"].fillna(False).astype(bool).any():
         return rule
     hashes = golden.query_hashes
     kept = results.matches if results.matches is not None else empty("matches")
-    valid = kept[(kept["rule"] == rule_name(rule)) & (kept["query_hash"] == kept["query_id"].map(hashes)).to_numpy()]
+    same_question = (kept["query_hash"] == kept["query_id"].map(hashes)).to_numpy()
+    valid = kept[(kept["rule"] == rule_name(rule)) & (kept["level"] == level) & same_question]
 
     def judge(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
         known = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
@@ -52,3 +53,32 @@ def with_kept_matches(rule: Rule, results: Results, golden: Golden) -> Rule:
 
     judge.__qualname__ = rule_name(rule)
     return judge
+
+
+def matches_to_keep(results: Results, golden: Golden, rules: dict[str, Rule], *, has_own_rule: bool) -> pd.DataFrame | None:
+    """Which hit met which target at each level (level -> its rule), with what makes a match valid: rule and question.
+
+    Returns
+    -------
+    A `matches` frame; rank 0 and no target where a query that was asked met none. Where a rule of your own needs text
+    that has been cut already, the matches kept before the cut, or None.
+    """
+    if has_own_rule and "text_cut" in results.hits and results.hits["text_cut"].fillna(False).astype(bool).any():
+        return results.matches
+    return pd.concat([_matches_at(results, golden, level, rule) for level, rule in rules.items()], ignore_index=True)
+
+
+def _matches_at(results: Results, golden: Golden, level: str, rule: Rule) -> pd.DataFrame:
+    selected = at_level(golden, level)
+    pairs = rule(results.hits, selected.targets)
+    hits = results.hits[["run_id", "query_id", "rank"]].iloc[pairs["hit"].to_numpy()].reset_index(drop=True)
+    targets = selected.targets[["target_id", "grade"]].iloc[pairs["target"].to_numpy()].reset_index(drop=True)
+    matches = pd.concat([hits.astype({"run_id": "str"}), targets], axis=1)
+    if "coverage" in pairs:
+        matches["coverage"] = pairs["coverage"].to_numpy()
+    asked = results.responses[["run_id", "query_id"]].astype("str")
+    none = asked[~pd.MultiIndex.from_frame(asked).isin(pd.MultiIndex.from_frame(matches[["run_id", "query_id"]]))]
+    matches = pd.concat([matches, none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))], ignore_index=True)
+    hashes = golden.query_hashes
+    matches = matches[matches["query_id"].isin(hashes.index)].drop_duplicates(["run_id", "query_id", "rank", "target_id"])
+    return conform(matches.assign(level=level, rule=rule_name(rule), query_hash=matches["query_id"].map(hashes)), "matches")

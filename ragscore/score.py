@@ -212,7 +212,7 @@ def _score_at(
     results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool
 ) -> dict[str, npt.NDArray[np.float64]]:
     selected = at_level(golden, level, keep_refusals)
-    judge = with_kept_matches(rule, results, golden) if rule is not None else rule_of(level)
+    judge = with_kept_matches(rule, results, golden, level) if rule is not None else rule_of(level)
     graded, found = grade_hits(results.hits, selected.targets, judge)
     scores = score_hits(graded, found, selected, rows, labels)
     return {label: scores[label].to_numpy() for label in labels}

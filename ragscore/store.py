@@ -3,27 +3,27 @@
 A run is written into `.staging-<id>/` and its folder renamed, so a crash leaves the old run or the new one.
 """
 
-import json
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from ragscore.frames import KINDS, DataError, Golden, Results, concat_results, conform, from_records, run_names
-from ragscore.kept import rule_name
+from ragscore.frames import DataError, Golden, Results, concat_results, conform, from_records, run_names
+from ragscore.kept import matches_to_keep, rule_name
+from ragscore.level import choose_level
 from ragscore.load import run_description
 from ragscore.load.per_query import run_record
-from ragscore.match import LEVELS, Rule, at_level, rule_of
+from ragscore.match import LEVELS, Rule, rule_of
+from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
 from ragscore.score import score, scoring
 from ragscore.summary import summarize
 
 TEXTS = ("cut", "full", "none")
 CUT_AT = 200  # characters of hit text that a store keeps by default
+LONGEST_NAME = 200  # of a run's folder: file systems take 255, and a staging folder's name is longer
 FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches")
 IGNORED = "# Texts and tables stay out of version control; metrics.json, report.md and run.json may be committed.\n*.parquet\n.staging-*/\n.replaced-*/\n"
 _OWN_KEYS = ("scoring", "text", "ragscore")
@@ -75,11 +75,14 @@ class RunStore:
         there = [run_id for run_id in run_ids if self._folder(run_id).exists()]
         if there and not overwrite:
             raise DataError(f"{', '.join(there)} saved already", file=self.root, field="run_id", allowed="other run ids, or overwrite=True")
+        for kind in FRAMES:
+            if (frame := getattr(results, kind)) is not None:
+                check_columns(frame, kind)
+        scored = _scored(results, golden, match, rule) if golden is not None else {}
         self.root.mkdir(parents=True, exist_ok=True)
         ignore = self.root / ".gitignore"
         if not ignore.exists():
             ignore.write_text(IGNORED, encoding="utf-8")
-        scored = _scored(results, golden, match, rule) if golden is not None else {}
         for run_id in run_ids:
             staging = self._aside("staging", run_id)
             staging.mkdir()
@@ -89,7 +92,7 @@ class RunStore:
 
     def runs(self) -> pd.DataFrame:
         """One row per stored run, oldest first (created_at, then run_id); columns as the `runs` frame."""
-        records = [run_record({k: v for k, v in described.items() if k not in _OWN_KEYS}, folder) for folder, described in self._described()]
+        records = [run_record({k: v for k, v in described.items() if k not in _OWN_KEYS}, folder / "run.json") for folder, described in self._described()]
         runs = from_records(records, "runs")
         by = [name for name in ("created_at", "run_id") if name in runs]
         return runs.assign(run_id=runs["run_id"].astype("str")).sort_values(by, ignore_index=True).astype({"run_id": "category"})
@@ -97,24 +100,25 @@ class RunStore:
     def load(self, runs: list[str] | str | None = None) -> Results:
         """Stored runs as `Results`: all of them, or those named (by run_id, or by a system that only one run has)."""
         table = self.runs()
-        names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()
-        if not names:
-            raise DataError("the store holds no run", file=self.root)
+        names = self._names(table, runs)
         return concat_results([_read_run(self._folder(name), table[table["run_id"] == name]) for name in names])
 
-    def scores(self, metrics: list[str] | None = None, runs: list[str] | None = None) -> pd.DataFrame:
+    def scores(self, metrics: list[str] | str | None = None, runs: list[str] | str | None = None) -> pd.DataFrame:
         """Stored scores of all or some runs, oldest run first: the frame of `rs.score` with `created_at` and `system`.
 
         Raises
         ------
         DataError
-            A run was saved without a golden set, or a metric wasn't scored.
+            A run was saved without a golden set (all of them are named), or a metric wasn't scored.
         """
         table = self.runs()
-        names = run_names(table, runs) if runs is not None else table["run_id"].astype("str").tolist()
-        parts = [self._read_scores(name, metrics) for name in names]
-        if not parts:
-            raise DataError("the store holds no run", file=self.root)
+        names = self._names(table, runs)
+        scored = [name for name in names if (self._folder(name) / "scores.parquet").exists()]
+        if len(scored) < len(names):
+            without = ", ".join(name for name in names if name not in scored)
+            allowed = "save(results, golden=...) or refresh(golden)" + (f", or runs={scored}" if scored else "")
+            raise DataError(f"{without} saved without scores", file=self.root, allowed=allowed)
+        parts = [self._read_scores(name, [metrics] if isinstance(metrics, str) else metrics) for name in names]
         scores = pd.concat([part.assign(run_id=part["run_id"].astype("str")) for part in parts])
         about = table.assign(run_id=table["run_id"].astype("str")).set_index("run_id")
         for name in ("created_at", "system"):
@@ -130,8 +134,7 @@ class RunStore:
         for folder, _ in self._described():
             file = folder / "metrics.json"
             if file.exists():
-                content = json.loads(file.read_text(encoding="utf-8"))
-                parts.append(pd.DataFrame([{"run_id": content["run_id"], "metric": name, **values} for name, values in content["metrics"].items()]))
+                parts.append(_metrics_of(file))
         if not parts:
             raise DataError("no run of the store has scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
         return pd.concat(parts, ignore_index=True).astype(
@@ -151,17 +154,18 @@ class RunStore:
         Raises
         ------
         DataError
-            A run was saved with a rule of its own and `rule` isn't that rule.
+            A run was scored by another rule than its level's own, and no `rule` is given. No run is refreshed then.
         """
+        described = {str(content["run_id"]): content for _, content in self._described()}
         names = self.runs()["run_id"].astype("str").tolist()
         for name in names:
-            folder = self._folder(name)
-            described = _read_json(folder / "run.json")
-            before = described.get("scoring", {})
-            if before.get("rule", "").find("#") > 0 and rule is None:
-                raise DataError(f"{name} was scored by the rule {before['rule']}", file=folder, field="rule", allowed="pass that rule, or another one")
-            run = self.load([name])
-            _write_scores(folder, described, _scored(run, golden, before.get("match", "auto"), rule)[name])
+            before = described[name].get("scoring", {})
+            if rule is None and before and before.get("rule") != _rule_of_scoring(str(before.get("level")), None):
+                folder = self._folder(name)
+                raise DataError(f"{name} was scored by the rule {before.get('rule')}", file=folder, field="rule", allowed="pass that rule, or another one")
+        for name in names:
+            match = described[name].get("scoring", {}).get("match", "auto")
+            _write_scores(self._folder(name), described[name], _scored(self.load([name]), golden, match, rule)[name])
         return names
 
     def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
@@ -184,22 +188,32 @@ class RunStore:
             checked = conform(frame if "run_id" in frame or kind == "chunks" else frame.assign(run_id=name), kind)
             if "run_id" in checked and set(checked["run_id"].dropna().astype("str")) - {name}:
                 raise DataError(f"rows of other runs than {name}", field=f"{kind}.run_id")
-            _write_frame(folder, kind, checked, name)
+            check_columns(checked, kind)
+            write_frame(folder / f"{kind}.parquet", checked, name)
 
     def path(self, run: str) -> Path:
         """The folder of a run, by run_id or system."""
         return self._folder(run_names(self.runs(), [run])[0])
 
+    def _names(self, table: pd.DataFrame, runs: list[str] | str | None) -> list[str]:
+        names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()
+        if not names:
+            raise DataError("the store holds no run" if not len(table) else "no run named", file=self.root)
+        return list(dict.fromkeys(names))
+
     def _folder(self, run_id: str) -> Path:
-        # A run id may hold anything; a folder's name may not hold a slash, nor begin with a dot.
+        # A run id may hold anything; a folder's name may not hold a slash, nor begin with a dot, nor be too long.
         name = quote(run_id, safe=" +@=,()[]!~")
+        if len(name) > LONGEST_NAME:
+            digest = hashlib.sha256(run_id.encode()).hexdigest()[:16]
+            name = f"{name[: LONGEST_NAME - len(digest) - 3]}~{digest}"
         return self.root / (f"%2E{name[1:]}" if name.startswith(".") else name)
 
     def _folders(self) -> list[Path]:
         return sorted(file.parent for file in self.root.glob("*/run.json") if not file.parent.name.startswith("."))
 
     def _described(self) -> list[tuple[Path, dict[str, Any]]]:
-        return [(folder, _read_json(folder / "run.json")) for folder in self._folders()]
+        return [(folder, read_json(folder / "run.json")) for folder in self._folders()]
 
     def _aside(self, what: str, run_id: str) -> Path:
         aside = self.root / f".{what}-{self._folder(run_id).name}"
@@ -216,65 +230,52 @@ class RunStore:
 
     def _read_scores(self, run_id: str, metrics: list[str] | None) -> pd.DataFrame:
         file = self._folder(run_id) / "scores.parquet"
-        if not file.exists():
-            raise DataError(f"{run_id} was saved without scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
-        stored = pq.read_schema(file).names
-        unknown = [name for name in metrics or [] if name not in stored]
+        if metrics is None:
+            return _by_query(read_parquet(file))
+        unknown = [name for name in metrics if name not in column_names(file)]
         if unknown:
             raise DataError(
                 f"{run_id} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed="rs.score(store.load(...), golden, metrics=[...])"
             )
-        columns = None if metrics is None else ["run_id", "query_id", "state", "level", *metrics]
-        return pd.read_parquet(file, columns=columns).astype({"run_id": "str", "query_id": "str"}).set_index("query_id")
+        return _by_query(read_parquet(file, ["run_id", "query_id", "state", "level", *dict.fromkeys(metrics)]))
 
 
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DataError(f"not valid JSON ({error})", file=file) from error
-    if not isinstance(content, dict):
-        raise DataError("not a JSON object", file=file)
-    return content
+def _by_query(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores.astype({"run_id": "str", "query_id": "str"}).set_index("query_id")
+
+
+def _metrics_of(file: Path) -> pd.DataFrame:
+    """What a `metrics.json` says, one row per metric."""
+    content = read_json(file)
+    metrics = content.get("metrics")
+    if not isinstance(metrics, dict) or "run_id" not in content or not all(isinstance(values, dict) for values in metrics.values()):
+        raise DataError("not what a metrics.json holds", file=file, field="metrics", allowed="run_id, and an object of values per metric")
+    return pd.DataFrame([{"run_id": content["run_id"], "metric": name, **values} for name, values in metrics.items()])
 
 
 def _scored(results: Results, golden: Golden, match: str, rule: Rule | None) -> dict[str, dict[str, Any]]:
     """For each run: its scores, what they were made of, and the matches behind them."""
     scores = score(results, golden, match=match, rule=rule)
     about = scoring(results, golden, match=match)
-    matches = _matches(results, golden, str(about["level"].iloc[0]), rule)
+    level = choose_level(results, golden, match)
+    used = [name for name in LEVELS if name in level.joinable] if level.name == "per_query" else [level.name]
+    matches = matches_to_keep(results, golden, {name: rule or rule_of(name) for name in used}, has_own_rule=rule is not None)
     parts = {}
     for made in about.to_dict("records"):
         run_id = str(made["run_id"])
         described = {name: made[name] for name in ("level", "left_out", "chunker_version_match", "golden_hash", "n_expected")}
-        described |= {"match": match, "rule": rule_name(rule) if rule else f"by_{made['level']}"}
+        described |= {"match": match, "rule": _rule_of_scoring(str(made["level"]), rule)}
         own = scores[scores["run_id"] == run_id]
         kept = matches[matches["run_id"] == run_id] if matches is not None else None
         parts[run_id] = {"scores": own.assign(run_id=own["run_id"].astype("str")), "scoring": described, "matches": kept, "summary": summarize(own, golden)}
     return parts
 
 
-def _matches(results: Results, golden: Golden, level: str, rule: Rule | None) -> pd.DataFrame | None:
-    """Which hit met which target, keyed by the question's content hash and the rule; rank 0 where nothing was met."""
-    if level not in LEVELS:
-        return None  # per_query: each level's own rule needs no text
-    selected = at_level(golden, level)
-    judge = rule or rule_of(level)
-    if rule is not None and "text_cut" in results.hits and results.hits["text_cut"].fillna(False).astype(bool).any():
-        return results.matches  # computed before the cut; they can't be found again
-    pairs = judge(results.hits, selected.targets)
-    hits = results.hits[["run_id", "query_id", "rank"]].iloc[pairs["hit"].to_numpy()].reset_index(drop=True)
-    targets = selected.targets[["target_id", "grade"]].iloc[pairs["target"].to_numpy()].reset_index(drop=True)
-    matches = pd.concat([hits.astype({"run_id": "str"}), targets], axis=1)
-    if "coverage" in pairs:
-        matches["coverage"] = pairs["coverage"].to_numpy()
-    asked = results.responses[["run_id", "query_id"]].astype("str")
-    none = asked[~pd.MultiIndex.from_frame(asked).isin(pd.MultiIndex.from_frame(matches[["run_id", "query_id"]]))]
-    matches = pd.concat([matches, none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))], ignore_index=True)
-    hashes = golden.query_hashes
-    matches = matches[matches["query_id"].isin(hashes.index)]
-    matches = matches.drop_duplicates(["run_id", "query_id", "rank", "target_id"])
-    return conform(matches.assign(rule=rule_name(judge), query_hash=matches["query_id"].map(hashes)), "matches")
+def _rule_of_scoring(level: str, rule: Rule | None) -> str:
+    """The name of the rule a scoring was made by: one of your own, or the level's own."""
+    if rule is not None:
+        return rule_name(rule)
+    return rule_name(rule_of(level)) if level in LEVELS else f"by_{level}"
 
 
 def _write_run(folder: Path, run: Results, text: str, scored: dict[str, Any] | None) -> None:
@@ -282,24 +283,24 @@ def _write_run(folder: Path, run: Results, text: str, scored: dict[str, Any] | N
     for kind in FRAMES:
         frame = getattr(run, kind)
         if frame is not None and (len(frame) or kind == "responses"):
-            _write_frame(folder, kind, _with_text(frame, text) if kind == "hits" else frame, run_id)
+            write_frame(folder / f"{kind}.parquet", _with_text(frame, text) if kind == "hits" else frame, run_id)
     described = run_description(run.runs) | {"text": text}
     if scored is not None:
         _write_scores(folder, described, scored)
     else:
-        _write_json(folder / "run.json", described)
+        write_json(folder / "run.json", described)
 
 
 def _write_scores(folder: Path, described: dict[str, Any], scored: dict[str, Any]) -> None:
     """Scores, matches and metrics.json of a run, and what they were made of into its run.json, which comes last."""
     run_id = str(described["run_id"])
-    _write_parquet(folder / "scores.parquet", scored["scores"].reset_index())
+    write_parquet(folder / "scores.parquet", scored["scores"].reset_index())
     if scored["matches"] is not None:
-        _write_frame(folder, "matches", scored["matches"], run_id)
+        write_frame(folder / "matches.parquet", scored["matches"], run_id)
     summary = scored["summary"].drop(columns="run_id").set_index("metric")
     values = summary.astype(object).where(summary.notna(), None).to_dict("index")
-    _write_json(folder / "metrics.json", {"run_id": run_id, **scored["scoring"], "metrics": values})
-    _write_json(folder / "run.json", described | {"golden_hash": scored["scoring"]["golden_hash"], "scoring": scored["scoring"]})
+    write_json(folder / "metrics.json", {"run_id": run_id, **scored["scoring"], "metrics": values})
+    write_json(folder / "run.json", described | {"golden_hash": scored["scoring"]["golden_hash"], "scoring": scored["scoring"]})
 
 
 def _with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
@@ -313,37 +314,7 @@ def _with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
     return conform(hits.assign(text=hits["text"].str.slice(0, CUT_AT), text_cut=is_cut.astype("boolean")), "hits")
 
 
-def _write_frame(folder: Path, kind: str, frame: pd.DataFrame, run_id: str) -> None:
-    with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
-    _write_parquet(folder / f"{kind}.parquet", with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])))
-
-
-def _write_parquet(file: Path, frame: pd.DataFrame) -> None:
-    """One row group per file, ids as dictionaries: small, and fast to join when read."""
-    columns = {name: column.astype("category") if name == "run_id" else column for name, column in frame.items()}
-    table = pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
-    ids = [name for name in table.column_names if name.endswith("_id") or name in ("path", "heading", "chunker_version", "span_unit", "score_kind", "rule")]
-    staging = file.with_name(f".{file.name}.staging")
-    pq.write_table(table, staging, compression="zstd", use_dictionary=ids, row_group_size=max(table.num_rows, 1), dictionary_pagesize_limit=2**27)
-    staging.replace(file)
-
-
-def _write_json(file: Path, content: dict[str, Any]) -> None:
-    staging = file.with_name(f".{file.name}.staging")
-    staging.write_text(json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    staging.replace(file)
-
-
 def _read_run(folder: Path, runs: pd.DataFrame) -> Results:
-    frames: dict[str, Any] = {}
-    for kind in FRAMES:
-        file = folder / f"{kind}.parquet"
-        if file.exists():
-            frame = pd.read_parquet(file)
-            frames[kind] = conform(
-                frame.drop(
-                    columns=[name for name in frame.columns if name not in KINDS[kind].dtypes and not str(name).startswith(KINDS[kind].open_prefixes or "\0")]
-                ),
-                kind,
-            )
+    there = [kind for kind in FRAMES if kind == "responses" or (folder / f"{kind}.parquet").exists()]
+    frames: dict[str, Any] = {kind: read_frame(folder / f"{kind}.parquet", kind) for kind in there}
     return Results(runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames)

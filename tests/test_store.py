@@ -1,6 +1,7 @@
 """Runs on disk: nothing changes on the way, nothing is lost, texts are cut only after matching."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -244,7 +245,7 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
     with pytest.raises(rs.DataError, match="the store holds no run"):
         store.scores()
     store.save(results)
-    with pytest.raises(rs.DataError, match="a was saved without scores"):
+    with pytest.raises(rs.DataError, match="a, b saved without scores"):
         store.scores()
     with pytest.raises(rs.DataError, match="no run of the store has scores"):
         store.metrics()
@@ -252,3 +253,135 @@ def test_scores_that_are_not_there_are_said(pair, tmp_path):
     with pytest.raises(rs.DataError, match="a has no scores of mrr@7"):
         store.scores(["mrr@7"])
     assert np.isfinite(store.scores(["mrr@10"])["mrr@10"]).all()
+
+
+def test_an_unscored_run_of_the_store_is_named(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results.select(["a"]), golden=golden)
+    store.save(results.select(["b"]))
+    with pytest.raises(rs.DataError, match=r"b saved without scores; .*or runs=\['a'\]"):
+        store.scores()
+    assert store.scores("mrr", runs="a")["mrr"].tolist() == [1, 1 / 4, 0]
+
+
+def by_hidden_word(hits, targets):
+    """The document's last letter stands at the end of the hit's text, whatever the target's level."""
+    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    found = [
+        isinstance(text, str) and text.endswith(f"{level} {name}") for text, level, name in zip(pairs["text"], pairs["level"], pairs["target_id"], strict=True)
+    ]
+    return pairs.loc[found, ["hit", "target"]]
+
+
+@pytest.fixture
+def two_levels(write_golden, write_run):
+    """One question whose chunk is told by the first hit, whose document by the second; both words are cut off."""
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]))
+    texts = [f"{'x' * 500}chunk c", f"{'x' * 500}doc d"]
+    return rs.load_results(write_run("a", [record("q", [hit("c", "d", n, snippet=text) for n, text in enumerate(texts, 1)])], k=10)), golden
+
+
+def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
+    results, golden = two_levels
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, rule=by_hidden_word, match="chunk")
+    assert rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="chunk")["mrr"].tolist() == [1]
+    with pytest.warns(UserWarning, match="2 hits have cut text and no kept matches"):
+        rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
+
+
+def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write_run, tmp_path):
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["e"]}, {"id": "p", "query": "?", "expected_doc_ids": ["d"]}])
+    )
+    records = [record("q", [hit("c", "d", 1, snippet=f"{'x' * 500}chunk c")]), record("p", [hit("c", "d", 1), hit("z", "z", 2, snippet=f"{'x' * 500}doc d")])]
+    results = rs.load_results(write_run("a", records, k=10))
+    expected = rs.score(results, golden, match="per_query", rule=by_hidden_word)
+    assert expected["mrr"].tolist() == [1, 0.5] and expected["level"].tolist() == ["chunk", "doc"]
+    store = rs.RunStore(tmp_path / "s")
+    store.save(results, golden=golden, match="per_query", rule=by_hidden_word)
+    assert set(store.load().matches["level"]) == {"chunk", "doc"}
+    pd.testing.assert_frame_equal(rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected)
+    store.refresh(golden, rule=by_hidden_word)
+    assert store.scores("mrr")["mrr"].tolist() == [1, 0.5]
+    pd.testing.assert_frame_equal(rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected)
+
+
+@pytest.mark.parametrize(("rule", "match"), [(rs.by_span("target", 0.9), "span"), (rs.by_doc, "chunk"), (rs.by_chunk, "per_query")])
+def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(write_golden, write_run, tmp_path, rule, match):
+    support = {"doc_id": "d", "path": "docs/d.md", "start": 1, "end": 4}
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"], "gold_supports": [support]}]))
+    store = rs.RunStore(tmp_path / "s")
+    store.save(rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])])), golden=golden, match=match, rule=rule)
+    before = store.scores()
+    with pytest.raises(rs.DataError, match=r"a was scored by the rule by_.*; pass that rule"):
+        store.refresh(golden)
+    store.refresh(golden, rule=rule)
+    pd.testing.assert_frame_equal(store.scores(), before)
+
+
+def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results.select(["a"]), golden=golden, match="doc", rule=rs.by_doc)
+    store.save(results.select(["b"]), golden=golden, match="per_query")
+    assert store.refresh(golden) == ["a", "b"]
+
+
+def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results.select(["a"]), golden=golden)
+    store.save(results.select(["b"]), golden=golden, rule=by_hidden_word)
+    before = (tmp_path / "a" / "metrics.json").stat().st_mtime_ns
+    with pytest.raises(rs.DataError, match="b was scored by the rule by_hidden_word#"):
+        store.refresh(golden)
+    assert (tmp_path / "a" / "metrics.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "read", "message"),
+    [
+        ("run.json", b"{", "runs", "run.json: not valid JSON"), ("run.json", b"\xff", "runs", "run.json: not valid JSON"), ("run.json", b"[]", "runs", "run.json: not a JSON object"),
+        ("run.json", b"{}", "runs", "run.json: run_id: found"), ("hits.parquet", b"PAR1 no", "load", "hits.parquet: not a readable Parquet file"),
+        ("hits.parquet", b"", "load", "hits.parquet: not a readable Parquet file"), ("responses.parquet", None, "load", "responses.parquet: .*not there"),
+        ("scores.parquet", b"x", "scores", "scores.parquet: not a readable Parquet file"), ("metrics.json", b"{", "metrics", "metrics.json: not valid JSON"),
+        ("metrics.json", b"{}", "metrics", "metrics.json: .*metrics"), ("metrics.json", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics", "metrics.json: metrics"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_of_the_store_is_named(pair, tmp_path, name, content, read, message):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results.select(["a"]), golden=golden)
+    file = tmp_path / "a" / name
+    file.unlink() if content is None else file.write_bytes(content)
+    with pytest.raises(rs.DataError, match=message):
+        getattr(store, read)()
+
+
+def test_a_parquet_file_of_other_columns_is_named(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0].select(["a"]))
+    pd.DataFrame({"run_id": ["a"], "rank": ["first"]}).to_parquet(tmp_path / "a" / "hits.parquet")
+    with pytest.raises(rs.DataError, match=r"hits.parquet.*columns \['query_id'\] are missing"):
+        store.load()
+
+
+def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp_path):
+    results = pair[0]
+    mixed = replace(results, hits=results.hits.assign(x_note=pd.Series([1, "two"] * 5, dtype=object)))
+    store = rs.RunStore(tmp_path / "s")
+    with pytest.raises(rs.DataError, match=r"hits\.x_note: .*; values of one type"):
+        store.save(mixed)
+    assert not (tmp_path / "s").exists()
+
+
+def test_run_ids_longer_than_a_file_name_stay_apart(pair, tmp_path):
+    results = pair[0].select(["a"])
+    names = ["r" * 300 + end for end in ("1", "2")]
+    store = rs.RunStore(tmp_path)
+    for name in names:
+        store.save(replace(results, **{kind: getattr(results, kind).assign(run_id=name) for kind in ("runs", "responses", "hits", "citations")}))
+    assert store.runs()["run_id"].tolist() == names and store.load(names[1]).runs["run_id"].tolist() == names[1:]
+    assert {len(store.path(name).name) <= 200 for name in names} == {True}
