@@ -10,16 +10,16 @@ import pandas as pd
 from ragscore.frames import DataError, Golden, Results, records_of, run_names
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits, rule_of
-from ragscore.metrics import HEADLINE, is_better, parse_label
+from ragscore.metrics import is_better, parse_label
 from ragscore.profiles import Profile, find_profile
+from ragscore.report import SAME, changed_queries, describe_matching, shown_deltas
 from ragscore.score import aggregate, read_refusals, rounded, score
-from ragscore.stats import paired_interval
+from ragscore.stats import median_interval, paired_interval
 from ragscore.summary import metric_columns
-from ragscore.tables import decimals_for, markdown_table, shown_number
+from ragscore.tables import markdown_table, shown_number
 
 OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
 NO_CUT = 2**31 - 1
-SAME = 1e-9  # scores closer than this are the same
 CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
 """What a change of rank is known to come from -> the part of a config key's name that tells."""
 
@@ -33,7 +33,8 @@ class Comparison:
     deltas
         One row per metric: means `a` and `b` over the `n` queries where both have a value, `delta` = b − a with its
         paired 95 % interval `low`, `high`, `delta_pct`, `better` (True, False; NA: no change), and how many queries
-        are better, worse or the same.
+        are better, worse or the same. `p50_a`, `p50_b` are medians, `p50_delta` the median of the paired differences
+        with its interval `p50_low`, `p50_high` (NaN below six queries).
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no hit), `n_gained` and
         `n_lost` targets with their names in `gained`, `lost`, and a `note`.
@@ -61,54 +62,50 @@ class Comparison:
         found = self.per_query["outcome"].value_counts()
         return {outcome: int(found.get(outcome, 0)) for outcome in OUTCOMES if found.get(outcome, 0)}
 
-    def to_markdown(self) -> str:
-        """The comparison as Markdown: metrics, what differs between the runs, and every query that changed."""
-        parts = [f"# {self.candidate} against {self.baseline}", self._headline(), markdown_table(self._shown_deltas())]
-        if len(self.config_diff):
+    def to_markdown(self, limit: int | None = None) -> str:
+        """The comparison as Markdown: metrics, what differs between the runs, and every query that changed, or the first `limit`.
+
+        Latency is shown by its median (`p50_*` of `deltas`), every other metric by its mean. With a profile: what that
+        harness reports.
+        """
+        shown, note = self._shown()
+        parts = [f"# {self.candidate} against {self.baseline}", self._headline(), markdown_table(shown), *([note] if note else [])]
+        if len(self.config_diff) and not self.profile:
             parts += ["## What differs between the runs", markdown_table(self.config_diff)]
-        changed = self._changed()
-        parts += [f"## Queries that changed ({len(changed)})", markdown_table(changed) if len(changed) else "None."]
-        return "\n\n".join(parts) + "\n"
+        changed = self.changed()
+        left_out = 0 if limit is None else max(len(changed) - limit, 0)
+        parts += [f"## Queries that changed ({len(changed)})", markdown_table(changed.head(len(changed) - left_out)) if len(changed) else "None."]
+        return "\n\n".join(parts + ([f"{left_out} more are not listed."] if left_out else [])) + "\n"
 
     def to_json(self) -> str:
         """The comparison as JSON, NaN as null; with a profile, the report of that harness."""
         content = _profile_report(self) if self.profile else _own_report(self)
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
+    def changed(self) -> pd.DataFrame:
+        """The queries that changed, worst first: one row per query with its ranks as text, and targets gained and lost."""
+        if self.profile is None:
+            return changed_queries(self.per_query)
+        notes = [_profile_note(row) or "" for row in records_of(_profile_ranks(self.per_query))]
+        return changed_queries(self.per_query.assign(note=notes, n_gained=0, n_lost=0)).drop(columns=["gained", "lost"])
+
     def _headline(self) -> str:
         counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
-        matched = f"Matched by {self.level.name.replace('_', ' ')} ({self.level.chunker_version_match}), a hit is one of rank ≤ {self.k}."
-        return f"{counts}. {matched}" + (f" Finer levels: {self.level.left_out}." if self.level.left_out else "")
+        return f"{counts}. {describe_matching(self.level, None if self.profile else self.k)}"
 
-    def _shown_deltas(self) -> pd.DataFrame:
-        names = [name for name in HEADLINE if name in set(self.deltas["metric"])] or self.deltas["metric"].tolist()
-        deltas = self.deltas.set_index("metric").loc[names].query("n > 0")
-        error = (deltas["high"] - deltas["low"]) / 4
-        places = [decimals_for(e) if parse_label(str(name)).metric.kind == "time" else max(decimals_for(e), 2) for name, e in error.items()]
-        columns: dict[str, list[str]] = {"metric": list(deltas.index)}
-        for name, sign in (("a", False), ("b", False), ("delta", True), ("low", True), ("high", True)):
-            columns[name] = [shown_number(value, digits, sign) for value, digits in zip(deltas[name], places, strict=True)]
-        columns["95 % interval"] = [f"{low} to {high}" for low, high in zip(columns.pop("low"), columns.pop("high"), strict=True)]
-        words = {True: "better", False: "worse"}
-        columns["b is"] = [words.get(value, "same") if not pd.isna(value) else "same" for value in deltas["better"]]
-        columns["better / worse / same"] = [f"{b} / {w} / {s}" for b, w, s in zip(deltas["n_better"], deltas["n_worse"], deltas["n_same"], strict=True)]
-        columns["n"] = [str(n) for n in deltas["n"]]
-        return pd.DataFrame(columns)
-
-    def _changed(self) -> pd.DataFrame:
-        rows = self.per_query
-        moved = ~rows["outcome"].isin(["draw", "both_miss", "no_target"]) | (rows["n_gained"] > 0) | (rows["n_lost"] > 0)
-        ranks = {name: rows.loc[moved, name].astype("object").where(rows.loc[moved, name].notna(), "—").map(str) for name in ("rank_a", "rank_b")}
-        order = {"regression": 0, "loss": 1, "only_a": 2, "only_b": 3, "draw": 4, "win": 5}
-        shown = rows.loc[moved, ["query_id", "query", "outcome"]].assign(**ranks, **{name: rows.loc[moved, name] for name in ("gained", "lost", "note")})
-        return shown.sort_values("outcome", key=lambda column: column.map(order).fillna(9), kind="stable", ignore_index=True)
+    def _shown(self) -> tuple[pd.DataFrame, str]:
+        """The table of metrics for display, and a note to it."""
+        return (_profile_table(self), "") if self.profile else shown_deltas(self.deltas)
 
     def __repr__(self) -> str:
-        return f"Comparison of {self.candidate} (b) against {self.baseline} (a)\n{self._headline()}\n\n{self._shown_deltas().to_string(index=False)}"
+        shown, note = self._shown()
+        text = f"Comparison of {self.candidate} (b) against {self.baseline} (a)\n{self._headline()}\n\n{shown.to_string(index=False)}"
+        return f"{text}\n\n{note}" if note else text
 
     def _repr_html_(self) -> str:
+        shown, note = self._shown()
         title = f"<p><b>{self.candidate}</b> (b) against <b>{self.baseline}</b> (a)<br>{self._headline()}</p>"
-        return title + self._shown_deltas().to_html(index=False, border=0)
+        return title + shown.to_html(index=False, border=0) + (f"<p>{note}</p>" if note else "")
 
 
 def compare_runs(
@@ -284,12 +281,15 @@ def _deltas(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     lower_is_better = np.array([parse_label(name).metric.better == "lower" for name in names])
     up, down = (change > SAME).sum().to_numpy(), (change < -SAME).sum().to_numpy()
     mean_a = first.where(both).mean().to_numpy()
+    medians = np.array([median_interval(change[name].to_numpy("float64")) for name in names]).reshape(-1, 2)
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = np.where(mean_a != 0, 100 * mean / mean_a, np.nan)
     return pd.DataFrame({
         "metric": names, "a": mean_a, "b": second.where(both).mean().to_numpy(), "delta": mean, "delta_pct": percent, "low": low, "high": high,
         "better": pd.array([is_better(name, float(d)) for name, d in zip(names, mean, strict=True)], dtype="boolean"),
         "n_better": np.where(lower_is_better, down, up), "n_worse": np.where(lower_is_better, up, down), "n_same": n.astype(int) - up - down, "n": n.astype(int),
+        "p50_a": first.where(both).median().to_numpy(), "p50_b": second.where(both).median().to_numpy(), "p50_delta": change.median().to_numpy(),
+        "p50_low": medians[:, 0], "p50_high": medians[:, 1],
     })  # fmt: skip
 
 
@@ -361,11 +361,25 @@ def _profile_report(cmp: Comparison) -> dict[str, Any]:
     deltas: dict[str, Any] = {}
     for key in cmp.profile.aggregate:
         deltas[key] = {k: _difference(a[key][k], b[key][k], decimals) for k in a[key]} if isinstance(a[key], dict) else _difference(a[key], b[key], decimals)
-    ranks = cmp.per_query[["query_id", "outcome", "rank_a", "rank_b"]].rename(columns={"outcome": "kind", "rank_a": "a_hit_rank", "rank_b": "b_hit_rank"})
+    ranks = _profile_ranks(cmp.per_query)
     notes = [_profile_note(row) for row in records_of(ranks)]
     per_query = [{**row, "note": note} for row, note in zip(records_of(ranks), notes, strict=True)]
     deltas["chunker_version_match"] = cmp.level.chunker_version_match
     return {"run_a": cmp.baseline, "run_b": cmp.candidate, "aggregate_a": a, "aggregate_b": b, "deltas": deltas, "per_query": per_query}
+
+
+def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
+    return per_query[["query_id", "outcome", "rank_a", "rank_b"]].rename(columns={"outcome": "kind", "rank_a": "a_hit_rank", "rank_b": "b_hit_rank"})
+
+
+def _profile_table(cmp: Comparison) -> pd.DataFrame:
+    """A profile's aggregates of both runs and their differences, keys of nested ones dotted."""
+    report = _profile_report(cmp)
+    a, b = _flat(report["aggregate_a"]), _flat(report["aggregate_b"])
+    deltas = _flat(report["deltas"])
+    digits = {key: 0 if key in cmp.profile.totals else cmp.profile.decimals or 3 for key in a} if cmp.profile else {}
+    rows = [[key, shown_number(a[key], digits[key]), shown_number(b[key], digits[key]), shown_number(deltas.get(key), digits[key], True)] for key in a]
+    return pd.DataFrame(rows, columns=["metric", "a", "b", "delta"])
 
 
 def _profile_note(row: dict[str, Any]) -> str | None:

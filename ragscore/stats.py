@@ -58,3 +58,14 @@ def paired_interval(mean: Values, std: Values, n: Values, kind: str, level: floa
     constant = (std == 0) | (n == 1)
     low, high = np.where(constant, mean - unseen, low), np.where(constant, mean + unseen, high)
     return np.clip(low, -1, 1), np.clip(high, -1, 1)
+
+
+def median_interval(values: Values, level: float = 0.95) -> tuple[float, float]:
+    """Interval of a median from order statistics (the sign test's): holds whatever the shape; NaN below six values."""
+    from scipy.special import bdtr
+
+    ordered = np.sort(values[~np.isnan(values)])
+    n = len(ordered)
+    # So many values may be cut off at each end that the median is still inside with this level.
+    cut = int((bdtr(np.arange(n // 2 + 1), n, 0.5) <= (1 - level) / 2).sum())
+    return (float(ordered[cut - 1]), float(ordered[n - cut])) if cut else (np.nan, np.nan)

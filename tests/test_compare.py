@@ -6,6 +6,7 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.report import verdict
 
 
 def test_outcomes_deltas_and_notes(pair):
@@ -129,3 +130,50 @@ def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
     results = rs.load_results([write_run(name, RUN_A) for name in "ab"])
     text = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b").to_markdown()
     assert text.endswith("## Queries that changed (0)\n\nNone.\n")
+
+
+def test_a_verdict_is_clear_only_where_the_interval_leaves_out_0():
+    assert verdict("hit@5", 0.1, 0.02, 0.18) == "better" and verdict("hit@5", -0.1, -0.2, -0.01) == "worse"
+    assert verdict("hit@5", 0.1, -0.02, 0.22) == "better, unclear" and verdict("hit@5", -0.1, -0.2, 0.0) == "worse, unclear"
+    assert verdict("latency_ms", -3, -4, -2) == "better" and verdict("latency_ms", 3, -1, 7) == "worse, unclear"
+    assert verdict("hit@5", 0.0, -0.1, 0.1) == "same" and verdict("hit@5", 1e-17, -0.1, 0.1) == "same"
+    assert verdict("latency_ms", 3, float("nan"), float("nan")) == "worse, unclear", "no interval, no verdict"
+
+
+def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(write_golden, write_run):
+    questions = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(8)]
+    # b is 1 ms slower on every question but one, where a was stuck for a second: its mean says faster.
+    times = {"a": [10, 11, 12, 13, 14, 15, 16, 1000], "b": [11, 12, 13, 14, 15, 16, 17, 20]}
+    runs = [write_run(name, [record(f"q{n}", [], elapsed_ms=ms) for n, ms in enumerate(values)]) for name, values in times.items()]
+    cmp = rs.compare_runs(rs.load_results(runs), rs.load_golden(write_golden(questions)), "a", "b")
+    row = cmp.deltas.set_index("metric").loc["latency_ms"]
+    assert row["delta"] == (118 - 1091) / 8 and row["better"]
+    assert (row["p50_a"], row["p50_b"], row["p50_delta"]) == (13.5, 14.5, 1)
+    # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second ones.
+    assert (row["p50_low"], row["p50_high"]) == (-980, 1)
+    line = next(line for line in cmp.to_markdown().splitlines() if line.startswith("| latency_ms"))
+    assert line.startswith("| latency_ms (p50) | 13.5 | 14.5 | +1.0 | -980.0 to +1.0 | worse, unclear | 1 / 7 / 0 | 8 |")
+    assert "latency_ms (p50): medians" in cmp.to_markdown() and "latency_ms (p50): medians" in repr(cmp)
+
+
+def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair):
+    cmp = rs.compare_runs(*pair, "a", "b", profile="kebab")
+    for text in (cmp.to_markdown(), repr(cmp), cmp._repr_html_()):
+        assert "hit_at_k.1" in text and "refusal_correctness" in text
+        assert "rank ≤" not in text and "ndcg" not in text and "latency" not in text and "hit@" not in text
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in cmp.to_markdown().splitlines() if line.startswith("| mrr |")]
+    assert table == [["mrr", "0.4167", "0.8333", "+0.4166"]]  # rounded first, then compared, as in its JSON
+
+
+def test_markdown_lists_as_many_changed_queries_as_asked_worst_first(pair):
+    cmp = rs.compare_runs(*pair, "a", "b")
+    text = cmp.to_markdown(limit=1)
+    assert "## Queries that changed (3)" in text and "| q1 |" in text and "| q2 |" not in text and text.endswith("\n\n2 more are not listed.\n")
+    assert "not listed" not in cmp.to_markdown() and cmp.to_markdown(limit=3) == cmp.to_markdown()
+
+
+def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
+    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]))
+    cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[:2])]), golden, "a", "b")
+    assert "Matched by document (chunker versions agree)" in repr(cmp)
+    assert "Whole documents were matched and not passages of them, because of this: chunk: 1 of 2 queries have no chunk targets" in repr(cmp)

@@ -12,7 +12,7 @@ LAYERS = {
     "frames": 0,
     "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "run_files": 1,
     "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
-    "profiles": 3, "score": 3,
+    "profiles": 3, "score": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4,
     "plot": 5,
     "demo": 6,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ragscore.stats import mean_interval, paired_interval, t_interval, wilson_interval
+from ragscore.stats import mean_interval, median_interval, paired_interval, t_interval, wilson_interval
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 1), (0, 20), (1, 20), (10, 20), (45, 50), (50, 50), (499, 500)])
@@ -39,3 +39,15 @@ def test_no_value_has_no_interval():
     for kind in ("binary", "bounded", "time"):
         low, high = mean_interval(np.array([np.nan]), np.array([np.nan]), np.array([0.0]), kind)
         assert np.isnan(low[0]) and np.isnan(high[0])
+
+
+@pytest.mark.parametrize("n", [6, 7, 20, 101])
+def test_the_median_interval_agrees_with_scipy(n):
+    values = np.random.default_rng(n).lognormal(size=n)
+    expected = stats.quantile_test(values, p=0.5).confidence_interval(0.95)
+    assert median_interval(values) == (expected.low, expected.high)
+
+
+def test_too_few_values_have_no_median_interval():
+    assert np.isnan(median_interval(np.arange(5.0))).all() and np.isnan(median_interval(np.array([]))).all()
+    assert median_interval(np.array([1, 2, 3, 4, 5, 6, np.nan])) == (1, 6)  # 2 (1/2)^6 = .03
