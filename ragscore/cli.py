@@ -4,12 +4,13 @@ import argparse
 import json
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+import ragscore
 from ragscore.compare import compare_runs
 from ragscore.frames import DataError, Golden, Results, concat_results, records_of
 from ragscore.load import load_golden, load_results
@@ -17,6 +18,8 @@ from ragscore.metrics import HEADLINE, parse_label
 from ragscore.score import aggregate, score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
+
+LISTED = 20  # changed queries that a comparison lists unless asked for all
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ragscore", description="Score and compare retrieval and RAG runs.")
+    parser.add_argument("--version", action="version", version=f"ragscore {ragscore.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
 
     scored = commands.add_parser("score", help="score runs against a golden file")
@@ -52,12 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     compared.add_argument("candidate", help="run b")
     compared.add_argument("--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names")
     compared.add_argument("--strict-chunker-version", action="store_true", help="refuse runs of different chunkers")
-    compared.add_argument("--write-report", action="store_true", help="write report.md beside run b")
+    compared.add_argument("--write-report", action="store_true", help="write report.md, with every changed query, beside run b")
+    compared.add_argument("--all", action="store_true", help=f"list every changed query, not only the first {LISTED}")
     compared.set_defaults(run=_compare)
 
     for command in (scored, compared):
         command.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
-        command.add_argument("--match", default="auto", help="auto, chunk, span, doc or per_query")
+        command.add_argument("--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query")
         command.add_argument("--profile", help="another harness's conventions, such as kebab")
         command.add_argument("--json", action="store_true", help="print JSON")
 
@@ -87,40 +92,86 @@ def _load_runs(names: list[str], store: str | None) -> tuple[Results, list[str]]
     return concat_results(parts), run_ids
 
 
+def _load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, list[str]]:
+    """Golden set, runs and their ids; every run must answer some of the golden questions."""
+    usage = f"ragscore {'score GOLDEN RUN...' if args.run is _score else 'compare RUN_A RUN_B --golden GOLDEN'}"
+    try:
+        golden = load_golden(args.golden)
+    except DataError as error:
+        raise _swapped(args.golden, load_results, "a run, not a golden file", usage) or error from None
+    try:
+        results, run_ids = _load_runs(runs, args.store)
+    except DataError as error:
+        raise next(filter(None, (_swapped(name, load_golden, "a golden file, not a run", usage) for name in runs)), error) from None
+    asked = results.responses[results.responses["query_id"].isin(golden.queries["query_id"])]["run_id"]
+    strangers = [run_id for run_id in run_ids if run_id not in set(asked.astype("str"))]
+    if strangers:
+        raise DataError(f"no query in common with the golden file: {', '.join(strangers)}", field="run", allowed="runs that answer its questions, by their ids")
+    return golden, results, run_ids
+
+
+def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) -> DataError | None:
+    """The error to raise instead, if the file that could not be loaded is one of the other kind."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if path is None or not Path(path).is_file():
+                return None
+            load(path)
+        except DataError:
+            return None
+    return DataError(f"this is {what}", file=path, allowed=f"usage: {usage}")
+
+
+def _refuse_without_effect(args: argparse.Namespace, names: list[str]) -> None:
+    """Stop if options were given that a profile decides itself."""
+    given = [f"--{name}" for name in names if getattr(args, name) is not None]
+    if args.profile and given:
+        raise DataError(f"{', '.join(given)} has no effect with it", field="--profile", allowed="leave one of them out")
+
+
 def _score(args: argparse.Namespace) -> None:
-    golden = load_golden(args.golden)
-    results, _ = _load_runs(args.runs, args.store)
+    _refuse_without_effect(args, ["metric", "by", "match"])
+    golden, results, _ = _load(args, args.runs)
     if args.profile:
         print(_json(aggregate(results, golden, args.profile)))
         return
-    scores = score(results, golden, args.metric, match=args.match)
+    scores = score(results, golden, args.metric, match=args.match or "auto")
     table = summarize(scores, golden, by=args.by, metrics=None if args.metric or args.json else HEADLINE)
     print(_json(records_of(table)) if args.json else _readable(table, args.by))
 
 
 def _compare(args: argparse.Namespace) -> None:
-    golden: Golden = load_golden(args.golden)
-    results, (baseline, candidate, *more) = _load_runs([args.baseline, args.candidate], args.store)
+    _refuse_without_effect(args, ["match"])
+    golden, results, (baseline, candidate, *more) = _load(args, [args.baseline, args.candidate])
     if more:
         raise DataError(f"{2 + len(more)} runs in two arguments", field="run", allowed="one run per file, or names in --store")
-    cmp = compare_runs(results, golden, baseline, candidate, match=args.match, profile=args.profile, strict_chunker_version=args.strict_chunker_version)
-    print(cmp.to_json() if args.json else cmp.to_markdown(), end="\n" if args.json else "")
+    strict = args.strict_chunker_version
+    cmp = compare_runs(results, golden, baseline, candidate, match=args.match or "auto", profile=args.profile, strict_chunker_version=strict)
+    left_out = 0 if args.all or args.json else max(len(cmp.changed()) - LISTED, 0)
+    print(cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None), end="\n" if args.json else "")
+    if left_out:
+        print(f"ragscore: {left_out} changed queries are not listed; --all lists them", file=sys.stderr)
     if args.write_report:
-        folder = (
-            Path(args.candidate).parent
-            if Path(args.candidate).is_file()
-            else Path(args.candidate)
-            if Path(args.candidate).exists()
-            else RunStore(args.store).path(candidate)
-        )
-        (folder / "report.md").write_text(cmp.to_markdown(), encoding="utf-8")
-        print(f"ragscore: wrote {folder / 'report.md'}", file=sys.stderr)
+        report = _folder(args, candidate) / "report.md"
+        report.write_text(cmp.to_markdown(), encoding="utf-8")
+        print(f"ragscore: wrote {report}", file=sys.stderr)
+
+
+def _folder(args: argparse.Namespace, candidate: str) -> Path:
+    """Where run b is, as a file, a folder, or in the store."""
+    given = Path(args.candidate)
+    if given.is_file():
+        return given.parent
+    return given if given.exists() else RunStore(args.store).path(candidate)
 
 
 def _runs(args: argparse.Namespace) -> None:
     if not Path(args.store).is_dir():
         raise DataError("no such folder", file=args.store)
     runs = RunStore(args.store).runs()
+    if not len(runs):
+        raise DataError("not a store: no folder in it holds a run.json", file=args.store, allowed="the folder of a rs.RunStore")
     print(_json(records_of(runs)) if args.json else runs.drop(columns="config", errors="ignore").to_string(index=False))
 
 
@@ -134,10 +185,24 @@ def _demo(args: argparse.Namespace) -> None:
 
 
 def _readable(table: pd.DataFrame, by: str | None) -> str:
+    """The summary as text; metrics that no query was measured in are named below it."""
     decimals = {name: 0 if parse_label(name).metric.kind == "time" else 3 for name in table["metric"].unique()}
     shown = table[table["n"] > 0]
     texts = {name: [f"{value:.{decimals[metric]}f}" for value, metric in zip(shown[name], shown["metric"], strict=True)] for name in ("mean", "low", "high")}
-    return shown[["run_id", *([by] if by else []), "metric"]].assign(**texts, n=shown["n"], n_expected=shown["n_expected"]).to_string(index=False)
+    columns = shown[["run_id", *([by] if by else []), "metric"]].assign(**texts, n=shown["n"], n_expected=shown["n_expected"])
+    without = _not_measured(table, by)
+    return "\n\n".join([*([columns.to_string(index=False)] if len(shown) else []), *([f"not measured: {without}"] if without else [])])
+
+
+def _not_measured(table: pd.DataFrame, by: str | None) -> str:
+    """Metrics with n = 0: by their name if that is so in every row, else with the runs and slices."""
+    parts = []
+    for metric, rows in table.groupby("metric", sort=False):
+        without = rows.loc[rows["n"] == 0, ["run_id", *([by] if by else [])]].astype("str")
+        places = [" / ".join(names) for names in without.itertuples(index=False)]
+        few = ", ".join(places) if len(places) <= 3 else f"{len(places)} of {len(rows)} rows"
+        parts += [str(metric) if len(places) == len(rows) else f"{metric} ({few})"] if places else []
+    return ", ".join(parts)
 
 
 def _json(content: Any) -> str:

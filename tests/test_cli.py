@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from test_kebab_vectors import AGGREGATE_A, AGGREGATE_B
 
 import ragscore as rs
@@ -94,6 +94,84 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(files, capsys, monke
     assert main([argument.format(**places) for argument in arguments]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ") and message in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", "{golden}", "{a}", "--profile", "kebab", "--metric", "hit@1", "--by", "tag"], "--profile: --metric, --by has no effect with it"),
+        (["score", "{golden}", "{a}", "--profile", "kebab", "--match", "doc"], "--profile: --match has no effect with it"),
+        (["compare", "{a}", "{b}", "--golden", "{golden}", "--profile", "kebab", "--match", "auto"], "--profile: --match has no effect with it"),
+        (["score", "{a}", "{golden}"], "per_query.jsonl: this is a run, not a golden file; usage: ragscore score GOLDEN RUN..."),
+        (["score", "{golden}", "{golden}"], "golden.yaml: this is a golden file, not a run; usage: ragscore score GOLDEN RUN..."),
+        (["compare", "{golden}", "{b}", "--golden", "{golden}"], "golden file, not a run; usage: ragscore compare RUN_A RUN_B --golden GOLDEN"),
+        (["compare", "{a}", "{b}", "--golden", "{a}"], "this is a run, not a golden file; usage: ragscore compare RUN_A RUN_B --golden GOLDEN"),
+        (["runs", "{folder}"], "not a store: no folder in it holds a run.json"),
+    ],
+)
+def test_what_cannot_be_meant_is_said_with_what_would_help(files, capsys, tmp_path, arguments, message):
+    (tmp_path / "folder").mkdir()
+    places = dict(zip(("golden", "a", "b"), files, strict=True)) | {"folder": tmp_path / "folder"}
+    assert main([argument.format(**places) for argument in arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1 and err.startswith("ragscore: ") and message in err
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--profile", "kebab"]])
+def test_runs_of_other_questions_are_not_scored(files, capsys, write_run, more):
+    golden, a, _ = files
+    other = str(write_run("other", [record("z1", [])]))
+    for arguments in (["score", golden, a, other], ["compare", a, other, "--golden", golden]):
+        assert main([*arguments, *more]) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and "run: no query in common with the golden file: other" in err
+
+
+def test_by_names_the_kind_of_tag_once(capsys, write_golden, write_run):
+    golden = write_golden([one | {"tags": ["x"]} for one in THREE_QUERIES])
+    assert main(["score", str(golden), str(write_run("a", RUN_A)), "--by", "colour"]) == 2
+    assert capsys.readouterr().err.split("one of ")[1].strip() == "answerable, tag"
+
+
+def test_metrics_without_any_query_are_named(files, capsys, write_run):
+    golden, *_ = files
+    main(["score", golden, str(write_run("c", [one | {"elapsed_ms": None} for one in RUN_A])), str(write_run("d", RUN_A))])
+    out = capsys.readouterr().out
+    assert out.count("not measured: ") == 1 and "answer_checks, citation_coverage, refusal_correct" in out and "latency_ms (c)" in out
+    assert "hit@1" not in out.split("not measured: ")[1]
+    main(["score", golden, files[1], "--metric", "cost_usd"])
+    assert capsys.readouterr().out == "not measured: cost_usd\n"
+
+
+def test_metrics_missing_in_a_slice_say_where(capsys, write_golden, write_run):
+    golden = write_golden([one | {"difficulty": d, "must_contain": text} for one, d, text in zip(THREE_QUERIES, "eeh", (["x"], [], []), strict=True)])
+    run = write_run("a", [one | {"answer": answer("x")} for one in RUN_A])
+    main(["score", str(golden), str(run), "--metric", "answer_checks", "--by", "difficulty"])
+    assert "not measured: answer_checks (a / h)" in capsys.readouterr().out
+
+
+def listed(text):
+    return sum(line.startswith("| q") and line[3].isdigit() for line in text.splitlines())
+
+
+def test_compare_lists_twenty_changed_queries_unless_asked_for_all(capsys, tmp_path, write_golden, write_run):
+    golden = str(write_golden([{"id": f"q{n:02}", "query": "?", "expected_doc_ids": ["d"]} for n in range(23)]))
+    a = str(write_run("a", [record(f"q{n:02}", [hit("c", "d", 1)]) for n in range(23)]))
+    b = str(write_run("b", [record(f"q{n:02}", []) for n in range(23)]))
+    assert main(["compare", a, b, "--golden", golden, "--write-report"]) == 0
+    out, err = capsys.readouterr()
+    assert listed(out) == 20 and "Queries that changed (23)" in out and out.endswith("3 more are not listed.\n")
+    assert "3 changed queries are not listed; --all lists them" in err
+    assert listed((tmp_path / "runs" / "b" / "report.md").read_text()) == 23, "the report leaves nothing out"
+    main(["compare", a, b, "--golden", golden, "--all"])
+    out, err = capsys.readouterr()
+    assert listed(out) == 23 and "not listed" not in out + err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0 and capsys.readouterr().out == f"ragscore {rs.__version__}\n"
 
 
 def test_warnings_go_to_standard_error(files, capsys, write_run):
