@@ -86,7 +86,7 @@ class Index:
         for found in self.progress(self.model.embed_all(texts), len(texts)):
             whole.append(pooled(found))
             tokens.append(unit_rows(found).astype(np.float16))
-        arrays: tuple[npt.NDArray[Any], ...] = (np.stack(whole), np.concatenate(tokens), np.cumsum([0, *map(len, tokens)]))
+        arrays: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] = (np.stack(whole), np.concatenate(tokens), np.cumsum([0, *map(len, tokens)]))
         self.cache.mkdir(parents=True, exist_ok=True)
         for file, array in zip(files, arrays, strict=True):
             staging = file.with_suffix(".staging.npy")
