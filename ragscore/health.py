@@ -18,7 +18,8 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     One row per run (index run_id): `n_golden` queries, `n_rows` responses; golden queries without a row (`n_missing`),
     rows without a golden query (`n_extra`), repeated rows that loading refused (`n_duplicate`), `n_failed`, `n_empty`
     (no hits, not failed); of the golden queries `n_unlabelled` and `n_should_refuse`; queries whose stored ranks
-    contradict the list order (`n_rank_order`) or with tied scores (`n_ties`); `judged@10`, the judged share of the
+    contradict the list order (`n_rank_order`) or with tied scores (`n_ties`); `k`, how many hits a query the run kept by its
+    own account (NA: unknown; a metric with a higher cut-off sees no more than these); `judged@10`, the judged share of the
     first ten hits by document (by chunk where no documents are expected), 0 to 1, NaN without any hit.
     """
     rows = coverage_rows(results, golden)
@@ -33,6 +34,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     table["n_failed"], table["n_empty"] = n_failed, counts.get("empty", 0)
     table["n_unlabelled"], table["n_should_refuse"] = int(answerable.isna().sum()), len(golden.refusals)
     table["n_rank_order"], table["n_ties"] = counts.get("rank order", 0), counts.get("ties", 0)
+    table["k"] = results.runs.set_index("run_id")["k"].reindex(table.index) if "k" in results.runs else pd.array([pd.NA] * len(table), dtype="Int64")
     table[f"judged@{JUDGED_K}"] = _judged(results, golden)
     return table.rename_axis("run_id")
 

@@ -62,12 +62,19 @@ def score(
     ------
     DataError
         An unknown metric, level, policy or profile; a level without any target.
+
+    Warns
+    -----
+    UserWarning
+        Golden queries without a row are left out; a cut-off asked for in `metrics` is above a run's own k.
     """
     _check("match", match, MATCHES)
     _check("errors", errors, ERRORS)
     _check("missing", missing, MISSING)
     chosen = find_profile(profile)
     labels = [parse_label(text) for text in (metrics or (chosen.labels if chosen else DEFAULT_METRICS))]
+    if metrics and chosen is None:
+        _warn_of_deep_cuts(results, labels)
     golden = read_refusals(golden, chosen)
     keep_refusals = chosen is not None and chosen.score_refusals
     level = choose_level(results, golden, match, keep_refusals)
@@ -141,6 +148,18 @@ def rounded(value: float, decimals: int | None) -> float:
 def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
+
+
+def _warn_of_deep_cuts(results: Results, labels: list[Label]) -> None:
+    """Warn of cut-offs that a run can't fill, having kept fewer hits by its own account."""
+    if "k" not in results.runs:
+        return
+    known = results.runs.dropna(subset=["k"])
+    cuts = [label for label in labels if label.k is not None]
+    deep = {f"{run_id} (k = {k})": names for run_id, k in zip(known["run_id"], known["k"], strict=True) if (names := [c.text for c in cuts if (c.k or 0) > k])}
+    if deep:
+        listed = "; ".join(f"{run}: {', '.join(names)}" for run, names in deep.items())
+        warnings.warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})", UserWarning, stacklevel=3)
 
 
 def read_refusals(golden: Golden, profile: Profile | None) -> Golden:

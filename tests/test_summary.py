@@ -1,6 +1,7 @@
 """Means by run and slice, with honest denominators; and the coverage shown before them."""
 
 import json
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -102,7 +103,8 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
         "n_rank_order": 1,
         "n_ties": 1,
     }
-    assert row.drop("judged@10").astype(int).to_dict() == expected
+    assert row.drop(["judged@10", "k"]).astype(int).to_dict() == expected
+    assert pd.isna(row["k"])
     # judged: q1 1 of 1, q2 1 of 2, q3 0 of 2; queries without targets have no judged share
     assert row["judged@10"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     found = rs.coverage_rows(results, golden).groupby("what")["query_id"].agg(list).to_dict()
@@ -169,3 +171,19 @@ def test_the_same_run_twice_is_refused(pair):
 def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, write_run):
     golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "no", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]))
     assert rs.scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)["level"].tolist() == ["chunk"]
+
+
+def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    runs = [write_run("five", RUN_A, k=5), write_run("ten", RUN_A, k=10), write_run("three", RUN_A, k=3), write_run("unknown", RUN_A)]
+    results = rs.load_results(runs)
+    with pytest.warns(UserWarning, match="cut-offs above the run's own k") as warned:
+        rs.score(results, golden, ["hit@5", "hit@10", "recall@10:doc", "mrr"])
+    assert len(warned) == 1 and warned[0].filename == __file__
+    assert "(five (k = 5): hit@10, recall@10:doc; three (k = 3): hit@5, hit@10, recall@10:doc)" in str(warned[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rs.score(results, golden)
+        rs.score(results, golden, profile="kebab")
+        rs.score(results.select(["ten", "unknown"]), golden, ["hit@10", "mrr"])
+    assert rs.coverage(results, golden)["k"].tolist() == [5, 10, 3, pd.NA]
