@@ -8,40 +8,27 @@ import hashlib
 import json
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-
-class DataError(ValueError):
-    """Input that can't be used: where it is, what was found there and what is allowed.
-
-    Attributes
-    ----------
-    file, line, field, found, allowed
-        Parts of the message; None where they don't apply. `line` counts from 1.
-    """
-
-    def __init__(self, found: str, *, file: str | Path | None = None, line: int | None = None, field: str | None = None, allowed: str | None = None) -> None:
-        self.file = None if file is None else str(file)
-        self.line, self.field, self.found, self.allowed = line, field, found, allowed
-        place = ":".join(str(part) for part in (self.file, line) if part is not None)
-        text = ": ".join(part for part in (place, field, found) if part)
-        super().__init__(f"{text}; {allowed}" if allowed else text)
+from ragscore.cast import EXACT, cast, refuse_rows
+from ragscore.errors import DataError as DataError
 
 
 @dataclass(frozen=True)
 class Kind:
     """One frame kind: key columns first, then required and optional ones, each with its dtype.
 
-    `open_prefixes` names families of columns that users bring along (`x_reviewer`, `latency_rerank_ms`).
+    `open_prefixes` names families of columns that users bring along (`x_reviewer`, `latency_rerank_ms`);
+    `lowest` is the smallest value that a column may hold.
     """
 
     key: tuple[str, ...]
     required: dict[str, str]
     optional: dict[str, str] = field(default_factory=dict)
     open_prefixes: tuple[str, ...] = ()
+    lowest: dict[str, int] = field(default_factory=dict)
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -65,6 +52,7 @@ KINDS: dict[str, Kind] = {
         ("query_id", "level", "target_id", "alternative"),
         {"query_id": "str", "level": "str", "target_id": "str", "alternative": "int32", "grade": "int32"},
         {**_LOCATORS, "snippet": "str", "source_key": "str", "chunker_version": "str"},
+        lowest={"grade": 0, "alternative": 0},
     ),
     "conditions": Kind(("query_id", "target_id", "key"), {"query_id": "str", "target_id": "str", "key": "str", "value": "str"}),
     "support_groups": Kind(("query_id", "group", "target_id"), {"query_id": "str", "group": "int32", "target_id": "str"}),
@@ -113,9 +101,10 @@ KINDS: dict[str, Kind] = {
         ("run_id", "query_id", "level", "rank", "target_id"),
         {**_CELL, "level": "str", "rank": "int32", "target_id": "str", "grade": "int32", "rule": "str", "query_hash": "str"},
         {"coverage": "float64"},
+        lowest={"rank": 0, "grade": 0},
     ),
     "reported": Kind(("run_id", "query_id", "metric"), {**_CELL, "metric": "str", "value": "float64"}),
-    "problems": Kind((), {"file": "str", "line": "Int64", "field": "str", "found": "str", "allowed": "str"}),
+    "problems": Kind((), {"file": "str", "line": "Int64", "field": "str", "found": "str", "allowed": "str"}, {"run_id": "category"}),
 }  # fmt: skip
 
 
@@ -127,7 +116,8 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     Raises
     ------
     DataError
-        A required column is missing, a column is unknown, or a value doesn't fit its dtype.
+        A required column is missing, a column is unknown, or a value doesn't fit: NA in a key, a boolean, date or
+        decimal number as an id, 1.5 or a number out of range in a column of whole numbers. The first such row is named.
     """
     spec = KINDS[kind]
     missing = [name for name in spec.required if name not in frame.columns]
@@ -138,7 +128,11 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if unknown:
         allowed = [*spec.dtypes, *(f"{prefix}*" for prefix in spec.open_prefixes)]
         raise DataError(f"columns {unknown} are unknown", field=kind, allowed=f"allowed are {allowed}")
-    columns = {name: _cast(frame[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in frame.columns}
+    columns = {name: cast(frame[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in frame.columns}
+    for name in spec.key:
+        refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, "a value in every row: it is part of the key")
+    for name in spec.lowest:
+        refuse_rows(columns[name], columns[name].to_numpy() < spec.lowest[name], kind, f"whole numbers from {spec.lowest[name]}")
     columns |= {name: frame[name] for name in extra}
     return pd.DataFrame(columns, index=frame.index)
 
@@ -165,29 +159,18 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
 
 def _common_dtype(values: list[Any]) -> str:
     """The narrowest dtype that keeps every value of a user's own column as it is."""
-    kinds = {type(value) for value in values if value is not None}
+    present = [value for value in values if value is not None]
+    kinds = {type(value) for value in present}
     if kinds == {bool}:
         return "boolean"
-    if kinds == {int} and all(value is None or -(2**63) <= value < 2**63 for value in values):
+    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in present):
         return "Int64"
-    return "float64" if kinds <= {int, float} else "str"
+    is_number = kinds <= {int, float} and all(isinstance(value, float) or abs(value) <= EXACT for value in present)
+    return "float64" if is_number else "str"
 
 
 def _pandas_dtype(dtype: str) -> str:
     return "str" if dtype == "category" else dtype
-
-
-def _cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    if str(column.dtype) == dtype:
-        return column
-    try:
-        if dtype == "category":
-            return column.astype("str").astype("category")
-        if dtype in ("boolean", "Int64") and column.dtype == object:
-            return column.convert_dtypes().astype(dtype)  # type: ignore[call-overload]
-        return column.astype(dtype)  # type: ignore[call-overload]
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}") from error
 
 
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
@@ -306,9 +289,9 @@ class Results:
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns:
-                keep = frame["run_id"].isin(names) | (frame["run_id"].isna() if item.name == "chunks" else False)
-                kept = frame[keep]
-                frames[item.name] = kept.assign(run_id=kept["run_id"].astype("str")) if item.name != "chunks" else kept
+                # Chunks and problems may belong to no run in particular.
+                keep = frame["run_id"].isin(names) | (frame["run_id"].isna() if item.name in ("chunks", "problems") else False)
+                frames[item.name] = frame[keep].assign(run_id=frame.loc[keep, "run_id"].astype("str"))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
         return replace(self, **frames)
