@@ -63,10 +63,10 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
 
 def _duplicates(results: Results) -> pd.DataFrame:
     """Records that a load with strict=False refused because their query had a row already."""
-    found = results.problems[(results.problems["field"] == "query_id") & results.problems["found"].str.contains("stood on line", regex=False)]
-    run_ids = results.runs["run_id"].astype("str")
-    run_id = run_ids.iloc[0] if len(run_ids) == 1 else found["file"].str.split("/").str[-2]
-    return pd.DataFrame({"run_id": run_id, "query_id": found["found"].str.extract(r"^'(.*)' stood")[0], "what": "duplicate"}, index=found.index)
+    problems = results.problems.reindex(columns=["run_id", "field", "found"])
+    query_ids = problems["found"].astype("str").str.extract(r"^'(.*)' stood on line \d+ already$")[0]
+    is_duplicate = problems["field"].eq("query_id") & query_ids.notna() & problems["run_id"].notna()
+    return pd.DataFrame({"run_id": problems["run_id"].astype("str"), "query_id": query_ids, "what": "duplicate"})[is_duplicate.to_numpy(dtype=bool)]
 
 
 def _cells(hits: pd.DataFrame, is_found: np.ndarray) -> pd.DataFrame:

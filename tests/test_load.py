@@ -277,6 +277,16 @@ def test_not_strict_counts_what_a_run_lost(write_run):
     ]
 
 
+def test_problems_of_several_runs_are_counted_for_their_run(write_run, write_golden):
+    files = [write_run("odd/a", [*RUN_A, RUN_A[0]]), write_run("odd/b", [*RUN_A, RUN_A[1], RUN_A[2]], note="n")]
+    (files[1].parent / "run.json").write_text('{"run_id": "renamed"}')  # no folder bears this name
+    results = rs.load_results(files, strict=False)
+    assert results.problems["run_id"].astype("str").tolist() == ["a", "renamed", "renamed"]
+    table = rs.coverage(results, rs.load_golden(write_golden(THREE_QUERIES)))
+    assert table["n_duplicate"].to_dict() == {"a": 1, "renamed": 2}
+    assert results.select(["renamed"]).problems["line"].tolist() == [4, 5]
+
+
 def test_runs_are_named_by_run_json_folder_or_file(write_run, tmp_path):
     assert rs.load_results(write_run("folder", RUN_A)).runs["run_id"].tolist() == ["folder"]
     alone = tmp_path / "alone.jsonl.gz"

@@ -108,7 +108,7 @@ def _results(described: dict[str, Any], tables: _Tables, problems: Problems) -> 
         for record in records:
             record["run_id"] = run["run_id"]
     frames = {name: from_records(settle(getattr(tables, name)), name) for name in ("responses", "hits", "citations")}
-    return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame())
+    return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run["run_id"]))
 
 
 def run_record(described: dict[str, Any], file: Path | str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _read_record(row: Row, tables: _Tables, problems: Problems) -> None:
         problems.add(f"found {shown(row.values.get('query_id'))}", line=row.line, field="query_id", allowed="text")
         return
     if query_id in tables.lines:
-        problems.add(f"{query_id!r} stood on line {tables.lines[query_id]} already", line=row.line, field="query_id", allowed="one record per query")
+        problems.add(f"'{query_id}' stood on line {tables.lines[query_id]} already", line=row.line, field="query_id", allowed="one record per query")
         return
     hits, answer = values.pop("hits_top_k", None), values.pop("answer", None)
     if not isinstance(hits, (list, type(None))):

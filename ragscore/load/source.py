@@ -61,9 +61,9 @@ class Problems:
             raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
         self.records.append({"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed})
 
-    def frame(self) -> pd.DataFrame:
-        """What was noted, one row per fault."""
-        return from_records(self.records, "problems")
+    def frame(self, run_id: str | None = None) -> pd.DataFrame:
+        """What was noted, one row per fault; in a run's file, with the run's id."""
+        return from_records([record | {"run_id": run_id} for record in self.records], "problems")
 
 
 def open_text(path: Path) -> str:
