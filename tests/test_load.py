@@ -3,6 +3,7 @@
 import gzip
 import json
 import sqlite3
+import warnings
 
 import pandas as pd
 import pytest
@@ -21,7 +22,7 @@ def test_minimal_rows_get_defaults(write_golden):
 
 def test_duplicate_ids_are_all_listed_once_and_sorted(write_golden):
     rows = [{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("g2", "g1", "g2", "g1", "g2", "g3")]
-    with pytest.raises(rs.DataError, match=r"golden\.yaml:6: id: appear more than once: g1, g2; ids must be unique"):
+    with pytest.raises(rs.DataError, match=r"golden\.yaml:6: id: appear more than once: g1 \(first on line 3\), g2 \(first on line 2\); ids must be unique"):
         rs.load_golden(write_golden(rows))
 
 
@@ -103,12 +104,100 @@ def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(write_golden,
         rs.load_golden(write_golden(text))
 
 
+Q = "- id: a\n  query: q\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{Q}  ? [a, b]\n  : 1\n", r"golden\.yaml:3: not valid YAML \(a key that is a list\)"),
+        (f"{Q}  filters: {{? {{a: 1}} : 2}}\n", r":3: not valid YAML \(a key that is a mapping\)"),
+        (f"{Q}  filters: &loop [1, *loop]\n", r":3: not valid YAML \(an alias of something that it stands in\)"),
+        (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", r":3: not valid YAML \(an alias"),
+        (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", r":3: not valid YAML \(an alias"),
+        (f"{Q}  filters: !!int abc\n", r":3: not valid YAML \('abc' is no int\)"),
+        (f"{Q}  filters: !!int ''\n", r":3: not valid YAML \('' is no int\)"),
+        (f"{Q}  filters: !!float abc\n", r":3: not valid YAML \('abc' is no float\)"),
+        (f"{Q}  filters: !!bool maybe\n", r":3: not valid YAML \('maybe' is no bool\)"),
+        (f"{Q}  filters: {'9' * 5000}\n", r":3: not valid YAML \('9+' is no int\)"),
+        (f"{Q}  <<: 3\n", r":3: not valid YAML \(expected a mapping"),
+        (f"{Q}  note: \x07\n", r"golden\.yaml:3: not valid YAML"),
+        (f"{Q}  filters: {'[' * 900}{']' * 900}\n", r"golden\.yaml:\d+: (nested too deeply|not valid YAML)"),
+        (f"{Q}  gold_supports: [{{path: p, start: 1, end: {2**63}}}]\n", r":3: gold_supports: start a number: 1, end a number: 9223372036854775808"),
+        (f"{Q}  gold_supports: [{{path: p, grade: {2**31}}}]\n", r":3: gold_supports: grade is a number: 2147483648; a whole number from 0 to 2147483647"),
+        (f"{Q}  gold_supports: [{{path: p, grade: 1.5}}]\n", r":3: gold_supports: grade is a number: 1\.5"),
+        (f"{Q}  gold_supports: [{{path: p, grade: high}}]\n", r":3: gold_supports: grade is text"),
+        (f"{Q}  gold_supports: [{{path: p, doc_id: true}}]\n", r":3: gold_supports\.doc_id: found a boolean"),
+        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n", r":3: expected_doc_ids: grade is a number: 2147483648"),
+        (f"{Q}  expected_doc_ids: ['']\n", r":3: expected_doc_ids: found text: \"\""),
+        (f"{Q}  chunker_version: [1]\n", r":3: chunker_version: found a list"),
+        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n", r":3: required_support_groups: found a mapping"),
+        ("- id: ''\n  query: q\n", r":1: id: found text: \"\""),
+    ],
+)  # fmt: skip
+def test_odd_yaml_is_one_error_with_its_line_and_one_problem(write_golden, text, message):
+    with pytest.raises(rs.DataError, match=message) as caught:
+        rs.load_golden(write_golden(text))
+    assert caught.value.line is not None
+    if "900" not in str(len(text)) and "\x07" not in text:
+        with warnings.catch_warnings(action="ignore"):
+            assert len(rs.load_golden(write_golden(text), strict=False).problems) == 1
+
+
+def test_aliases_and_merge_keys_that_end_are_read(write_golden):
+    text = "- &first {id: a, query: q, expected_doc_ids: &docs [d], lang: ko}\n- {<<: *first, id: b, x: [*docs, *docs]}\n"
+    golden = rs.load_golden(write_golden(text))
+    assert golden.queries[["query_id", "lang"]].to_numpy().tolist() == [["a", "ko"], ["b", "ko"]] and golden.targets["doc_id"].tolist() == ["d", "d"]
+
+
+def test_a_huge_number_of_an_own_field_is_kept(write_golden):
+    golden = rs.load_golden(write_golden(f"- {{id: a, query: q, expected_doc_ids: [d], size: {10**400}}}\n"))
+    assert golden.queries["x_size"].tolist() == [str(10**400)]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"), [("answerabel", "answerable"), ("must_contains", "must_contain"), ("expected_docs_ids", "expected_doc_ids"), ("tag", "tags")]
+)
+def test_a_slip_in_a_field_name_warns_once_and_is_kept(write_golden, written, meant):
+    rows = [{"id": name, "query": "q", "expected_doc_ids": ["d"], **({written: "v"} if name != "a" else {})} for name in "abc"]
+    with pytest.warns(UserWarning, match=rf"golden\.yaml:3: unknown field '{written}' in 2 rows; did you mean '{meant}'\?") as caught:
+        golden = rs.load_golden(write_golden(rows))
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert golden.queries[f"x_{written}"].count() == 2
+
+
+def test_own_fields_that_resemble_nothing_are_silent(write_golden):
+    rs.load_golden(write_golden([{"id": "a", "query": "q", "expected_doc_ids": ["d"], "reviewer": "x", "group_id": 3, "filters": {"year": 1}, "notes": "n"}]))
+
+
+def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run):
+    with pytest.raises(rs.DataError, match=r"golden\.jsonl:1: the file is a JSON array; one JSON object per line"):
+        rs.load_golden(write_golden(THREE_QUERIES, "golden.jsonl"))
+    with pytest.raises(rs.DataError, match=r"golden\.jsonl:2: the file looks like CSV with the header text: \"id,query\"; one JSON object per line"):
+        rs.load_golden(write_golden("\nid,query\na,b\n", "golden.jsonl"))
+    file = write_run("a", [])
+    file.write_text(json.dumps(RUN_A))
+    with pytest.raises(rs.DataError, match=r"per_query\.jsonl:1: the file is a JSON array"):
+        rs.load_results(file)
+    file.write_text("query_id;rank\nq1;1\n" * 3)
+    assert len(rs.load_results(file, strict=False).problems) == 1
+
+
+@pytest.mark.parametrize("given", [None, 3, [3], {"a": 1}])
+def test_a_path_that_is_none_says_what_is_allowed(given, monkeypatch):
+    monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
+    with pytest.raises(rs.DataError, match=r"paths: found .*; a path or pattern, or a list of these"):
+        rs.load_results(given)
+    with pytest.raises(rs.DataError, match=r"path: (found|no golden file given)"):
+        rs.load_golden(given)
+
+
 def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
     text = "- {id: a, query: q, expected_doc_ids: [d]}\n- {id: no, query: q}\n- {id: a, query: again}\n- {id: b, query: q, expected_doc_ids: [d], tags: 7}\n"
     golden = rs.load_golden(write_golden(text), strict=False)
     assert golden.queries["query_id"].tolist() == ["a", "b"]
     assert golden.problems[["line", "field"]].to_numpy().tolist() == [[2, "id"], [3, "id"], [4, "tags"]]
-    assert golden.problems["found"].tolist()[1] == "appear more than once: a"
+    assert golden.problems["found"].tolist()[1] == "appear more than once: a (first on line 1)"
 
 
 def test_golden_path_from_the_environment(write_golden, monkeypatch):

@@ -45,11 +45,13 @@ def load_golden(
     Warns
     -----
     UserWarning
-        Some questions carry no expectation at all: they are unlabelled, not "should refuse".
+        Some questions carry no expectation at all: they are unlabelled, not "should refuse". A field that isn't known
+        resembles one that is (it is kept as `x_<name>`).
     """
     if absent_docs not in ("unlabelled", "refuse"):
         raise DataError(f"found {absent_docs!r}", field="absent_docs", allowed="'unlabelled' or 'refuse'")
     chosen = path if path is not None else os.environ.get(GOLDEN_VARIABLE)
+    _check_path(chosen, (str, os.PathLike, type(None)), "path", f"a path, or nothing and the environment variable {GOLDEN_VARIABLE}")
     if not chosen:
         raise DataError("no golden file given", field="path", allowed=f"a path, or the environment variable {GOLDEN_VARIABLE}")
     golden = read_golden(Path(chosen), strict, absent_docs, catalogue)
@@ -88,9 +90,12 @@ def load_results(paths: Paths, *, strict: bool = True) -> Results:
 
 
 def _files(paths: Paths) -> list[Path]:
+    allowed = "a path or pattern, or a list of these"
+    _check_path(paths, (str, os.PathLike, list, tuple), "paths", allowed)
     given: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     found: list[Path] = []
     for path in given:
+        _check_path(path, (str, os.PathLike), "paths", allowed)
         matches: list[str] = sorted(glob(str(path))) if has_magic(str(path)) and not Path(path).exists() else [str(path)]
         if not matches:
             raise DataError(f"no file matches {path}", field="paths")
@@ -101,6 +106,11 @@ def _files(paths: Paths) -> list[Path]:
     if missing:
         raise DataError(f"no such file: {', '.join(missing)}", field="paths")
     return found
+
+
+def _check_path(given: object, types: tuple[type, ...], field: str, allowed: str) -> None:
+    if not isinstance(given, types):
+        raise DataError(f"found {given!r}", field=field, allowed=allowed)
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Files as records that still know their lines: JSON lines and YAML lists, with scalars as they were written.
+"""Files as records that still know their lines, with scalars as they were written.
 
 In: a path. Out: `Row`s of plain Python values, or one `DataError`; `Problems` decides whether a fault stops the load.
 """
@@ -11,12 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from ragscore.frames import DataError, from_records
-
-_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster
-_YAML = "tag:yaml.org,2002:"
+from ragscore.load.slips import Slips
 
 
 class WrittenInt(int):
@@ -54,6 +51,7 @@ class Problems:
     def __init__(self, file: Path | str, strict: bool) -> None:
         self.file, self.strict = str(file), strict
         self.records: list[dict[str, Any]] = []
+        self.slips = Slips(file)
 
     def add(self, found: str, *, line: int | None = None, field: str | None = None, allowed: str | None = None) -> None:
         """Take note of a fault, or stop here if the load is strict."""
@@ -80,11 +78,16 @@ def open_text(path: Path) -> str:
 
 def json_rows(path: Path, problems: Problems) -> Iterator[Row]:
     """One row per non-blank line; a line that isn't a JSON object is a problem of its own."""
+    first = True
     for number, line in enumerate(open_text(path).split("\n"), 1):
         if not line.strip():
             continue
+        if first and (other := _other_format(line.strip())):
+            problems.add(other[0], line=number, allowed=other[1])
+            return
+        first = False
         try:
-            values = json.loads(line, object_pairs_hook=_unique_keys)
+            values = json.loads(line, object_pairs_hook=unique_keys)
             if "\\ud" in line.lower():  # half a surrogate pair is no text, but json takes it
                 json.dumps(values, ensure_ascii=False).encode()
         except (ValueError, RecursionError) as error:
@@ -97,61 +100,22 @@ def json_rows(path: Path, problems: Problems) -> Iterator[Row]:
             problems.add(f"found {shown(values)}", line=number, allowed="one JSON object per line")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _other_format(first: str) -> tuple[str, str] | None:
+    """What a file is whose first line can't be that of JSON lines, and how to make it one; None for a plausible line."""
+    if first.startswith("["):
+        return "the file is a JSON array", "one JSON object per line (jq -c '.[]' makes them)"
+    if not first.startswith("{") and any(separator in first for separator in ",;\t"):
+        return f"the file looks like CSV with the header {shown(first)}", "one JSON object per line (pandas: to_json(orient='records', lines=True))"
+    return None
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of a JSON object; a key that appears twice is an error."""
     values = dict(pairs)
     if len(values) < len(pairs):
         twice = sorted({key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1})
         raise ValueError(f"key {twice[0]!r} appears twice")
     return values
-
-
-def yaml_rows(path: Path, problems: Problems) -> Iterator[Row]:
-    """One row per mapping of a top-level YAML list, each field with its own line."""
-    try:
-        root = yaml.compose(open_text(path), Loader=_YAML_LOADER)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise DataError(f"not valid YAML ({error.problem or error.context})", file=path, line=mark.line + 1 if mark else None) from error
-    except yaml.YAMLError as error:
-        raise DataError(f"not valid YAML ({error})", file=path) from error
-    if root is None:
-        return
-    if not isinstance(root, yaml.SequenceNode):
-        raise DataError(f"the top level is a {_node_kind(root)}", file=path, line=root.start_mark.line + 1, allowed="a list of questions")
-    builder = yaml.constructor.SafeConstructor()
-    for node in root.value:
-        if not isinstance(node, yaml.MappingNode):
-            problems.add(f"found a {_node_kind(node)}", line=node.start_mark.line + 1, allowed="a mapping with id and query")
-            continue
-        values = _from_node(node, builder, problems)
-        lines = {key.value: key.start_mark.line + 1 for key, _ in node.value}
-        yield Row(values, node.start_mark.line + 1, lines)
-
-
-def _node_kind(node: yaml.Node) -> str:
-    return "mapping" if isinstance(node, yaml.MappingNode) else "list" if isinstance(node, yaml.SequenceNode) else "scalar"
-
-
-def _from_node(node: yaml.Node, builder: Any, problems: Problems) -> Any:
-    if isinstance(node, yaml.SequenceNode):
-        return [_from_node(item, builder, problems) for item in node.value]
-    if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                problems.add("the key appears twice", line=key.start_mark.line + 1, field=str(key.value), allowed="give each key once")
-            if isinstance(key, yaml.ScalarNode):
-                seen.add(key.value)
-        builder.flatten_mapping(node)
-        return {str(key.value): _from_node(value, builder, problems) for key, value in node.value}
-    tag = node.tag.removeprefix(_YAML)
-    if tag in ("int", "float"):
-        written = WrittenInt(builder.construct_yaml_int(node)) if tag == "int" else WrittenFloat(builder.construct_yaml_float(node))
-        written.text = node.value
-        return written
-    if tag in ("bool", "null"):
-        return builder.construct_object(node)
-    return WrittenDate(node.value) if tag == "timestamp" else str(node.value)
 
 
 def as_text(value: Any) -> str | None:
@@ -174,7 +138,7 @@ def as_id(value: Any) -> str | None:
 
 def shown(value: Any) -> str:
     """A found value in an error message: its JSON, cut to a readable length, with its kind."""
-    kind = {bool: "a boolean", dict: "a mapping", list: "a list", type(None): "nothing (null)"}.get(type(value))
+    kind = {bool: "a boolean", dict: "a mapping", list: "a list", bytes: "bytes", type(None): "nothing (null)"}.get(type(value))
     if kind is None:
         kind = "a date" if isinstance(value, WrittenDate) else "text" if isinstance(value, str) else "a number"
     if value is None:
