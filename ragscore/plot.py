@@ -1,5 +1,6 @@
 """Pictures: a frame in, matplotlib Axes out. Each draws one idea, says n, and computes nothing a table couldn't give."""
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MAX_SLICES = 30
 OUTCOME_COLOURS = {"win": "#009E73", "loss": "#E69F00", "regression": "#D55E00", "draw": "#BBBBBB"}
 
 
@@ -28,12 +30,21 @@ def bars(summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes |
     summary
         From `rs.summarize` (not sliced).
     metrics
-        Which, in this order; by default those of the summary whose scale is 0 to 1, at most eight.
+        Which, in this order, all of one scale; by default those of the summary whose scale is 0 to 1, at most eight.
+
+    Raises
+    ------
+    DataError
+        Not a summary, or a sliced one; a metric that it doesn't have; metrics of different scales (ms beside 0 to 1).
     """
-    chosen = metrics or [name for name in summary["metric"].unique() if describe(name).range == "0 to 1"][:8]
+    _check_summary(summary)
+    chosen = metrics or [name for name in summary["metric"].unique() if _scale(summary, name) == "0 to 1"][:8] or summary["metric"].unique().tolist()
     table = _rows_of(summary, chosen)
+    _check_scales(table, chosen)
     runs = _numbered_runs(table)
-    ax = _axes(ax, width=max(6.0, 0.32 * len(chosen) * len(runs) + 2.5))
+    labels = [f"{_wrapped(name, 12)}\nn = {_n_text(table, 'metric', name)}" for name in chosen]
+    longest = max(len(line) for label in labels for line in label.split("\n"))
+    ax = _axes(ax, width=max(6.0, max(0.32 * len(runs), 0.09 * longest + 0.1) * len(chosen) + 2.5))
     width = 0.8 / len(runs)
     for side, (run, number) in enumerate(runs.items()):
         rows = table[table["run_id"] == run].set_index("metric").reindex(chosen)
@@ -42,36 +53,63 @@ def bars(summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes |
             place,
             rows["mean"],
             width,
-            label=run,
+            label=_wrapped(run),
             color=COLOURS[number % 8],
             hatch=HATCHES[number % 8],
             edgecolor="white",
             yerr=_errors(rows),
             error_kw=_ERROR_BAR,
         )
-    ax.set_xticks(np.arange(len(chosen)), [f"{name}\nn = {_n_text(table, 'metric', name)}" for name in chosen])
-    _unit_scale(ax, chosen)
-    ax.set_ylabel("mean with 95 % interval")
+    ax.set_xticks(np.arange(len(chosen)), labels)
+    scale = _scale(table, chosen[0])
+    _unit_scale(ax, scale)
+    ax.set_ylabel("mean with 95 % interval" + (f" ({scale})" if scale not in ("0 to 1", "any") else ""))
     _legend(ax)
     return ax
 
 
-def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, ax: "Axes | None" = None) -> "Axes":
-    """One metric by a column or tag of the golden set, a point with its 95 % interval per run and slice."""
+def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, limit: int = MAX_SLICES, ax: "Axes | None" = None) -> "Axes":
+    """One metric by a column or tag of the golden set, a point with its 95 % interval per run and slice.
+
+    Parameters
+    ----------
+    limit
+        At most so many slices are drawn, those with the most queries; the title says how many there are.
+
+    Raises
+    ------
+    DataError
+        Not a scores frame, or nothing to draw: no query of any slice has a value.
+    """
+    _check_scores(scores)
     table = summarize(scores, golden, by=by, metrics=[metric])
     table = table[table["n"] > 0]
-    names = list(dict.fromkeys(table[by].astype("str")))
+    if not len(table):
+        raise DataError(f"no query has a value of {metric}", field="metric", allowed="a metric with n > 0 in rs.summarize(scores)")
+    sizes = table.groupby(table[by].astype("str"), sort=False)["n"].max()
+    kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
+    names = [name for name in sizes.index if name in kept]
     runs = _numbered_runs(table)
-    ax = _axes(ax, width=6.5, height=max(2.5, 0.2 * len(names) * len(runs) + 1.2))
+    ax = _axes(ax, width=6.5, height=max(2.5, max(0.25, 0.15 * len(runs) + 0.05) * len(names) + 1.2))
+    if len(names) < len(sizes):
+        ax.set_title(f"the {len(names)} largest of {len(sizes)} slices", fontsize=10)
     step = 0.7 / len(runs)
     for side, (run, number) in enumerate(runs.items()):
         rows = table[table["run_id"] == run].assign(name=lambda t: t[by].astype("str")).set_index("name").reindex(names)
         place = np.arange(len(names)) + (side - (len(runs) - 1) / 2) * step
         ax.errorbar(
-            rows["mean"], place, xerr=_errors(rows), fmt=MARKERS[number % 8], color=COLOURS[number % 8], label=run, capsize=2, markersize=5, linewidth=1
+            rows["mean"],
+            place,
+            xerr=_errors(rows),
+            fmt=MARKERS[number % 8],
+            color=COLOURS[number % 8],
+            label=_wrapped(run),
+            capsize=2,
+            markersize=5,
+            linewidth=1,
         )
-    ax.set_yticks(np.arange(len(names)), [f"{name} (n = {_n_text(table, by, name)})" for name in names])
-    ax.invert_yaxis()
+    ax.set_yticks(np.arange(len(names)), [_wrapped(f"{name} (n = {_n_text(table, by, name)})", 34) for name in names])
+    ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel(f"{metric}, mean with 95 % interval")
     ax.set_ylabel(by)
     if describe(metric).range == "0 to 1":
@@ -104,7 +142,7 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_yticks([*ticks, miss], [*map(str, ticks), "miss"])
     ax.set_ylim(miss + 0.5, 0.5)
     ax.set_xlim(-0.05, 1.05)
-    ax.set_xticks([0, 1], [f"a: {cmp.baseline}", f"b: {cmp.candidate}"])
+    ax.set_xticks([0, 1], [_wrapped(f"a: {cmp.baseline}", 20), _wrapped(f"b: {cmp.candidate}", 20)])
     ax.set_ylabel("rank of the first hit")
     ax.set_title(f"{len(rows)} queries, matched by {cmp.level.name.replace('_', ' ')}", fontsize=10)
     _legend(ax)
@@ -129,17 +167,23 @@ def trend(scores: pd.DataFrame, metric: str, *, ax: "Axes | None" = None) -> "Ax
     about = scores.groupby("run_id", observed=True)[[name for name in ("created_at", "system") if name in scores]].first()
     table = summarize(scores, metrics=[metric]).join(about, on="run_id").dropna(subset=["created_at"]).sort_values("created_at", kind="stable")
     table["system"] = table["system"].fillna("run") if "system" in table else "run"
-    ax = _axes(ax, width=7.0, height=3.6)
+    times = pd.to_datetime(table["created_at"]).dt.strftime("%Y-%m-%d %H:%M")
+    labels = [f"{_wrapped(str(run), 24)}\n{time}" for run, time in zip(table["run_id"], times, strict=True)]
+    # A slanted line of 8 points takes 0.28 inches of the axis, an upright one half of that.
+    lines = max((label.count("\n") + 1 for label in labels), default=1)
+    slanted = 0.28 * lines * len(table) <= 6
+    ax = _axes(ax, width=7.0 if slanted else max(7.0, 0.15 * lines * len(table) + 2), height=3.6 if slanted else 4.4)
     # Runs minutes apart and runs months apart are both read in order: one place per run, its time below.
     place = pd.Series(np.arange(len(table)), index=table["run_id"].astype("str"))
     for number, (system, rows) in enumerate(table.groupby("system", sort=False)):
         x = place[rows["run_id"].astype("str")].to_numpy()
-        ax.errorbar(x, rows["mean"], yerr=_errors(rows), marker=MARKERS[number % 8], color=COLOURS[number % 8], label=system, capsize=3, linewidth=1.2)
-    times = pd.to_datetime(table["created_at"]).dt.strftime("%Y-%m-%d %H:%M")
-    ax.set_xticks(np.arange(len(table)), [f"{run}\n{time}" for run, time in zip(table["run_id"], times, strict=True)], rotation=30, ha="right", fontsize=8)
+        ax.errorbar(
+            x, rows["mean"], yerr=_errors(rows), marker=MARKERS[number % 8], color=COLOURS[number % 8], label=_wrapped(str(system)), capsize=3, linewidth=1.2
+        )
+    ax.set_xticks(np.arange(len(table)), labels, rotation=30 if slanted else 90, ha="right" if slanted else "center", fontsize=8)
     ax.set_ylabel(f"{metric}, mean with 95 % interval")
     ax.set_title(f"n = {_n_text(table, 'metric', metric)} queries a run", fontsize=10)
-    _unit_scale(ax, [metric])
+    _unit_scale(ax, _scale(table, metric))
     _legend(ax)
     return ax
 
@@ -164,8 +208,9 @@ def _legend(ax: "Axes") -> None:
         ax.spines[side].set_visible(False)
 
 
-def _unit_scale(ax: "Axes", metrics: list[str]) -> None:
-    ax.set_ylim(0, 1 if all(describe(name).range == "0 to 1" for name in metrics) else None)
+def _unit_scale(ax: "Axes", scale: str) -> None:
+    if scale != "any":
+        ax.set_ylim(0, 1 if scale == "0 to 1" else None)
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
 
@@ -174,6 +219,48 @@ def _errors(rows: pd.DataFrame) -> Any:
     """Lengths of the error bars below and above the mean; 0 where there is no interval."""
     lengths = np.vstack([rows["mean"] - rows["low"], rows["high"] - rows["mean"]]).astype("float64")
     return np.nan_to_num(np.maximum(lengths, 0))
+
+
+def _wrapped(text: str, width: int = 28) -> str:
+    """Text on several lines of at most `width` characters; names may break after an underscore too."""
+    return "\n".join(wrap(text.replace("_", "_ "), width)).replace("_ ", "_") if len(text) > width else text
+
+
+def _scale(summary: pd.DataFrame, metric: str) -> str:
+    """A metric's range; a column of your own whose values are within 0 to 1 has that one."""
+    declared = describe(metric).range
+    values = summary.loc[summary["metric"] == metric, ["min", "max"]]
+    return "0 to 1" if declared == "any" and values["min"].min() >= 0 and values["max"].max() <= 1 else declared
+
+
+def _check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
+    scales = {name: _scale(table, name) for name in metrics}
+    usual = "0 to 1" if "0 to 1" in scales.values() else scales[metrics[0]]
+    other = [f"{name} ({scale})" for name, scale in scales.items() if scale != usual]
+    if other:
+        raise DataError(f"{', '.join(other)} beside metrics of scale {usual}", field="metrics", allowed="metrics of one scale a figure")
+
+
+def _check_summary(summary: pd.DataFrame) -> None:
+    """Only the frame of `rs.summarize` without slices has one bar per run and metric."""
+    if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
+        what = "a scores frame" if "state" in summary.columns else f"a frame with the columns {', '.join(map(str, summary.columns))}"
+        raise DataError(f"found {what}", field="summary", allowed="rs.summarize(scores)")
+    if summary.duplicated(["run_id", "metric"]).any():
+        by = summary.columns[1]
+        raise DataError(
+            f"several rows for a run and metric, sliced by {by}",
+            field="summary",
+            allowed=f"rs.summarize(scores), or rs.plot.slices(scores, golden, metric, by={by!r})",
+        )
+    if not summary["n"].any():
+        raise DataError("no metric has a value", field="summary", allowed="a summary with n > 0")
+
+
+def _check_scores(scores: pd.DataFrame) -> None:
+    if not {"run_id", "state", "level"} <= set(scores.columns):
+        what = "a summary" if "metric" in scores.columns else f"a frame with the columns {', '.join(map(str, scores.columns))}"
+        raise DataError(f"found {what}", field="scores", allowed="the frame of rs.score")
 
 
 def _rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """Figures checked as data: what is drawn, in which order, with which n."""
 
 import matplotlib
+import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES
+from conftest import RUN_A, RUN_B, THREE_QUERIES, record
 
 import ragscore as rs
 
@@ -63,6 +64,77 @@ def test_figures_take_an_axes_and_give_it_back(pair):
     assert rs.plot.compare(rs.compare_runs(*pair, "a", "b"), ax=ax) is ax
     with pytest.raises(rs.DataError, match="no metric hit@7 in the summary"):
         rs.plot.bars(rs.summarize(rs.score(*pair)), ["hit@7"])
+
+
+def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden, write_run):
+    golden = rs.load_golden(write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, "eeh", strict=True)]))
+    scores = rs.score(rs.load_results(write_run("a", RUN_A)), golden)
+    with pytest.raises(rs.DataError, match=r"found a scores frame; rs\.summarize\(scores\)"):
+        rs.plot.bars(scores)
+    with pytest.raises(rs.DataError, match=r"sliced by difficulty; rs\.summarize\(scores\), or rs\.plot\.slices\(.*by='difficulty'\)"):
+        rs.plot.bars(rs.summarize(scores, golden, by="difficulty"))
+    with pytest.raises(rs.DataError, match="found a summary; the frame of"):
+        rs.plot.slices(rs.summarize(scores), golden, "hit@1", by="difficulty")
+    with pytest.raises(rs.DataError, match="no query has a value of refusal_correct"):
+        rs.plot.slices(scores, golden, "refusal_correct", by="difficulty")
+    with pytest.raises(rs.DataError, match="no metric has a value"):
+        rs.plot.bars(rs.summarize(scores, metrics=["refusal_correct"]))
+
+
+def test_bars_are_of_one_scale(pair):
+    scores = rs.score(*pair).assign(mine=0.5, seconds=3.0)
+    summary = rs.summarize(scores)
+    with pytest.raises(rs.DataError, match=r"metrics: latency_ms \(0 and above, ms\), seconds \(any\) beside metrics of scale 0 to 1"):
+        rs.plot.bars(summary, ["latency_ms", "hit@1", "seconds", "mine"])
+    assert rs.plot.bars(summary, ["hit@1", "mine"]).get_ylim() == (0, 1)
+    ax = rs.plot.bars(summary, ["latency_ms"])
+    assert ax.get_ylabel() == "mean with 95 % interval (0 and above, ms)" and ax.get_ylim()[1] > 1
+
+
+LONG = "2026-11-21_hybrid_rerank_minilm-l6_pool_100_rrf_60_chunks_v2"
+
+
+def overlaps(boxes):
+    return [(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :] if a.overlaps(b)]
+
+
+def drawn(texts):
+    figure = texts[0].figure
+    figure.draw_without_rendering()
+    return [text.get_window_extent() for text in texts if text.get_text()]
+
+
+def test_long_names_do_not_overlap(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    results = rs.load_results([write_run(f"{LONG}_a", RUN_A), write_run(f"{LONG}_b", RUN_B)])
+    scores = rs.score(results, golden)
+    ax = rs.plot.compare(rs.compare_runs(results, golden, f"{LONG}_a", f"{LONG}_b"))
+    assert not overlaps(drawn(ax.get_xticklabels()))
+    assert ax.get_xticklabels()[0].get_text().replace("\n", "") == f"a: {LONG}_a"  # nothing cut
+    ax = rs.plot.bars(rs.summarize(scores), ["hit@1", "citation_coverage", "answer_checks", "refusal_correct", "false_refusal", "hallucinated"])
+    assert not overlaps(drawn(ax.get_xticklabels()))
+    assert ax.get_legend().get_window_extent().width < ax.get_window_extent().width / 2, "the names leave room for the bars"
+
+
+def test_trend_of_many_long_names_stays_legible(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    results = rs.load_results([write_run(f"{LONG}_{n}", RUN_A) for n in range(12)])
+    scores = rs.score(results, golden).assign(created_at=pd.Timestamp("2026-01-01", tz="UTC"))
+    ax = rs.plot.trend(scores, "hit@1")
+    assert len(ax.get_xticklabels()) == 12 and not overlaps(drawn(ax.get_xticklabels()))
+
+
+def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
+    # t00 has 3 questions, t01 to t49 one or two, so that the 30 largest are t00 and those with two.
+    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "tags": [f"t{n % 50:02}"]} for n in range(79)]
+    golden = rs.load_golden(write_golden([*rows, {"id": "more", "query": "?", "expected_doc_ids": ["d1"], "tags": ["t00"]}]))
+    results = rs.load_results(write_run("a", [record(query_id, []) for query_id in golden.queries["query_id"]]))
+    scores = rs.score(results, golden)
+    ax = rs.plot.slices(scores, golden, "hit@1", by="tag", limit=29)
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["t00 (n = 3)", *(f"t{n:02} (n = 2)" for n in range(1, 29))]
+    assert ax.get_title() == "the 29 largest of 50 slices"
+    ax = rs.plot.slices(scores, golden, "hit@1", by="tag", limit=50)
+    assert len(ax.get_yticks()) == 50 and ax.get_title() == "" and not overlaps(drawn(ax.get_yticklabels()))
 
 
 def test_a_run_keeps_its_colour_in_every_figure(pair):
