@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import re
 import subprocess
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import hit, record
 
 import ragscore as rs
 from ragscore.cli import _parser
+from ragscore.compare import OUTCOMES
 from ragscore.tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
@@ -62,6 +65,49 @@ def test_every_command_and_module_is_in_the_readme():
     for file in (ROOT / "ragscore").iterdir():
         if file.suffix == ".py" and not file.name.startswith("_"):
             assert f"`{file.name}`" in README, file.name
+
+
+def test_every_outcome_is_defined_in_the_readme():
+    defined = {word for line in README.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert set(OUTCOMES) <= defined
+
+
+def test_the_record_in_the_readme_loads_as_it_says(tmp_path):
+    (line,) = [code for language, code in BLOCKS if language == "json"]
+    (tmp_path / "per_query.jsonl").write_text(json.dumps(json.loads(line)) + "\n", encoding="utf-8")
+    response = rs.load_results(tmp_path).responses.iloc[0]
+    assert response["answer"] == "Use merge with how='outer'." and not response["refused"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        ({"answer": "no", "grounded": True, "refused": True}, True),
+        ({"answer": "no", "grounded": False, "refused": False}, False),
+        ({"answer": "text", "grounded": False}, True),
+        ({"answer": "", "grounded": True}, False),
+        ({"answer": " "}, True),
+        ("", True),
+        ("text", False),
+        (None, pd.NA),
+    ],
+)
+def test_a_refusal_is_read_in_the_order_the_readme_gives(tmp_path, answer, refused):
+    records = [{"query_id": "q", "query": "?", "hits_top_k": [], "answer": answer}, {"query_id": "r", "query": "?", "hits_top_k": [], "answer": "text"}]
+    (tmp_path / "per_query.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    found = rs.load_results(tmp_path).responses["refused"].iloc[0]
+    assert found is refused or (not pd.isna(found) and found == refused)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "outcome", "counts"), [(8, 4, "win", (1, 0)), (4, 2, "win", (0, 0)), (4, 8, "loss", (0, 1)), (8, None, "regression", (0, 0))]
+)
+def test_won_at_hit_5_and_outcomes_relate_as_the_readme_says(write_golden, write_run, a, b, outcome, counts):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
+    runs = [write_run(name, [record("q", [hit("c", "d", rank)] if rank else [])], k=10) for name, rank in (("a", a), ("b", b))]
+    cmp = rs.compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["hit@5"])
+    row = cmp.deltas.iloc[0]
+    assert cmp.counts == {outcome: 1} and (row["n_better"], row["n_worse"]) == counts
 
 
 def test_every_file_the_readme_points_to_is_there():
