@@ -136,22 +136,31 @@ def _citation_scores(results: Results, responses: pd.DataFrame, answered: Flags)
 def resolve_citations(results: Results, citations: pd.DataFrame) -> Flags:
     """Whether each citation points at something the system really had.
 
-    With a chunk id: that id is among the hits of the same query, or in the run's chunk catalogue. Without one: its
-    path is there and its span lies inside the chunk's; a citation that by its kind has no span (an image's region or
+    With a chunk id: that id is among the hits of the same query, or in the run's chunk catalogue (rows of it without a
+    run_id belong to every run). Without one: its path is there and its span lies inside the chunk's; a citation that by its kind has no span (an image's region or
     caption) needs the path only.
     """
     resolved = np.zeros(len(citations), dtype=bool)
     if not len(citations):
         return resolved
     has_chunk, has_span = _has(citations, "chunk_id"), _has(citations, "start")
-    for chunks, keys in [(results.hits, ["run_id", "query_id"]), *([(results.chunks, [])] if results.chunks is not None else [])]:
-        keys = [*keys, *(["run_id"] if not keys and "run_id" in chunks else [])]
+    for chunks, keys in [(results.hits, ["run_id", "query_id"]), *_catalogues(results.chunks)]:
         if "chunk_id" in chunks and "chunk_id" in citations:
             resolved |= has_chunk & _inside(citations, chunks, [*keys, "chunk_id"], with_span=False)
         if "path" in chunks and "path" in citations:
             resolved |= ~has_chunk & ~has_span & _inside(citations, chunks, [*keys, "path"], with_span=False)
             resolved |= ~has_chunk & has_span & _inside(citations, chunks, [*keys, "path"], with_span=True)
     return resolved
+
+
+def _catalogues(chunks: pd.DataFrame | None) -> list[tuple[pd.DataFrame, list[str]]]:
+    """The chunk catalogue's rows of one run and those shared by all, each with what else must be equal."""
+    if chunks is None:
+        return []
+    if "run_id" not in chunks:
+        return [(chunks, [])]
+    is_shared = chunks["run_id"].isna()
+    return [(chunks[~is_shared], ["run_id"]), (chunks[is_shared], [])]
 
 
 def _inside(citations: pd.DataFrame, chunks: pd.DataFrame, keys: list[str], with_span: bool) -> Flags:

@@ -1,7 +1,8 @@
 """Two runs aligned per query: what changed, for which queries, and what else differs between the runs."""
 
 import json
-from dataclasses import dataclass, replace
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -130,16 +131,19 @@ def compare_runs(
     match
         The match level, one for both runs and for aggregates and per-query rows alike; see `rs.score`.
     profile
-        Another harness's conventions for aggregates, outcomes and JSON.
+        Another harness's conventions for aggregates, outcomes and JSON. It has match levels of its own.
     strict_chunker_version
         Refuse to compare runs of different chunkers instead of falling back to spans or documents.
 
     Raises
     ------
     DataError
-        Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`.
+        Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`; `match`
+        beside a profile.
     """
     chosen = find_profile(profile)
+    if chosen is not None and match != "auto":
+        raise DataError(f"found {match!r} beside a profile, which has levels of its own", field="match", allowed="match or profile, not both")
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs")
@@ -259,11 +263,10 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
 
 def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | None, match: str, level: Level) -> pd.DataFrame:
     """Scores of both runs over the queries both have."""
-    common = replace(golden, queries=golden.queries[golden.queries["query_id"].isin(both)], **{
-        name: frame[frame["query_id"].isin(both)] for name in ("targets", "tags", "checks", "support_groups", "conditions") if len(frame := getattr(golden, name))
-    })  # fmt: skip
-    scores = score(results, common, metrics, match=level.name if level.name in LEVELS or match == "per_query" else match)
-    return scores[scores["state"] != "extra"]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)  # those are only_a and only_b here
+        scores = score(results, golden, metrics, match=level.name if level.name in LEVELS or match == "per_query" else match)
+    return scores[scores.index.isin(both) & (scores["state"] != "extra")]
 
 
 def _deltas(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -317,9 +320,12 @@ def _invariants(results: Results, a: str, b: str) -> pd.DataFrame:
 
 
 def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
-    """Every config key whose value differs between two runs: `key` (nested ones dotted), `a`, `b` as text; NA = absent."""
+    """Every config key whose value differs between two runs: `key` (nested ones dotted), `a`, `b` as text; NA = absent.
+
+    A config that is not JSON is one value, of the key `config`.
+    """
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
-    flat = [_flat(json.loads(runs["config"].get(run_id) or "{}")) if "config" in runs else {} for run_id in (a, b)]
+    flat = [_flat(_config(runs["config"].get(run_id))) if "config" in runs else {} for run_id in (a, b)]
     rows = []
     for key in dict.fromkeys([*flat[0], *flat[1]]):
         values = [_dumped(one[key]) if key in one else None for one in flat]
@@ -328,6 +334,15 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
             # 5 and "5" differ, and must not look the same.
             rows.append([key, *(values if plain[0] == plain[1] else plain)])
     return pd.DataFrame(rows, columns=["key", "a", "b"], dtype="str")
+
+
+def _config(text: Any) -> Any:
+    if pd.isna(text) or not text:
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def _flat(config: Any, prefix: str = "") -> dict[str, Any]:

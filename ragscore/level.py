@@ -118,9 +118,10 @@ def chunker_versions(results: Results) -> pd.Series:
 
 
 def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
-    if "chunk_id" not in results.hits:
-        return []
-    known = results.hits.loc[lookup(results.hits["chunk_id"], chunk_ids) >= 0, "run_id"].unique().tolist()
-    if results.chunks is not None and (lookup(results.chunks["chunk_id"], chunk_ids) >= 0).any():
-        known += results.chunks["run_id"].dropna().unique().tolist() if "run_id" in results.chunks else results.runs["run_id"].tolist()
+    known: list[Any] = []
+    if "chunk_id" in results.hits:
+        known += results.hits.loc[lookup(results.hits["chunk_id"], chunk_ids) >= 0, "run_id"].unique().tolist()
+    if results.chunks is not None and len(here := results.chunks[lookup(results.chunks["chunk_id"], chunk_ids) >= 0]):
+        is_shared = "run_id" not in here or here["run_id"].isna().any()
+        known += (results.runs if is_shared else here)["run_id"].unique().tolist()
     return known

@@ -1,10 +1,11 @@
 """Scores -> means: one row per run and metric, and by slice. The mean of a metric is the plain mean of its column."""
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import DataError, Golden
-from ragscore.match import at_level
+from ragscore.match import LEVELS, at_level
 from ragscore.metrics import BY_NAME, Label, describe, parse_label
 from ragscore.stats import mean_interval
 
@@ -12,12 +13,15 @@ FIXED_COLUMNS = ("run_id", "state", "level", "created_at", "system")
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 
+STATISTICS = ("mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50", "p95", "max")
+
+
 def metric_columns(scores: pd.DataFrame) -> list[str]:
-    """The metric columns of a scores frame, in its order."""
-    return [name for name in scores.columns if name not in FIXED_COLUMNS]
+    """The metric columns of a scores frame, in its order; columns of your own are among them if they hold numbers."""
+    return [name for name in scores.columns if name not in FIXED_COLUMNS and pd.api.types.is_numeric_dtype(scores[name])]
 
 
-def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | None = None, metrics: list[str] | None = None) -> pd.DataFrame:
+def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | None = None, metrics: list[str] | str | None = None) -> pd.DataFrame:
     """Means of every metric, by run and, if asked, by a column or tag of the golden set.
 
     Parameters
@@ -30,7 +34,7 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
         A column of `golden.queries` (difficulty, category, ...) or a kind of tag ("tag", "vault", "folder"). A query
         with several tags counts in each of them, one without in `(none)`.
     metrics
-        Only these columns.
+        Only these columns; by default all that hold numbers. True and false count as 1 and 0.
 
     Returns
     -------
@@ -42,22 +46,25 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
     Raises
     ------
     DataError
-        `by` without a golden set, or not one of its columns or kinds of tag; an unknown metric column.
+        `by` without a golden set, not one of its columns or kinds of tag, or both; an unknown metric column, or one
+        of text.
     """
-    chosen = metric_columns(scores) if metrics is None else metrics
-    unknown = [name for name in chosen if name not in scores.columns]
-    if unknown:
-        raise DataError(f"no column {', '.join(unknown)}", field="metrics", allowed=f"scores has {', '.join(metric_columns(scores))}")
-    rows = scores.reset_index()
+    chosen = _chosen_columns(scores, metrics)
+    rows = scores.reset_index()[["run_id", "query_id", "state", "level", *chosen]]
+    rows = rows.assign(**{name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen})
     expected = _expected(rows, golden, [parse_label(name) if describe(name).name in BY_NAME else Label(name, name) for name in chosen])
     keys = ["run_id"]
     if by is not None:
         if golden is None:
             raise DataError("by= needs the golden set", field="by", allowed="summarize(scores, golden, by=...)")
+        if by in ("run_id", "query_id", "metric", *STATISTICS, *chosen):
+            raise DataError(f"a slice can't be called {by!r}", field="by", allowed="a name that no column of the summary has")
         sliced = slices(golden, by)
         keys.append(by)
-        rows = rows.assign(row=np.arange(len(rows))).merge(sliced, on="query_id", how="inner")
-        expected = expected.iloc[rows["row"].to_numpy()].reset_index(drop=True)
+        row_of_scores = rows[["query_id"]].assign(row=np.arange(len(rows))).merge(sliced, on="query_id", how="inner")
+        taken = row_of_scores["row"].to_numpy()
+        rows = rows.iloc[taken].reset_index(drop=True).assign(**{by: row_of_scores[by]})
+        expected = expected.iloc[taken].reset_index(drop=True)
     groups = rows.groupby(keys, observed=True, sort=False)
     values = groups[chosen]
     parts = {
@@ -76,17 +83,34 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
     return _ordered(table, keys, chosen, scores)
 
 
+def _chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> list[str]:
+    known = metric_columns(scores)
+    if metrics is None:
+        return known
+    chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    allowed = f"scores has {', '.join(known)}"
+    unknown = [name for name in chosen if name not in scores.columns]
+    if unknown:
+        raise DataError(f"no column {', '.join(unknown)}", field="metrics", allowed=allowed)
+    texts = [name for name in chosen if name not in known]
+    if texts:
+        raise DataError(f"{', '.join(texts)} holds no numbers", field="metrics", allowed=allowed)
+    return chosen
+
+
 def slices(golden: Golden, by: str) -> pd.DataFrame:
     """Which slice each query belongs to: one row per query and value of `by`.
 
     Raises
     ------
     DataError
-        `by` is neither a column of the queries nor a kind of tag.
+        `by` is neither a column of the queries nor a kind of tag, or it is both.
     """
     kinds = golden.tags["kind"].unique().tolist()
     query_ids = golden.queries[["query_id"]]
     if by in golden.queries.columns and by not in ("query_id", "query", "position"):
+        if by in kinds:
+            raise DataError(f"{by!r} is a column of the queries and a kind of tag", field="by", allowed="a name that only one of them has")
         return query_ids.assign(**{by: golden.queries[by].astype("str").fillna(NO_VALUE)})
     kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
     if kind in kinds:
@@ -99,10 +123,10 @@ def slices(golden: Golden, by: str) -> pd.DataFrame:
 def _expected(rows: pd.DataFrame, golden: Golden | None, labels: list[Label]) -> pd.DataFrame:
     """Where a value was expected: there is one, or the query failed or is missing and the metric applies to it."""
     lost = rows["state"].isin(["failed", "missing"]).to_numpy()
-    level = rows["level"].astype("str").iloc[0] if len(rows) else "doc"
+    applying = _Applying(golden, rows) if golden is not None else None
     columns = {}
     for label in labels:
-        applies = np.ones(len(rows), dtype=bool) if golden is None else rows["query_id"].isin(_applies_to(golden, label, level)).to_numpy()
+        applies = np.ones(len(rows), dtype=bool) if applying is None else applying.to_rows(label)
         # A failed query isn't expected to have a latency, or to be empty; it is expected to have been answered rightly.
         only_if_done = label.name in ("empty", "latency_ms", "cost_usd")
         counts_lost = rows["state"].eq("missing").to_numpy() & applies if only_if_done else lost & applies
@@ -110,20 +134,51 @@ def _expected(rows: pd.DataFrame, golden: Golden | None, labels: list[Label]) ->
     return pd.DataFrame(columns)
 
 
-def _applies_to(golden: Golden, label: Label, level: str) -> pd.Series:
-    """Queries to which a metric applies by what the golden set says of them."""
+class _Applying:
+    """To which rows of the scores a metric applies, by what the golden set says of the row's query at the row's match level."""
+
+    def __init__(self, golden: Golden, rows: pd.DataFrame) -> None:
+        self.golden, self.query_ids = golden, rows["query_id"]
+        self.level = rows["level"].astype("str").to_numpy()
+        self.at = {name: at_level(golden, name) for name in LEVELS}
+
+    def to_rows(self, label: Label) -> npt.NDArray[np.bool_]:
+        """One flag per row."""
+        if label.level is not None:
+            return self._is_among(self._with_targets(label.name, label.level))
+        if label.is_ranking:
+            return self._at_own_level(label.name)
+        if label.name == "passed":
+            kinds = self.golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
+            return self._at_own_level("hit") | self._is_among(pd.concat([self.golden.refusals, self.golden.checks.loc[kinds, "query_id"]]))
+        return self._is_among(_of_answer_metric(self.golden, label.name))
+
+    def _is_among(self, query_ids: pd.Series) -> npt.NDArray[np.bool_]:
+        return self.query_ids.isin(query_ids).to_numpy()
+
+    def _at_own_level(self, name: str) -> npt.NDArray[np.bool_]:
+        """By the match level of each row: a per-query scoring has several, and none where a query has no target."""
+        used = [level for level in LEVELS if (self.level == level).any()]
+        return np.logical_or.reduce(
+            [np.zeros(len(self.level), dtype=bool), *((self.level == level) & self._is_among(self._with_targets(name, level)) for level in used)]
+        )
+
+    def _with_targets(self, name: str, level: str) -> pd.Series:
+        selected = self.at[level]
+        return selected.support_groups["query_id"] if name == "recall_all" else selected.targets.loc[selected.targets["grade"] > 0, "query_id"]
+
+
+def _of_answer_metric(golden: Golden, metric: str) -> pd.Series:
+    """Queries to which an answer metric applies."""
     queries, answerable = golden.queries["query_id"], golden.queries["answerable"]
     is_due = queries.isin(golden.refusals)
-    if label.is_ranking:
-        at = label.level or level
-        return at_level(golden, at).targets["query_id"] if at in ("chunk", "span", "doc") else golden.targets["query_id"]
-    if label.name in ("refusal_correct", "hallucinated"):
+    if metric in ("refusal_correct", "hallucinated"):
         return queries[is_due]
-    if label.name == "false_refusal":
+    if metric == "false_refusal":
         return queries[answerable.fillna(False).astype(bool)]
-    if label.name.startswith("answer_checks"):
+    if metric.startswith("answer_checks"):
         checked = queries.isin(golden.checks.loc[golden.checks["kind"].isin(["must_contain", "forbidden"]), "query_id"])
-        return queries[checked if label.name.endswith("all") else checked & ~is_due]
+        return queries[checked if metric.endswith("all") else checked & ~is_due]
     return queries
 
 

@@ -1,5 +1,7 @@
 """Answer-level scores: checks, citations, refusals, what a failed query still counts in."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,3 +177,14 @@ def test_a_miss_does_not_pass_when_the_run_states_no_k(write_golden, write_run):
 def test_a_missing_query_never_passes(scored):
     rows = [*GOLD, {"id": "none", "query": "?", "expected_empty": True, "answerable": True}]
     assert scored(rows, [record("q", HITS)], ["passed"], missing="zero")["passed"].tolist() == [1, 0]
+
+
+def test_catalogue_rows_without_a_run_are_shared_by_all_runs(write_golden, write_run):
+    given = [record("q", HITS, answer=citing({"chunk_id": "far"}, line("docs/z.md", 5, 6)))]
+    results = rs.load_results([write_run(name, given) for name in ("r", "s")])
+    rows = [{"chunk_id": "far", "run_id": "r"}, {"chunk_id": "z", "path": "docs/z.md", "start": 1, "end": 9, "span_unit": "line", "run_id": None}]
+    golden = rs.load_golden(write_golden(GOLD))
+    found = rs.score(replace(results, chunks=from_records(rows, "chunks")), golden, ["citation_coverage"])
+    assert found["citation_coverage"].tolist() == [1, 0]  # the chunk `far` is in the catalogue of r only
+    shared = from_records([row | {"run_id": None} for row in rows] + [{"chunk_id": "y", "run_id": "r"}], "chunks")
+    assert rs.score(replace(results, chunks=shared), golden, ["citation_coverage"])["citation_coverage"].tolist() == [1, 1]

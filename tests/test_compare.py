@@ -1,7 +1,9 @@
 """Two runs side by side: outcomes, targets gained and lost, what else differs, how it prints."""
 
 import json
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
@@ -177,3 +179,32 @@ def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
     cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[:2])]), golden, "a", "b")
     assert "Matched by document (chunker versions agree)" in repr(cmp)
     assert "Whole documents were matched and not passages of them, because of this: chunk: 1 of 2 queries have no chunk targets" in repr(cmp)
+
+
+def test_a_match_level_beside_a_profile_is_refused(pair):
+    profile = rs.Profile(name="own", aggregate={"hits": "hit@{k}:doc"})
+    with pytest.raises(rs.DataError, match="match: found 'doc' beside a profile, which has levels of its own"):
+        rs.compare_runs(*pair, "a", "b", match="doc", profile=profile)
+    assert rs.compare_runs(*pair, "a", "b", profile=profile).aggregates["a"] == {"hits": {"1": 1 / 3, "3": 1 / 3, "5": 2 / 3, "10": 2 / 3}}
+
+
+def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
+    results, golden = pair
+    with_config = replace(results, runs=results.runs.assign(config=pd.Series([None, "k = 5"], dtype="str")))
+    assert rs.diff_config(with_config, "a", "b").fillna("—").to_numpy().tolist() == [["config", "—", "k = 5"]]
+    assert rs.compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
+
+
+def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
+    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]))
+    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:2])])
+    cmp = rs.compare_runs(results, golden, "a", "b", match="chunk")
+    assert cmp.per_query["outcome"].tolist() == ["only_a", "no_target"]
+    deltas = cmp.deltas.set_index("metric")
+    assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1
+
+
+def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
+    results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
+    cmp = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"])
+    assert cmp.deltas[["metric", "a", "b", "n"]].to_numpy().tolist() == [["mrr", 0.25, 0.25, 1], ["failed", 0, 0, 1]]

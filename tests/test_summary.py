@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -187,3 +188,87 @@ def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for
         rs.score(results, golden, profile="kebab")
         rs.score(results.select(["ten", "unknown"]), golden, ["hit@10", "mrr"])
     assert rs.coverage(results, golden)["k"].tolist() == [5, 10, 3, pd.NA]
+
+
+def expected_of(results, golden, label, **policies):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        scores = rs.score(results, golden, [label], **policies)
+    return rs.summarize(scores, golden).set_index("metric").loc[label, "n_expected"]
+
+
+def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(write_golden, write_run):
+    golden = rs.load_golden(
+        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "no", "query": "?", "answerable": False}])
+    )
+    results = rs.load_results(write_run("a", RUN_A[:1]))
+    assert expected_of(results, golden, "hit@1", match="per_query") == 2  # q1 by its chunk, the missing q2 by its document
+    assert expected_of(results, golden, "hit@1:chunk", match="per_query") == 1
+
+
+def test_recall_all_is_expected_of_queries_with_support_groups_only(write_golden, write_run):
+    rows = [THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2", "e2"], "required_support_groups": [["d2", "e2"]]}]
+    results = rs.load_results(write_run("a", [record("q1", [], error="late"), record("q2", [], error="late")]))
+    assert expected_of(results, rs.load_golden(write_golden(rows)), "recall_all@5", match="doc") == 1
+
+
+def test_a_query_judged_irrelevant_only_is_expected_nowhere(write_golden, write_run):
+    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 0}}]))
+    assert expected_of(rs.load_results(write_run("a", RUN_A[:1])), golden, "hit@1", match="doc") == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*unlabelled")
+def test_passed_is_expected_where_there_is_something_to_pass(write_golden, write_run):
+    rows = [THREE_QUERIES[0], {"id": "no", "query": "?", "answerable": False}, {"id": "none", "query": "?", "expected_empty": True}]
+    rows += [{"id": "clean", "query": "?", "must_not_contain_source_keys": ["k"]}, {"id": "free", "query": "?"}]
+    assert expected_of(rs.load_results(write_run("a", [record("stray", [])])), rs.load_golden(write_golden(rows)), "passed") == 4
+
+
+def test_columns_of_ones_own_are_summarized_if_they_hold_numbers(tagged):
+    results, golden = tagged
+    scores = rs.score(results, golden, ["mrr"])
+    own = scores.assign(long=[True, False, True, False], note="text", tokens=pd.array([1, None, 4, None], dtype="Int64"))
+    table = rs.summarize(own, golden).set_index("metric")
+    assert table["mean"].drop("mrr").to_dict() == {"long": 0.5, "tokens": 2.5} and table.loc["tokens", "n"] == 2
+    with pytest.raises(rs.DataError, match="metrics: note holds no numbers"):
+        rs.summarize(own, metrics=["note"])
+
+
+def test_a_metric_asked_for_twice_comes_once(tagged):
+    scores = rs.score(*tagged)
+    assert rs.summarize(scores, metrics=["mrr", "hit@1", "mrr"])["metric"].tolist() == ["mrr", "hit@1"]
+    assert rs.summarize(scores, metrics="mrr")["metric"].tolist() == ["mrr"]
+
+
+def with_tag(golden, kind):
+    return replace(golden, tags=pd.DataFrame({"query_id": ["q1", "q2"], "kind": kind, "value": ["u", "v"]}))
+
+
+def test_a_slice_must_have_a_name_of_its_own(tagged):
+    results, golden = tagged
+    scores = rs.score(results, golden, ["mrr"])
+    with pytest.raises(rs.DataError, match="by: 'difficulty' is a column of the queries and a kind of tag"):
+        rs.summarize(scores, with_tag(golden, "difficulty"), by="difficulty")
+    for kind in ("query_id", "run_id", "mean", "mrr"):
+        with pytest.raises(rs.DataError, match=f"by: a slice can't be called '{kind}'"):
+            rs.summarize(scores, with_tag(golden, kind), by=kind)
+    assert rs.summarize(scores, with_tag(golden, "level"), by="level")["level"].tolist() == ["(none)", "u", "v"]
+
+
+def test_scores_joined_with_their_questions_are_sliced_as_they_are(tagged):
+    results, golden = tagged
+    scores = rs.score(results, golden, ["mrr"])
+    joined = scores.join(
+        golden.queries.set_index("query_id")[["difficulty", "lang"]] if "lang" in golden.queries else golden.queries.set_index("query_id")[["difficulty"]]
+    )
+    pd.testing.assert_frame_equal(rs.summarize(joined, golden, by="difficulty"), rs.summarize(scores, golden, by="difficulty"))
+
+
+def test_a_catalogue_of_one_run_says_nothing_about_another(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
+    unknown = [record("q1", [hit("other", "d1", 1, chunker_version=None)])]
+    results = rs.load_results([write_run("a", unknown), write_run("b", unknown)])
+    chunks = pd.DataFrame({"chunk_id": ["c1", "x"], "run_id": ["a", "b"]})
+    assert rs.scoring(replace(results, chunks=chunks), golden)["level"].tolist() == ["doc", "doc"]
+    shared = chunks.assign(run_id=[None, "b"])
+    assert rs.scoring(replace(results, chunks=shared), golden)["level"].tolist() == ["chunk", "chunk"]
