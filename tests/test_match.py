@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import hit, record
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
@@ -175,6 +175,7 @@ def test_support_groups_of_documents_say_nothing_about_chunks():
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 9)), min_size=1, unique_by=lambda t: (t[0], t[2])), st.randoms())
+@settings(deadline=None)
 def test_the_order_of_rows_changes_nothing(rows, random):
     hits = from_records([{"run_id": "r", "query_id": q, "rank": rank, "doc_id": d} for q, d, rank in rows], "hits")
     targets = pd.concat([targets_of({"doc_id": "x", "grade": 2}, {"doc_id": "y"}, query_id=q) for q in "abc"], ignore_index=True)
