@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import Golden, Results
-from ragscore.match import at_level, grade_hits, lookup, rule_of
+from ragscore.match import at_level, grade_hits, lookup
 from ragscore.metrics import score_hits
+from ragscore.rules import rule_of
 
 JUDGED_K = 10
 
@@ -93,7 +94,7 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     """Mean judged@10 of each run, over the queries it has rows for."""
     level = "doc" if (golden.targets["level"] == "doc").any() else "chunk"
     selected = at_level(golden, level)
-    graded, found = grade_hits(results.hits, selected.targets, rule_of(level))
+    graded, found = grade_hits(results.hits, selected.targets, rule_of(level, results, golden))
     cells = results.hits.groupby(["run_id", "query_id"], observed=True).size().rename("n_hits").reset_index()
     judged = score_hits(graded, found, selected, cells, [f"judged@{JUDGED_K}"])
     return judged.groupby(cells["run_id"], observed=False)[f"judged@{JUDGED_K}"].mean()

@@ -19,7 +19,8 @@ from ragscore.frames import DataError, Golden, Results, categorical
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 Codes = npt.NDArray[np.int64]
 
-LEVELS = ("chunk", "span", "doc")  # finest first
+LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
+TARGET_LEVELS = {"predicate": ("predicate", "source_key")}  # a match level -> the target levels it takes, where those differ
 UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
 
@@ -138,13 +139,8 @@ def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> npt.NDAr
         return np.where(same_unit, np.maximum(shared, 0) / whole, np.nan)
 
 
-def rule_of(level: str) -> Rule:
-    """The rule that a match level stands for."""
-    return {"chunk": by_chunk, "doc": by_doc, "span": by_span()}[level]
-
-
 def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
-    """The same golden set with only the targets that `level` (chunk, span, doc) can match.
+    """The same golden set with only the targets that `level` (chunk, span, anchor, doc, predicate) can match.
 
     Targets of questions that should be refused are left out: those are judged by their refusal, not by retrieval
     (`keep_refusals` keeps them, as some older tools do). "span" takes every target that has a span.
@@ -153,7 +149,7 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
     if level == "span":
         keep = targets["start"].notna().to_numpy() if "start" in targets else np.zeros(len(targets), dtype=bool)
     else:
-        keep = (targets["level"] == level).to_numpy()
+        keep = targets["level"].isin(TARGET_LEVELS.get(level, (level,))).to_numpy()
     if not keep_refusals:
         keep = keep & ~targets["query_id"].isin(golden.refusals).to_numpy()
     kept = targets[keep]

@@ -13,9 +13,10 @@ from ragscore.answers import response_of, score_answers
 from ragscore.frames import DataError, Golden, Results, categorical
 from ragscore.kept import with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, Rule, at_level, check_ranks, grade_hits, lookup, rule_of
+from ragscore.match import LEVELS, Rule, at_level, check_ranks, grade_hits, lookup
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
+from ragscore.rules import rule_of
 
 STATES = ("scored", "failed", "missing", "extra")
 MATCHES = ("auto", *LEVELS, "per_query")
@@ -231,7 +232,7 @@ def _score_at(
     results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool
 ) -> dict[str, npt.NDArray[np.float64]]:
     selected = at_level(golden, level, keep_refusals)
-    judge = with_kept_matches(rule, results, golden, level) if rule is not None else rule_of(level)
+    judge = with_kept_matches(rule, results, golden, level) if rule is not None else rule_of(level, results, golden)
     graded, found = grade_hits(results.hits, selected.targets, judge)
     scores = score_hits(graded, found, selected, rows, labels)
     return {label: scores[label].to_numpy() for label in labels}

@@ -16,7 +16,8 @@ from ragscore.kept import matches_to_keep, rule_name
 from ragscore.level import choose_level
 from ragscore.load import run_description
 from ragscore.load.per_query import run_record
-from ragscore.match import LEVELS, Rule, rule_of
+from ragscore.match import LEVELS, Rule
+from ragscore.rules import level_rule_name, rule_of
 from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
 from ragscore.score import score, scoring
 from ragscore.summary import summarize
@@ -259,7 +260,7 @@ def _scored(results: Results, golden: Golden, match: str, rule: Rule | None) -> 
     about = scoring(results, golden, match=match)
     level = choose_level(results, golden, match)
     used = [name for name in LEVELS if name in level.joinable] if level.name == "per_query" else [level.name]
-    matches = matches_to_keep(results, golden, {name: rule or rule_of(name) for name in used}, has_own_rule=rule is not None)
+    matches = matches_to_keep(results, golden, {name: rule or rule_of(name, results, golden) for name in used}, has_own_rule=rule is not None)
     parts = {}
     for made in about.to_dict("records"):
         run_id = str(made["run_id"])
@@ -275,7 +276,7 @@ def _rule_of_scoring(level: str, rule: Rule | None) -> str:
     """The name of the rule a scoring was made by: one of your own, or the level's own."""
     if rule is not None:
         return rule_name(rule)
-    return rule_name(rule_of(level)) if level in LEVELS else f"by_{level}"
+    return level_rule_name(level)
 
 
 def _write_run(folder: Path, run: Results, text: str, scored: dict[str, Any] | None) -> None:

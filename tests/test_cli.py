@@ -78,7 +78,7 @@ def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["score", "none.yaml", "a"], "none.yaml: can't be read: No such file or directory"),
+        (["score", "none.yaml", "a"], "no such file: none.yaml"),
         (["score", "{golden}", "none.jsonl"], "paths: no such file: none.jsonl"),
         (["score", "{golden}", "{a}", "--metric", "hits@1"], "metrics: unknown metric 'hits@1'; did you mean hit@1"),
         (["score", "{golden}", "{a}", "{a}"], "run: a named by more than one argument"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, concat_results
+from ragscore.load.detect import Format, choose
 from ragscore.load.golden_file import read_golden
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.write import run_description, write_per_query
@@ -17,9 +18,23 @@ __all__ = ["load_golden", "load_results", "run_description", "write_per_query"]
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 Paths = str | os.PathLike[str] | list[str] | list[Path]
 
+# Our own format first, then one line a format: what `fits` sees is a sample of the file; a file that fits several is refused, so keep them apart.
+GOLDEN_FORMATS = [
+    Format("ragscore", lambda seen: seen.kind == "yaml" or (seen.kind in ("jsonl", "json") and seen.has("id", "query")), read_golden),
+]
+RESULT_FORMATS = [
+    Format("per_query", lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not seen.keys & {"retrieved", "ranked"}, read_per_query),
+    Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),
+]
+
 
 def load_golden(
-    path: str | os.PathLike[str] | None = None, *, strict: bool = True, absent_docs: str = "unlabelled", catalogue: pd.DataFrame | None = None
+    path: str | os.PathLike[str] | None = None,
+    *,
+    format: str | None = None,
+    strict: bool = True,
+    absent_docs: str = "unlabelled",
+    catalogue: pd.DataFrame | None = None,
 ) -> Golden:
     """Load a golden file: questions, what answers them, and which of them should be refused.
 
@@ -27,6 +42,8 @@ def load_golden(
     ----------
     path
         YAML list or JSON lines; without it, the file that the environment variable RAGSCORE_GOLDEN names.
+    format
+        The name of a format, where the content doesn't tell it.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
@@ -54,7 +71,9 @@ def load_golden(
     _check_path(chosen, (str, os.PathLike, type(None)), "path", f"a path, or nothing and the environment variable {GOLDEN_VARIABLE}")
     if not chosen:
         raise DataError("no golden file given", field="path", allowed=f"a path, or the environment variable {GOLDEN_VARIABLE}")
-    golden = read_golden(Path(chosen), strict, absent_docs, catalogue)
+    file = Path(chosen)
+    _check_exists([file])
+    golden: Golden = choose(file, GOLDEN_FORMATS, format, "golden files").read(file, strict, absent_docs, catalogue)
     n_unlabelled = int(golden.queries["answerable"].isna().sum())
     if n_unlabelled:
         text = f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they are unlabelled and only absent_docs='refuse' reads them as should-refuse"
@@ -62,7 +81,7 @@ def load_golden(
     return golden
 
 
-def load_results(paths: Paths, *, strict: bool = True) -> Results:
+def load_results(paths: Paths, *, format: str | None = None, strict: bool = True) -> Results:
     """Load one or many runs: `per_query.jsonl` files (with `run.json` beside them) or kebab's SQLite file.
 
     Parameters
@@ -70,6 +89,8 @@ def load_results(paths: Paths, *, strict: bool = True) -> Results:
     paths
         A file, a folder that holds `per_query.jsonl` (or folders that do), a glob pattern, or a list of these. Runs keep this order;
         a pattern's files are sorted by name.
+    format
+        The name of a format, where the content doesn't tell it.
     strict
         False loads what can be loaded and returns the rest as `results.problems`.
 
@@ -78,7 +99,7 @@ def load_results(paths: Paths, *, strict: bool = True) -> Results:
     DataError
         Nothing found, an unreadable file, a bad record (file, line, field), the same run_id twice.
     """
-    parts = [_read_run(file, strict) for file in _files(paths)]
+    parts: list[Results] = [choose(file, RESULT_FORMATS, format, "results").read(file, strict) for file in _files(paths)]
     named: dict[str, int] = {}
     for part in parts:
         for run_id in part.runs["run_id"].astype("str"):
@@ -102,10 +123,14 @@ def _files(paths: Paths) -> list[Path]:
         found += [file for one in matches for file in _files_of(Path(one))]
     if not found:
         raise DataError("no file given", field="paths")
-    missing = [str(file) for file in found if not file.exists()]
+    _check_exists(found)
+    return found
+
+
+def _check_exists(files: list[Path]) -> None:
+    missing = [str(file) for file in files if not file.exists()]
     if missing:
         raise DataError(f"no such file: {', '.join(missing)}", field="paths")
-    return found
 
 
 def _check_path(given: object, types: tuple[type, ...], field: str, allowed: str) -> None:
@@ -113,16 +138,13 @@ def _check_path(given: object, types: tuple[type, ...], field: str, allowed: str
         raise DataError(f"found {given!r}", field=field, allowed=allowed)
 
 
+RUN_FILES = ("per_query.jsonl", "results.jsonl")
+
+
 def _files_of(path: Path) -> list[Path]:
-    """The run file of a folder, or those of the run folders in it."""
+    """The run file of a folder, or those of the run folders in it; a folder without any is looked at as a whole."""
     if not path.is_dir():
         return [path]
-    own = path / "per_query.jsonl"
-    within = sorted(path.glob("*/per_query.jsonl"))
-    return within if within and not own.exists() else [own]
-
-
-def _read_run(file: Path, strict: bool) -> Results:
-    with file.open("rb") as opened:
-        is_sqlite = opened.read(16) == b"SQLite format 3\0"
-    return read_sqlite(file, strict) if is_sqlite else read_per_query(file, strict)
+    own = [path / name for name in RUN_FILES if (path / name).exists()]
+    within = sorted(file for name in RUN_FILES for file in path.glob(f"*/{name}"))
+    return own or within or [path]

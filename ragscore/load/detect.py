@@ -1,0 +1,126 @@
+"""Which format a file is in, told from its content: a sample of it, and the table of formats that recognise one.
+
+A file that fits several formats, or none, is an error that names the candidates and the `format=` to pass.
+"""
+
+import gzip
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragscore.frames import DataError
+
+SAMPLED_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What can be seen of a file without reading it whole.
+
+    Attributes
+    ----------
+    kind
+        folder, sqlite, parquet, jsonl (its first line is a JSON object), json (one JSON value over the whole file), yaml, text, empty.
+    keys
+        The keys of its first JSON object or YAML mapping; for a folder, the names in it.
+    first
+        That object, `{}` for other kinds.
+    line
+        The first non-blank line of a text file.
+    """
+
+    path: Path
+    kind: str
+    keys: frozenset[str] = frozenset()
+    first: dict[str, Any] | None = None
+    line: str = ""
+
+    def has(self, *names: str) -> bool:
+        """Whether all these keys (or, for a folder, names) are there."""
+        return self.keys.issuperset(names)
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format: how a sample of it is recognised, and its reader `(path, strict, **options)`."""
+
+    name: str
+    fits: Callable[[Sample], bool]
+    read: Callable[..., Any]
+
+
+def sample(path: Path) -> Sample:
+    """Look at the beginning of a file, or at the names in a folder."""
+    if path.is_dir():
+        return Sample(path, "folder", frozenset(one.name for one in path.iterdir()))
+    begin = _begin(path)
+    if begin.startswith(b"SQLite format 3\0"):
+        return Sample(path, "sqlite")
+    if begin.startswith(b"PAR1"):
+        return Sample(path, "parquet")
+    text = begin.decode("utf-8-sig", errors="replace")
+    line = next((one for one in text.splitlines() if one.strip()), "")
+    if not line:
+        return Sample(path, "empty")
+    if path.name.removesuffix(".gz").endswith((".yaml", ".yml")):
+        return Sample(path, "yaml", line=line)
+    first = _json(line)
+    if isinstance(first, dict) and not (len(first) and path.name.removesuffix(".gz").endswith(".json")):
+        return Sample(path, "jsonl", frozenset(first), first, line)
+    if line.lstrip()[0] in "[{":
+        whole = first if first is not None else _json(text)
+        top = whole[0] if isinstance(whole, list) and whole else whole
+        keys = frozenset(top) if isinstance(top, dict) else frozenset()
+        return Sample(path, "json", keys, top if isinstance(top, dict) else None, line)
+    return Sample(path, "text", line=line)
+
+
+def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> Format:
+    """The format of a file: the one asked for, else the only one that its content fits.
+
+    The first of `formats` is our own: a file that fits none, but is named .jsonl or .yaml, goes to its reader, which can say line and field.
+
+    Raises
+    ------
+    DataError
+        An unknown `format`, or a file that fits several formats or none; the candidates are named.
+    """
+    by_name = {one.name: one for one in formats}
+    if wanted is not None:
+        if wanted not in by_name:
+            raise DataError(f"unknown format {wanted!r}", field="format", allowed=f"one of {', '.join(by_name)}")
+        return by_name[wanted]
+    seen = sample(path)
+    fitting = [one for one in formats if one.fits(seen)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise DataError(f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}", file=path, field="format", allowed="pass format= to choose")
+    if seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml")) and not seen.keys & {"query", "question"}:
+        return formats[0]
+    raise DataError(f"fits no format of {what} ({_described(seen)})", file=path, field="format", allowed=f"pass format=, one of {', '.join(by_name)}")
+
+
+def _described(seen: Sample) -> str:
+    keys = ", ".join(sorted(seen.keys)[:12])
+    return f"{seen.kind} with {keys}" if keys else f"{seen.kind} that begins {seen.line[:60]!r}" if seen.line else seen.kind
+
+
+def _begin(path: Path) -> bytes:
+    try:
+        if path.suffix == ".gz":
+            with gzip.open(path, "rb") as opened:
+                return opened.read(SAMPLED_BYTES)
+        with path.open("rb") as plain:
+            return plain.read(SAMPLED_BYTES)
+    except (OSError, EOFError) as error:
+        raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

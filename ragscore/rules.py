@@ -1,0 +1,22 @@
+"""The rule that each match level stands for, given the frames it needs beside hits and targets."""
+
+from ragscore.frames import DataError, Golden, Results
+from ragscore.match import LEVELS, Rule, by_chunk, by_doc, by_span
+
+
+def rule_of(level: str, results: Results, golden: Golden) -> Rule:
+    """The rule that a match level stands for.
+
+    Raises
+    ------
+    DataError
+        Not a match level.
+    """
+    if level not in LEVELS:
+        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    return {"chunk": by_chunk, "span": by_span(), "doc": by_doc}[level]
+
+
+def level_rule_name(level: str) -> str:
+    """How the rule of a level is named in what a scoring was made of."""
+    return by_span().__qualname__ if level == "span" else f"by_{level}"
