@@ -120,7 +120,7 @@ def test_columns_come_in_the_order_of_the_table():
     ("label", "message"),
     [
         ("hit@0", "a cut-off k of at least 1"), ("ndgc@5", "unknown metric 'ndgc@5'; did you mean ndcg@5"), ("hit", "unknown metric 'hit'"), ("failed@3", "unknown metric"),
-        ("recall@5:page", "followed by one of :chunk, :span, :doc"), ("failed:doc", "a ranking metric followed by"), ("HIT@5", "unknown metric"),
+        ("recall@5:page", "followed by one of :chunk, :span, :anchor, :doc, :predicate"), ("failed:doc", "a ranking metric followed by"), ("HIT@5", "unknown metric"),
     ],
 )  # fmt: skip
 def test_labels_that_name_no_metric_are_refused(label, message):
