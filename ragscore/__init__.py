@@ -3,6 +3,7 @@
 load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> RunStore, plot
 """
 
+from ragscore.aggregates import aggregate
 from ragscore.answers import refusal_reasons, score_answers
 from ragscore.compare import Comparison, compare_runs, diff_config
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
@@ -12,7 +13,7 @@ from ragscore.load import load_golden, load_results, write_per_query
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits, resolve_spans
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.profiles import Profile
-from ragscore.score import aggregate, score, scoring
+from ragscore.score import score, scoring
 from ragscore.store import RunStore
 from ragscore.summary import slices, summarize
 

@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 import ragscore
+from ragscore.aggregates import aggregate
 from ragscore.compare import compare_runs
 from ragscore.frames import DataError, Golden, Results, concat_results, records_of
 from ragscore.load import load_golden, load_results
 from ragscore.metrics import HEADLINE, parse_label
-from ragscore.score import aggregate, score
+from ragscore.score import score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.aggregates import aggregate, rounded
 from ragscore.frames import DataError, Golden, Results, records_of, run_names
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
@@ -15,7 +16,7 @@ from ragscore.metrics import is_better, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.report import SAME, changed_queries, describe_matching, shown_deltas
 from ragscore.rules import rule_of
-from ragscore.score import aggregate, read_refusals, rounded, score
+from ragscore.score import read_refusals, score
 from ragscore.stats import median_interval, paired_interval
 from ragscore.summary import metric_columns
 from ragscore.tables import markdown_table, shown_number

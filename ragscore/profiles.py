@@ -3,6 +3,7 @@
 `score`, `compare` and `aggregate` take a profile's name and read everything they need from its row here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -16,9 +17,16 @@ class Profile:
     Attributes
     ----------
     aggregate
-        Key of its aggregate JSON -> metric label; `{k}` makes it a mapping over `ks`.
-    zero_if_none
-        Keys that it writes as 0 where no query counts (the others: null).
+        Key of its aggregate JSON (a dot makes an object) -> metric label, or p50 / p95 / sum of one: `p50(latency_ms)`.
+        `{k}` makes it a mapping over `ks`; `{run_k}` is the run's own k.
+    zero_if_none, omit_if_none
+        Keys that it writes as 0, or leaves out, where no query counts (the others: null).
+    over_all_rows
+        Keys whose mean is taken over all rows, those to which the metric doesn't apply counting 0.
+    policies
+        Arguments of `rs.score` that differ from its defaults: match, errors, missing, ...
+    percentile
+        "linear" interpolation, or "floor": the value at position floor(share · n).
     totals
         Key of its aggregate JSON -> "rows" (stored responses) or "failed".
     should_refuse
@@ -39,6 +47,10 @@ class Profile:
     aggregate: dict[str, str]
     ks: tuple[int, ...] = (1, 3, 5, 10)
     zero_if_none: tuple[str, ...] = ()
+    omit_if_none: tuple[str, ...] = ()
+    over_all_rows: tuple[str, ...] = ()
+    policies: dict[str, str] = field(default_factory=dict)
+    percentile: str = "linear"
     totals: dict[str, str] = field(default_factory=dict)
     should_refuse: str = "labels"
     score_refusals: bool = False
@@ -48,10 +60,13 @@ class Profile:
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
 
-    @property
-    def labels(self) -> list[str]:
-        """Every metric label that the aggregate needs."""
-        return [label.format(k=k) for label in self.aggregate.values() for k in (self.ks if "{k}" in label else (0,))]
+    def labels(self, run_ks: Iterable[int] = ()) -> list[str]:
+        """Every metric label that the aggregate needs, for runs of these k."""
+        found: list[str] = []
+        for expression in self.aggregate.values():
+            label = expression.partition("(")[2].removesuffix(")") or expression
+            found += [label.format(k=k, run_k=run_k) for k in (self.ks if "{k}" in label else (0,)) for run_k in (run_ks if "{run_k}" in label else (0,))]
+        return list(dict.fromkeys(found))
 
 
 PROFILES = {
@@ -71,6 +86,33 @@ PROFILES = {
         fallback_levels=("doc",),
         one_side_missing="no_hit",
         outcomes={"both_miss": "draw", "no_target": "draw"},
+    ),
+    "rig": Profile(
+        name="rig",
+        aggregate={
+            "recall": "recall@{k}:doc", "precision": "precision@{k}:doc", "hit_rate": "hit@{k}:doc", "mrr": "mrr:doc", "map": "map@{k}:doc", "ndcg": "ndcg@{k}:doc",
+        },
+        policies={"empty_gold": "one"},
+        score_refusals=True,
+    ),
+    "seed-mcp": Profile(
+        name="seed-mcp",
+        aggregate={
+            "passed": "sum(passed)", "recall_known": "passed", "precision_top1": "hit@1:predicate", "mrr": "mrr:predicate", "avg_latency_ms": "latency_ms",
+        },
+        zero_if_none=("passed", "recall_known", "precision_top1", "mrr"),
+        over_all_rows=("recall_known", "precision_top1", "mrr"),
+        totals={"n_queries": "rows"},
+        policies={"match": "predicate"},
+    ),
+    "trec": Profile(
+        name="trec",
+        aggregate={
+            "map": "map@1000:doc", "recip_rank": "mrr:doc", "P": "precision@{k}:doc", "recall": "recall@{k}:doc", "success": "hit@{k}:doc",
+            "ndcg_cut": "ndcg_linear@{k}:doc", "map_cut": "map@{k}:doc",
+        },
+        ks=(5, 10, 15, 20, 30, 100, 200, 500, 1000),
+        policies={"match": "doc", "missing": "zero"},
     ),
 }  # fmt: skip
 

@@ -19,8 +19,8 @@ from ragscore.profiles import Profile, find_profile
 from ragscore.rules import rule_of
 
 STATES = ("scored", "failed", "missing", "extra")
-MATCHES = ("auto", *LEVELS, "per_query")
-ERRORS, MISSING = ("miss", "exclude"), ("exclude", "zero")
+# Each policy with what it may be, its default first.
+POLICIES = {"match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"), "missing": ("exclude", "zero")}
 EXTRA_METRICS = ("empty", "empty_all", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
 
 
@@ -69,11 +69,9 @@ def score(
     UserWarning
         Golden queries without a row are left out; a cut-off asked for in `metrics` is above a run's own k.
     """
-    _check("match", match, MATCHES)
-    _check("errors", errors, ERRORS)
-    _check("missing", missing, MISSING)
     chosen = find_profile(profile)
-    labels = [parse_label(text) for text in (metrics or (chosen.labels if chosen else DEFAULT_METRICS))]
+    match, errors, missing = (_policy(chosen, *given) for given in (("match", match), ("errors", errors), ("missing", missing)))
+    labels = [parse_label(text) for text in (metrics or (chosen.labels(_run_ks(results)) if chosen else DEFAULT_METRICS))]
     if metrics and chosen is None:
         _warn_of_deep_cuts(results, labels)
     golden = read_refusals(golden, chosen)
@@ -106,44 +104,16 @@ def scoring(results: Results, golden: Golden, *, match: str = "auto", **policies
     })  # fmt: skip
 
 
-def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[str, dict[str, Any]]:
-    """Each run's aggregate as a profile's harness writes it: {run_id: its JSON object}, rounded as it rounds, None for null."""
-    chosen = find_profile(profile)
-    assert chosen is not None
-    scores = _quietly(results, golden, chosen)
-    by_run = {str(run_id): rows for run_id, rows in scores.groupby("run_id", observed=False)}
-    return {run_id: _aggregate(rows[rows["state"] != "missing"], chosen) for run_id, rows in by_run.items()}
+def _run_ks(results: Results) -> list[int]:
+    return [int(k) for k in results.runs["k"].dropna().unique()] if "k" in results.runs else []
 
 
-def _quietly(results: Results, golden: Golden, profile: Profile) -> pd.DataFrame:
-    """Scores of a profile; missing rows are no news there, its harness leaves them out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return score(results, golden, [*profile.labels, "failed"], profile=profile)
-
-
-def _aggregate(rows: pd.DataFrame, profile: Profile) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, label in profile.aggregate.items():
-        empty = 0.0 if key in profile.zero_if_none else None
-        if "{k}" in label:
-            found[key] = {str(k): _mean(rows[label.format(k=k)], empty, profile.decimals) for k in profile.ks}
-        else:
-            found[key] = _mean(rows[label], empty, profile.decimals)
-    counts = {"rows": len(rows), "failed": int(rows["failed"].sum())}
-    return found | {key: counts[what] for key, what in profile.totals.items()}
-
-
-def _mean(column: pd.Series, empty: float | None, decimals: int | None) -> float | None:
-    values = column.dropna().to_numpy()
-    return empty if not len(values) else rounded(float(values.sum()) / len(values), decimals)
-
-
-def rounded(value: float, decimals: int | None) -> float:
-    """Round half away from zero (Python's own rounds half to even); `None` leaves the value as it is."""
-    if decimals is None or np.isnan(value):
-        return value
-    return float(np.copysign(np.floor(abs(value) * 10**decimals + 0.5) / 10**decimals, value))
+def _policy(profile: Profile | None, name: str, value: str) -> str:
+    """A policy as asked for; where that is the default, as the profile has it."""
+    if profile is not None and value == POLICIES[name][0]:
+        value = profile.policies.get(name, value)
+    _check(name, value, POLICIES[name])
+    return value
 
 
 def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -12,14 +12,17 @@ LAYERS = {
     "errors": 0, "cast": 0, "frames": 0,
     "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "run_files": 1,
     "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
-    "profiles": 3, "score": 3, "report": 3,
+    "profiles": 3, "score": 3, "aggregates": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4,
     "plot": 5,
     "demo": 6,
     "cli": 7, "__init__": 7,
 }  # fmt: skip
 # Within a layer only these: ranking metrics are computed from matches, a scoring reads its profile.
-SIDEWAYS = {("rules", "match"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"), ("metrics", "match"), ("score", "profiles"), ("kept", "answers")}
+SIDEWAYS = {
+    ("rules", "match"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
+    ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
+}  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")
 
 
