@@ -92,7 +92,9 @@ PROFILES = {
         aggregate={
             "recall": "recall@{k}:doc", "precision": "precision@{k}:doc", "hit_rate": "hit@{k}:doc", "mrr": "mrr:doc", "map": "map@{k}:doc", "ndcg": "ndcg@{k}:doc",
         },
-        policies={"empty_gold": "one"},
+        policies={"empty_gold": "one", "match": "doc"},
+        levels=("doc",),
+        fallback_levels=("doc",),
         score_refusals=True,
     ),
     "seed-mcp": Profile(
@@ -104,6 +106,8 @@ PROFILES = {
         over_all_rows=("recall_known", "precision_top1", "mrr"),
         totals={"n_queries": "rows"},
         policies={"match": "predicate"},
+        levels=("predicate",),
+        fallback_levels=("predicate",),
     ),
     "trec": Profile(
         name="trec",
@@ -113,6 +117,8 @@ PROFILES = {
         },
         ks=(5, 10, 15, 20, 30, 100, 200, 500, 1000),
         policies={"match": "doc", "missing": "zero"},
+        levels=("doc",),
+        fallback_levels=("doc",),
     ),
 }  # fmt: skip
 
