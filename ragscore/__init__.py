@@ -9,7 +9,8 @@ from ragscore.compare import Comparison, compare_runs, diff_config
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
 from ragscore.groups import paraphrase_groups, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
-from ragscore.load import load_golden, load_results, write_per_query
+from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
+from ragscore.load import load_documents, load_golden, load_results, write_per_query
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits, resolve_spans
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.profiles import Profile
@@ -25,7 +26,7 @@ __all__ = [
     # what everything is made of
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
-    "load_golden", "load_results", "write_per_query",
+    "load_golden", "load_results", "load_documents", "write_per_query",
     # before any number
     "coverage", "coverage_rows",
     # match and score
@@ -35,6 +36,8 @@ __all__ = [
     "summarize", "slices", "compare_runs", "Comparison", "diff_config",
     # paraphrases of one intent
     "paraphrases", "paraphrase_groups", "paraphrase_summary",
+    # steps of multi-hop answers
+    "query_hops", "hop_report", "hop_latency", "verification_report",
     # keep, draw
     "RunStore", "plot",
 ]  # fmt: skip

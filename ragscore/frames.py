@@ -96,6 +96,21 @@ KINDS: dict[str, Kind] = {
         ("x_",),
     ),
     "chunks": Kind(("chunk_id",), {"chunk_id": "str"}, {**_LOCATORS, "text": "str", "doc_type": "str", "run_id": "category"}, ("x_",)),
+    # The steps of a multi-hop answer; sub_queries is a JSON list of texts.
+    "hops": Kind(
+        ("run_id", "query_id", "hop"),
+        {**_CELL, "hop": "int32"},
+        {"kind": "str", "sub_queries": "str", "chunks_added": "Int64", "forced_stop": "boolean", "llm_call_ms": "float64"},
+        ("x_",),
+        lowest={"hop": 0},
+    ),
+    # Which document replaces which: by name, or as a later one of the same version_key.
+    "documents": Kind(
+        ("doc_id",),
+        {"doc_id": "str"},
+        {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str", "run_id": "category"},
+        ("x_",),
+    ),
     # A query for which the rule found nothing has one row with rank 0 and an empty target_id.
     "matches": Kind(
         ("run_id", "query_id", "level", "rank", "target_id"),
@@ -245,8 +260,9 @@ class Results:
     ----------
     runs, responses, hits, citations
         One row per run / question asked / hit / citation.
-    chunks, judgments, hit_meta, reported, matches
-        Optional: the index as it was, judges' verdicts, hit metadata, values another tool stored, kept matches.
+    chunks, judgments, hit_meta, reported, matches, hops, documents
+        Optional: the index as it was, judges' verdicts, hit metadata, values another tool stored, kept matches, steps of
+        multi-hop answers, versions of documents.
     problems
         What loading with `strict=False` could not take.
     """
@@ -260,6 +276,8 @@ class Results:
     hit_meta: pd.DataFrame | None = None
     reported: pd.DataFrame | None = None
     matches: pd.DataFrame | None = None
+    hops: pd.DataFrame | None = None
+    documents: pd.DataFrame | None = None
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
 
     def __post_init__(self) -> None:
@@ -289,8 +307,8 @@ class Results:
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns:
-                # Chunks and problems may belong to no run in particular.
-                keep = frame["run_id"].isin(names) | (frame["run_id"].isna() if item.name in ("chunks", "problems") else False)
+                # Chunks, documents and problems may belong to no run in particular.
+                keep = frame["run_id"].isin(names) | (frame["run_id"].isna() if item.name in ("chunks", "documents", "problems") else False)
                 frames[item.name] = frame[keep].assign(run_id=frame.loc[keep, "run_id"].astype("str"))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]

@@ -25,7 +25,7 @@ from ragscore.summary import summarize
 TEXTS = ("cut", "full", "none")
 CUT_AT = 200  # characters of hit text that a store keeps by default
 LONGEST_NAME = 200  # of a run's folder: file systems take 255, and a staging folder's name is longer
-FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches")
+FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents")
 IGNORED = "# Texts and tables stay out of version control; metrics.json, report.md and run.json may be committed.\n*.parquet\n.staging-*/\n.replaced-*/\n"
 _OWN_KEYS = ("scoring", "text", "ragscore")
 
@@ -175,7 +175,7 @@ class RunStore:
         Parameters
         ----------
         frames
-            By kind: judgments, chunks, citations, hit_meta, reported. Rows of other runs are refused.
+            By kind: judgments, chunks, citations, hit_meta, reported, hops, documents. Rows of other runs are refused.
         overwrite
             Replace a frame that the run has already.
         """
@@ -183,10 +183,10 @@ class RunStore:
         folder = self._folder(name)
         for kind, frame in frames.items():
             if kind not in FRAMES or kind in ("responses", "hits", "matches"):
-                raise DataError(f"found {kind!r}", field="frames", allowed="judgments, chunks, citations, hit_meta or reported")
+                raise DataError(f"found {kind!r}", field="frames", allowed="judgments, chunks, citations, hit_meta, reported, hops or documents")
             if (folder / f"{kind}.parquet").exists() and not overwrite:
                 raise DataError(f"{name} has {kind} already", file=folder, field=kind, allowed="overwrite=True")
-            checked = conform(frame if "run_id" in frame or kind == "chunks" else frame.assign(run_id=name), kind)
+            checked = conform(frame if "run_id" in frame or kind in ("chunks", "documents") else frame.assign(run_id=name), kind)
             if "run_id" in checked and set(checked["run_id"].dropna().astype("str")) - {name}:
                 raise DataError(f"rows of other runs than {name}", field=f"{kind}.run_id")
             check_columns(checked, kind)

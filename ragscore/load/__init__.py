@@ -9,11 +9,12 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, concat_results
 from ragscore.load.detect import Format, choose
+from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import read_golden
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.write import run_description, write_per_query
 
-__all__ = ["load_golden", "load_results", "run_description", "write_per_query"]
+__all__ = ["load_documents", "load_golden", "load_results", "run_description", "write_per_query"]
 
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 Paths = str | os.PathLike[str] | list[str] | list[Path]

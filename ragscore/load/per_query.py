@@ -17,6 +17,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, concat_results, from_records
 from ragscore.load.extras import flatten, settle
 from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, open_text, shown
+from ragscore.load.trace import read_hops
 
 SPAN_FIELDS = {"line": ("start", "end", 1), "code": ("line_start", "line_end", 1), "page": ("page", "page", 1), "time": ("start_ms", "end_ms", 0)}
 """Citation kind -> its first and last field, and what makes the last one half-open (lines and pages are inclusive)."""
@@ -36,6 +37,7 @@ class _Tables:
     responses: list[dict[str, Any]] = field(default_factory=list)
     hits: list[dict[str, Any]] = field(default_factory=list)
     citations: list[dict[str, Any]] = field(default_factory=list)
+    hops: list[dict[str, Any]] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
 
 
@@ -104,10 +106,11 @@ def _snapshot(text: str | None) -> Any:
 def _results(described: dict[str, Any], tables: _Tables, problems: Problems) -> Results:
     counts = {"n_queries": len(tables.responses), "n_failed": sum(response["error"] is not None for response in tables.responses)}
     run = run_record({**described, **counts}, problems.file)
-    for records in (tables.responses, tables.hits, tables.citations):
+    for records in (tables.responses, tables.hits, tables.citations, tables.hops):
         for record in records:
             record["run_id"] = run["run_id"]
-    frames = {name: from_records(settle(getattr(tables, name)), name) for name in ("responses", "hits", "citations")}
+    names = ("responses", "hits", "citations", *(("hops",) if tables.hops else ()))
+    frames = {name: from_records(settle(getattr(tables, name)), name) for name in names}
     return Results(runs=from_records([run], "runs"), **frames, problems=problems.frame(run["run_id"]))
 
 
@@ -188,6 +191,8 @@ def _answer(answer: dict[str, Any] | str | None, query_id: str, row: Row, tables
             problems.add(f"found {shown(item)}", line=row.line, field="answer.citations", allowed="a list of objects")
             continue
         tables.citations.append({"query_id": query_id, "position": position, **_citation(item, row, problems)})
+    if values.get("hops") != []:  # an empty list of hops is kept as it is
+        tables.hops += read_hops(values.pop("hops", None), query_id, row, problems)
     return found | flatten({"answer": values})
 
 

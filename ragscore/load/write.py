@@ -10,6 +10,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results
 from ragscore.load.extras import unflatten
 from ragscore.load.per_query import SPAN_FIELDS, implied_refusal
+from ragscore.load.trace import hop_record
 
 _ANSWER = ("answer", "grounded", "refused", "refusal_reason", "cost_usd")
 _SCORES = {"score": "fusion_score", "score_lexical": "lexical_score", "score_vector": "vector_score"}
@@ -83,13 +84,15 @@ def _grouped(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:
     hits, citations = _grouped(results.hits), _grouped(results.citations)
+    hops = {} if results.hops is None else _grouped(results.hops)
     for response in _present(results.responses.drop(columns="run_id")):
         query_id = response.pop("query_id")
         record: dict[str, Any] = {"query_id": query_id}
         record |= {name: response.pop(name, None) for name in ("query", "mode")}
         record["hits_top_k"] = [_hit(hit) for hit in hits.get(query_id, [])]
         extra = unflatten({name: response.pop(name) for name in list(response) if name.startswith("x_")})
-        record["answer"] = _answer(response, extra.pop("answer", {}), citations.get(query_id, []))
+        about_answer = extra.pop("answer", {}) | ({"hops": [hop_record(hop) for hop in hops[query_id]]} if query_id in hops else {})
+        record["answer"] = _answer(response, about_answer, citations.get(query_id, []))
         record |= {name: response.pop(name, None) for name in ("elapsed_ms", "error")}
         yield {**record, **response, **extra}
 
