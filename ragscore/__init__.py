@@ -17,6 +17,7 @@ from ragscore.profiles import Profile
 from ragscore.score import score, scoring
 from ragscore.store import RunStore
 from ragscore.summary import slices, summarize
+from ragscore.trials import trial_summary, trials
 
 from ragscore import plot  # isort: skip
 
@@ -38,6 +39,8 @@ __all__ = [
     "paraphrases", "paraphrase_groups", "paraphrase_summary",
     # steps of multi-hop answers
     "query_hops", "hop_report", "hop_latency", "verification_report",
+    # repeated trials of one system
+    "trials", "trial_summary",
     # keep, draw
     "RunStore", "plot",
 ]  # fmt: skip

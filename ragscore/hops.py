@@ -49,7 +49,8 @@ def hop_report(results: Results) -> pd.DataFrame:
     n_responses = results.responses.groupby("run_id", observed=False).size()
     n_queries, time = grouped.size(), grouped["llm_call_ms"]
     table = pd.DataFrame({
-        "n_queries": n_queries, "share": n_queries / n_responses.replace(0, np.nan), "hops_mean": grouped["n_hops"].mean(), "hops_max": grouped["n_hops"].max().astype("Int64"),
+        "n_queries": n_queries, "share": n_queries.astype("float64") / n_responses.astype("float64").replace(0.0, np.nan),
+        "hops_mean": grouped["n_hops"].mean(), "hops_max": grouped["n_hops"].max().astype("Int64"),
         "n_forced": grouped["forced_stop"].sum().astype("int64"), "forced_rate": grouped["forced_stop"].mean(),
         "query_ms_p50": time.quantile(0.5), "query_ms_p95": time.quantile(0.95),
     })  # fmt: skip

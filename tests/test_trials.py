@@ -1,0 +1,101 @@
+"""SEEDS F.5.11: pass@k and pass^k over repeated trials."""
+
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+
+import ragscore as rs
+from ragscore.trials import pass_at_k, pass_power_k
+
+
+def scores_of(table, metric="hit@1", state=None):
+    """A scores frame: `table` has one row of values per query, one column per trial."""
+    parts = [
+        pd.DataFrame(
+            {"run_id": f"t{n}", "state": (state or {}).get(f"t{n}", "scored"), "level": "doc", metric: [row[n] for row in table.values()]},
+            index=pd.Index(list(table), name="query_id"),
+        )
+        for n in range(len(next(iter(table.values()))))
+    ]
+    return pd.concat(parts)
+
+
+THREE = {"q1": [1, 0, 1], "q2": [0, 1, 0]}
+
+
+def test_three_trials_of_two_queries():
+    rows = rs.trials(scores_of(THREE), "hit@1", 2).set_index("query_id")
+    assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3]) and rows["pass^2"].tolist() == pytest.approx([1 / 3, 0])
+    summary = rs.trial_summary(rows.reset_index()).set_index("measure")["mean"]
+    assert summary.to_dict() == pytest.approx({"pass_rate": 0.5, "pass@2": 5 / 6, "pass^2": 1 / 6})
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_both_measures_are_the_ratios_of_binomial_coefficients(n):
+    c = np.arange(n + 1, dtype="float64")
+    for k in range(1, n + 1):
+        assert pass_at_k(n, c, k) == pytest.approx([float(1 - Fraction(comb(n - i, k), comb(n, k))) for i in range(n + 1)], rel=1e-12, abs=1e-15)
+        assert pass_power_k(n, c, k) == pytest.approx([float(Fraction(comb(i, k), comb(n, k))) for i in range(n + 1)], rel=1e-12, abs=1e-300)
+
+
+def test_many_trials_neither_overflow_nor_lose_small_probabilities():
+    n, k = 100_000, 500
+    assert pass_at_k(n, np.array([1.0]), k)[0] == pytest.approx(k / n, rel=1e-12)
+    assert pass_power_k(n, np.array([float(n - 1)]), k)[0] == pytest.approx(1 - k / n, rel=1e-10)
+
+
+def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold():
+    rows = rs.trials(scores_of({"q": [0, 1]}, "hallucinated"), "hallucinated", 1)
+    assert rows["n_passed"].tolist() == [1]
+    assert rs.trials(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100)["n_passed"].tolist() == [1]
+    with pytest.raises(rs.DataError, match="latency_ms has no success of its own"):
+        rs.trials(scores_of({"q": [90.0]}, "latency_ms"), "latency_ms", 1)
+
+
+def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
+    scores = scores_of({"q1": [1, np.nan], "q2": [np.nan, np.nan]}, state={"t1": ["failed", "scored"]})
+    rows = rs.trials(scores, "hit@1", 2).set_index("query_id")
+    assert rows.loc["q1", ["n", "n_passed", "pass@2", "pass^2"]].tolist() == [2, 1, 1, 0]
+    assert rows.loc["q2", "n"] == 0 and np.isnan(rows.loc["q2", "pass@2"])
+    assert rs.trial_summary(rows.reset_index())["n"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("k", [0, 4])
+def test_k_beyond_the_trials_is_refused(k):
+    with pytest.raises(rs.DataError, match=f"k is {k} and all has 3 trials; whole numbers from 1 to 3"):
+        rs.trials(scores_of(THREE), "hit@1", k)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda s: s.rename(columns={"hit@1": "hit@3"}), "no column 'hit@1'"),
+        (lambda s: s.iloc[:-1], "t2 has no answer to q2"),
+        (lambda s: s.assign(state=["scored"] * 5 + ["missing"]), "t2 has no answer to q2"),
+        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.nan]}), "t2 has no value for q2"),
+        (lambda s: s.assign(**{"hit@1": [1, 0, 0, 1, 1, np.inf]}), "t2 has no value for q2"),
+        (lambda s: pd.concat([s, s.iloc[:1]]), "a query stands twice"),
+    ],
+)
+def test_trials_that_do_not_match_are_refused(spoil, message):
+    with pytest.raises(rs.DataError, match=message):
+        rs.trials(spoil(scores_of(THREE)), "hit@1", 2)
+
+
+def test_runs_of_a_system_are_its_trials(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
+    ranks = {"a1": ("a", 1, 1), "a2": ("a", 2, 3), "b1": ("b", 1, 1), "b2": ("b", 2, 1)}
+    files = [write_run(name, [record("q", [hit("c", "d", rank)])], system=system, repeat=repeat) for name, (system, repeat, rank) in ranks.items()]
+    results = rs.load_results(files)
+    scores = rs.score(results, golden, ["hit@1"])
+    rows = rs.trials(scores, "hit@1", 2, runs=results.runs).set_index("system")
+    assert rows["pass^2"].to_dict() == {"a": 0, "b": 1}
+    assert rs.trials(scores, "hit@1", 2, runs=["a1", "b1"])["pass^2"].tolist() == [1]
+    with pytest.raises(rs.DataError, match="repeat 1 of a is there twice"):
+        rs.trials(scores, "hit@1", 2, runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")))
+    with pytest.raises(rs.DataError, match="found \\['nobody'\\]"):
+        rs.trials(scores, "hit@1", 1, runs=["nobody"])
