@@ -11,9 +11,10 @@ from ragscore.groups import paraphrase_groups, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.load import load_documents, load_golden, load_results, write_per_query
-from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits, resolve_spans
+from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.profiles import Profile
+from ragscore.resolve import resolve_spans
 from ragscore.score import score, scoring
 from ragscore.store import RunStore
 from ragscore.summary import slices, summarize

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames import DataError, Golden, Results
+from ragscore.frames import DataError, Golden, Results, check_inputs
 from ragscore.profiles import Profile, find_profile
 from ragscore.score import score
 
@@ -32,6 +32,7 @@ def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[
     DataError
         An unknown profile, or what `rs.score` refuses.
     """
+    check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is None:
         raise DataError("no profile given", field="profile", allowed="the name of a profile, or a Profile")

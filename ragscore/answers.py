@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames import Golden, Results
-from ragscore.match import lookup
+from ragscore.frames import Golden, Results, check_inputs, check_type
+from ragscore.match import has_spans, lookup
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -22,6 +22,7 @@ def score_answers(results: Results, golden: Golden) -> pd.DataFrame:
     One row per response (run_id, query_id), in the order of `results.responses`; one float64 column per answer
     metric of `rs.metrics()`, NaN where it does not apply.
     """
+    check_inputs(results, golden)
     responses = results.responses.reset_index(drop=True)
     queries = pd.Index(golden.queries["query_id"])
     query = lookup(responses["query_id"], queries)
@@ -58,6 +59,7 @@ def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFr
     One row per run and reason (`(none)` where a refusal gave none): `n` refusals, `rate` of all answered or refused
     responses (0 to 1), and with a golden set `n_due`, how many of them were due.
     """
+    check_type(results, Results, "results")
     responses = results.responses
     known = responses["refused"].notna() if "refused" in responses else pd.Series(False, index=responses.index)
     decided = responses[known & responses["error"].isna()]
@@ -166,7 +168,7 @@ def _catalogues(chunks: pd.DataFrame | None) -> list[tuple[pd.DataFrame, list[st
 def _inside(citations: pd.DataFrame, chunks: pd.DataFrame, keys: list[str], with_span: bool) -> Flags:
     """Whether some chunk with equal `keys` holds the citation (its whole span, if asked)."""
     spans = ["start", "end", "span_unit"] if with_span else []
-    if any(name not in chunks or name not in citations for name in spans):
+    if with_span and not (has_spans(citations, "citations") and has_spans(chunks, "hits" if "query_id" in chunks else "chunks")):
         return np.zeros(len(citations), dtype=bool)
     wanted = citations[[*keys, *spans]].assign(row=np.arange(len(citations))).dropna(subset=keys)
     text = dict.fromkeys(keys, "str")

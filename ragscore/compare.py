@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.aggregates import aggregate, rounded
-from ragscore.frames import DataError, Golden, Results, records_of, run_names
+from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
 from ragscore.metrics import is_better, parse_label
@@ -117,7 +117,7 @@ def compare_runs(
     baseline: str,
     candidate: str,
     *,
-    metrics: list[str] | None = None,
+    metrics: list[str] | str | None = None,
     match: str = "auto",
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
@@ -143,6 +143,7 @@ def compare_runs(
         Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`; `match`
         beside a profile.
     """
+    check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is not None and match != "auto":
         raise DataError(f"found {match!r} beside a profile, which has levels of its own", field="match", allowed="match or profile, not both")
@@ -263,7 +264,7 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values("query_id", ignore_index=True)
 
 
-def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | None, match: str, level: Level) -> pd.DataFrame:
+def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | str | None, match: str, level: Level) -> pd.DataFrame:
     """Scores of both runs over the queries both have."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)  # those are only_a and only_b here
@@ -326,6 +327,7 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
 
     A config that is not JSON is one value, of the key `config`.
     """
+    check_type(results, Results, "results")
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     flat = [_flat(_config(runs["config"].get(run_id))) if "config" in runs else {} for run_id in (a, b)]
     rows = []

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.cast import EXACT, cast, refuse_rows
 from ragscore.errors import DataError as DataError
+from ragscore.errors import check_type as check_type
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,16 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     Raises
     ------
     DataError
-        A required column is missing, a column is unknown, or a value doesn't fit: NA in a key, a boolean, date or
+        A required column is missing, a column is unknown or there twice, or a value doesn't fit: NA in a key, a boolean, date or
         decimal number as an id, 1.5 or a number out of range in a column of whole numbers. The first such row is named.
     """
+    if kind not in KINDS:
+        raise DataError(f"found {kind!r}", field="kind", allowed=f"one of {', '.join(KINDS)}")
+    check_type(frame, pd.DataFrame, kind)
     spec = KINDS[kind]
+    twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+    if twice:
+        raise DataError(f"columns {twice} are there twice", field=kind, allowed="each column once")
     missing = [name for name in spec.required if name not in frame.columns]
     if missing:
         raise DataError(f"columns {missing} are missing", field=kind, allowed=f"found {list(frame.columns)}")
@@ -205,6 +212,9 @@ def _described(holder: object, names: list[str]) -> str:
 class Golden:
     """What is right: questions, their targets and checks, as frames side by side.
 
+    Rows about questions that `queries` doesn't have are left out, so a part of a golden set is
+    `dataclasses.replace(golden, queries=golden.queries.query("lang == 'de'"))`.
+
     Attributes
     ----------
     queries, tags, targets, conditions, support_groups, checks
@@ -225,6 +235,10 @@ class Golden:
         for item in fields(self):
             object.__setattr__(self, item.name, conform(getattr(self, item.name), item.name))
         _refuse_repeats(self.queries, ["query_id"], "queries")
+        for item in fields(self):
+            frame = getattr(self, item.name)
+            if "query_id" in frame and not (known := frame["query_id"].isin(self.queries["query_id"])).all():
+                object.__setattr__(self, item.name, frame[known])
 
     @cached_property
     def refusals(self) -> pd.Series:
@@ -300,9 +314,12 @@ class Results:
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
 
-    def select(self, run_ids: list[str]) -> "Results":
-        """Only these runs, in this order; the frames of all others are left out."""
-        names = run_names(self.runs, run_ids)
+    def select(self, run_ids: list[str] | str) -> "Results":
+        """Only these runs (or this one), in this order; the frames of all others are left out."""
+        names = run_names(self.runs, [run_ids] if isinstance(run_ids, str) else run_ids)
+        twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
+        if twice:
+            raise DataError(f"{', '.join(twice)} is named twice", field="run", allowed="each run once")
         frames: dict[str, Any] = {}
         for item in fields(self):
             frame = getattr(self, item.name)
@@ -324,6 +341,12 @@ class Results:
         return f"<p>{self!r}</p>" + _described(
             self, [item.name for item in fields(self) if getattr(self, item.name) is not None and len(getattr(self, item.name))]
         )
+
+
+def check_inputs(results: object, golden: object) -> None:
+    """Refuse swapped arguments, and names of files where what they hold belongs."""
+    check_type(results, Results, "results")
+    check_type(golden, Golden, "golden")
 
 
 def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
@@ -360,6 +383,8 @@ def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def concat_results(parts: list[Results]) -> Results:
     """The frames of several results as one; run ids must differ."""
+    if not parts:
+        raise DataError("found none", field="parts", allowed="at least one Results")
     frames: dict[str, Any] = {}
     for item in fields(Results):
         found = [frame for part in parts if (frame := getattr(part, item.name)) is not None and (len(frame) or item.name in ("runs", "responses"))]

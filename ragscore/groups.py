@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError, Golden, Results
+from ragscore.frames import DataError, Golden, Results, check_inputs
 from ragscore.score import score
 
 NARROW, POOL = 10, 50  # what a reader sees, and what a reranker could still reach
@@ -41,6 +41,7 @@ def paraphrases(results: Results, golden: Golden, *, narrow: int = NARROW, pool:
     UserWarning
         No run of the frame has a hit at rank `pool`: the pool may have been cut short, and Missing may be MisRanked.
     """
+    check_inputs(results, golden)
     if not 1 <= narrow <= pool:
         raise DataError(f"narrow is {narrow}, pool is {pool}", field="narrow", allowed="1 ≤ narrow ≤ pool")
     if "k" in results.runs and (results.runs["k"] < pool).any():

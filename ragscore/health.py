@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import Golden, Results
+from ragscore.frames import Golden, Results, check_inputs
 from ragscore.match import at_level, grade_hits, lookup
 from ragscore.metrics import score_hits
 from ragscore.rules import rule_of
@@ -47,6 +47,7 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     -------
     One row per finding: run_id, query_id and `what`: missing, extra, duplicate, empty, rank order, ties.
     """
+    check_inputs(results, golden)
     responses, hits = results.responses, results.hits
     query_ids = golden.queries["query_id"]
     asked = responses[["run_id", "query_id"]].astype("str")

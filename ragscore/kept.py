@@ -8,7 +8,7 @@ import pandas as pd
 
 from ragscore.answers import response_of
 from ragscore.frames import Golden, Results, conform, empty
-from ragscore.match import Rule, at_level
+from ragscore.match import Rule, apply_rule, at_level
 
 
 def rule_name(rule: Rule) -> str:
@@ -43,7 +43,7 @@ def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) 
                 f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown", UserWarning, stacklevel=2
             )
         fresh = np.flatnonzero(~known)
-        computed = rule(hits.iloc[fresh], targets)
+        computed = apply_rule(rule, hits.iloc[fresh], targets)
         computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])
         keys = ["run_id", "query_id", "rank"]
         numbered = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
@@ -70,7 +70,7 @@ def matches_to_keep(results: Results, golden: Golden, rules: dict[str, Rule], *,
 
 def _matches_at(results: Results, golden: Golden, level: str, rule: Rule) -> pd.DataFrame:
     selected = at_level(golden, level)
-    pairs = rule(results.hits, selected.targets)
+    pairs = apply_rule(rule, results.hits, selected.targets)
     hits = results.hits[["run_id", "query_id", "rank"]].iloc[pairs["hit"].to_numpy()].reset_index(drop=True)
     targets = selected.targets[["target_id", "grade"]].iloc[pairs["target"].to_numpy()].reset_index(drop=True)
     matches = pd.concat([hits.astype({"run_id": "str"}), targets], axis=1)

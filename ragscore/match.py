@@ -14,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames import DataError, Golden, Results, categorical
+from ragscore.cast import refuse_rows
+from ragscore.frames import DataError, Golden, categorical, check_type
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 Codes = npt.NDArray[np.int64]
@@ -111,7 +112,7 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
         raise DataError(f"found {min_overlap!r}", field="min_overlap", allowed="a share above 0, at most 1")
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        if "start" not in hits or "start" not in targets:
+        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
             return pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64), "coverage": np.zeros(0)})
         spanned = np.flatnonzero(targets["start"].notna().to_numpy())
         with_doc = targets.iloc[spanned]
@@ -126,6 +127,22 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
 
     rule.__qualname__ = f"by_span(share={share!r}, min_overlap={min_overlap})"
     return rule
+
+
+def has_spans(frame: pd.DataFrame, name: str) -> bool:
+    """Whether any row has a span.
+
+    Raises
+    ------
+    DataError
+        There are spans, but no column that says where they end or in what unit they are.
+    """
+    if "start" not in frame or not frame["start"].notna().any():
+        return False
+    missing = [column for column in ("end", "span_unit") if column not in frame]
+    if missing:
+        raise DataError(f"spans without the columns {missing}", field=name, allowed="start, end and span_unit")
+    return True
 
 
 def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> npt.NDArray[np.float64]:
@@ -145,6 +162,9 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
     Targets of questions that should be refused are left out: those are judged by their refusal, not by retrieval
     (`keep_refusals` keeps them, as some older tools do). "span" takes every target that has a span.
     """
+    check_type(golden, Golden, "golden")
+    if level not in LEVELS:
+        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
     targets = golden.targets
     if level == "span":
         keep = targets["start"].notna().to_numpy() if "start" in targets else np.zeros(len(targets), dtype=bool)
@@ -189,9 +209,11 @@ def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -
     Raises
     ------
     DataError
-        The rule returned a pair from two different queries.
+        The rule returned no matches frame, a position that no row has, or a pair from two different queries.
     """
-    matches = rule(hits, targets)
+    check_type(hits, pd.DataFrame, "hits")
+    check_type(targets, pd.DataFrame, "targets")
+    matches = apply_rule(rule, hits, targets)
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
     queries = pd.Index(targets["query_id"].unique())
     query = lookup(targets["query_id"], queries)[target]
@@ -218,6 +240,31 @@ def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -
     met = pairs[is_first & relevant]
     found = _named(met, run_ids, queries).assign(target_id=targets["target_id"].iloc[met["row"]].to_numpy(), grade=met["grade"].to_numpy())
     return graded, found[["run_id", "query_id", "target_id", "grade", "rank"]]
+
+
+def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """The matches a rule finds, with `hit` and `target` as int64; whatever frame without rows it returns is no match.
+
+    Raises
+    ------
+    DataError
+        Not a matches frame, or a position that no row has. The rule is named.
+    """
+    matches, name = rule(hits, targets), getattr(rule, "__qualname__", "rule")
+    check_type(matches, pd.DataFrame, name, "a DataFrame with the columns hit and target")
+    if not len(matches):
+        return pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
+    missing = [column for column in ("hit", "target") if column not in matches]
+    if missing:
+        raise DataError(f"columns {missing} are missing", field=name, allowed="a DataFrame with the columns hit and target")
+    for column, frame in (("hit", hits), ("target", targets)):
+        positions = matches[column]
+        allowed = f"row positions from 0 to {len(frame) - 1}"
+        if not pd.api.types.is_integer_dtype(positions):
+            raise DataError(f"{positions.dtype} values", field=f"{name}.{column}", allowed=allowed)
+        is_bad = positions.isna() | ~positions.between(0, len(frame) - 1).fillna(False)
+        refuse_rows(positions, is_bad.to_numpy(dtype=bool), name, allowed)
+    return matches.astype({"hit": "int64", "target": "int64"})
 
 
 def _named(pairs: pd.DataFrame, run_ids: pd.Series, queries: pd.Index) -> pd.DataFrame:
@@ -252,45 +299,3 @@ def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
         twice = hits[asked][pd.Series(key).duplicated().to_numpy()].iloc[0]
         found = f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run {twice['run_id']!r}"
         raise DataError(found, field="hits.rank", allowed="ranks must be 1, 2, 3, ...")
-
-
-def resolve_spans(golden: Golden, known: Results | pd.DataFrame) -> Golden:
-    """Give expected chunk ids the document and span they had, from any run or catalogue that still knows them.
-
-    The span rule can then find them after re-chunking. An explicit step, so that adding a run never changes another
-    run's score; the golden hash leaves resolved locators out. Ids that nobody knows keep no span.
-
-    Parameters
-    ----------
-    golden
-        Its chunk targets are resolved; locators they have already stay.
-    known
-        Results (their chunk catalogue if they have one, and their hits), or a frame with chunk_id, doc_id, start, end
-        and span_unit.
-
-    Raises
-    ------
-    DataError
-        One chunk id with two different spans: chunk ids of different chunkers collide.
-    """
-    columns = ["chunk_id", "doc_id", "path", "start", "end", "span_unit"]
-    frames = [known] if isinstance(known, pd.DataFrame) else [frame for frame in (known.chunks, known.hits) if frame is not None]
-    parts = [frame.reindex(columns=columns) for frame in frames if "chunk_id" in frame]
-    catalogue = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
-    is_chunk = (golden.targets["level"] == "chunk").to_numpy()
-    if "chunk_id" not in golden.targets or not len(catalogue):
-        return golden
-    wanted = pd.Index(golden.targets.loc[is_chunk, "chunk_id"].unique())
-    spans = catalogue[lookup(catalogue["chunk_id"], wanted) >= 0].dropna(subset=["start"]).drop_duplicates()
-    twice = sorted(spans.loc[spans.duplicated("chunk_id"), "chunk_id"].unique())
-    if twice:
-        raise DataError(
-            f"{len(twice)} chunk ids have more than one span: {', '.join(twice[:10])}",
-            field="chunk_id",
-            allowed="one span per chunk id; resolve from one chunker's run",
-        )
-    resolved = golden.targets.reindex(columns=list(dict.fromkeys([*golden.targets.columns, *columns])))
-    by_chunk_id = resolved[["chunk_id"]].merge(spans, on="chunk_id", how="left").set_index(resolved.index)
-    for name in columns[1:]:
-        resolved[name] = resolved[name].where(~is_chunk | resolved[name].notna(), by_chunk_id[name])
-    return replace(golden, targets=resolved)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames import DataError, Golden
+from ragscore.frames import DataError, Golden, check_type
 from ragscore.match import LEVELS, lookup
 
 DEFAULT_KS = (1, 3, 5, 10)
@@ -107,6 +107,8 @@ def parse_label(text: str) -> Label:
     DataError
         Not a known metric (near misses are named), a cut-off below 1, or an unknown level.
     """
+    if not isinstance(text, str):
+        raise DataError(f"found {text!r}", field="metrics", allowed="labels, such as 'mrr@10'")
     found = re.fullmatch(r"([a-z_]+?)(?:@(\d+))?(?::([a-z]+))?", text)
     name, k, level = found.groups() if found else (text, None, None)
     if f"{name}@k" in BY_NAME and k is not None and int(k) < 1:
@@ -184,7 +186,7 @@ class _Earned:
         return np.append(np.bincount(self.ideal_query[kept], weights[kept], n_queries), 0.0)[self.row_query]
 
 
-def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: pd.DataFrame, metrics: list[str] | str) -> pd.DataFrame:
     """Ranking metrics of every question asked.
 
     Parameters
@@ -202,12 +204,17 @@ def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: 
     -------
     One float64 column per label, with the index of `rows`; NaN where the query has no target of grade ≥ 1.
     """
+    check_type(golden, Golden, "golden")
+    missing = [name for name in ("run_id", "query_id", "n_hits") if name not in rows]
+    if missing:
+        raise DataError(f"columns {missing} are missing", field="rows", allowed="run_id, query_id and n_hits")
+    rows = rows if isinstance(rows["run_id"].dtype, pd.CategoricalDtype) else rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
     earned = _earned(graded, golden.targets, rows, queries)
     undefined = earned.n_targets == 0
     columns: dict[str, Values] = {}
     complete: Values | None = None
-    for label in map(parse_label, metrics):
+    for label in map(parse_label, [metrics] if isinstance(metrics, str) else metrics):
         if label.name == "recall_all":
             complete = _complete_rank(found, golden.support_groups, rows, queries) if complete is None else complete
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import response_of, score_answers
-from ragscore.frames import DataError, Golden, Results, categorical
+from ragscore.frames import DataError, Golden, Results, categorical, check_inputs
 from ragscore.kept import with_kept_matches
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, at_level, check_ranks, grade_hits, lookup
@@ -27,7 +27,7 @@ EXTRA_METRICS = ("empty", "empty_all", "failed", "latency_ms", "cost_usd")  # wh
 def score(
     results: Results,
     golden: Golden,
-    metrics: list[str] | None = None,
+    metrics: list[str] | str | None = None,
     *,
     match: str = "auto",
     rule: Rule | None = None,
@@ -40,7 +40,7 @@ def score(
     Parameters
     ----------
     metrics
-        Labels (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10.
+        Labels, or one (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10.
     match
         "auto" (the finest level at which every query with targets has some and both sides can be joined), "chunk",
         "span", "doc", or "per_query" (each query's finest).
@@ -69,8 +69,10 @@ def score(
     UserWarning
         Golden queries without a row are left out; a cut-off asked for in `metrics` is above a run's own k.
     """
+    check_inputs(results, golden)
     chosen = find_profile(profile)
     match, errors, missing = (_policy(chosen, *given) for given in (("match", match), ("errors", errors), ("missing", missing)))
+    metrics = [metrics] if isinstance(metrics, str) else metrics
     labels = [parse_label(text) for text in (metrics or (chosen.labels(_run_ks(results)) if chosen else DEFAULT_METRICS))]
     if metrics and chosen is None:
         _warn_of_deep_cuts(results, labels)
@@ -95,6 +97,7 @@ def scoring(results: Results, golden: Golden, *, match: str = "auto", **policies
     One row per run: `level` used and `left_out` (what a finer one would have left out), `chunker_version_match`,
     `policies` (JSON), `golden_hash`, `k` of the run, `n_expected` queries.
     """
+    check_inputs(results, golden)
     level = choose_level(results, golden, match)
     runs = results.runs
     return pd.DataFrame({

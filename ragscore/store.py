@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from ragscore.frames import DataError, Golden, Results, concat_results, conform, from_records, run_names
+from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, from_records, run_names
 from ragscore.kept import matches_to_keep, rule_name
 from ragscore.level import choose_level
 from ragscore.load import run_description
@@ -70,6 +70,8 @@ class RunStore:
         -------
         The run ids written.
         """
+        check_type(results, Results, "results")
+        check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
         if text not in TEXTS:
             raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
         run_ids = results.runs["run_id"].astype("str").tolist()
@@ -157,6 +159,7 @@ class RunStore:
         DataError
             A run was scored by another rule than its level's own, and no `rule` is given. No run is refreshed then.
         """
+        check_type(golden, Golden, "golden")
         described = {str(content["run_id"]): content for _, content in self._described()}
         names = self.runs()["run_id"].astype("str").tolist()
         for name in names:

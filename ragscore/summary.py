@@ -4,12 +4,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames import DataError, Golden
+from ragscore.frames import DataError, Golden, check_type
 from ragscore.match import LEVELS, at_level
 from ragscore.metrics import BY_NAME, Label, describe, parse_label
 from ragscore.stats import mean_interval
 
-FIXED_COLUMNS = ("run_id", "state", "level", "created_at", "system")
+FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 
@@ -49,8 +49,14 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
         `by` without a golden set, not one of its columns or kinds of tag, or both; an unknown metric column, or one
         of text.
     """
+    check_type(scores, pd.DataFrame, "scores")
+    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
+    rows = scores if "query_id" in scores else scores.reset_index()
+    missing = [name for name in ("run_id", "query_id", "state", "level") if name not in rows]
+    if missing:
+        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
     chosen = _chosen_columns(scores, metrics)
-    rows = scores.reset_index()[["run_id", "query_id", "state", "level", *chosen]]
+    rows = rows.reset_index(drop=True)[["run_id", "query_id", "state", "level", *chosen]]
     rows = rows.assign(**{name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen})
     expected = _expected(rows, golden, [parse_label(name) if describe(name).name in BY_NAME else Label(name, name) for name in chosen])
     keys = ["run_id"]
@@ -106,6 +112,7 @@ def slices(golden: Golden, by: str) -> pd.DataFrame:
     DataError
         `by` is neither a column of the queries nor a kind of tag, or it is both.
     """
+    check_type(golden, Golden, "golden")
     kinds = golden.tags["kind"].unique().tolist()
     query_ids = golden.queries[["query_id"]]
     if by in golden.queries.columns and by not in ("query_id", "query", "position"):

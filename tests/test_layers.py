@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
     "errors": 0, "cast": 0, "frames": 0,
     "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "run_files": 1,
-    "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
+    "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2, "resolve": 2,
     "profiles": 3, "score": 3, "aggregates": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4,
