@@ -5,11 +5,15 @@ load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> R
 
 from ragscore.aggregates import aggregate
 from ragscore.answers import refusal_reasons, score_answers
+from ragscore.columns import add_columns
 from ragscore.compare import Comparison, compare_runs, diff_config
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
+from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
+from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
 from ragscore.groups import paraphrase_groups, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
+from ragscore.lint import Lint, lint_chunks
 from ragscore.load import load_documents, load_golden, load_results, write_per_query
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
@@ -18,6 +22,7 @@ from ragscore.resolve import resolve_spans
 from ragscore.score import score, scoring
 from ragscore.store import RunStore
 from ragscore.summary import slices, summarize
+from ragscore.synthetic import NeedleSet, needle_set
 from ragscore.trials import trial_summary, trials
 
 from ragscore import plot  # isort: skip
@@ -42,6 +47,14 @@ __all__ = [
     "query_hops", "hop_report", "hop_latency", "verification_report",
     # repeated trials of one system
     "trials", "trial_summary",
+    # values from elsewhere as metrics
+    "add_columns",
+    # stale hits and conflicts between versions
+    "freshness", "freshness_summary", "stale_hits", "version_conflicts", "stale_flag_rate",
+    # what more knowledge brings
+    "knowledge_gain", "knowledge_gain_documented", "Gain", "candidate_documents", "cosine", "novelty_per_chunk", "novelty_all_pairs", "lexical_novelty",
+    # corpora: made up, and looked through
+    "needle_set", "NeedleSet", "lint_chunks", "Lint",
     # keep, draw
     "RunStore", "plot",
 ]  # fmt: skip

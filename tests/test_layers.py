@@ -14,7 +14,7 @@ LAYERS = {
     "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2, "resolve": 2,
     "profiles": 3, "score": 3, "aggregates": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4,
-    "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4,
+    "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "plot": 5,
     "demo": 6,
     "cli": 7, "__init__": 7,
