@@ -18,6 +18,7 @@ from ragscore.load import load_documents, load_golden, load_results, write_per_q
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.profiles import Profile
+from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.resolve import resolve_spans
 from ragscore.score import score, scoring
 from ragscore.store import RunStore
@@ -34,6 +35,8 @@ __all__ = [
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
     "load_golden", "load_results", "load_documents", "write_per_query",
+    # the order of hits
+    "rank_hits", "collapse_hits",
     # before any number
     "coverage", "coverage_rows",
     # match and score

@@ -16,11 +16,17 @@ from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, at_level, check_ranks, grade_hits, lookup
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
+from ragscore.ranks import collapsed
 from ragscore.rules import rule_of
 
 STATES = ("scored", "failed", "missing", "extra")
 # Each policy with what it may be, its default first.
-POLICIES = {"match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"), "missing": ("exclude", "zero")}
+POLICIES = {
+    "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"), "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
+    "collapse": ("none", "doc"),
+}  # fmt: skip
+VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
+NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
 EXTRA_METRICS = ("empty", "empty_all", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
 
 
@@ -33,6 +39,8 @@ def score(
     rule: Rule | None = None,
     errors: str = "miss",
     missing: str = "exclude",
+    empty_gold: str = "nan",
+    collapse: str = "none",
     profile: str | Profile | None = None,
 ) -> pd.DataFrame:
     """Score runs against a golden set.
@@ -49,7 +57,12 @@ def score(
     errors
         "miss": a failed query is scored on the hits it has; "exclude": it is NaN in everything but `failed`.
     missing
-        Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score 0.
+        Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score 0 (trec_eval's -c).
+    empty_gold
+        Ranking metrics of a query for which nothing at all is relevant. "nan"; "one": vacuously 1, precision 0; "zero".
+        Queries that should be refused stay NaN unless the profile scores them.
+    collapse
+        "doc": ranking metrics see the first hit of each document only, ranks closed up (lists of passages scored by document).
     profile
         Another harness's conventions ("kebab"): its metrics and its reading of "should refuse".
 
@@ -71,25 +84,39 @@ def score(
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    match, errors, missing = (_policy(chosen, *given) for given in (("match", match), ("errors", errors), ("missing", missing)))
+    given = {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse}
+    match, errors, missing, empty_gold, collapse = (_policy(chosen, name, value) for name, value in given.items())
     metrics = [metrics] if isinstance(metrics, str) else metrics
     labels = [parse_label(text) for text in (metrics or (chosen.labels(_run_ks(results)) if chosen else DEFAULT_METRICS))]
     if metrics and chosen is None:
         _warn_of_deep_cuts(results, labels)
     golden = read_refusals(golden, chosen)
     keep_refusals = chosen is not None and chosen.score_refusals
-    level = choose_level(results, golden, match, keep_refusals)
-    rows = _rows(results, golden)
-    ranking = _ranking_scores(results, golden, rows, labels, level, rule, keep_refusals)
+    ranked = collapsed(results) if collapse == "doc" else results
+    level = choose_level(ranked, golden, match, keep_refusals)
+    rows = _rows(ranked, golden)
+    ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals)
     answers = _answer_scores(results, golden, rows, labels)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
         columns["passed"] = _passed(results, golden, rows, ranking["mrr"], answers["refusal_correct"])
+    if empty_gold != "nan":
+        _fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
     return _with_policies(rows, ordered, errors, missing)
 
 
-def scoring(results: Results, golden: Golden, *, match: str = "auto", **policies: Any) -> pd.DataFrame:
+def scoring(
+    results: Results,
+    golden: Golden,
+    *,
+    match: str = "auto",
+    errors: str = "miss",
+    missing: str = "exclude",
+    empty_gold: str = "nan",
+    collapse: str = "none",
+    **policies: Any,
+) -> pd.DataFrame:
     """What a scoring is made of, to keep with its numbers.
 
     Returns
@@ -100,9 +127,10 @@ def scoring(results: Results, golden: Golden, *, match: str = "auto", **policies
     check_inputs(results, golden)
     level = choose_level(results, golden, match)
     runs = results.runs
+    policies |= {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse}
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out, "chunker_version_match": level.chunker_version_match,
-        "policies": json.dumps({"match": match, **policies}, sort_keys=True), "golden_hash": golden.golden_hash,
+        "policies": json.dumps(policies, sort_keys=True), "golden_hash": golden.golden_hash,
         "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
     })  # fmt: skip
 
@@ -209,6 +237,21 @@ def _score_at(
     graded, found = grade_hits(results.hits, selected.targets, judge)
     scores = score_hits(graded, found, selected, rows, labels)
     return {label: scores[label].to_numpy() for label in labels}
+
+
+def _fill_empty_gold(
+    columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], vacuous: float, rows: pd.DataFrame, golden: Golden, keep_refusals: bool
+) -> None:
+    """Give queries without any relevant target their vacuous value; a query that the run never answered gets 0."""
+    relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
+    is_empty = ~golden.queries["query_id"].isin(relevant)
+    if not keep_refusals:
+        is_empty &= ~golden.queries["query_id"].isin(golden.refusals)
+    here = rows["query_id"].isin(golden.queries.loc[is_empty, "query_id"]).to_numpy()
+    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
+    for label in labels:
+        if label.is_ranking and label.name not in NEVER_VACUOUS:
+            columns[label.text] = np.where(here, 0.0 if label.name == "precision" else value, columns[label.text])
 
 
 def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label]) -> dict[str, npt.NDArray[np.float64]]:

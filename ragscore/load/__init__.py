@@ -2,17 +2,24 @@
 
 import os
 import warnings
+from collections import Counter
+from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, concat_results
+from ragscore.load.beir import read_beir
 from ragscore.load.detect import Format, choose
 from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import read_golden
+from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
+from ragscore.load.qrels_jsonl import read_qrels_jsonl
+from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.write import run_description, write_per_query
+from ragscore.ranks import TIES, rank_hits
 
 __all__ = ["load_documents", "load_golden", "load_results", "run_description", "write_per_query"]
 
@@ -22,10 +29,15 @@ Paths = str | os.PathLike[str] | list[str] | list[Path]
 # Our own format first, then one line a format: what `fits` sees is a sample of the file; a file that fits several is refused, so keep them apart.
 GOLDEN_FORMATS = [
     Format("ragscore", lambda seen: seen.kind == "yaml" or (seen.kind in ("jsonl", "json") and seen.has("id", "query")), read_golden),
+    Format("qrels_jsonl", lambda seen: seen.kind in ("jsonl", "json") and seen.has("relevant_docs"), read_qrels_jsonl),
+    Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
+    Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
 ]
 RESULT_FORMATS = [
     Format("per_query", lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not seen.keys & {"retrieved", "ranked"}, read_per_query),
     Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),
+    Format("trec_run", is_run, read_run, options=("ties",), apart=named_by_file),
+    Format("json_run", is_json_run, read_json_run, options=("ties",)),
 ]
 
 
@@ -36,13 +48,16 @@ def load_golden(
     strict: bool = True,
     absent_docs: str = "unlabelled",
     catalogue: pd.DataFrame | None = None,
+    topics: str | os.PathLike[str] | None = None,
+    split: str | None = None,
 ) -> Golden:
     """Load a golden file: questions, what answers them, and which of them should be refused.
 
     Parameters
     ----------
     path
-        YAML list or JSON lines; without it, the file that the environment variable RAGSCORE_GOLDEN names.
+        YAML list or JSON lines; graded judgements as JSON lines (`relevant_docs`), TREC qrels (also .gz) or a BEIR folder.
+        Without it, the file that the environment variable RAGSCORE_GOLDEN names.
     format
         The name of a format, where the content doesn't tell it.
     strict
@@ -53,6 +68,11 @@ def load_golden(
         expected means "should refuse").
     catalogue
         A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in it.
+    topics
+        For TREC qrels: the file with the questions' texts (TREC topics, id and text apart by a tab, or JSON lines). Without it a
+        question's text is its id.
+    split
+        For a BEIR folder: which of its qrels files; not needed if there is only one.
 
     Raises
     ------
@@ -64,7 +84,7 @@ def load_golden(
     -----
     UserWarning
         Some questions carry no expectation at all: they are unlabelled, not "should refuse". A field that isn't known
-        resembles one that is (it is kept as `x_<name>`).
+        resembles one that is (it is kept as `x_<name>`). Judgements with a negative grade ("not judged") are left out.
     """
     if absent_docs not in ("unlabelled", "refuse"):
         raise DataError(f"found {absent_docs!r}", field="absent_docs", allowed="'unlabelled' or 'refuse'")
@@ -74,7 +94,8 @@ def load_golden(
         raise DataError("no golden file given", field="path", allowed=f"a path, or the environment variable {GOLDEN_VARIABLE}")
     file = Path(chosen)
     _check_exists([file])
-    golden: Golden = choose(file, GOLDEN_FORMATS, format, "golden files").read(file, strict, absent_docs, catalogue)
+    found = choose(file, GOLDEN_FORMATS, format, "golden files")
+    golden: Golden = found.read(file, strict, absent_docs, catalogue, **found.understood({"topics": topics, "split": split}, file))
     n_unlabelled = int(golden.queries["answerable"].isna().sum())
     if n_unlabelled:
         text = f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they are unlabelled and only absent_docs='refuse' reads them as should-refuse"
@@ -82,8 +103,13 @@ def load_golden(
     return golden
 
 
-def load_results(paths: Paths, *, format: str | None = None, strict: bool = True) -> Results:
-    """Load one or many runs: `per_query.jsonl` files (with `run.json` beside them) or kebab's SQLite file.
+def load_results(paths: Paths, *, format: str | None = None, strict: bool = True, ties: str = "file") -> Results:
+    """Load one or many runs.
+
+    Read are `per_query.jsonl` files (with `run.json` beside them), kebab's SQLite file, TREC run files (also .gz) and JSON objects
+    {query: {document: score}}.
+
+    A TREC run is named by its tag, or by its file where another file has the same tag.
 
     Parameters
     ----------
@@ -94,21 +120,48 @@ def load_results(paths: Paths, *, format: str | None = None, strict: bool = True
         The name of a format, where the content doesn't tell it.
     strict
         False loads what can be loaded and returns the rest as `results.problems`.
+    ties
+        "file": the stored rank, else list order. "trec": every list is ranked anew as trec_eval does; see `rs.rank_hits`.
 
     Raises
     ------
     DataError
         Nothing found, an unreadable file, a bad record (file, line, field), the same run_id twice.
+
+    Warns
+    -----
+    UserWarning
+        The ranks of a TREC run start at 0: they are moved up by one.
     """
-    parts: list[Results] = [choose(file, RESULT_FORMATS, format, "results").read(file, strict) for file in _files(paths)]
-    named: dict[str, int] = {}
-    for part in parts:
-        for run_id in part.runs["run_id"].astype("str"):
-            named[run_id] = named.get(run_id, 0) + 1
-    twice = sorted(run_id for run_id, n in named.items() if n > 1)
+    if ties not in TIES:
+        raise DataError(f"found {ties!r}", field="ties", allowed=f"one of {', '.join(TIES)}")
+    files = _files(paths)
+    formats = [choose(file, RESULT_FORMATS, format, "results") for file in files]
+    parts = [_read_run(file, found, strict, ties) for file, found in zip(files, formats, strict=True)]
+    twice = _named_twice(parts)
+    parts = [
+        found.apart(file, part) if found.apart is not None and twice & _names(part) else part for file, found, part in zip(files, formats, parts, strict=True)
+    ]
+    twice = _named_twice(parts)
     if twice:
-        raise DataError(f"{', '.join(twice)} named by more than one file", field="run_id", allowed="one file per run; name runs in run.json")
+        raise DataError(f"{', '.join(sorted(twice))} named by more than one file", field="run_id", allowed="one file per run; name runs in run.json")
     return parts[0] if len(parts) == 1 else concat_results(parts)
+
+
+def _read_run(file: Path, found: Format, strict: bool, ties: str) -> Results:
+    if "ties" in found.options:
+        return found.read(file, strict, ties=ties)
+    results: Results = found.read(file, strict)
+    return results if ties == "file" else replace(results, hits=rank_hits(results.hits, ties))
+
+
+def _names(part: Results) -> set[str]:
+    return set(part.runs["run_id"].astype("str"))
+
+
+def _named_twice(parts: list[Results]) -> set[str]:
+    """Run ids that more than one part has."""
+    return {run_id for run_id, n in Counter(run_id for part in parts for run_id in _names(part)).items() if n > 1}
 
 
 def _files(paths: Paths) -> list[Path]:

@@ -29,6 +29,8 @@ class Sample:
         That object, `{}` for other kinds.
     line
         The first non-blank line of a text file.
+    begin
+        The beginning of the text, for JSON too large to be sampled whole.
     """
 
     path: Path
@@ -36,6 +38,7 @@ class Sample:
     keys: frozenset[str] = frozenset()
     first: dict[str, Any] | None = None
     line: str = ""
+    begin: str = ""
 
     def has(self, *names: str) -> bool:
         """Whether all these keys (or, for a folder, names) are there."""
@@ -44,11 +47,30 @@ class Sample:
 
 @dataclass(frozen=True)
 class Format:
-    """One file format: how a sample of it is recognised, and its reader `(path, strict, **options)`."""
+    """One file format: how a sample of it is recognised, and its reader `(path, strict, **options)`.
+
+    `options` are the load options that only some formats have; `apart` gives runs other names if another file's have the same.
+    """
 
     name: str
     fits: Callable[[Sample], bool]
     read: Callable[..., Any]
+    options: tuple[str, ...] = ()
+    apart: Callable[[Path, Any], Any] | None = None
+
+    def understood(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
+        """The options that were given, if this format has them all.
+
+        Raises
+        ------
+        DataError
+            An option that this format doesn't have.
+        """
+        present = {name: value for name, value in given.items() if value is not None}
+        if unknown := sorted(present.keys() - set(self.options)):
+            allowed = f"no {', '.join(unknown)}; format {self.name} has {', '.join(self.options) or 'no such options'}"
+            raise DataError(f"{unknown[0]}={present[unknown[0]]!r} means nothing in format {self.name}", file=file, field=unknown[0], allowed=allowed)
+        return present
 
 
 def sample(path: Path) -> Sample:
@@ -68,12 +90,12 @@ def sample(path: Path) -> Sample:
         return Sample(path, "yaml", line=line)
     first = _json(line)
     if isinstance(first, dict) and not (len(first) and path.name.removesuffix(".gz").endswith(".json")):
-        return Sample(path, "jsonl", frozenset(first), first, line)
+        return Sample(path, "jsonl", frozenset(first), first, line, text)
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
         top = whole[0] if isinstance(whole, list) and whole else whole
         keys = frozenset(top) if isinstance(top, dict) else frozenset()
-        return Sample(path, "json", keys, top if isinstance(top, dict) else None, line)
+        return Sample(path, "json", keys, top if isinstance(top, dict) else None, line, text)
     return Sample(path, "text", line=line)
 
 

@@ -51,7 +51,7 @@ def read_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFr
     _check_groups(tables, problems)
     problems.slips.warn(stacklevel=3)
     if catalogue is not None:
-        _check_catalogue(tables, catalogue, problems)
+        check_catalogue(tables.targets, catalogue, problems)
     names = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
     return Golden(**{name: from_records(getattr(tables, name), name) for name in names}, problems=problems.frame())
 
@@ -147,11 +147,11 @@ def _check_groups(tables: _Tables, problems: Problems) -> None:
         problems.add(found, line=tables.lines[members[0]], field="group", allowed="one set of expected_doc_ids per group")
 
 
-def _check_catalogue(tables: _Tables, catalogue: pd.DataFrame, problems: Problems) -> None:
+def check_catalogue(targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems) -> None:
     """Every expected id must be in the catalogue, as far as it has that kind of id."""
     for level, column, name in (("doc", "doc_id", "expected_doc_ids"), ("chunk", "chunk_id", "expected_chunk_ids")):
         if column in catalogue.columns:
-            expected = {target[column] for target in tables.targets if target["level"] == level}
+            expected = {target[column] for target in targets if target["level"] == level}
             unknown = sorted(expected - set(catalogue[column].dropna()))
             if unknown:
                 problems.add(f"{len(unknown)} ids are not in the catalogue: {', '.join(unknown)}", field=name)

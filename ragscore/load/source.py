@@ -59,6 +59,10 @@ class Problems:
             raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
         self.records.append({"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed})
 
+    def note(self, found: str, *, field: str | None = None) -> None:
+        """Take note of what is left out by the format's own rules; that stops no load."""
+        self.records.append({"file": self.file, "line": None, "field": field, "found": found, "allowed": None})
+
     def frame(self, run_id: str | None = None) -> pd.DataFrame:
         """What was noted, one row per fault; in a run's file, with the run's id."""
         return from_records([record | {"run_id": run_id} for record in self.records], "problems")
