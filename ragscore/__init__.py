@@ -5,12 +5,15 @@ load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> R
 
 from ragscore.aggregates import aggregate
 from ragscore.answers import refusal_reasons, score_answers
+from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
 from ragscore.compare import Comparison, compare_runs, diff_config
+from ragscore.events import write_event_log
+from ragscore.fingerprint import judge_fingerprint, same_judges
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
 from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
 from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
-from ragscore.groups import paraphrase_groups, paraphrase_summary, paraphrases
+from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.lint import Lint, lint_chunks
@@ -45,7 +48,7 @@ __all__ = [
     # summarize, compare
     "summarize", "slices", "compare_runs", "Comparison", "diff_config",
     # paraphrases of one intent
-    "paraphrases", "paraphrase_groups", "paraphrase_summary",
+    "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
     # steps of multi-hop answers
     "query_hops", "hop_report", "hop_latency", "verification_report",
     # repeated trials of one system
@@ -58,6 +61,12 @@ __all__ = [
     "knowledge_gain", "knowledge_gain_documented", "Gain", "candidate_documents", "cosine", "novelty_per_chunk", "novelty_all_pairs", "lexical_novelty",
     # corpora: made up, and looked through
     "needle_set", "NeedleSet", "lint_chunks", "Lint",
+    # behaviour of answers
+    "behaviour", "behaviour_checks",
+    # who judged
+    "judge_fingerprint", "same_judges",
+    # metrics as events
+    "write_event_log",
     # keep, draw
     "RunStore", "plot",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.aggregates import aggregate, rounded
+from ragscore.fingerprint import judge_fingerprint
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
@@ -310,6 +311,8 @@ def _invariants(results: Results, a: str, b: str) -> pd.DataFrame:
         name: runs[name] if name in runs else pd.Series(pd.NA, index=runs.index) for name in ("golden_hash", "k", "suite", "n_queries")
     }
     facts["chunker_version"] = chunker_versions(results)
+    if (judges := judge_fingerprint(results)).ne("").any():
+        facts["judge_fingerprint"] = judges.mask(judges == "")
     if "mode" in results.responses:
         facts["mode"] = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"].agg(
             lambda modes: ", ".join(sorted(modes.dropna().unique()))

@@ -4,6 +4,7 @@ In: `Results` and a golden set whose questions carry `group` (and `variant`, the
 paraphrase, per group, per run. A group's members expect the same documents, so whatever differs is the wording.
 """
 
+import re
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_inputs
 from ragscore.score import score
+from ragscore.summary import NO_VALUE
 
 NARROW, POOL = 10, 50  # what a reader sees, and what a reranker could still reach
 CLASSES = ("Ok", "MisRanked", "Missing", "NoExpected")
@@ -26,10 +28,10 @@ def paraphrases(results: Results, golden: Golden, *, narrow: int = NARROW, pool:
 
     Returns
     -------
-    One row per run and paraphrase that the run was asked: run_id, group, variant, query_id, `recall_narrow` and
+    One row per run and paraphrase that the run was asked: run_id, group, variant, query_id, query, `recall_narrow` and
     `recall_pool` (share of expected documents at rank ≤ narrow / pool, 0 to 1; NaN where none is expected),
     `answer_ok` (as the metric answer_checks), `diagnosis`: Ok (all found), MisRanked (some only in the pool),
-    Missing (some not even there), NoExpected.
+    Missing (some not even there), NoExpected; `pool_cut_short`, whether the run has hits but none as deep as `pool`.
 
     Raises
     ------
@@ -53,14 +55,19 @@ def paraphrases(results: Results, golden: Golden, *, narrow: int = NARROW, pool:
         warnings.simplefilter("ignore", UserWarning)  # queries that a run lacks are left out here, and that is visible
         scores = score(results, golden, list(dict.fromkeys(labels)))
     asked = scores[scores["state"].isin(["scored", "failed"])].reset_index()
-    about = golden.queries.reindex(columns=["query_id", "group", "variant"]).dropna(subset=["group"])
+    about = golden.queries.reindex(columns=["query_id", "query", "group", "variant"]).dropna(subset=["group"])
     rows = about.merge(asked, on="query_id", how="inner")
     near, deep = rows[labels[0]].to_numpy(), rows[labels[1]].to_numpy()
     diagnosis = np.select([np.isnan(near), near >= 1, deep > near], ["NoExpected", "Ok", "MisRanked"], "Missing")
-    _warn_if_shallow(results, pool)
+    cut_short = _shallow_runs(results, pool)
+    if cut_short:
+        text = f"the candidate pool of {', '.join(cut_short)} may be cut short: no hit at rank {pool}; Missing may be MisRanked further down"
+        warnings.warn(text, UserWarning, stacklevel=2)
     return pd.DataFrame({
-        "run_id": rows["run_id"], "group": rows["group"], "variant": rows["variant"], "query_id": rows["query_id"], "recall_narrow": near, "recall_pool": deep,
+        "run_id": rows["run_id"], "group": rows["group"], "variant": rows["variant"], "query_id": rows["query_id"], "query": rows["query"],
+        "recall_narrow": near, "recall_pool": deep,
         "answer_ok": rows["answer_checks_all"], "diagnosis": pd.Categorical(diagnosis, categories=list(CLASSES)),
+        "pool_cut_short": rows["run_id"].astype("str").isin(cut_short),
     }).sort_values(["run_id", "group"], kind="stable", ignore_index=True)  # fmt: skip
 
 
@@ -72,7 +79,7 @@ def paraphrase_groups(rows: pd.DataFrame) -> pd.DataFrame:
     `n` paraphrases; `recall_spread`, the largest minus the smallest recall_narrow (0 where none is measurable);
     `worst_recall` (NaN where none is); `answer_consistency`, 1 if every checked answer is right, 0 if not, NaN without
     checked answers; `n_misranked`, `n_missing`; `dominant`, which of the two explains the group: "ranking" (at least
-    as many misranked as missing), "retrieval" (more missing), "" (neither).
+    as many misranked as missing), "retrieval" (more missing), "" (neither); `pool_cut_short` of the run.
     """
     grouped = rows.groupby(["run_id", "group"], observed=True, sort=True)
     recall = grouped["recall_narrow"]
@@ -81,6 +88,7 @@ def paraphrase_groups(rows: pd.DataFrame) -> pd.DataFrame:
         "answer_consistency": grouped["answer_ok"].min(),
         "n_misranked": grouped["diagnosis"].agg(lambda found: int((found == "MisRanked").sum())).astype("int64"),
         "n_missing": grouped["diagnosis"].agg(lambda found: int((found == "Missing").sum())).astype("int64"),
+        "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
     })  # fmt: skip
     by_ranking = (table["n_misranked"] > 0) & (table["n_misranked"] >= table["n_missing"])
     by_retrieval = table["n_missing"] > table["n_misranked"]
@@ -94,7 +102,7 @@ def paraphrase_summary(groups: pd.DataFrame) -> pd.DataFrame:
     -------
     `n_groups`; `mean_recall_spread` over all groups; `n_consistent` groups (spread 0, worst recall 1) and their
     `share_consistent`; `share_answers_consistent` of the groups with checked answers; `n_ranking` and `n_retrieval`,
-    groups that misranked or missing documents explain.
+    groups that misranked or missing documents explain; `pool_cut_short`, whether Missing may be MisRanked further down.
     """
     whole = groups.assign(consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1))
     by_run = whole.groupby("run_id", observed=True)
@@ -103,13 +111,50 @@ def paraphrase_summary(groups: pd.DataFrame) -> pd.DataFrame:
         "share_consistent": by_run["consistent"].mean(), "share_answers_consistent": by_run["answer_consistency"].mean(),
         "n_ranking": by_run["dominant"].agg(lambda found: int((found == "ranking").sum())).astype("int64"),
         "n_retrieval": by_run["dominant"].agg(lambda found: int((found == "retrieval").sum())).astype("int64"),
+        "pool_cut_short": by_run["pool_cut_short"].max().astype(bool),
     })  # fmt: skip
 
 
-def _warn_if_shallow(results: Results, pool: int) -> None:
-    """Warn of runs that have hits, but none at the pool's depth."""
+def paraphrase_kinds(rows: pd.DataFrame, pattern: str | None = None) -> pd.DataFrame:
+    r"""Which kinds of paraphrase a system copes with, from `paraphrases`.
+
+    Parameters
+    ----------
+    pattern
+        A regular expression with one group that finds the kind in the query id, where the golden set has no `variant`:
+        `r"-(\w+)$"` reads "typo" from "g1-typo". Without it the kind is the variant.
+
+    Returns
+    -------
+    One row per run and kind ("(none)" where there is none): `n` paraphrases; `recall_narrow` and `recall_pool`, means
+    (0 to 1); `recall_lost`, by how much recall_narrow is below the best of its group, on average (0 to 1, lower is
+    better); `n_ok`, `n_misranked`, `n_missing`, `n_no_expected`; `answer_ok`, mean; NaN where nothing is measured.
+
+    Raises
+    ------
+    DataError
+        A pattern that isn't a regular expression with exactly one group.
+    """
+    kind = (rows["variant"] if pattern is None else _found_in(rows["query_id"], pattern)).astype("str").fillna(NO_VALUE)
+    best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
+    counts = {f"n_{name}": rows["diagnosis"].eq(label) for name, label in zip(("ok", "misranked", "missing", "no_expected"), CLASSES, strict=True)}
+    grouped = rows.assign(kind=kind, recall_lost=best - rows["recall_narrow"], **counts).groupby(["run_id", "kind"], observed=True)
+    means = {name: grouped[name].mean() for name in ("recall_narrow", "recall_pool", "recall_lost")}
+    sums = {name: grouped[name].sum().astype("int64") for name in counts}
+    return pd.DataFrame({"n": grouped.size(), **means, **sums, "answer_ok": grouped["answer_ok"].mean()}).reset_index()
+
+
+def _found_in(query_ids: pd.Series, pattern: str) -> pd.Series:
+    try:
+        n_groups = re.compile(pattern).groups
+    except re.error as error:
+        raise DataError(f"{pattern!r} is no regular expression ({error})", field="pattern", allowed="one with a single group") from error
+    if n_groups != 1:
+        raise DataError(f"{pattern!r} has {n_groups} groups", field="pattern", allowed="a regular expression with a single group")
+    return query_ids.str.extract(pattern, expand=False)
+
+
+def _shallow_runs(results: Results, pool: int) -> list[str]:
+    """Runs that have hits, but none at the pool's depth."""
     deepest = results.hits.groupby("run_id", observed=True)["rank"].max()
-    shallow = [str(run_id) for run_id, rank in deepest.items() if rank < pool]
-    if shallow:
-        text = f"the candidate pool of {', '.join(shallow)} may be cut short: no hit at rank {pool}; Missing may be MisRanked further down"
-        warnings.warn(text, UserWarning, stacklevel=3)
+    return [str(run_id) for run_id, rank in deepest.items() if rank < pool]

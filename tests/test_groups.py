@@ -70,3 +70,61 @@ def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
 def test_two_misses_are_a_fault_of_retrieval(group_of):
     summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([None, None]))).iloc[0]
     assert (summary["n_retrieval"], summary["n_ranking"]) == (1, 0)
+
+
+@pytest.fixture
+def kinds(write_golden, write_run):
+    """Two groups of three paraphrases each; the ranks of docX in one run, by kind."""
+    ranks = {"plain": (1, 3), "typo": (25, 2), "keywords": (None, None)}
+    golden, records = [], []
+    for number in range(2):
+        for kind, found in ranks.items():
+            golden.append({"id": f"g{number}-{kind}", "query": f"{kind}?", "expected_doc_ids": ["docX"], "group": f"g{number}", "variant": kind})
+            records.append(record(f"g{number}-{kind}", [hit("x", "docX", found[number])] if found[number] else [hit("p", "pad", 50)]))
+    return rs.paraphrases(rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden)))
+
+
+def test_kinds_of_paraphrase_are_told_apart(kinds):
+    table = rs.paraphrase_kinds(kinds).set_index("kind")
+    assert table["n"].tolist() == [2, 2, 2]
+    assert table["recall_narrow"].to_dict() == {"plain": 1, "typo": 0.5, "keywords": 0} and table["recall_pool"].to_dict() == {
+        "plain": 1,
+        "typo": 1,
+        "keywords": 0,
+    }
+    assert table["recall_lost"].to_dict() == {"plain": 0, "typo": 0.5, "keywords": 1}
+    assert table[["n_ok", "n_misranked", "n_missing"]].sum(axis=1).tolist() == [2, 2, 2] and table.loc["typo", "n_misranked"] == 1
+    assert table["answer_ok"].isna().all()
+
+
+def test_kinds_may_stand_in_the_query_id(kinds):
+    read = rs.paraphrase_kinds(kinds.assign(variant=None), pattern=r"-(\w+)$")
+    assert read.equals(rs.paraphrase_kinds(kinds)) and rs.paraphrase_kinds(kinds.assign(variant=None))["kind"].tolist() == ["(none)"]
+    for pattern in ("-", "(", "(a)(b)"):
+        with pytest.raises(rs.DataError, match="pattern"):
+            rs.paraphrase_kinds(kinds, pattern=pattern)
+
+
+def test_each_paraphrase_shows_its_text(kinds):
+    assert kinds["query"].tolist()[:2] == ["plain?", "typo?"]
+
+
+def test_a_shallow_pool_stays_visible_in_the_summary(group_of):
+    with pytest.warns(UserWarning, match="may be cut short"):
+        summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None], deep=False)))
+    assert summary["pool_cut_short"].tolist() == [True]
+    assert rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None])))["pool_cut_short"].tolist() == [False]
+
+
+def test_documents_found_in_part_are_misranked_rather_than_missing(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "v", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"], "group": "g"}]))
+    rows = rs.paraphrases(rs.load_results(write_run("r", [record("v", [hit("a", "d1", 1), hit("b", "d2", 30), hit("p", "pad", 50)])])), golden)
+    assert rows["diagnosis"].tolist() == ["MisRanked"]
+    assert rows[["recall_narrow", "recall_pool"]].iloc[0].tolist() == pytest.approx([1 / 3, 2 / 3])
+
+
+def test_a_paraphrase_that_expects_nothing_is_named_so(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "v", "query": "?", "must_contain": ["a"], "group": "g"}]))
+    rows = rs.paraphrases(rs.load_results(write_run("r", [record("v", [hit("p", "pad", 50)])])), golden)
+    group = rs.paraphrase_groups(rows).iloc[0]
+    assert rows["diagnosis"].tolist() == ["NoExpected"] and group["recall_spread"] == 0 and np.isnan(group["worst_recall"])

@@ -1,0 +1,50 @@
+"""Who judged: a fingerprint of the judges behind a run's judgments, so that only scores of the same judges are compared."""
+
+import pandas as pd
+
+from ragscore.frames import DataError, Results, run_names
+
+REPORTED = "x_judge_fingerprint"  # what another tool wrote of its judges
+
+
+def judge_fingerprint(results: Results) -> pd.Series:
+    """The judges of each run, as one text.
+
+    Returns
+    -------
+    One text per run (index run_id): `criterion:judge:prompt_hash:temperature` of every distinct setting, parts that
+    aren't known left out, sorted and joined with `|`; what another tool wrote of its judges where there are no
+    judgments here; "" where nobody judged.
+    """
+    run_ids = results.runs["run_id"].astype("str")
+    reported = results.runs[REPORTED].fillna("") if REPORTED in results.runs else pd.Series("", index=results.runs.index)
+    found = pd.Series(reported.astype("str").to_numpy(), index=pd.Index(run_ids, name="run_id"), dtype="str", name="judge_fingerprint")
+    if results.judgments is None or not len(results.judgments):
+        return found
+    rows = results.judgments
+    parts = [rows[name].map(_text, na_action="ignore") for name in ("criterion", "judge", "prompt_hash", "temperature") if name in rows]
+    table = pd.concat(parts, axis=1).astype("str").assign(run_id=rows["run_id"].astype("str")).drop_duplicates()
+    names = [name for name in table.columns if name != "run_id"]
+    settings = [":".join(value for value in row if isinstance(value, str)) for row in table[names].itertuples(index=False)]
+    joined = pd.Series(settings, index=table["run_id"]).groupby(level=0).agg(lambda one: "|".join(sorted(set(one))))
+    found.loc[joined.index] = joined
+    return found
+
+
+def same_judges(results: Results, a: str, b: str) -> str:
+    """The fingerprint that two runs share.
+
+    Raises
+    ------
+    DataError
+        Their judges differ: the scores they gave can't be compared.
+    """
+    names = run_names(results.runs, [a, b])
+    first, second = (str(judge_fingerprint(results)[name]) for name in names)
+    if first != second:
+        raise DataError(f"{names[0]} was judged by {first or 'nobody'!r}, {names[1]} by {second or 'nobody'!r}", field="judgments", allowed="the same judges")
+    return first
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
