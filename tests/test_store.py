@@ -385,3 +385,11 @@ def test_run_ids_longer_than_a_file_name_stay_apart(pair, tmp_path):
         store.save(replace(results, **{kind: getattr(results, kind).assign(run_id=name) for kind in ("runs", "responses", "hits", "citations")}))
     assert store.runs()["run_id"].tolist() == names and store.load(names[1]).runs["run_id"].tolist() == names[1:]
     assert {len(store.path(name).name) <= 200 for name in names} == {True}
+
+
+def test_a_config_that_is_plain_text_is_kept_as_it_is(pair, tmp_path):
+    results = pair[0].select(["a"])
+    store = rs.RunStore(tmp_path)
+    store.save(replace(results, runs=results.runs.assign(config="k = 5")))
+    assert json.loads((tmp_path / "a" / "run.json").read_text())["config"] == "k = 5"
+    assert store.load().runs["config"].tolist() == ['"k = 5"']  # as JSON, which says the same

@@ -54,11 +54,19 @@ def run_description(runs: pd.DataFrame) -> dict[str, Any]:
     run = next(_present(runs))
     run["run_id"] = str(run["run_id"])
     if "config" in run:
-        run["config"] = json.loads(run["config"])
+        run["config"] = _as_json(run["config"])
     if "created_at" in run:
         run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
     extra = {name: run.pop(name) for name in list(run) if name.startswith("x_")}
     return {**run, **unflatten(extra)}
+
+
+def _as_json(config: str) -> Any:
+    """A config as the JSON it is; plain text is kept as text."""
+    try:
+        return json.loads(config)
+    except ValueError:
+        return config
 
 
 def _replace_text(file: Path, text: str) -> None:
