@@ -310,10 +310,10 @@ def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write
 
 @pytest.mark.parametrize(("rule", "match"), [(rs.by_span("target", 0.9), "span"), (rs.by_doc, "chunk"), (rs.by_chunk, "per_query")])
 def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(write_golden, write_run, tmp_path, rule, match):
-    support = {"doc_id": "d", "path": "docs/d.md", "start": 1, "end": 4}
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"], "gold_supports": [support]}]))
+    results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])]))
+    golden = rs.resolve_spans(rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}])), results)
     store = rs.RunStore(tmp_path / "s")
-    store.save(rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])])), golden=golden, match=match, rule=rule)
+    store.save(results, golden=golden, match=match, rule=rule)
     before = store.scores()
     with pytest.raises(rs.DataError, match=r"a was scored by the rule by_.*; pass that rule"):
         store.refresh(golden)
