@@ -15,7 +15,8 @@ from ragscore.frames import DataError
 
 KINDS = ("empty", "near_empty", "tiny", "giant", "missing_id", "duplicate_id", "duplicate", "near_duplicate", "control_characters", "byte_order_mark")
 CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
-HASHES, BANDS = 64, 16  # bands of 4 hashes: a pair of similarity .85 is missed once in 100,000
+PAIRS_AT_ONCE = 100_000
+HASHES, BANDS = 64, 16  # of similarity .8 and more, fewer than 16 hashes differ: some band is equal
 Flags = npt.NDArray[np.bool_]
 
 
@@ -48,8 +49,8 @@ def lint_chunks(
         The share of tiny chunks above which they are a warning; a few are normal.
     near_duplicates
         Jaccard similarity of word shingles from which two chunks are near duplicates, such as 0.85 (estimated by
-        MinHash, 64 hashes: ± 0.05); None doesn't look. Chunks of the same words in the same order are no near duplicates, they are duplicates or differ
-        in punctuation only.
+        MinHash, 64 hashes: ± 0.05); None doesn't look. Chunks of the same words, which differ in case or punctuation at
+        most, are no near duplicates of each other: they are looked up once, as the first of them.
     shingle
         Words in a shingle.
 
@@ -130,18 +131,24 @@ def _names(ids: pd.Series) -> npt.NDArray[np.object_]:
 
 def _near_duplicates(text: pd.Series, ids: pd.Series, similarity: float, shingle: int) -> pd.DataFrame:
     """The later chunk of every pair whose estimated similarity is high enough; of several pairs the most similar, then earliest."""
-    words = [" ".join(re.findall(r"[^\W_]+", one.lower())) for one in text]
-    rows = np.array([row for row, one in enumerate(words) if one], dtype="int64")
-    if not len(rows):
+    words = pd.Series([" ".join(re.findall(r"[^\W_]+", one.lower())) for one in text], index=text.index, dtype="str")
+    # Chunks of the same words are looked up once: a page footer that stands there a thousand times is no thousand pairs.
+    distinct = words[(words != "") & ~words.duplicated()]
+    if not len(distinct):
         return _found("near_duplicate", np.zeros(len(text), dtype=bool), np.nan)
-    signatures = np.stack([_signature(words[row], shingle) for row in rows])
+    rows, signatures = distinct.index.to_numpy(), np.stack([_signature(one, shingle) for one in distinct])
     pairs = _candidates(signatures, similarity)
-    estimate = (signatures[pairs[:, 0]] == signatures[pairs[:, 1]]).mean(axis=1)
-    same = np.array([words[rows[a]] == words[rows[b]] for a, b in pairs], dtype=bool)
-    table = pd.DataFrame({"first": rows[pairs[:, 0]], "row": rows[pairs[:, 1]], "value": estimate})[(estimate >= similarity) & ~same]
+    estimate = _agreement(signatures, pairs)
+    table = pd.DataFrame({"first": rows[pairs[:, 0]], "row": rows[pairs[:, 1]], "value": estimate})[estimate >= similarity]
     best = table.sort_values(["row", "value", "first"], ascending=[True, False, True]).drop_duplicates("row")
     kind = pd.Categorical(["near_duplicate"] * len(best), categories=list(KINDS), ordered=True)
     return pd.DataFrame({"row": best["row"].to_numpy(), "kind": kind, "value": best["value"].to_numpy(), "other": _names(ids)[best["first"].to_numpy()]})
+
+
+def _agreement(signatures: npt.NDArray[np.uint64], pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The share of equal hashes of each pair, some pairs at a time: all at once they may not fit into memory."""
+    parts = np.array_split(pairs, len(pairs) // PAIRS_AT_ONCE + 1)
+    return np.concatenate([(signatures[part[:, 0]] == signatures[part[:, 1]]).mean(axis=1) for part in parts])
 
 
 _PRIME = (1 << 31) - 1
@@ -159,13 +166,14 @@ def _signature(words: str, shingle: int) -> npt.NDArray[np.uint64]:
 def _candidates(signatures: npt.NDArray[np.uint64], similarity: float) -> npt.NDArray[np.int64]:
     """Pairs worth comparing: equal in some band of hashes; below .8, where bands would miss some, in any one hash."""
     n_bands = BANDS if similarity >= 0.8 else HASHES
-    seen = []
+    n, seen = len(signatures), np.zeros(0, dtype="int64")
     for band in np.split(signatures, n_bands, axis=1):
-        keyed = pd.DataFrame({"key": [row.tobytes() for row in np.ascontiguousarray(band)], "place": np.arange(len(band))})
+        keyed = pd.DataFrame({"key": [row.tobytes() for row in np.ascontiguousarray(band)], "place": np.arange(n)})
         keyed = keyed[keyed["key"].duplicated(keep=False)]
         both = keyed.merge(keyed, on="key", suffixes=("_a", "_b"))
-        seen.append(both.loc[both["place_a"] < both["place_b"], ["place_a", "place_b"]])
-    return pd.concat(seen).drop_duplicates().sort_values(["place_a", "place_b"]).to_numpy("int64")
+        both = both[both["place_a"] < both["place_b"]]
+        seen = np.union1d(seen, both["place_a"].to_numpy() * n + both["place_b"].to_numpy())
+    return np.column_stack([seen // n, seen % n])
 
 
 def _summary(findings: pd.DataFrame, n_chunks: int, max_tiny: float) -> pd.DataFrame:

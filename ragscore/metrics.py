@@ -62,6 +62,15 @@ TABLE = [
     Metric("latency_ms", "elapsed time of search and answer", "not recorded, or the query failed", kind="time", better="lower", range="0 and above, ms"),
     Metric("cost_usd", "money spent on the query", "not recorded, or the query failed", kind="cost", better="lower", range="0 and above, US dollars", default=False),
 ]  # fmt: skip
+# What `add_columns` brings to the scores: computed from other frames, so `score` doesn't know them.
+ADDED = {
+    "freshness.stale_free_rate": Metric("freshness.stale_free_rate@k", "hits of rank ≤ k that no newer document replaces / such hits", "no hit"),
+    "freshness.conflict_free_rate": Metric(
+        "freshness.conflict_free_rate@k", "hits of rank ≤ k without another version of theirs beside them / such hits", "no hit"
+    ),
+    "behaviour.score": Metric("behaviour.score", "checks that passed / checks", "no checks"),
+    "behaviour.passed": Metric("behaviour.passed", "1 if the share of passed checks reaches the threshold", "no checks", kind="binary"),
+}
 BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = ("hit", "recall", "recall_all", "precision", "map", "ndcg", "ndcg_linear", "judged", "mrr")
 DEFAULT_METRICS = [
@@ -126,7 +135,7 @@ def describe(column: str) -> Metric:
     try:
         return parse_label(column).metric
     except DataError:
-        return Metric(column, "a column of your own", "as you computed it", kind="other", range="any")
+        return ADDED.get(column.partition("@")[0], Metric(column, "a column of your own", "as you computed it", kind="other", range="any"))
 
 
 def metrics() -> pd.DataFrame:

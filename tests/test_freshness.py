@@ -98,8 +98,9 @@ def test_rates_of_two_queries(two_queries):
 def test_rates_become_metrics(two_queries, write_golden):
     golden = rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]))
     scores = rs.add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2))
-    means = rs.summarize(scores).set_index("metric")["mean"]
-    assert means["freshness.stale_free_rate@2"] == 0.75 and means["freshness.conflict_free_rate@2"] == 0.5
+    summary = rs.summarize(scores).set_index("metric")
+    assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75 and summary.loc["freshness.conflict_free_rate@2", "mean"] == 0.5
+    assert summary.loc["freshness.conflict_free_rate@2", ["low", "high"]].tolist() == [0, 1]  # a rate: its interval stays within 0..1
 
 
 def test_rates_of_other_queries_are_refused(two_queries, write_golden):

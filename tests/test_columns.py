@@ -1,0 +1,46 @@
+"""Per-query values from elsewhere as metrics."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+
+
+@pytest.fixture
+def scores(pair):
+    return rs.score(*pair, ["hit@1"])
+
+
+def table_of(scores, values, **more):
+    return pd.DataFrame({"run_id": scores["run_id"].astype("str").to_numpy(), "query_id": scores.index, "judge.faithfulness": values, **more})
+
+
+def test_values_that_could_not_be_measured_are_left_out_of_the_mean(scores):
+    joined = rs.add_columns(scores, table_of(scores, [1, 0.5, np.nan, 0, 0, 0]))
+    row = rs.summarize(joined, metrics=["judge.faithfulness"]).iloc[0]
+    assert (row["n"], row["mean"]) == (2, 0.75)
+
+
+def test_rows_are_joined_by_run_and_query_not_by_place(scores):
+    table = table_of(scores, np.arange(6.0))
+    assert rs.add_columns(scores, table.iloc[::-1])["judge.faithfulness"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert list(scores.columns) == ["run_id", "state", "level", "hit@1"]  # the scores given stay as they are
+
+
+def test_columns_may_be_named(scores):
+    table = table_of(scores, 1.0, plain=2.0)
+    assert "plain" not in rs.add_columns(scores, table) and rs.add_columns(scores, table, ["plain"])["plain"].eq(2).all()
+    with pytest.raises(rs.DataError, match="no column nothing"):
+        rs.add_columns(scores, table, ["nothing"])
+    with pytest.raises(rs.DataError, match="no column of a metric"):
+        rs.add_columns(scores, table[["run_id", "query_id", "plain"]])
+    with pytest.raises(rs.DataError, match=r"judge\.faithfulness is among the scores already"):
+        rs.add_columns(rs.add_columns(scores, table), table)
+
+
+def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
+    state = scores["state"].astype("str").to_numpy()
+    state[5] = "missing"
+    gap = scores.assign(state=state)
+    assert np.isnan(rs.add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5])
