@@ -8,7 +8,9 @@ from ragscore.answers import refusal_reasons, score_answers
 from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
 from ragscore.compare import Comparison, compare_runs, diff_config
+from ragscore.diffs import ScoreDiff, diff_scores
 from ragscore.events import write_event_log
+from ragscore.exchange import to_ir_measures, to_ranx
 from ragscore.fingerprint import judge_fingerprint, same_judges
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
 from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
@@ -17,13 +19,15 @@ from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summ
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.lint import Lint, lint_chunks
-from ragscore.load import load_documents, load_golden, load_results, write_per_query
+from ragscore.load import load_documents, load_golden, load_results, write_beir, write_per_query, write_report, write_trec_qrels, write_trec_run
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
+from ragscore.reported import check_reported, reported_scores
 from ragscore.resolve import resolve_spans
 from ragscore.score import score, scoring
+from ragscore.stats import bootstrap_mean
 from ragscore.store import RunStore
 from ragscore.summary import slices, summarize
 from ragscore.synthetic import NeedleSet, needle_set
@@ -38,6 +42,10 @@ __all__ = [
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
     "load_golden", "load_results", "load_documents", "write_per_query",
+    # to other tools
+    "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures",
+    # what other tools reported
+    "reported_scores", "check_reported", "diff_scores", "ScoreDiff", "bootstrap_mean",
     # the order of hits
     "rank_hits", "collapse_hits",
     # before any number

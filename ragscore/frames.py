@@ -119,7 +119,8 @@ KINDS: dict[str, Kind] = {
         {"coverage": "float64"},
         lowest={"rank": 0, "grade": 0},
     ),
-    "reported": Kind(("run_id", "query_id", "metric"), {**_CELL, "metric": "str", "value": "float64"}),
+    # A statistic (mean, std, ...) makes it a value of the whole run, with an empty query_id.
+    "reported": Kind(("run_id", "query_id", "metric"), {**_CELL, "metric": "str", "value": "float64"}, {"statistic": "str"}),
     "problems": Kind((), {"file": "str", "line": "Int64", "field": "str", "found": "str", "allowed": "str"}, {"run_id": "category"}),
 }  # fmt: skip
 

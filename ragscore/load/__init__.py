@@ -17,11 +17,23 @@ from ragscore.load.golden_file import read_golden
 from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.qrels_jsonl import read_qrels_jsonl
+from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.write import run_description, write_per_query
+from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
 from ragscore.ranks import TIES, rank_hits
 
-__all__ = ["load_documents", "load_golden", "load_results", "run_description", "write_per_query"]
+__all__ = [
+    "load_documents",
+    "load_golden",
+    "load_results",
+    "run_description",
+    "write_beir",
+    "write_per_query",
+    "write_report",
+    "write_trec_qrels",
+    "write_trec_run",
+]
 
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 Paths = str | os.PathLike[str] | list[str] | list[Path]
@@ -37,6 +49,7 @@ RESULT_FORMATS = [
     Format("per_query", lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not seen.keys & {"retrieved", "ranked"}, read_per_query),
     Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),
     Format("trec_run", is_run, read_run, options=("ties",), apart=named_by_file),
+    Format("report", is_report, read_report),
     Format("json_run", is_json_run, read_json_run, options=("ties",)),
 ]
 
@@ -106,8 +119,8 @@ def load_golden(
 def load_results(paths: Paths, *, format: str | None = None, strict: bool = True, ties: str = "file") -> Results:
     """Load one or many runs.
 
-    Read are `per_query.jsonl` files (with `run.json` beside them), kebab's SQLite file, TREC run files (also .gz) and JSON objects
-    {query: {document: score}}.
+    Read are `per_query.jsonl` files (with `run.json` beside them), kebab's SQLite file, TREC run files (also .gz), JSON objects
+    {query: {document: score}}, and metric reports (`metrics` with `per_query`: they give `reported` values and no hits).
 
     A TREC run is named by its tag, or by its file where another file has the same tag.
 

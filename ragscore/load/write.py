@@ -43,9 +43,9 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
     lines = [json.dumps(record, ensure_ascii=False) for record in _records(results)]
-    _replace_text(file, "".join(f"{line}\n" for line in lines))
+    replace_text(file, "".join(f"{line}\n" for line in lines))
     if file.name == "per_query.jsonl":
-        _replace_text(file.parent / "run.json", json.dumps(run_description(results.runs), ensure_ascii=False, indent=1) + "\n")
+        replace_text(file.parent / "run.json", json.dumps(run_description(results.runs), ensure_ascii=False, indent=1) + "\n")
     return file
 
 
@@ -69,7 +69,7 @@ def _as_json(config: str) -> Any:
         return config
 
 
-def _replace_text(file: Path, text: str) -> None:
+def replace_text(file: Path, text: str) -> None:
     """Write beside and rename, so that a crash leaves the old file or the new one."""
     staging = file.with_name(f".{file.name}.staging")
     staging.write_text(text, encoding="utf-8")

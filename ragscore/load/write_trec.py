@@ -1,0 +1,160 @@
+"""Golden sets and runs -> the files of other tools: TREC qrels and runs, BEIR folders."""
+
+import gzip
+import json
+import warnings
+from pathlib import Path
+
+import pandas as pd
+
+from ragscore.frames import DataError, Golden, Results
+from ragscore.load.write import replace_text
+
+IDS = {"doc": "doc_id", "chunk": "chunk_id"}
+
+
+def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
+    """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz); the tag is the run_id.
+
+    Ranks and scores are written as they are, so that loading the file gives the same hits again. A run that has no scores at all
+    gets the number of its hits minus the rank, plus one.
+
+    Parameters
+    ----------
+    level
+        "doc" writes doc_id, "chunk" chunk_id.
+
+    Raises
+    ------
+    DataError
+        An id that is missing or holds a space, a document twice in one list (`rs.collapse_hits` keeps the first), a run of which
+        only some hits have scores.
+
+    Warns
+    -----
+    UserWarning
+        Queries without hits: the format has no place for them.
+    """
+    hits = results.hits.assign(doc=_ids(results.hits, level, "hits")).sort_values(["run_id", "query_id", "rank"], kind="stable")
+    _refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
+    refuse_repeated_documents(hits, "doc")
+    cells = hits.groupby(["run_id", "query_id"], observed=True, sort=False)
+    scores = _scores_or_ranks(hits, cells["rank"].transform("size") - hits["rank"] + 1.0)
+    # Queries stay in the order in which they were asked.
+    asked = {cell: place for place, cell in enumerate(zip(results.responses["run_id"], results.responses["query_id"], strict=True))}
+    order = [asked.get(cell, len(asked)) for cell in zip(hits["run_id"], hits["query_id"], strict=True)]
+    columns = zip(order, hits["query_id"], hits["doc"], hits["rank"], scores, hits["run_id"], strict=True)
+    rows = sorted(columns, key=lambda row: row[0])
+    if len(asked) > cells.ngroups:
+        warnings.warn(f"{len(asked) - cells.ngroups} queries without hits are not in {path}: a run file has no place for them", UserWarning, stacklevel=2)
+    return _write(Path(path), "".join(f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n" for _, query_id, doc, rank, score, run_id in rows))
+
+
+def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
+    """Write the targets of one level as TREC qrels (`qid 0 docid grade`, gzip if it ends in .gz).
+
+    Warns
+    -----
+    UserWarning
+        What the format has no place for: queries without such targets; alternatives of one target, which become judgements of their own.
+
+    Raises
+    ------
+    DataError
+        An id that holds a space.
+    """
+    judged = _judgements(golden, level, path)
+    _refuse_spaces([judged["query_id"], judged["doc"]])
+    lines = (f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
+    return _write(Path(path), "".join(lines))
+
+
+def write_beir(golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc") -> Path:
+    """Write a golden set as a BEIR folder: `queries.jsonl` with every question, `qrels/<split>.tsv` with the targets of one level.
+
+    Warns
+    -----
+    UserWarning
+        As `write_trec_qrels`.
+
+    Raises
+    ------
+    DataError
+        An id that holds a tab or a line break.
+    """
+    folder = Path(folder)
+    judged = _judgements(golden, level, folder)
+    _refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    questions = zip(golden.queries["query_id"], golden.queries["query"], strict=True)
+    records = (json.dumps({"_id": query_id, "text": query}, ensure_ascii=False) + "\n" for query_id, query in questions)
+    replace_text(folder / "queries.jsonl", "".join(records))
+    lines = (f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
+    replace_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
+    return folder
+
+
+def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
+    """Refuse a list that names a document twice: other tools take each document once."""
+    twice = hits.duplicated(["run_id", "query_id", column])
+    if twice.any():
+        first = hits[twice].iloc[0]
+        raise DataError(
+            f"{first[column]!r} is there twice for query {first['query_id']!r} of run {first['run_id']!r} ({int(twice.sum())} hits are like that)",
+            field="hits",
+            allowed="each document once in a list; rs.collapse_hits(results.hits) keeps the first hit of each",
+        )
+
+
+def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
+    """Query, document and grade of every target of the level, in file order; what the format can't say is counted in a warning."""
+    targets = golden.targets[golden.targets["level"] == level]
+    judged = targets.assign(doc=_ids(targets, level, "targets"))[["query_id", "doc", "grade"]]
+    # One document may stand for several targets: the best grade is what finding it can earn.
+    judged = judged.assign(grade=judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")).drop_duplicates(ignore_index=True)
+    n_alternatives = int((targets["alternative"] > 0).sum())
+    n_without = int((~golden.queries["query_id"].isin(targets["query_id"])).sum())
+    for n, what in ((n_alternatives, "alternatives become targets of their own"), (n_without, f"queries have no {level} target and are not")):
+        if n:
+            warnings.warn(f"{n} {what} in {path}", UserWarning, stacklevel=3)
+    return judged
+
+
+def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
+    if level not in IDS:
+        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(IDS)}")
+    column = IDS[level]
+    n_without = int(frame[column].isna().sum()) if column in frame else len(frame)
+    if n_without:
+        raise DataError(f"{n_without} of {len(frame)} rows have no {column}", field=f"{kind}.{column}", allowed="an id in every row")
+    return frame[column] if column in frame else pd.Series([], index=frame.index, dtype="str")
+
+
+def _refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
+    for column in columns:
+        texts = column.astype("str").drop_duplicates()
+        bad = texts[texts.str.contains(pattern, regex=True) | (texts == "")]
+        if len(bad):
+            raise DataError(f"{bad.iloc[0]!r}", field=str(column.name), allowed="ids without white space: the format's columns are apart by it")
+
+
+def _scores_or_ranks(hits: pd.DataFrame, by_rank: pd.Series) -> list[float]:
+    score = hits["score"] if "score" in hits else pd.Series(float("nan"), index=hits.index)
+    known = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
+    partly = hits.loc[(known > 0) & (known < 1), "run_id"].unique().tolist()
+    if partly:
+        raise DataError(
+            f"only some hits of {', '.join(map(str, partly))} have a score", field="hits.score", allowed="a score for all hits of a run, or for none"
+        )
+    return [float(one) for one in score.where(known == 1, by_rank)]
+
+
+def _write(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if file.suffix == ".gz":
+        staging = file.with_name(f".{file.name}.staging")
+        staging.write_bytes(gzip.compress(text.encode(), mtime=0))
+        staging.replace(file)
+    else:
+        replace_text(file, text)
+    return file

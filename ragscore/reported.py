@@ -1,0 +1,127 @@
+"""Values that another tool stored: as scores, and against the values recomputed from its rows."""
+
+import re
+from typing import Any
+
+import pandas as pd
+
+from ragscore.frames import DataError, Golden, Results, categorical
+from ragscore.match import LEVELS
+from ragscore.metrics import parse_label
+from ragscore.score import score
+from ragscore.summary import summarize
+
+REPORTED_NAMES = {
+    "recall": "recall", "hit": "hit", "hits": "hit", "hit_rate": "hit", "success": "hit", "precision": "precision", "P": "precision", "map": "map", "map_cut": "map",
+    "mrr": "mrr", "recip_rank": "mrr", "ndcg": "ndcg", "ndcg_burges": "ndcg", "ndcg_cut": "ndcg_linear",
+}  # fmt: skip
+"""A metric's name in a report, without its cut-off -> its name here."""
+_NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:[@_](?P<k>\d+))?")
+CHECKED = ("n", "mean", "std", "min", "max", "p50", "p95")
+
+
+def label_of(metric: str) -> str | None:
+    """Our label for a reported metric (`hit_rate@5` is `hit@5`, `P_10` is `precision@10`); None if it is none of ours."""
+    found = _NAME.fullmatch(metric)
+    if found is None or found["name"] not in REPORTED_NAMES:
+        return _known(metric)
+    return _known(REPORTED_NAMES[found["name"]] + (f"@{found['k']}" if found["k"] else ""))
+
+
+def _known(label: str) -> str | None:
+    try:
+        return parse_label(label).text
+    except DataError:
+        return None
+
+
+def reported_scores(results: Results) -> pd.DataFrame:
+    """The reported values of single queries as a scores frame, for `rs.summarize` and `rs.diff_scores`.
+
+    Returns
+    -------
+    One row per run and query (index `query_id`): `run_id`, `state` (scored), `level` (NA), then a float64 column per metric under our label
+    where it has one, NaN where nothing is reported.
+
+    Raises
+    ------
+    DataError
+        There are no reported values; two metrics of a report are the same one here.
+    """
+    told = _of_queries(_told(results, None))
+    names = {metric: label_of(metric) or metric for metric in told["metric"].unique()}
+    if len(set(names.values())) < len(names):
+        raise DataError(f"several names for one metric among {', '.join(names)}", field="results.reported", allowed="each metric once")
+    places = told[["run_id", "query_id"]].drop_duplicates()
+    if told.duplicated(["run_id", "query_id", "metric"]).any():
+        raise DataError("a query's metric has several values", field="results.reported", allowed="one row per run, query and metric")
+    wide = told.assign(metric=told["metric"].map(names)).pivot(index=["run_id", "query_id"], columns="metric", values="value")
+    wide = wide.reindex(pd.MultiIndex.from_frame(places))[list(names.values())].reset_index("run_id")
+    wide.columns.name = None
+    wide.insert(1, "state", "scored")
+    wide.insert(2, "level", pd.Series(categorical([-1] * len(wide), LEVELS), index=wide.index))
+    return wide.astype({"run_id": pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist())})
+
+
+def check_reported(results: Results, golden: Golden, reported: pd.DataFrame | None = None, **policies: Any) -> pd.DataFrame:
+    """Reported values against those recomputed from hits and golden set.
+
+    Parameters
+    ----------
+    reported
+        The values to check, if `results` doesn't hold them: the frame `reported` of other results with the same run ids.
+    policies
+        Arguments of `rs.score` that say how the other tool counts: `empty_gold="one"`, `missing="zero"`, `match="doc"`, ...
+
+    Returns
+    -------
+    One row per run, query and metric, as reported (query_id "" and a `statistic` for values of a whole run): `metric`, `label` (ours; NA:
+    none of ours), `reported`, `recomputed` (NaN: does not apply here, or not recomputed) and `difference` = recomputed − reported.
+
+    Raises
+    ------
+    DataError
+        There are no reported values, or they name a run that `results` doesn't have.
+    """
+    told = _told(results, reported)
+    labels = {metric: label_of(metric) for metric in told["metric"].unique()}
+    told = told.assign(label=told["metric"].map(labels).astype("str"))
+    wanted = list(dict.fromkeys(label for label in labels.values() if label is not None))
+    values = _recomputed(score(results, golden, wanted, **policies), wanted) if wanted else pd.Series(dtype="float64")
+    keys = pd.MultiIndex.from_frame(told[["run_id", "query_id", "label", "statistic"]].fillna(""))
+    recomputed = values.reindex(keys).to_numpy("float64")
+    return (
+        told.rename(columns={"value": "reported"})
+        .assign(recomputed=recomputed, difference=recomputed - told["value"].to_numpy())[
+            ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed", "difference"]
+        ]
+        .reset_index(drop=True)
+    )
+
+
+def _told(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:
+    told = results.reported if reported is None else reported
+    if told is None or not len(told):
+        raise DataError("no reported values", field="reported", allowed="results that hold some, or reported=")
+    told = told.assign(
+        run_id=told["run_id"].astype("str"), statistic=told["statistic"] if "statistic" in told else pd.Series(pd.NA, index=told.index, dtype="str")
+    )
+    names = results.runs["run_id"].astype("str").tolist()
+    unknown = sorted(set(told["run_id"]) - set(names))
+    if unknown:
+        raise DataError(f"values of {', '.join(unknown)}", field="reported.run_id", allowed=f"runs of the results: {', '.join(names)}")
+    return told
+
+
+def _of_queries(told: pd.DataFrame) -> pd.DataFrame:
+    return told[told["statistic"].isna()]
+
+
+def _recomputed(scores: pd.DataFrame, labels: list[str]) -> pd.Series:
+    """Values of queries and summary statistics of runs, by run, query ("" for a statistic), label and statistic ("" for a query)."""
+    names = ["run_id", "query_id", "label", "statistic"]
+    of_queries = scores.reset_index().melt(id_vars=["run_id", "query_id"], value_vars=labels, var_name="label").assign(statistic="")
+    of_runs = summarize(scores, metrics=labels).melt(id_vars=["run_id", "metric"], value_vars=list(CHECKED), var_name="statistic")
+    of_runs = of_runs.rename(columns={"metric": "label"}).assign(query_id="")
+    rows = pd.concat([frame[[*names, "value"]].astype(dict.fromkeys(names, "str")) for frame in (of_queries, of_runs)], ignore_index=True)
+    return rows.set_index(names)["value"].astype("float64")

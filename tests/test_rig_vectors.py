@@ -1,0 +1,197 @@
+"""Graded retrieval as rig-retrieval-evals counts it: its formulas, reports, diffs and bootstrap on worked examples."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from ragscore.stats import _splitmix64
+
+
+@pytest.fixture
+def scored(tmp_path):
+    """Scores of rankings {query: documents} against graded judgements {query: {document: grade}}."""
+
+    def score(rankings, gold, labels, run_id="run", **policies):
+        golden_file, run_file = tmp_path / "qrels.jsonl", tmp_path / f"{run_id}.txt"
+        lines = [{"query_id": query_id, "query": "?", "relevant_docs": grades} for query_id, grades in gold.items()]
+        golden_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        rows = [(query_id, doc, rank) for query_id, docs in rankings.items() for rank, doc in enumerate(docs, 1)]
+        run_file.write_text("".join(f"{query_id} Q0 {doc} {rank} {1 / rank!r} {run_id}\n" for query_id, doc, rank in rows))
+        return rs.score(rs.load_results(run_file), rs.load_golden(golden_file), labels, **policies)
+
+    return score
+
+
+@pytest.mark.parametrize(
+    ("ranking", "gold", "expected"),
+    [
+        # recall is the share of relevant documents found, precision divides by k however long the list is
+        ("x d1 y d2 d3", {"d1": 1, "d2": 1, "d3": 1}, {"recall@1": 0, "recall@3": 1 / 3, "recall@10": 1}),
+        ("d1 x d2 y", {"d1": 1, "d2": 1}, {"precision@4": 0.5, "map@4": (1 + 2 / 3) / 2}),
+        ("d1 x", {"d1": 1}, {"mrr": 1, "hit@3": 1}),
+        ("a b c", {"d1": 1}, {"mrr": 0, "hit@3": 0}),
+        ("a d1 c", {"d1": 1}, {"hit@3": 1, "mrr": 0.5}),
+        ("d1 d2 d3", {"d1": 3, "d2": 2, "d3": 1}, {"ndcg@3": 1, "ndcg_linear@3": 1}),
+        # (2^1-1)/log2(2) + (2^3-1)/log2(3) over 7 + 1/log2(3)
+        ("d2 d1", {"d1": 3, "d2": 1}, {"ndcg@2": 0.709810, "ndcg_linear@2": 0.796708}),
+        ("d3 x d1", {"d1": 3, "d2": 2, "d3": 1}, {"ndcg@3": 0.479091, "ndcg_linear@3": 0.525005}),
+    ],
+)
+def test_formulas_on_one_list(scored, ranking, gold, expected):
+    found = scored({"q": ranking.split()}, {"q": gold}, list(expected))
+    assert found.loc["q", list(expected)].tolist() == pytest.approx(list(expected.values()), abs=5e-7)
+
+
+@pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
+@pytest.mark.parametrize("ranking", [["d1"], []])
+def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking):
+    labels = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
+    found = scored({"other": ["d1"], "q": ranking}, {"q": {}, "other": {"d1": 1}}, labels, empty_gold="one", missing="exclude" if ranking else "zero")
+    if ranking:
+        assert found.loc["q", labels].tolist() == [1, 1, 1, 1, 1, 0]
+    else:  # a run file has no place for an empty list: the query is missing, and fails
+        assert found.loc["q", labels].tolist() == [0] * 6
+
+
+GOLD = {"q1": {"doc-orwell": 2, "doc-1984": 1}, "q2": {"doc-paris": 1}, "q3": {"doc-light": 2, "doc-physics": 1}}
+FULL = {"q1": ["doc-orwell", "doc-1984", "doc-paris"], "q2": ["doc-paris", "doc-cats"], "q3": ["doc-light", "doc-physics", "doc-cats"]}
+AT_5 = ["recall@5", "ndcg@5", "mrr", "precision@5", "map@5"]
+
+
+def without(*docs):
+    return {query_id: [doc for doc in ranking if doc not in docs] for query_id, ranking in FULL.items()}
+
+
+@pytest.mark.parametrize(
+    ("rankings", "means"),
+    [
+        (FULL, [1, 1, 1, 1 / 3, 1]),
+        (without("doc-orwell"), [0.833333, 0.758471, 1, 0.266667, 0.833333]),
+        (without("doc-light", "doc-physics"), [0.666667, 0.666667, 0.666667, 0.2, 0.666667]),
+    ],
+)
+def test_means_over_three_graded_queries(scored, rankings, means):
+    assert scored(rankings, GOLD, AT_5)[AT_5].mean().tolist() == pytest.approx(means, abs=5e-7)
+
+
+def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
+    full, no_orwell, no_light = (
+        scored(rankings, GOLD, AT_5, run_id)
+        for run_id, rankings in {"full": FULL, "no_orwell": without("doc-orwell"), "no_light": without("doc-light", "doc-physics")}.items()
+    )
+    assert no_orwell.loc["q1", "ndcg@5"] == pytest.approx(0.275412, abs=5e-7)
+    better = rs.diff_scores(pd.concat([no_orwell.astype({"run_id": "str"}), full.astype({"run_id": "str"})]), "no_orwell", "full")
+    row = better.metrics.set_index("metric").loc["recall@5"]
+    assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2) and row["delta"] == pytest.approx(1 / 6)
+    assert better.movers.query("metric == 'recall@5'")["query_id"].tolist() == ["q1", "q2", "q3"]
+    worse = rs.diff_scores(pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]), "full", "no_light")
+    row = worse.metrics.set_index("metric").loc["recall@5"]
+    assert (row["winners"], row["losers"], row["delta"]) == (0, 1, pytest.approx(-1 / 3))
+    assert worse.movers.query("metric == 'recall@5'")["query_id"].iloc[0] == "q3"
+
+
+def frame(**runs):
+    """A scores frame from {run: {metric: {query: value}}}."""
+    parts = [
+        pd.DataFrame(metrics, dtype="float64").rename_axis("query_id").assign(run_id=run_id, state="scored", level="doc") for run_id, metrics in runs.items()
+    ]
+    return pd.concat(parts)
+
+
+def test_the_summary_of_a_metric():
+    row = rs.summarize(frame(r={"recall@10": {"q1": 0.0, "q2": 0.5, "q3": 1.0}})).iloc[0]
+    assert row[["n", "mean", "min", "max", "p50", "std"]].tolist() == [3, 0.5, 0, 1, 0.5, 0.5]
+    assert row["p95"] == pytest.approx(0.95)
+
+
+def test_the_summary_of_nothing_has_no_mean():
+    row = rs.summarize(frame(r={"recall@10": {"q1": np.nan}})).iloc[0]
+    assert row["n"] == 0 and row[["mean", "std", "min", "max", "p50", "p95"]].isna().all()
+
+
+def test_winners_losers_and_movers_over_the_queries_both_have():
+    current, baseline = {"q1": 1, "q2": 0, "q3": 0.5, "q4": 0.9}, {"q1": 0.5, "q2": 0.5, "q3": 0.5, "q5": 1}
+    diff = rs.diff_scores(frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now")
+    row = diff.metrics.iloc[0]
+    assert row[["winners", "losers", "unchanged", "n", "n_only_baseline", "n_only_candidate"]].tolist() == [1, 1, 1, 3, 1, 1]
+    assert diff.movers["query_id"].tolist() == ["q1", "q2", "q3"] and diff.movers["delta"].tolist() == [0.5, -0.5, 0]
+
+
+def test_a_metric_that_the_baseline_lacks_has_no_delta():
+    diff = rs.diff_scores(frame(base={"mrr": {"q": 0.6}}, now={"mrr": {"q": 0.8}, "recall@5": {"q": 0.4}}), "base", "now")
+    rows = diff.metrics.set_index("metric")
+    assert rows.loc["mrr", "delta"] == pytest.approx(0.2)
+    assert rows.loc["recall@5", ["n", "winners", "n_only_candidate"]].tolist() == [0, 0, 1]
+    assert pd.isna(rows.loc["recall@5", "delta"]) and rows.loc["recall@5", "candidate"] == 0.4
+    assert (diff.movers["metric"] == "mrr").all()
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "deltas"),
+    [
+        ({"recall@5": [0.60], "ndcg@5": [0.60], "mrr": [0.90]}, {"recall@5": [0.50], "ndcg@5": [0.595], "mrr": [0.10]}, [-0.10, -0.005, -0.80]),
+        ({"recall@5": [0.9]}, {"recall@5": [0.4]}, [-0.5]),
+        ({"recall@5": [0.6, 0.7]}, {"recall@5": [0.4, 0.4]}, [-0.25]),
+        ({"recall@5": [0.5, 0.5]}, {"recall@5": [1, 0.6]}, [0.3]),
+        ({"recall@5": [0.60], "ndcg@5": [0.50], "mrr": [0.7]}, {"recall@5": [0.50], "ndcg@5": [0.55], "mrr": [0.7]}, [-0.1, 0.05, 0]),
+    ],
+)
+def test_deltas_that_gates_look_at_survive_json(baseline, candidate, deltas):
+    runs = {name: {metric: dict(enumerate(values)) for metric, values in run.items()} for name, run in (("a", baseline), ("b", candidate))}
+    diff = rs.diff_scores(frame(**runs).rename(index=str), "a", "b")
+    assert diff.metrics["delta"].tolist() == pytest.approx(deltas)
+    again = rs.ScoreDiff.from_json(diff.to_json())
+    pd.testing.assert_frame_equal(again.metrics, diff.metrics, check_exact=True)
+    pd.testing.assert_frame_equal(again.movers, diff.movers, check_exact=True)
+
+
+# the bootstrap, with the generator its figures were made by
+
+
+def test_splitmix64_gives_its_published_outputs():
+    outputs = [10451216379200822465, 13757245211066428519, 17911839290282890590]
+    assert _splitmix64(1, 0, 3).tolist() == outputs and _splitmix64(1, 2, 1).tolist() == outputs[2:]
+
+
+@pytest.mark.parametrize(
+    ("values", "iterations", "level", "seed", "expected"),
+    [
+        ([(i % 5) / 4 for i in range(30)], 500, 0.9, 42, (0.383333, 0.600417)),
+        ([0.8, 0.6] * 25, 1000, 0.95, 0xC0FFEE, (0.672, 0.724)),
+        ([1, 0.5], 200, 0.9, 1, (0.5, 1)),
+        ([0.5] * 7, 100, 0.9, 3, (0.5, 0.5)),
+    ],
+)
+def test_bootstrap_intervals_of_splitmix64(values, iterations, level, seed, expected):
+    assert rs.bootstrap_mean(values, iterations, level, seed, "splitmix64") == pytest.approx(expected, abs=5e-7)
+
+
+def test_the_bootstrap_does_not_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
+    values = np.arange(10) / 9
+    whole = rs.bootstrap_mean(values, 200, 0.9, 5, "splitmix64")
+    monkeypatch.setattr("ragscore.stats.BLOCK", 70)
+    assert rs.bootstrap_mean(values, 200, 0.9, 5, "splitmix64") == whole
+
+
+@pytest.mark.parametrize("method", ["numpy", "splitmix64"])
+def test_the_bootstrap_is_the_same_for_the_same_seed_and_leaves_nan_out(method):
+    values = np.random.default_rng(3).random(40)
+    first = rs.bootstrap_mean(values, 2000, seed=7, method=method)
+    assert first == rs.bootstrap_mean([*values, np.nan], 2000, seed=7, method=method) != rs.bootstrap_mean(values, 2000, seed=8, method=method)
+    assert first is not None and first[0] < values.mean() < first[1]
+    # close to the normal interval of the mean at this size
+    half = 1.96 * values.std() / np.sqrt(len(values))
+    assert first == pytest.approx((values.mean() - half, values.mean() + half), abs=0.01)
+
+
+def test_no_value_has_no_interval():
+    assert rs.bootstrap_mean([]) is None and rs.bootstrap_mean([np.nan]) is None
+
+
+@pytest.mark.parametrize("bad", [{"iterations": 0}, {"level": 0}, {"level": 1}, {"level": np.nan}, {"seed": -1}, {"seed": 2**64}, {"method": "xorshift"}])
+def test_bad_arguments_of_the_bootstrap_are_refused(bad):
+    with pytest.raises(rs.DataError, match=next(iter(bad))):
+        rs.bootstrap_mean([1.0], **bad)
