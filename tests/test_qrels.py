@@ -289,6 +289,16 @@ def test_trec_ties_rank_runs_of_every_format(write):
         rs.load_results(file, ties="random")
 
 
+def test_damaged_gzip_files_end_in_one_error(write):
+    whole = write("qrels.gz", QRELS * 50).read_bytes()
+    file = write("qrels.gz", "")
+    for damaged in (whole[:-9], whole[:12] + b"\xff\xff\xff" + whole[15:], b"\x1f\x8b" + whole[2:5], b"no gzip"):
+        file.write_bytes(damaged)
+        for name in (None, "trec_qrels"):
+            with pytest.raises(rs.DataError, match=r"can't be read"):
+                rs.load_golden(file, format=name)
+
+
 # whatever is in the file: frames, or one error
 
 WORDS = st.sampled_from(["q1", "q2", "0", "Q0", "d1", "d2", "1", "2", "-1", "1.5", "nan", "tag", "query-id", "é", "\t", "<top>", "{}", '"', "\x00", "1e999"])

@@ -56,6 +56,19 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
         assert found.loc["q", labels].tolist() == [0] * 6
 
 
+@pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
+def test_the_profile_counts_an_empty_gold_set_as_met(scored):
+    found = scored({"other": ["d1"], "q": ["d1"]}, {"q": {}, "other": {"d1": 1}}, None, profile="rig")
+    assert found.loc["q", ["recall@5:doc", "ndcg@5:doc", "mrr:doc", "precision@5:doc"]].tolist() == [1, 1, 1, 0]
+
+
+def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "answerable": False}]))
+    results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
+    assert pd.isna(rs.score(results, golden, ["mrr"], match="doc", empty_gold="one").loc["q", "mrr"])
+    assert rs.score(results, golden, ["mrr"], profile="rig").loc["q", "mrr"] == 1
+
+
 GOLD = {"q1": {"doc-orwell": 2, "doc-1984": 1}, "q2": {"doc-paris": 1}, "q3": {"doc-light": 2, "doc-physics": 1}}
 FULL = {"q1": ["doc-orwell", "doc-1984", "doc-paris"], "q2": ["doc-paris", "doc-cats"], "q3": ["doc-light", "doc-physics", "doc-cats"]}
 AT_5 = ["recall@5", "ndcg@5", "mrr", "precision@5", "map@5"]

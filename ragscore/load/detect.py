@@ -5,6 +5,7 @@ A file that fits several formats, or none, is an error that names the candidates
 
 import gzip
 import json
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -137,7 +138,7 @@ def _begin(path: Path) -> bytes:
                 return opened.read(SAMPLED_BYTES)
         with path.open("rb") as plain:
             return plain.read(SAMPLED_BYTES)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
 
 

@@ -5,6 +5,7 @@ In: a path. Out: `Row`s of plain Python values, or one `DataError`; `Problems` d
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,7 +77,7 @@ def open_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise DataError(f"byte {error.object[error.start]:#x} is not UTF-8", file=path, line=line, allowed="files must be UTF-8") from error
-    except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError) as error:
+    except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
 
 
