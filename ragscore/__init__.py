@@ -22,6 +22,9 @@ from ragscore.lint import Lint, lint_chunks
 from ragscore.load import load_documents, load_golden, load_results, write_beir, write_per_query, write_report, write_trec_qrels, write_trec_run
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
+from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
+from ragscore.predicates import by_predicate, filter_hits
+from ragscore.load import write_predicates, write_retriever_summary, write_retrievers
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.reported import check_reported, reported_scores
@@ -75,6 +78,9 @@ __all__ = [
     "judge_fingerprint", "same_judges",
     # metrics as events
     "write_event_log",
+    # retrievers side by side, judged by predicates
+    "by_predicate", "filter_hits", "predicate_rows", "predicate_report", "predicate_matrix", "predicate_markdown",
+    "write_predicates", "write_retrievers", "write_retriever_summary",
     # keep, draw
     "RunStore", "plot",
 ]  # fmt: skip

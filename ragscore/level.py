@@ -52,7 +52,7 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
     for level in LEVELS:
         if obstacles[level]:
             notes[level] = f"{level}: {obstacles[level]}"
-        elif with_targets[level] < labelled.sum():
+        elif 0 < with_targets[level] < labelled.sum():
             notes[level] = f"{level}: {labelled.sum() - with_targets[level]} of {labelled.sum()} queries have no {level} targets"
     joinable = tuple(level for level in LEVELS if not obstacles[level] and with_targets[level])
     if match == "auto":
@@ -80,12 +80,21 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     """Why golden set and runs can't be joined at this level; empty if they can."""
     if level == "chunk":
         return _chunker_obstacle(results, golden)
+    if level == "predicate":
+        return _predicate_obstacle(results)
     column = {"span": "start", "doc": "doc_id"}[level]
     run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
     present = results.hits[column].notna().to_numpy() if column in results.hits else np.zeros(len(run), dtype=bool)
     n_hits, n_present = np.bincount(run, minlength=len(run_ids)), np.bincount(run[present], minlength=len(run_ids))
     without = [str(run_id) for run_id in run_ids[(n_hits > 0) & (n_present == 0)]]
     return f"hits of {', '.join(without)} have no {'span' if level == 'span' else 'doc_id'}" if without else ""
+
+
+def _predicate_obstacle(results: Results) -> str:
+    """A predicate asks for a source key, for metadata or for text."""
+    is_there = [name in results.hits and bool(results.hits[name].notna().any()) for name in ("source_key", "text")]
+    has_meta = results.hit_meta is not None and len(results.hit_meta) > 0
+    return "" if has_meta or any(is_there) or not len(results.hits) else "hits have neither source key nor metadata nor text"
 
 
 def _chunker_obstacle(results: Results, golden: Golden) -> str:

@@ -22,6 +22,7 @@ Codes = npt.NDArray[np.int64]
 
 LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}  # a match level -> the target levels it takes, where those differ
+RANKLESS = ("expected_empty", "forbidden_source_key")  # checks of questions that no hit can meet, in order of precedence
 UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
 
@@ -160,7 +161,9 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
     """The same golden set with only the targets that `level` (chunk, span, anchor, doc, predicate) can match.
 
     Targets of questions that should be refused are left out: those are judged by their refusal, not by retrieval
-    (`keep_refusals` keeps them, as some older tools do). "span" takes every target that has a span.
+    (`keep_refusals` keeps them, as some older tools do). "span" takes every target that has a span. "predicate" takes
+    expected source keys or, for questions that name none, expected metadata and texts; not those of questions that
+    expect no hit at all, or only none of certain sources: those have no rank (see `passed`).
     """
     check_type(golden, Golden, "golden")
     if level not in LEVELS:
@@ -172,8 +175,19 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
         keep = targets["level"].isin(TARGET_LEVELS.get(level, (level,))).to_numpy()
     if not keep_refusals:
         keep = keep & ~targets["query_id"].isin(golden.refusals).to_numpy()
+    if level == "predicate":
+        keep = keep & _deciding(golden)
     kept = targets[keep]
     return replace(golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept))
+
+
+def _deciding(golden: Golden) -> npt.NDArray[np.bool_]:
+    """Predicate targets that decide: where source keys are expected, metadata and texts don't; where no hit is right, nothing does."""
+    targets, checks = golden.targets, golden.checks
+    by_key = targets.loc[targets["level"] == "source_key", "query_id"]
+    rankless = checks.loc[checks["kind"].isin(RANKLESS), "query_id"]
+    outvoted = (targets["level"] == "predicate") & targets["query_id"].isin(by_key)
+    return ~(outvoted | targets["query_id"].isin(rankless)).to_numpy()
 
 
 def _groups_at_level(groups: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, Rule, by_chunk, by_doc, by_span
+from ragscore.predicates import by_predicate, predicate_rule_name
 
 
 def rule_of(level: str, results: Results, golden: Golden) -> Rule:
@@ -14,9 +15,13 @@ def rule_of(level: str, results: Results, golden: Golden) -> Rule:
     """
     if level not in LEVELS:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    if level == "predicate":
+        return by_predicate(results, golden)
     return {"chunk": by_chunk, "span": by_span(), "doc": by_doc}[level]
 
 
 def level_rule_name(level: str) -> str:
     """How the rule of a level is named in what a scoring was made of."""
+    if level == "predicate":
+        return predicate_rule_name()
     return by_span().__qualname__ if level == "span" else f"by_{level}"

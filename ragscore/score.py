@@ -13,7 +13,7 @@ from ragscore.answers import response_of, score_answers
 from ragscore.frames import DataError, Golden, Results, categorical, check_inputs
 from ragscore.kept import with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, Rule, at_level, check_ranks, grade_hits, lookup
+from ragscore.match import LEVELS, RANKLESS, Rule, at_level, check_ranks, grade_hits, lookup
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
@@ -273,20 +273,20 @@ def _passed(
     with np.errstate(divide="ignore"):
         met = np.where(np.isnan(reciprocal_rank), np.nan, (reciprocal_rank > 0) & (1 / reciprocal_rank <= k))
     checks = golden.checks
-    expects_none = rows["query_id"].isin(checks.loc[checks["kind"] == "expected_empty", "query_id"]).to_numpy()
-    forbids = rows["query_id"].isin(checks.loc[checks["kind"] == "forbidden_source_key", "query_id"]).to_numpy()
+    expects_none, forbids = (rows["query_id"].isin(checks.loc[checks["kind"] == kind, "query_id"]).to_numpy() for kind in RANKLESS)
     kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
-    passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows), refusal_correct], met)
+    passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows, run_k), refusal_correct], met)
     lost = rows["failed"].to_numpy() | (rows["state"] == "missing").to_numpy()
     return np.where(lost & ~np.isnan(passed), 0.0, passed)
 
 
-def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Whether a hit's source key holds a forbidden token (case-insensitive substring)."""
+def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame, run_k: pd.Series) -> npt.NDArray[np.bool_]:
+    """Whether the source key of a hit within its run's k holds a forbidden token (case-insensitive substring)."""
     tokens = golden.checks.loc[golden.checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
     if not len(tokens) or "source_key" not in results.hits:
         return np.zeros(len(rows), dtype=bool)
-    pairs = results.hits[["run_id", "query_id", "source_key"]].dropna().merge(tokens, on="query_id")
+    hits = results.hits.loc[results.hits["query_id"].isin(tokens["query_id"]), ["run_id", "query_id", "rank", "source_key"]].dropna()
+    pairs = hits[hits["rank"].to_numpy() <= run_k.reindex(hits["run_id"].astype("str")).to_numpy()].merge(tokens, on="query_id")
     # Substring search has no column form in pandas where both sides vary by row.
     holds = [token.lower() in key.lower() for key, token in zip(pairs["source_key"], pairs["text"], strict=True)]
     bad = pairs.loc[holds, ["run_id", "query_id"]].astype("str")

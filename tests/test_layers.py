@@ -16,12 +16,15 @@ LAYERS = {
     "compare": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "plot": 5,
+    "predicates": 1, "predicate_report": 4,
     "demo": 6,
     "cli": 7, "__init__": 7,
 }  # fmt: skip
 # Within a layer only these: ranking metrics are computed from matches, a scoring reads its profile.
 SIDEWAYS = {
     ("rules", "match"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
+    ("rules", "predicates"), ("predicates", "match"),
+    ("rules", "match"), ("load", "ranks"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
     ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
 }  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")

@@ -16,11 +16,14 @@ from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import read_golden
 from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
+from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
 from ragscore.load.qrels_jsonl import read_qrels_jsonl
 from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.write import run_description, write_per_query
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
+from ragscore.load.retrievers import fits_results, read_retrievers
+from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
 from ragscore.ranks import TIES, rank_hits
 
 __all__ = [
@@ -33,6 +36,9 @@ __all__ = [
     "write_report",
     "write_trec_qrels",
     "write_trec_run",
+    "write_predicates",
+    "write_retriever_summary",
+    "write_retrievers",
 ]
 
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
@@ -44,9 +50,15 @@ GOLDEN_FORMATS = [
     Format("qrels_jsonl", lambda seen: seen.kind in ("jsonl", "json") and seen.has("relevant_docs"), read_qrels_jsonl),
     Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
     Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
+    Format("predicates", fits_golden, read_predicates),
 ]
 RESULT_FORMATS = [
-    Format("per_query", lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not seen.keys & {"retrieved", "ranked"}, read_per_query),
+    Format(
+        "per_query",
+        lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not (seen.keys & {"retrieved", "ranked"} or fits_results(seen)),
+        read_per_query,
+    ),
+    Format("retrievers", fits_results, read_retrievers),
     Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),
     Format("trec_run", is_run, read_run, options=("ties",), apart=named_by_file),
     Format("report", is_report, read_report),
@@ -109,7 +121,8 @@ def load_golden(
     _check_exists([file])
     found = choose(file, GOLDEN_FORMATS, format, "golden files")
     golden: Golden = found.read(file, strict, absent_docs, catalogue, **found.understood({"topics": topics, "split": split}, file))
-    n_unlabelled = int(golden.queries["answerable"].isna().sum())
+    judged = golden.checks.loc[golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"]), "query_id"]
+    n_unlabelled = int((golden.queries["answerable"].isna() & ~golden.queries["query_id"].isin(judged)).sum())
     if n_unlabelled:
         text = f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they are unlabelled and only absent_docs='refuse' reads them as should-refuse"
         warnings.warn(text, UserWarning, stacklevel=2)

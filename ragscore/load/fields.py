@@ -1,7 +1,7 @@
 """One value of a record as text, id, flag or number: what isn't one is a problem with its line, never dropped."""
 
 import math
-from typing import Any
+from typing import Any, TypeGuard
 
 from ragscore.load.source import Problems, as_id, as_text, shown
 
@@ -53,6 +53,6 @@ def whole(value: Any, name: str, line: int, problems: Problems, lowest: int = 0)
     return None
 
 
-def is_int(value: Any) -> bool:
+def is_int(value: Any) -> TypeGuard[int]:
     """A whole number, and no boolean."""
     return isinstance(value, int) and not isinstance(value, bool)

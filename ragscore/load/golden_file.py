@@ -27,7 +27,7 @@ KNOWN_FIELDS = frozenset((*TEXT_FIELDS, *TAG_FIELDS, *CHECK_FIELDS, *OTHER_FIELD
 
 
 @dataclass
-class _Tables:
+class Tables:
     """Records of each frame while a file is read, and the line of each question."""
 
     queries: list[dict[str, Any]] = field(default_factory=list)
@@ -44,10 +44,10 @@ def read_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFr
     problems = Problems(path, strict)
     is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
     rows = list(yaml_rows(path, problems) if is_yaml else json_rows(path, problems))
-    tables, ids = _Tables(), _ids(rows, problems)
+    tables, ids = Tables(), _ids(rows, problems)
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is not None:
-            _read_row(row, query_id, tables, problems, absent_docs)
+            read_row(row, query_id, tables, problems, absent_docs)
     _check_groups(tables, problems)
     problems.slips.warn(stacklevel=3)
     if catalogue is not None:
@@ -76,7 +76,8 @@ def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
     return [None if query_id in seen or seen.add(query_id) else query_id for query_id in ids]  # type: ignore[func-returns-value]
 
 
-def _read_row(row: Row, query_id: str, tables: _Tables, problems: Problems, absent_docs: str) -> None:
+def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent_docs: str) -> None:
+    """Add one question to the tables; one without text is a problem."""
     values = row.values
     query = as_text(values.get("query"))
     if query is None:
@@ -91,6 +92,7 @@ def _read_row(row: Row, query_id: str, tables: _Tables, problems: Problems, abse
         checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
     if rule := _text(row, "recency_conflict_rule", problems):
         checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
+    checks += product_check(row, query_id, problems)
     tables.checks += _unique(checks)
     tables.tags += _unique([{"query_id": query_id, "kind": kind, "value": text} for name, kind in TAG_FIELDS.items() for text in _texts(row, name, problems)])
     tables.support_groups += _unique(list(support_groups(row, query_id, targets, problems)))
@@ -101,6 +103,15 @@ def _read_row(row: Row, query_id: str, tables: _Tables, problems: Problems, abse
     record |= {name: text for name in TEXT_FIELDS if (text := _text(row, name, problems)) is not None}
     record |= {f"x_{name}": _plain(value) for name, value in values.items() if name not in KNOWN_FIELDS and value is not None}
     tables.queries.append(record)
+
+
+def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
+    """The product that `filters` names: hits whose text doesn't hold it are what `filter_hits` drops."""
+    filters = row.values.get("filters")
+    if not isinstance(filters, dict):
+        return []
+    product = text(filters.get("product"), "filters.product", row.line_of("filters"), problems)
+    return [{"query_id": query_id, "kind": "product", "text": product}] if product else []
 
 
 def _answerable(row: Row, targets: list[dict[str, Any]], checks: list[dict[str, Any]], problems: Problems, absent_docs: str) -> bool | None:
@@ -130,7 +141,7 @@ def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, A
     ]
 
 
-def _check_groups(tables: _Tables, problems: Problems) -> None:
+def _check_groups(tables: Tables, problems: Problems) -> None:
     """All paraphrases of one group must expect the same documents."""
     docs: dict[str, set[str]] = {query["query_id"]: set() for query in tables.queries}
     for target in tables.targets:

@@ -35,8 +35,10 @@ def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str
                 target = {"query_id": query_id, "level": level, "target_id": name_of, "alternative": alternative, "grade": grade, column: target_id}
                 yield target | ({"chunker_version": chunker} if level == "chunk" and chunker is not None else {})
     yield from _anchors(row, query_id, problems)
-    if row.values.get("expected_metadata"):
-        yield {"query_id": query_id, "level": "predicate", "target_id": "metadata", "alternative": 0, "grade": 1}
+    for name, target_id in (("expected_metadata", "metadata"), ("expected_substrings", "substrings")):
+        if row.values.get(name):  # one predicate: where both are expected, one hit must have both
+            yield {"query_id": query_id, "level": "predicate", "target_id": target_id, "alternative": 0, "grade": 1}
+            return
 
 
 def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[str], int]]:

@@ -1,0 +1,247 @@
+"""Predicates: hits judged by what they are (source key, metadata, text) instead of by an id; and the product filter.
+
+In: `hits` with their metadata (`Results.hit_meta`), predicate targets with their conditions and substrings. Out: matches, as every rule gives them.
+"""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames import DataError, Golden, Results, empty
+from ragscore.match import Codes, Rule, lookup, pairs_with_equal
+
+CHOICES = ("any", "all")
+BETWEEN = "\0"  # between the texts of one hit, so that no substring is found across two of them
+
+
+def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", metadata: str = "all", substrings: str = "any") -> Rule:
+    """Build the rule: the hit has an expected source key, or the expected metadata and text.
+
+    Expected source keys decide alone where a question has some (see `at_level`): equal to the hit's, whatever the case.
+    Else the expected metadata must match and, if substrings are expected, they must occur in the hit's text or in one of
+    its metadata values, whatever the case. Metadata values match within their JSON type: a number equals the same
+    number, never a text (2024 is not "2024"); texts are equal whatever their case. A question that expects nothing is
+    never satisfied.
+
+    Parameters
+    ----------
+    results, golden
+        Where hits' metadata, and the questions' conditions and substrings come from.
+    source_keys
+        "any": each hit with an expected key matches. "all": the first hit that counts is the one by which every expected
+        key of the question has been seen; it meets all of them at once.
+    metadata, substrings
+        "all" or "any" of what is expected of one hit.
+
+    Returns
+    -------
+    A rule `(hits, targets) -> matches` for the targets of level "predicate".
+
+    Raises
+    ------
+    DataError
+        An option that is neither "any" nor "all".
+    """
+    for name, value in (("source_keys", source_keys), ("metadata", metadata), ("substrings", substrings)):
+        if value not in CHOICES:
+            raise DataError(f"found {value!r}", field=name, allowed="'any' or 'all'")
+    meta = results.hit_meta if results.hit_meta is not None else empty("hit_meta")
+
+    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+        hit_a, target_a = _by_source_key(hits, targets)
+        if source_keys == "all":
+            hit_a, target_a = _complete(hits, targets, hit_a, target_a)
+        hit_b, target_b = _by_content(hits, targets, meta, golden, metadata, substrings)
+        return pd.DataFrame({"hit": np.concatenate([hit_a, hit_b]), "target": np.concatenate([target_a, target_b])})
+
+    rule.__qualname__ = predicate_rule_name(source_keys, metadata, substrings)
+    return rule
+
+
+def predicate_rule_name(source_keys: str = "any", metadata: str = "all", substrings: str = "any") -> str:
+    """How the rule of these options is named."""
+    return f"by_predicate(source_keys={source_keys!r}, metadata={metadata!r}, substrings={substrings!r})"
+
+
+def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> tuple[Codes, Codes]:
+    if "source_key" not in hits or "source_key" not in targets:
+        return _none(), _none()
+    with_key = np.flatnonzero(targets["source_key"].notna().to_numpy())
+    wanted = targets.iloc[with_key]
+    asked = np.flatnonzero((lookup(hits["query_id"], pd.Index(wanted["query_id"].unique())) >= 0) & hits["source_key"].notna().to_numpy())
+    lowered, expected = (frame[["query_id", "source_key"]].assign(source_key=frame["source_key"].str.lower()) for frame in (hits.iloc[asked], wanted))
+    hit, target = pairs_with_equal(lowered, expected, "source_key", "source_key")
+    return asked[hit], with_key[target]
+
+
+def _complete(hits: pd.DataFrame, targets: pd.DataFrame, hit: Codes, target: Codes) -> tuple[Codes, Codes]:
+    """Only the matches from the hit on by which every expected key of its question has been seen; that hit meets all of them."""
+    keyed = targets.assign(target=np.arange(len(targets)))
+    keyed = keyed[keyed["source_key"].notna()][["query_id", "target_id", "target"]] if "source_key" in keyed else keyed.iloc[:0]
+    expected = keyed.groupby("query_id")["target_id"].nunique()
+    pairs = pd.DataFrame(
+        {"run": hits["run_id"].astype("category").cat.codes.to_numpy()[hit], "hit": hit, "rank": hits["rank"].to_numpy()[hit], "target": target}
+    )
+    pairs = pairs.assign(query_id=targets["query_id"].to_numpy()[target], target_id=targets["target_id"].to_numpy()[target])
+    first = pairs.groupby(["run", "query_id", "target_id"])["rank"].min().groupby(["run", "query_id"]).agg(["size", "max"]).reset_index()
+    complete = first[first["size"].to_numpy() == first["query_id"].map(expected).to_numpy()]
+    pairs = pairs.merge(complete[["run", "query_id", "max"]], on=["run", "query_id"])
+    completing = pairs.loc[pairs["rank"] == pairs["max"], ["hit", "query_id"]].drop_duplicates().merge(keyed[["query_id", "target"]], on="query_id")
+    counted = pd.concat([completing[["hit", "target"]], pairs.loc[pairs["rank"] > pairs["max"], ["hit", "target"]]]).drop_duplicates()
+    return counted["hit"].to_numpy(np.int64), counted["target"].to_numpy(np.int64)
+
+
+def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, golden: Golden, metadata: str, substrings: str) -> tuple[Codes, Codes]:
+    """Pairs of hits and predicate targets by metadata and, of those that are left, by text."""
+    place = np.flatnonzero((targets["level"] == "predicate").to_numpy())
+    wanted = targets.iloc[place][["query_id", "target_id"]].assign(target=place)
+    texts = golden.checks.loc[golden.checks["kind"] == "expected_substring", ["query_id", "text"]]
+    conditions = golden.conditions.merge(wanted, on=["query_id", "target_id"])
+    by_text_only = wanted[~wanted["target"].isin(conditions["target"]) & wanted["query_id"].isin(texts["query_id"])]
+    pairs = pd.concat([_with_metadata(hits, meta, conditions, metadata), _every_hit(hits, by_text_only)], ignore_index=True)
+    pairs = pairs.assign(query_id=targets["query_id"].to_numpy()[pairs["target"]])
+    has_text = pairs["query_id"].isin(texts["query_id"]).to_numpy()
+    kept = pd.concat([pairs[~has_text], _with_substrings(pairs[has_text], hits, meta, texts, substrings)])
+    return kept["hit"].to_numpy(np.int64), kept["target"].to_numpy(np.int64)
+
+
+def _every_hit(hits: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
+    queries = pd.Index(wanted["query_id"].unique())
+    code = lookup(hits["query_id"], queries)
+    asked = pd.DataFrame({"hit": np.flatnonzero(code >= 0), "query": code[code >= 0]})
+    return asked.merge(wanted.assign(query=lookup(wanted["query_id"], queries)), on="query")[["hit", "target"]]
+
+
+def _with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, conditions: pd.DataFrame, how: str) -> pd.DataFrame:
+    """Pairs of hits and targets of which all, or any, conditions hold."""
+    queries, keys = pd.Index(conditions["query_id"].unique()), pd.Index(conditions["key"].unique())
+    row = _rows_of(meta, hits, queries)
+    asked = np.flatnonzero((row >= 0) & (lookup(meta["key"], keys) >= 0)) if len(keys) else _none()
+    found = meta.iloc[asked]
+    place = lookup(found["query_id"], queries) * len(keys) + lookup(found["key"], keys)
+    known = pd.DataFrame({"hit": row[asked], "place": place, "value": _comparable(found["value"]).to_numpy()})
+    asked_for = pd.DataFrame({
+        "target": conditions["target"], "place": lookup(conditions["query_id"], queries) * len(keys) + lookup(conditions["key"], keys),
+        "value": _comparable(conditions["value"]).to_numpy(),
+    })  # fmt: skip
+    held = known.merge(asked_for, on=["place", "value"]).groupby(["hit", "target"]).size().rename("n").reset_index()
+    n_needed = conditions.groupby("target").size().reindex(held["target"]).to_numpy() if how == "all" else 1
+    return held.loc[held["n"].to_numpy() >= n_needed, ["hit", "target"]]
+
+
+def _rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
+    """Position in `hits` of the hit that each row of metadata belongs to, -1 where it is none of these queries' hits."""
+    if not len(meta) or not len(hits) or not len(queries):
+        return np.full(len(meta), -1)
+    runs = pd.Index(hits["run_id"].astype("category").cat.categories.astype("str"))
+    highest = int(max(hits["rank"].max(), meta["rank"].max())) + 1
+
+    def key(frame: pd.DataFrame) -> Codes:
+        run, query = lookup(frame["run_id"], runs), lookup(frame["query_id"], queries)
+        return np.where((run >= 0) & (query >= 0), (run * len(queries) + query) * highest + frame["rank"].to_numpy().astype(np.int64), -1)
+
+    of_hits, of_meta = key(hits), key(meta)
+    asked = np.flatnonzero(of_hits >= 0)
+    if not len(asked):
+        return np.full(len(meta), -1)
+    asked = asked[np.argsort(of_hits[asked], kind="stable")]
+    ordered = of_hits[asked]
+    place = np.minimum(np.searchsorted(ordered, of_meta), len(ordered) - 1)
+    return np.where((ordered[place] == of_meta) & (of_meta >= 0), asked[place], -1)
+
+
+def _comparable(values: pd.Series) -> pd.Series:
+    """JSON values in a form that is equal if they match: texts in lower case, numbers by value, types apart."""
+    # One look at each different value, however many hits have it.
+    return values.map({text: _form(json.loads(text)) for text in values.unique()}).astype("str")
+
+
+def _form(value: Any) -> str:
+    if isinstance(value, str):
+        return f"text {value.lower()}"
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
+
+
+def _with_substrings(pairs: pd.DataFrame, hits: pd.DataFrame, meta: pd.DataFrame, texts: pd.DataFrame, how: str) -> pd.DataFrame:
+    """The pairs whose hit holds any, or all, of the query's substrings in its text or metadata."""
+    if not len(pairs):
+        return pairs
+    content = _content(hits, meta, pairs["hit"].unique())
+    asked = pairs.reset_index(drop=True).rename_axis("pair").reset_index().merge(texts.assign(text=texts["text"].str.lower()), on="query_id")
+    # Substring search has no column form in pandas where both sides vary by row; only pairs that passed the metadata get here.
+    holds = np.fromiter((text in where for text, where in zip(asked["text"], asked["hit"].map(content), strict=True)), dtype=bool, count=len(asked))
+    of_pair = pd.Series(holds).groupby(asked["pair"].to_numpy())
+    return pairs[(of_pair.any() if how == "any" else of_pair.all()).to_numpy(dtype=bool)]
+
+
+def _content(hits: pd.DataFrame, meta: pd.DataFrame, rows: Codes) -> pd.Series:
+    """Text and metadata values of these hits as one text in lower case, by row position."""
+    chosen = hits.iloc[rows]
+    own = chosen["text"].fillna("").astype(object) if "text" in chosen else pd.Series("", index=chosen.index, dtype=object)
+    text = pd.Series(own.to_numpy(), index=rows)
+    place = _rows_of(meta, chosen, pd.Index(chosen["query_id"].unique()))
+    values = meta["value"].iloc[np.flatnonzero(place >= 0)]
+    readable = values.map({value: _readable(value) for value in values.unique()}).astype(object)
+    of_meta = readable.groupby(rows[place[place >= 0]]).agg(BETWEEN.join) if len(readable) else pd.Series(dtype=object)
+    return (text + BETWEEN + of_meta.reindex(rows).fillna("").astype(object)).str.lower()
+
+
+def _readable(written: str) -> str:
+    value = json.loads(written)
+    return "" if value is None else value if isinstance(value, str) else written
+
+
+def filter_hits(results: Results, golden: Golden) -> Results:
+    """Keep only hits whose text holds the product that the question filters by, and rank them again from 1.
+
+    The product (`filters: {product: ...}` of a golden row) is searched whatever the case. Questions without one, and
+    those that the golden set doesn't have, keep all their hits. An explicit step: scoring never filters by itself.
+
+    Returns
+    -------
+    Results of the same runs; `responses.x_n_filtered` counts the hits dropped from each response. Kept matches are left
+    out, as they name ranks.
+
+    Raises
+    ------
+    DataError
+        The text of a hit that would have to be searched has been cut.
+    """
+    products = golden.checks.loc[golden.checks["kind"] == "product", ["query_id", "text"]]
+    hits = results.hits.reset_index(drop=True)
+    asked = np.flatnonzero(hits["query_id"].isin(products["query_id"]).to_numpy())
+    if "text_cut" in hits and (n_cut := int(hits["text_cut"].iloc[asked].fillna(False).sum())):
+        raise DataError(f"{n_cut} hits have cut text: whether it holds the product is unknown", field="hits.text", allowed="whole texts")
+    held = hits.iloc[asked][["query_id"]].assign(hit=asked, of=hits["text"].iloc[asked].fillna("").str.lower() if "text" in hits else "")
+    pairs = held.merge(products.assign(text=products["text"].str.lower()), on="query_id")
+    lacks = [text not in where for text, where in zip(pairs["text"], pairs["of"], strict=True)]
+    keep = np.ones(len(hits), dtype=bool)
+    keep[pairs["hit"].to_numpy(np.int64)[lacks]] = False
+    kept = hits[keep]
+    order = np.lexsort((kept["rank"], kept["query_id"], kept["run_id"].cat.codes))
+    rank = np.zeros(len(kept), dtype=np.int32)
+    rank[order] = kept.iloc[order].groupby(["run_id", "query_id"], observed=True, sort=False).cumcount().to_numpy() + 1
+    dropped = hits[~keep].groupby(["run_id", "query_id"], observed=True).size().rename("x_n_filtered").reset_index().astype({"run_id": "str"})
+    responses = results.responses.drop(columns="x_n_filtered", errors="ignore").astype({"run_id": "str"})
+    responses = responses.merge(dropped, on=["run_id", "query_id"], how="left")
+    responses["x_n_filtered"] = responses["x_n_filtered"].fillna(0).astype("Int64")
+    meta = _ranked_again(results.hit_meta, kept.assign(new=rank))
+    return replace(results, hits=kept.assign(rank=rank), responses=responses, hit_meta=meta, matches=None)
+
+
+def _ranked_again(meta: pd.DataFrame | None, kept: pd.DataFrame) -> pd.DataFrame | None:
+    """Metadata of the hits that are left, under their new ranks."""
+    if meta is None:
+        return None
+    row = _rows_of(meta, kept, pd.Index(kept["query_id"].unique()))
+    return meta[row >= 0].assign(rank=kept["new"].to_numpy()[row[row >= 0]])
+
+
+def _none() -> npt.NDArray[np.int64]:
+    return np.zeros(0, dtype=np.int64)

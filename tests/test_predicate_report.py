@@ -1,0 +1,143 @@
+"""Retrievers side by side: the published table from its rank lists, the matrix, the Markdown, stored outcomes."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+from test_predicates import found, said
+
+import ragscore as rs
+
+# SEEDS F.7: 21 queries, of which 2 have no rank (one expects nothing, one must not hold a source). None: a miss.
+RANKS = {
+    "hybrid+rerank": [1] * 19,
+    "bm25": [1] * 17 + [2, None],
+    "hybrid": [1] * 13 + [None] * 6,
+    "dense": [1] * 8 + [3] * 3 + [4] + [None] * 7,
+}
+MS = {"hybrid+rerank": 2064.0, "bm25": 5.0, "hybrid": 73.0, "dense": 79.0}
+QUESTIONS = [{"query": f"question {n}", "expected_source_keys": [f"Key-{n}"]} for n in range(19)]
+QUESTIONS += [{"query": "made up", "must_not_contain_source_keys": ["pioneer"]}, {"query": "nowhere", "expected_empty": True, "expect_lessons_call": True}]
+
+
+def records():
+    for retriever, ranks in RANKS.items():
+        for n, rank in enumerate(ranks):
+            yield said(f"question {n}", [found(r, f"key-{n}" if r == rank else "else") for r in range(1, 6)], retriever, elapsed_ms=MS[retriever])
+        yield said("made up", [found(1, "bayer")], retriever, elapsed_ms=MS[retriever])
+        yield said("nowhere", [], retriever, elapsed_ms=MS[retriever])
+
+
+@pytest.fixture
+def published(tmp_path):
+    for name, rows in (("queries.jsonl", QUESTIONS), ("results.jsonl", records())):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
+
+
+def test_the_published_table_comes_out_of_its_ranks(published):
+    table = rs.predicate_report(*published).round(4)
+    assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 14}
+    assert set(table["n_queries"]) == {21} and set(table["n_positive"]) == {19}
+    assert table["precision_at_1_all"].to_dict() == {"hybrid+rerank": 0.9048, "bm25": 0.8095, "hybrid": 0.6190, "dense": 0.3810}
+    assert table["mrr_all"].to_dict() == {"hybrid+rerank": 0.9048, "bm25": 0.8333, "hybrid": 0.6190, "dense": 0.4405}
+    assert table["pass_rate"].to_dict() == {"hybrid+rerank": 1, "bm25": 0.9524, "hybrid": 0.7143, "dense": 0.6667}
+    assert table["latency_ms"].to_dict() == MS
+
+
+def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_into_the_mean(published):
+    table = rs.predicate_report(*published).round(4)
+    assert table["mrr"].to_dict() == {"hybrid+rerank": 1.0, "bm25": 0.9211, "hybrid": 0.6842, "dense": 0.4868}
+    assert table["precision_at_1"].to_dict() == {"hybrid+rerank": 1.0, "bm25": 0.8947, "hybrid": 0.6842, "dense": 0.4211}  # 19, 17, 13, 8 of 19
+
+
+def test_scores_agree_with_the_report(published):
+    scores = rs.score(*published, ["passed", "mrr", "hit@1"])
+    means = scores.groupby("run_id", observed=True)[["passed", "mrr", "hit@1"]].mean()
+    table = rs.predicate_report(*published)
+    pd.testing.assert_frame_equal(
+        means.astype("float64"), table[["pass_rate", "mrr", "precision_at_1"]].set_axis(means.columns, axis=1), check_names=False, check_index_type=False
+    )
+    assert scores["mrr"].notna().groupby(scores["run_id"], observed=True).sum().tolist() == [19] * 4
+
+
+def test_a_smaller_k_finds_less(published):
+    table = rs.predicate_report(*published, k=2)
+    assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 10}
+    assert rs.predicate_report(*published, k=3)["mrr_all"].round(4)["dense"] == 0.4286  # (8 + 3/3) / 21
+
+
+def test_every_hit_must_satisfy_if_asked(published):
+    assert rs.predicate_report(*published, hits="all")["passed"].tolist() == [2, 2, 2, 2]  # only those without a rank
+    table = rs.predicate_report(*published, k=1, hits="all")
+    assert table["passed"].tolist() == [21, 19, 15, 10] and table["mrr"].round(4)["bm25"] == 0.8947
+
+
+def test_the_matrix_shows_ranks(published):
+    matrix = rs.predicate_matrix(*published)
+    assert list(matrix.columns) == ["bm25", "dense", "hybrid", "hybrid+rerank"] and list(matrix.index[-2:]) == ["made up", "nowhere"]
+    assert matrix.loc["question 17"].tolist() == ["✅ #2", "❌", "❌", "✅ #1"]
+    assert matrix.loc["question 11"].tolist() == ["✅ #1", "✅ #4", "✅ #1", "✅ #1"]
+    assert matrix.loc["made up"].tolist() == ["✅"] * 4
+
+
+def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
+    _, golden = published
+    lines = [said("question 0", [found(1, "key-0")]), said("question 1", [], error="timeout"), said("not golden", [])]
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    results = rs.load_results(tmp_path / "one.jsonl")
+    assert rs.predicate_matrix(results, golden)["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
+    row = rs.predicate_report(results, golden).iloc[0]
+    assert row[["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged", "mrr"]].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
+
+
+def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
+    lines = [said("question 0", [found(1, "key-0")], error="late"), said("question 1", [found(2, "key-1")], elapsed_ms=3)]
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    row = rs.predicate_report(rs.load_results(tmp_path / "one.jsonl"), published[1]).iloc[0]
+    assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
+
+
+def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
+    golden = rs.load_golden(write_golden([{"id": "a", "query": "?", "expected_doc_ids": ["d"]}, {"id": "b", "query": "!", "expected_source_keys": ["k"]}]))
+    lines = [said("?", [found(1, "k")], query_id="a"), said("!", [found(1, "k")], query_id="b")]
+    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    results = rs.load_results(tmp_path / "one.jsonl")
+    assert rs.predicate_report(results, golden)[["n_queries", "passed", "n_unjudged"]].to_numpy().tolist() == [[1, 1, 1]]
+    assert rs.predicate_matrix(results, golden)["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
+
+
+def test_the_markdown_report(published):
+    text = rs.predicate_markdown(*published)
+    assert text.startswith("# Retrievers (k = 5)\n\n21 golden queries × 4 retrievers\n")
+    summary = [line for line in text.splitlines() if re.match(r"\| (hybrid|bm25|dense)", line)]
+    assert summary[0] == "| hybrid+rerank | 21 | 21 | 100.00% | 100.00% | 90.48% | 1.000 | 0.905 | 2064 |"
+    assert [line.split(" | ")[0] for line in summary] == ["| hybrid+rerank", "| bm25", "| hybrid", "| dense"]  # by MRR, best first
+    assert "| query | bm25 | dense | hybrid | hybrid+rerank | note (expect_lessons_call) |" in text
+    assert "| `nowhere` | ✅ | ✅ | ✅ | ✅ | True |" in text and "| `question 17` | ✅ #2 | ❌ | ❌ | ✅ #1 |  |" in text
+    assert "P@1 over the 19 positive queries" in text
+
+
+def test_long_and_odd_queries_do_not_break_the_table(tmp_path):
+    query = "a|b `c`\n" + "x" * 80
+    (tmp_path / "queries.jsonl").write_text(json.dumps({"query": query, "expected_empty": True}) + "\n", encoding="utf-8")
+    (tmp_path / "results.jsonl").write_text(json.dumps(said(query, [])) + "\n", encoding="utf-8")
+    text = rs.predicate_markdown(rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl"))
+    assert f"| `a\\|b 'c' {'x' * 52}` | ✅ |" in text  # 60 characters
+
+
+def test_stored_outcomes_give_the_same_table(tmp_path, published):
+    results, golden = published
+    rows = rs.predicate_rows(results, golden)
+    file = rs.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
+    first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
+    assert first == {
+        "query": "question 0", "retriever": "hybrid+rerank", "k": 5, "elapsed_ms": 2064.0, "n_hits": 5, "rank_first_match": 1, "passed": True, "kind": "positive",
+    }  # fmt: skip
+    stored = rs.load_results(file)
+    pd.testing.assert_frame_equal(rs.predicate_report(stored), rs.predicate_report(results, golden), check_dtype=False)
+    with pytest.raises(rs.DataError, match="hold a summary and no hits"):
+        rs.predicate_report(stored, golden)
+    with pytest.raises(rs.DataError, match="no stored outcomes"):
+        rs.predicate_report(results)
