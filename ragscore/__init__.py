@@ -20,11 +20,11 @@ from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.lint import Lint, lint_chunks
 from ragscore.load import load_documents, load_golden, load_results, write_beir, write_per_query, write_report, write_trec_qrels, write_trec_run
+from ragscore.load import load_documents, load_golden, load_results, write_per_query, write_predicates, write_retriever_summary, write_retrievers
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
 from ragscore.predicates import by_predicate, filter_hits
-from ragscore.load import write_predicates, write_retriever_summary, write_retrievers
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.reported import check_reported, reported_scores
