@@ -21,6 +21,7 @@ from ragscore.hops import hop_latency, hop_report, query_hops, verification_repo
 from ragscore.lint import Lint, lint_chunks
 from ragscore.load import load_documents, load_golden, load_results, write_beir, write_per_query, write_report, write_trec_qrels, write_trec_run
 from ragscore.load import load_documents, load_golden, load_results, write_per_query, write_predicates, write_retriever_summary, write_retrievers
+from ragscore.load import import_results, load_documents, load_golden, load_results, load_table, to_ragas, write_per_query
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
@@ -49,6 +50,7 @@ __all__ = [
     "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures",
     # what other tools reported
     "reported_scores", "check_reported", "diff_scores", "ScoreDiff", "bootstrap_mean",
+    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_per_query", "to_ragas",
     # the order of hits
     "rank_hits", "collapse_hits",
     # before any number

@@ -14,11 +14,13 @@ from ragscore.load.beir import read_beir
 from ragscore.load.detect import Format, choose
 from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import read_golden
+from ragscore.load.imports import golden_formats, import_results, load_table, result_formats
 from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
 from ragscore.load.qrels_jsonl import read_qrels_jsonl
 from ragscore.load.report import is_report, read_report, write_report
+from ragscore.load.ragas import to_ragas
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.write import run_description, write_per_query
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
@@ -40,6 +42,7 @@ __all__ = [
     "write_retriever_summary",
     "write_retrievers",
 ]
+__all__ = ["import_results", "load_documents", "load_golden", "load_results", "load_table", "run_description", "to_ragas", "write_per_query"]
 
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 Paths = str | os.PathLike[str] | list[str] | list[Path]
@@ -51,6 +54,7 @@ GOLDEN_FORMATS = [
     Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
     Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
     Format("predicates", fits_golden, read_predicates),
+    *golden_formats(),
 ]
 RESULT_FORMATS = [
     Format(
@@ -63,6 +67,7 @@ RESULT_FORMATS = [
     Format("trec_run", is_run, read_run, options=("ties",), apart=named_by_file),
     Format("report", is_report, read_report),
     Format("json_run", is_json_run, read_json_run, options=("ties",)),
+    *result_formats(),
 ]
 
 

@@ -3,13 +3,19 @@
 A file that fits several formats, or none, is an error that names the candidates and the `format=` to pass.
 """
 
+import csv
 import gzip
 import json
 import zlib
+import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ragscore.frames import DataError
 
@@ -23,9 +29,9 @@ class Sample:
     Attributes
     ----------
     kind
-        folder, sqlite, parquet, jsonl (its first line is a JSON object), json (one JSON value over the whole file), yaml, text, empty.
+        folder, sqlite, parquet, zip, frame (a DataFrame), jsonl (its first line is a JSON object), json (one JSON value over the whole file), yaml, text, empty.
     keys
-        The keys of its first JSON object or YAML mapping; for a folder, the names in it.
+        The keys of its first JSON object or YAML mapping; for a folder or zip, the names in it; for a table, its columns.
     first
         That object, `{}` for other kinds.
     line
@@ -82,7 +88,9 @@ def sample(path: Path) -> Sample:
     if begin.startswith(b"SQLite format 3\0"):
         return Sample(path, "sqlite")
     if begin.startswith(b"PAR1"):
-        return Sample(path, "parquet")
+        return Sample(path, "parquet", _parquet_columns(path))
+    if begin.startswith(b"PK\x03\x04"):
+        return Sample(path, "zip", _zip_names(path))
     text = begin.decode("utf-8-sig", errors="replace")
     line = next((one for one in text.splitlines() if one.strip()), "")
     if not line:
@@ -95,9 +103,11 @@ def sample(path: Path) -> Sample:
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
         top = whole[0] if isinstance(whole, list) and whole else whole
-        keys = frozenset(top) if isinstance(top, dict) else frozenset()
+        if whole is None:
+            return Sample(path, "json", _keys_of_begin(text), None, line, text)
+        keys = _table_columns(top) if isinstance(top, dict) else frozenset()
         return Sample(path, "json", keys, top if isinstance(top, dict) else None, line, text)
-    return Sample(path, "text", line=line)
+    return Sample(path, "text", _csv_columns(line), line=line)
 
 
 def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> Format:
@@ -110,20 +120,28 @@ def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> 
     DataError
         An unknown `format`, or a file that fits several formats or none; the candidates are named.
     """
+    seen = sample(path)
+    is_plain = seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml")) and not seen.keys & {"query", "question"}
+    return only_fitting(seen, formats, wanted, what, formats[0] if is_plain else None)
+
+
+def only_fitting(seen: Sample, formats: list[Format], wanted: str | None, what: str, otherwise: Format | None = None) -> Format:
+    """The format asked for, else the only one that a sample fits, else `otherwise`; raises as `choose` does."""
     by_name = {one.name: one for one in formats}
     if wanted is not None:
         if wanted not in by_name:
             raise DataError(f"unknown format {wanted!r}", field="format", allowed=f"one of {', '.join(by_name)}")
         return by_name[wanted]
-    seen = sample(path)
     fitting = [one for one in formats if one.fits(seen)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise DataError(f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}", file=path, field="format", allowed="pass format= to choose")
-    if seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml")) and not seen.keys & {"query", "question"}:
-        return formats[0]
-    raise DataError(f"fits no format of {what} ({_described(seen)})", file=path, field="format", allowed=f"pass format=, one of {', '.join(by_name)}")
+        raise DataError(
+            f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}", file=seen.path, field="format", allowed="pass format= to choose"
+        )
+    if otherwise is not None:
+        return otherwise
+    raise DataError(f"fits no format of {what} ({_described(seen)})", file=seen.path, field="format", allowed=f"pass format=, one of {', '.join(by_name)}")
 
 
 def _described(seen: Sample) -> str:
@@ -147,3 +165,46 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _keys_of_begin(text: str) -> frozenset[str]:
+    """The keys of a JSON object (or of the first one of an array) as far as a sample that is cut short shows them."""
+    decoder, keys = json.JSONDecoder(), []
+    place = re.match(r"[\s\[]*\{", text)
+    at = place.end() if place else len(text)
+    try:
+        while key := re.compile(r'\s*,?\s*("(?:[^"\\]|\\.)*")\s*:\s*').match(text, at):
+            keys.append(json.loads(key[1]))
+            _, at = decoder.raw_decode(text, key.end())
+    except (ValueError, RecursionError):
+        pass  # here the sample ends
+    return frozenset(keys)
+
+
+def _table_columns(top: dict[str, Any]) -> frozenset[str]:
+    """The keys of an object; those of a table written as columns and rows are its columns."""
+    columns = top.get("columns")
+    return frozenset(map(str, columns)) if set(top) == {"columns", "data"} and isinstance(columns, list) else frozenset(top)
+
+
+def _csv_columns(line: str) -> frozenset[str]:
+    """The names of a header line with commas; nothing for other text."""
+    try:
+        return frozenset(next(csv.reader([line]))) if "," in line else frozenset()
+    except csv.Error:
+        return frozenset()
+
+
+def _parquet_columns(path: Path) -> frozenset[str]:
+    try:
+        return frozenset(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError):
+        return frozenset()
+
+
+def _zip_names(path: Path) -> frozenset[str]:
+    try:
+        with zipfile.ZipFile(path) as opened:
+            return frozenset(opened.namelist())
+    except (zipfile.BadZipFile, OSError):
+        return frozenset()

@@ -1,0 +1,57 @@
+"""DeepEval's test run (`test_run_*.json`) -> cases: one run, one case per test case."""
+
+import json
+from typing import Any
+
+from ragscore.load.cases import Case, Imported, imported
+from ragscore.load.cells import Cells, hits_of, stored
+from ragscore.load.detect import Sample
+from ragscore.load.named import with_roles
+from ragscore.load.source import Problems, Row
+from ragscore.load.table_rows import Source, table_rows
+
+SAME = {"faithfulness": "faithfulness", "contextual precision": "context_precision", "contextual recall": "context_recall"}
+"""Not Answer Relevancy: relevant statements / statements there, a similarity of questions in RAGAS."""
+
+
+def fits(seen: Sample) -> bool:
+    """Whether it is a test run."""
+    return seen.has("testCases")
+
+
+def read(source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]) -> Imported:
+    """One case per test case; conversational ones are counted as problems."""
+    top = next(table_rows(source, problems), Row({}, 1))
+    cells = Cells(top, problems)
+    described = dict(described)
+    if isinstance(top.values.get("hyperparameters"), dict):
+        described["config"] = json.dumps(top.values["hyperparameters"], ensure_ascii=False, sort_keys=True)
+    if (identifier := cells.text("identifier")) is not None:
+        described["system"] = identifier
+    cases = [_case(Row(one, number), problems, columns) for number, one in enumerate(cells.records("testCases"), 1)]
+    if conversations := cells.records("conversationalTestCases"):
+        problems.add(f"{len(conversations)} conversations", field="conversationalTestCases", allowed="single questions; conversations are left out")
+    return imported(cases, described, problems)
+
+
+def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
+    cells = Cells(row, problems)
+    metadata = cells.mapping("metadata", "additionalMetadata")
+    about = Cells(Row(metadata, row.line), problems)
+    case = Case(row.line, query=cells.text("input"), query_id=about.identifier("id"), answer=cells.text("actualOutput"))
+    case.reference_answer, case.gold_texts = cells.text("expectedOutput"), cells.texts("context") or []
+    case.hits = hits_of(cells.texts("retrievalContext"), None, None, [])
+    seconds = cells.number("completionTime")
+    case.latency_ms, case.cost_usd = (None if seconds is None else seconds * 1000), cells.number("tokenCost")
+    case.tags = {"tag": tags} if (tags := cells.texts("tags")) else {}
+    case.labels = {name: value for name in ("difficulty", "category", "lang") if isinstance(value := about.take(name), str)}
+    for one in cells.records("metricsData"):
+        metric = Cells(Row(one, row.line), problems)
+        value, name = metric.take("score"), metric.text("name") or "metric"
+        error = metric.text("error") if value is None else None
+        judge, cost = metric.text("evaluationModel"), metric.number("evaluationCost")
+        case.stored.append(stored(name, value, same=SAME, reason=metric.text("reason"), error=error, judge=judge, cost_usd=cost))
+    case.extra = {
+        name: value for name, value in {"name": cells.values.get("name"), "comments": cells.values.get("comments"), "metadata": about.values}.items() if value
+    }
+    return with_roles(case, row, columns, problems)
