@@ -86,7 +86,9 @@ def import_results(
     found = _read(tool.read, source if isinstance(source, pd.DataFrame) else Path(source), run_id, roles, strict)
     if len(found.problems):
         first = found.problems.iloc[0]
-        text = f"{first['file']}: {len(found.problems)} things could not be taken, first {first['field'] or 'a record'}: {first['found']}; see .problems"
+        n = "1 fault" if len(found.problems) == 1 else f"{len(found.problems)} faults"
+        field = "" if pd.isna(first["field"]) else f"{first['field']}: "
+        text = f"{first['file']}: {n} left out, first {field}{first['found']}; see .problems"
         warnings.warn(text, UserWarning, stacklevel=2)
     return found
 

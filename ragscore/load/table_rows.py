@@ -128,7 +128,7 @@ def _plain(cell: Any) -> Any:
     if isinstance(cell, (list, tuple, set)):
         return [_plain(one) for one in cell]
     if isinstance(cell, dict):
-        return {str(name): _plain(one) for name, one in cell.items()}
+        return {_plain(str(name)): _plain(one) for name, one in cell.items()}
     if cell is None or cell is pd.NaT or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)):
         return None
     if isinstance(cell, str):
