@@ -1,4 +1,4 @@
-"""Answer-level scores: string checks, citations, refusals, latency. One row per response, one column per metric.
+"""Answer-level scores: string checks, reference answers, citations, refusals, latency. One row per response, one column per metric.
 
 In: `Results` and `Golden`. Out: a frame aligned with `results.responses`, which `score` joins to the ranking metrics.
 """
@@ -7,15 +7,23 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.citations import cited_passages, has, resolve_citations, score_citations
 from ragscore.frames import Golden, Results, check_inputs, check_type
-from ragscore.match import has_spans, lookup
+from ragscore.level import Level, choose_level
+from ragscore.match import lookup
+from ragscore.texts import score_texts
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-def score_answers(results: Results, golden: Golden) -> pd.DataFrame:
+def score_answers(results: Results, golden: Golden, level: Level | None = None) -> pd.DataFrame:
     """Score every response: what it answered, cited, refused, and how long it took.
+
+    Parameters
+    ----------
+    level
+        At which citations are compared with targets (see `score_citations`); by default the one that `rs.score` chooses.
 
     Returns
     -------
@@ -28,7 +36,7 @@ def score_answers(results: Results, golden: Golden) -> pd.DataFrame:
     query = lookup(responses["query_id"], queries)
     answerable = np.append(golden.queries["answerable"].astype("float64").to_numpy(dtype="float64", na_value=np.nan), np.nan)[query]
     failed = responses["error"].notna().to_numpy()
-    answered = _has(responses, "answer") & ~failed
+    answered = has(responses, "answer") & ~failed
     refused = _flag(responses, "refused")
     decided = ~np.isnan(refused) & ~failed
     refuses, answers = decided & (answerable == 0), decided & (answerable == 1)
@@ -38,7 +46,8 @@ def score_answers(results: Results, golden: Golden) -> pd.DataFrame:
     columns = {
         "answer_checks": np.where(answerable == 0, np.nan, checks),
         "answer_checks_all": checks,
-        **_citation_scores(results, responses, answered),
+        **_reference_scores(responses, golden, answered & (answerable != 0)),
+        **_citation_scores(results, golden, responses, answered, place, level or choose_level(results, golden)),
         "refusal_correct": np.where(refuses, refused, np.nan),
         "hallucinated": np.where(refuses, 1 - refused, np.nan),
         "false_refusal": np.where(answers, refused, np.nan),
@@ -87,10 +96,6 @@ def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.i
     return known[lookup(rows["run_id"], run_ids), lookup(rows["query_id"], queries)]
 
 
-def _has(frame: pd.DataFrame, column: str) -> Flags:
-    return frame[column].notna().to_numpy() if column in frame else np.zeros(len(frame), dtype=bool)
-
-
 def _flag(frame: pd.DataFrame, column: str) -> Values:
     return frame[column].to_numpy(dtype="float64", na_value=np.nan) if column in frame else np.full(len(frame), np.nan)
 
@@ -116,66 +121,36 @@ def _checks_passed(responses: pd.DataFrame, golden: Golden, answered: Flags) -> 
     return passed
 
 
-def _citation_scores(results: Results, responses: pd.DataFrame, answered: Flags) -> dict[str, Values]:
+def _reference_scores(responses: pd.DataFrame, golden: Golden, applies: Flags) -> dict[str, Values]:
+    """Answers against the reference answer of their query, where there is one."""
+    by_query = golden.queries.set_index("query_id")
+    references = responses["query_id"].map(by_query["reference_answer"] if "reference_answer" in by_query else pd.Series(dtype="str"))
+    rows = np.flatnonzero(applies & references.notna().to_numpy())
+    compared = score_texts(responses["answer"].iloc[rows], references.iloc[rows]) if len(rows) else {}
+    columns = {name: np.full(len(responses), np.nan) for name in ("exact_match", "token_f1", "rouge_l")}
+    for name, values in compared.items():
+        columns[name][rows] = values
+    return columns
+
+
+def _citation_scores(
+    results: Results, golden: Golden, responses: pd.DataFrame, answered: Flags, place_of_hits: npt.NDArray[np.int64], level: Level
+) -> dict[str, Values]:
     citations = results.citations.reset_index(drop=True)
     place = response_of(citations, responses)
-    citations, place = citations[place >= 0], place[place >= 0]
+    citations, place = citations[place >= 0].reset_index(drop=True), place[place >= 0]
     n_cited = np.bincount(place, minlength=len(responses))
     unresolved = np.bincount(place, ~resolve_citations(results, citations), len(responses))
-    has_path = _has(citations, "path") & (citations["path"].to_numpy() != "") if "path" in citations else np.zeros(len(citations), dtype=bool)
+    has_path = has(citations, "path") & (citations["path"].to_numpy() != "") if "path" in citations else np.zeros(len(citations), dtype=bool)
     pathless = np.bincount(place, ~has_path, len(responses))
     refused, grounded = _flag(responses, "refused"), _flag(responses, "grounded")
     given = answered & (refused != 1)
     # Where a system doesn't say `grounded`, an answer that isn't a refusal counts as one.
     is_grounded = np.where(np.isnan(grounded), given, answered & (grounded == 1))
+    sets = score_citations(results, golden, responses, cited_passages(results, citations, place), place_of_hits, level)
     return {
         "citation_present": np.where(given, n_cited > 0, np.nan),
         "citation_coverage": np.where(is_grounded, (n_cited > 0) & (unresolved == 0), np.nan),
         "citation_coverage_weak": np.where(is_grounded, (n_cited > 0) & (pathless == 0), np.nan),
+        **{name: np.where(given, values, np.nan) for name, values in sets.items()},
     }
-
-
-def resolve_citations(results: Results, citations: pd.DataFrame) -> Flags:
-    """Whether each citation points at something the system really had.
-
-    With a chunk id: that id is among the hits of the same query, or in the run's chunk catalogue (rows of it without a
-    run_id belong to every run). Without one: its path is there and its span lies inside the chunk's; a citation that by its kind has no span (an image's region or
-    caption) needs the path only.
-    """
-    resolved = np.zeros(len(citations), dtype=bool)
-    if not len(citations):
-        return resolved
-    has_chunk, has_span = _has(citations, "chunk_id"), _has(citations, "start")
-    for chunks, keys in [(results.hits, ["run_id", "query_id"]), *_catalogues(results.chunks)]:
-        if "chunk_id" in chunks and "chunk_id" in citations:
-            resolved |= has_chunk & _inside(citations, chunks, [*keys, "chunk_id"], with_span=False)
-        if "path" in chunks and "path" in citations:
-            resolved |= ~has_chunk & ~has_span & _inside(citations, chunks, [*keys, "path"], with_span=False)
-            resolved |= ~has_chunk & has_span & _inside(citations, chunks, [*keys, "path"], with_span=True)
-    return resolved
-
-
-def _catalogues(chunks: pd.DataFrame | None) -> list[tuple[pd.DataFrame, list[str]]]:
-    """The chunk catalogue's rows of one run and those shared by all, each with what else must be equal."""
-    if chunks is None:
-        return []
-    if "run_id" not in chunks:
-        return [(chunks, [])]
-    is_shared = chunks["run_id"].isna()
-    return [(chunks[~is_shared], ["run_id"]), (chunks[is_shared], [])]
-
-
-def _inside(citations: pd.DataFrame, chunks: pd.DataFrame, keys: list[str], with_span: bool) -> Flags:
-    """Whether some chunk with equal `keys` holds the citation (its whole span, if asked)."""
-    spans = ["start", "end", "span_unit"] if with_span else []
-    if with_span and not (has_spans(citations, "citations") and has_spans(chunks, "hits" if "query_id" in chunks else "chunks")):
-        return np.zeros(len(citations), dtype=bool)
-    wanted = citations[[*keys, *spans]].assign(row=np.arange(len(citations))).dropna(subset=keys)
-    text = dict.fromkeys(keys, "str")
-    pairs = wanted.astype(text).merge(chunks[[*keys, *spans]].dropna(subset=keys).astype(text).drop_duplicates(), on=keys, suffixes=("", "_chunk"))
-    if with_span:
-        fits = (pairs["start"] >= pairs["start_chunk"]) & (pairs["end"] <= pairs["end_chunk"]) & (pairs["span_unit"] == pairs["span_unit_chunk"])
-        pairs = pairs[fits.fillna(False).astype(bool)]
-    found = np.zeros(len(citations), dtype=bool)
-    found[pairs["row"].to_numpy()] = True
-    return found

@@ -36,6 +36,8 @@ class Metric:
 
 _NO_TARGET = "no target at the match level, or the query should be refused"
 _NO_ANSWER = "no answer, or the query failed"
+_NO_REFERENCE = "no reference answer, no answer, the query failed or should be refused"
+_NOT_GIVEN = "no answer, the query failed, or the system refused"
 TABLE = [
     Metric("hit@k", "1 if a hit of rank ≤ k meets a target of grade ≥ 1", _NO_TARGET, kind="binary", also="trec_eval success_k, ranx hit_rate@k"),
     Metric("recall@k", "distinct targets (grade ≥ 1) met at rank ≤ k / all of them", _NO_TARGET, also="trec_eval recall_k, ir_measures R@k"),
@@ -50,9 +52,18 @@ TABLE = [
     Metric("passed", "1 if the query got what it asks for: a target hit within the run's k; no hit where expected_empty; no forbidden source; a refusal where one is due", "nothing to judge it by", kind="binary"),
     Metric("answer_checks", "1 if the answer holds every must_contain text and no forbidden one (case-sensitive)", f"no such checks, {_NO_ANSWER}, or the query should be refused", kind="binary"),
     Metric("answer_checks_all", "as answer_checks, should-refuse queries included", f"no such checks, {_NO_ANSWER}", kind="binary", also="kebab groundedness", default=False),
+    Metric("exact_match", "1 if answer and reference answer are equal after SQuAD's normalisation: lower case, without ASCII punctuation and the words a, an, the (Rajpurkar et al. 2016, doi:10.18653/v1/D16-1264)", _NO_REFERENCE, kind="binary", also="SQuAD exact"),
+    Metric("token_f1", "2 · shared tokens / (tokens of the answer + tokens of the reference), repeated ones counted, after the same normalisation", _NO_REFERENCE, also="SQuAD f1"),
+    Metric("rouge_l", "2 · words of the longest common subsequence / (words of the answer + words of the reference), lower case, no stemming (Lin 2004, W04-1013)", _NO_REFERENCE, also="rouge-score rougeL fmeasure"),
     Metric("citation_present", "1 if the answer has at least one citation", f"{_NO_ANSWER}, or the system refused", kind="binary"),
     Metric("citation_coverage", "1 if there is a citation and each one resolves: its chunk id, or its path and span inside a chunk, is among the query's hits or the run's chunk catalogue", f"{_NO_ANSWER}, or the answer is not grounded", kind="binary"),
     Metric("citation_coverage_weak", "1 if there is a citation and each one has a path", f"{_NO_ANSWER}, or the answer is not grounded", kind="binary", also="kebab citation_coverage", default=False),
+    Metric("citation_precision", "cited passages that meet a target of grade ≥ 1 / passages cited, each once; at the match level, or the next coarser one that citations carry", f"nothing cited; {_NO_TARGET}; {_NOT_GIVEN}", also="ALCE citation precision (by labels, not NLI)"),
+    Metric("citation_recall", "targets (grade ≥ 1) that a cited passage meets / all of them; level as for citation_precision", f"{_NO_TARGET}; {_NOT_GIVEN}"),
+    Metric("retrieved_cited", "hits that the answer cites / hits, by chunk id, else document, else path", f"no hit; {_NOT_GIVEN}", default=False),
+    Metric("citation_fabricated", "cited passages that are not among the query's hits / passages cited, each once", f"nothing cited; {_NOT_GIVEN}", better="lower"),
+    Metric("citation_out_of_scope", "cited passages outside the run's chunk catalogue, or the folders that the response's scope names / passages cited of which that is known", f"nothing cited, neither catalogue nor folders known; {_NOT_GIVEN}", better="lower", default=False),
+    Metric("citation_duplicate", "citations of a passage that the answer has cited already / citations", f"nothing cited; {_NOT_GIVEN}", better="lower", default=False),
     Metric("refusal_correct", "1 if the system refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", also="kebab refusal_correctness"),
     Metric("hallucinated", "1 if the system answered what it should have refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", better="lower"),
     Metric("false_refusal", "1 if the system refused an answerable query", f"{_NO_ANSWER}, or the query is not known to be answerable", kind="binary", better="lower"),

@@ -96,7 +96,7 @@ def score(
     level = choose_level(ranked, golden, match, keep_refusals)
     rows = _rows(ranked, golden)
     ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals)
-    answers = _answer_scores(results, golden, rows, labels)
+    answers = _answer_scores(results, golden, rows, labels, level)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
         columns["passed"] = _passed(results, golden, rows, ranking["mrr"], answers["refusal_correct"])
@@ -254,11 +254,11 @@ def _fill_empty_gold(
             columns[label.text] = np.where(here, 0.0 if label.name == "precision" else value, columns[label.text])
 
 
-def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label]) -> dict[str, npt.NDArray[np.float64]]:
+def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):
         return {}
-    by_response = score_answers(results, golden)
+    by_response = score_answers(results, golden, level)
     response = rows["response"].to_numpy()
     names = [name for name in by_response.columns if name in BY_NAME]
     return {name: np.append(by_response[name].to_numpy(), np.nan)[response] for name in names}

@@ -38,12 +38,14 @@ def score_texts(answers: pd.Series, references: pd.Series) -> dict[str, Values]:
     """
     # By a Python function per text: Arrow's regular expressions know word boundaries of ASCII only.
     left, right = (pd.Series([normalised(text) for text in texts], dtype="str") for texts in (answers, references))
-    return {"exact_match": (left == right).to_numpy("float64"), "token_f1": _token_f1(left, right), "rouge_l": _rouge_l(answers, references)}
+    return {"exact_match": np.asarray(left == right, dtype="float64"), "token_f1": _token_f1(left, right), "rouge_l": _rouge_l(answers, references)}
 
 
 def _token_f1(left: pd.Series, right: pd.Series) -> Values:
-    n_left, n_right = (texts.str.split().str.len().to_numpy("float64") for texts in (left, right))
-    counted = [texts.str.split().explode().dropna().rename("token").rename_axis("row").reset_index().groupby(["row", "token"]).size() for texts in (left, right)]
+    n_left, n_right = (texts.str.split().map(len).to_numpy("float64") for texts in (left, right))
+    counted = [
+        texts.str.split().explode().dropna().rename("token").rename_axis("row").reset_index().groupby(["row", "token"]).size() for texts in (left, right)
+    ]
     both = pd.concat(counted, axis=1, keys=["left", "right"], join="inner").min(axis=1)
     n_same = np.bincount(both.index.get_level_values("row").to_numpy("int64"), both.to_numpy("float64"), len(left))
     f1 = np.divide(2 * n_same, n_left + n_right, out=np.zeros(len(left)), where=n_left + n_right > 0)

@@ -14,6 +14,8 @@ LAYERS = {
     "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2, "resolve": 2,
     "profiles": 3, "score": 3, "aggregates": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
+    "texts": 2, "citations": 2, "judgments": 2, "validate": 2,
+    "compare": 4, "groups": 4, "store": 4,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "plot": 5,
     "predicates": 1, "predicate_report": 4,
@@ -26,6 +28,7 @@ SIDEWAYS = {
     ("rules", "predicates"), ("predicates", "match"),
     ("rules", "match"), ("load", "ranks"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
     ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
+    ("answers", "texts"), ("answers", "citations"), ("answers", "level"), ("answers", "judgments"), ("citations", "level"),
 }  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")
 
