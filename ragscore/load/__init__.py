@@ -21,7 +21,10 @@ from ragscore.load.predicates import fits_golden, read_predicates, write_predica
 from ragscore.load.qrels_jsonl import read_qrels_jsonl
 from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.ragas import to_ragas
+from ragscore.load.ragchecker import fits as fits_ragchecker
+from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
+from ragscore.load.trec_rag import read_trec_rag
 from ragscore.load.write import run_description, write_per_query
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
 from ragscore.load.retrievers import fits_results, read_retrievers
@@ -63,6 +66,10 @@ RESULT_FORMATS = [
         read_per_query,
     ),
     Format("retrievers", fits_results, read_retrievers),
+    Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
+    Format("per_query", lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not seen.keys & {"retrieved", "ranked"}, read_per_query),
+    Format("trec_rag", lambda seen: seen.kind == "jsonl" and seen.has("topic_id", "references", "answer"), read_trec_rag),
+    Format("ragchecker", fits_ragchecker, read_ragchecker),
     Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),
     Format("trec_run", is_run, read_run, options=("ties",), apart=named_by_file),
     Format("report", is_report, read_report),

@@ -1,0 +1,102 @@
+"""RAGChecker's files, `{"results": [{query_id, query, gt_answer, response, retrieved_context}]}` -> `Results` or `Golden`.
+
+Its outputs add a dict of metrics to each result: those become `reported` values, named as they are. The claims and
+verdicts beside them are kept as `x_*` columns. The means of the whole file (in per cent there) are kept with the run.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ragscore.frames import Golden, Results, from_records
+from ragscore.load.detect import Sample
+from ragscore.load.extras import flatten, settle
+from ragscore.load.fields import number
+from ragscore.load.source import Problems, as_id, as_text, open_text, shown, unique_keys
+
+RESULT_KEYS = {"query_id", "query", "response", "retrieved_context"}
+
+
+def fits(seen: Sample) -> bool:
+    """Whether a file's first result looks like one of RAGChecker's."""
+    results = (seen.first or {}).get("results")
+    return isinstance(results, list) and bool(results) and isinstance(results[0], dict) and results[0].keys() >= RESULT_KEYS
+
+
+def read_ragchecker(path: Path, strict: bool) -> Results:
+    """One run, named after its file."""
+    problems = Problems(path, strict)
+    content = _content(path, problems)
+    run = {"run_id": path.name.removesuffix(".gz").removesuffix(".json"), **flatten({name: value for name, value in content.items() if name != "results"})}
+    responses, hits, reported = [], [], []
+    for place, query_id, values in _results(content, problems):
+        cell = {"run_id": run["run_id"], "query_id": query_id}
+        metrics, retrieved = values.pop("metrics", None) or {}, values.pop("retrieved_context", None) or []
+        responses.append(cell | {"query": as_text(values.pop("query", None)), "answer": as_text(values.pop("response", None)), "error": None} | flatten(values))
+        hits += [cell | hit for hit in _hits(retrieved, place, problems)]
+        if not isinstance(metrics, dict):
+            problems.add(f"found {shown(metrics)}", field=f"{place}.metrics", allowed="an object of numbers")
+            continue
+        read = {str(name): number(value, f"{place}.metrics.{name}", 1, problems) for name, value in metrics.items()}
+        reported += [cell | {"metric": name, "value": value} for name, value in read.items()]
+    frames = {"responses": from_records(settle(responses), "responses"), "hits": from_records(settle(hits), "hits")}
+    reports = from_records(reported, "reported") if reported else None
+    return Results(runs=from_records([run | {"n_queries": len(responses)}], "runs"), **frames, reported=reports, problems=problems.frame(run["run_id"]))
+
+
+def read_ragchecker_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
+    """The questions with their reference answers; there are no targets, so that neither `absent_docs` nor a catalogue changes anything."""
+    problems = Problems(path, strict)
+    queries = []
+    for position, (place, query_id, values) in enumerate(_results(_content(path, problems), problems)):
+        query = as_text(values.get("query"))
+        if query is None:
+            problems.add(f"found {shown(values.get('query'))}", field=f"{place}.query", allowed="text")
+            continue
+        reference = as_text(values.get("gt_answer"))
+        queries.append({"query_id": query_id, "query": query, "answerable": True if reference else None, "position": position, "reference_answer": reference})
+    return Golden(queries=from_records(queries, "queries"), problems=problems.frame())
+
+
+def _content(path: Path, problems: Problems) -> dict[str, Any]:
+    try:
+        content = json.loads(open_text(path), object_pairs_hook=unique_keys)
+    except json.JSONDecodeError as error:
+        problems.add(f"not valid JSON ({error.msg})", line=error.lineno, allowed="one JSON object with results")
+        return {}
+    except (ValueError, RecursionError) as error:
+        problems.add(f"not valid JSON ({error})", allowed="one JSON object with results")
+        return {}
+    if not isinstance(content, dict) or not isinstance(content.get("results"), list):
+        problems.add(f"found {shown(content)}", field="results", allowed="one JSON object with a list of results")
+        return {}
+    return content
+
+
+def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str, dict[str, Any]]]:
+    """Each result with its place and its query id; one that has no id, or that of another, is a problem."""
+    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    for index, result in enumerate(content.get("results", [])):
+        place = f"results[{index}]"
+        query_id = as_id(result.get("query_id")) if isinstance(result, dict) else None
+        if query_id is None:
+            problems.add(f"found {shown(result)}", field=f"{place}.query_id", allowed="an object with query_id, text or a whole number")
+        elif query_id in found:
+            problems.add(f"'{query_id}' is that of {found[query_id][0]} already", field=f"{place}.query_id", allowed="one result per query")
+        else:
+            found[query_id] = (place, query_id, {name: value for name, value in result.items() if name != "query_id"})
+    return list(found.values())
+
+
+def _hits(retrieved: Any, place: str, problems: Problems) -> list[dict[str, Any]]:
+    """The retrieved passages in their order; a passage without a doc_id has only its text."""
+    if not isinstance(retrieved, list) or not all(isinstance(one, dict) for one in retrieved):
+        problems.add(f"found {shown(retrieved)}", field=f"{place}.retrieved_context", allowed="a list of objects with doc_id and text")
+        return []
+    hits = []
+    for rank, one in enumerate(retrieved, 1):
+        extra = {name: value for name, value in one.items() if name not in ("doc_id", "text")}
+        hits.append({"rank": rank, "doc_id": as_id(one.get("doc_id")), "text": as_text(one.get("text")), **flatten(extra)})
+    return hits
