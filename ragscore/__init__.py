@@ -18,6 +18,7 @@ from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, kno
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
+from ragscore.judgments import judge_counts
 from ragscore.lint import Lint, lint_chunks
 from ragscore.load import load_documents, load_golden, load_results, write_beir, write_per_query, write_report, write_trec_qrels, write_trec_run
 from ragscore.load import load_documents, load_golden, load_results, write_per_query, write_predicates, write_retriever_summary, write_retrievers
@@ -56,7 +57,7 @@ __all__ = [
     # before any number
     "coverage", "coverage_rows",
     # match and score
-    "Rule", "at_level", "by_chunk", "by_doc", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
+    "Rule", "at_level", "by_chunk", "by_doc", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons", "judge_counts",
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
     "summarize", "slices", "compare_runs", "Comparison", "diff_config",

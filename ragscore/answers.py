@@ -1,4 +1,4 @@
-"""Answer-level scores: string checks, reference answers, citations, refusals, latency. One row per response, one column per metric.
+"""Answer-level scores: string checks, reference answers, citations, judgments, refusals, latency. One row per response, one column per metric.
 
 In: `Results` and `Golden`. Out: a frame aligned with `results.responses`, which `score` joins to the ranking metrics.
 """
@@ -9,6 +9,7 @@ import pandas as pd
 
 from ragscore.citations import cited_passages, has, resolve_citations, score_citations
 from ragscore.frames import Golden, Results, check_inputs, check_type
+from ragscore.judgments import score_judgments
 from ragscore.level import Level, choose_level
 from ragscore.match import lookup
 from ragscore.texts import score_texts
@@ -48,6 +49,7 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None) 
         "answer_checks_all": checks,
         **_reference_scores(responses, golden, answered & (answerable != 0)),
         **_citation_scores(results, golden, responses, answered, place, level or choose_level(results, golden)),
+        **_judged_scores(results, responses, failed),
         "refusal_correct": np.where(refuses, refused, np.nan),
         "hallucinated": np.where(refuses, 1 - refused, np.nan),
         "false_refusal": np.where(answers, refused, np.nan),
@@ -131,6 +133,13 @@ def _reference_scores(responses: pd.DataFrame, golden: Golden, applies: Flags) -
     for name, values in compared.items():
         columns[name][rows] = values
     return columns
+
+
+def _judged_scores(results: Results, responses: pd.DataFrame, failed: Flags) -> dict[str, Values]:
+    """What judges said, of responses that didn't fail."""
+    rows = results.judgments if results.judgments is not None else responses.iloc[:0]
+    judged = score_judgments(results, response_of(rows, responses), len(responses))
+    return {name: np.where(failed, np.nan, values) for name, values in judged.items()}
 
 
 def _citation_scores(

@@ -27,7 +27,7 @@ class Metric:
     name: str
     formula: str
     nan_when: str
-    kind: str = "bounded"  # binary, bounded, time, cost
+    kind: str = "bounded"  # binary, bounded, time, cost, other
     better: str = "higher"
     range: str = "0 to 1"
     also: str = ""  # its name in other tools
@@ -38,6 +38,7 @@ _NO_TARGET = "no target at the match level, or the query should be refused"
 _NO_ANSWER = "no answer, or the query failed"
 _NO_REFERENCE = "no reference answer, no answer, the query failed or should be refused"
 _NOT_GIVEN = "no answer, the query failed, or the system refused"
+_NOT_JUDGED = "not judged, every judgment failed, or the query failed"
 TABLE = [
     Metric("hit@k", "1 if a hit of rank ≤ k meets a target of grade ≥ 1", _NO_TARGET, kind="binary", also="trec_eval success_k, ranx hit_rate@k"),
     Metric("recall@k", "distinct targets (grade ≥ 1) met at rank ≤ k / all of them", _NO_TARGET, also="trec_eval recall_k, ir_measures R@k"),
@@ -64,6 +65,14 @@ TABLE = [
     Metric("citation_fabricated", "cited passages that are not among the query's hits / passages cited, each once", f"nothing cited; {_NOT_GIVEN}", better="lower"),
     Metric("citation_out_of_scope", "cited passages outside the run's chunk catalogue, or the folders that the response's scope names / passages cited of which that is known", f"nothing cited, neither catalogue nor folders known; {_NOT_GIVEN}", better="lower", default=False),
     Metric("citation_duplicate", "citations of a passage that the answer has cited already / citations", f"nothing cited; {_NOT_GIVEN}", better="lower", default=False),
+    Metric("key_facts", "expected key facts that a judge found in the answer / all of them; a stored score of the whole answer goes first", f"no fact; {_NOT_JUDGED}", default=False),
+    Metric("faithfulness", "claims of the answer that its context supports / all of them; a stored score of the whole answer goes first", f"no claim; {_NOT_JUDGED}", also="RAGAS faithfulness", default=False),
+    Metric("context_precision", "Σ over relevant chunks of (relevant chunks up to it / chunks up to it) / relevant chunks, 0 if none is, chunks by rank; a stored score goes first", f"no chunk; {_NOT_JUDGED}", also="RAGAS context_precision", default=False),
+    Metric("context_recall", "claims of the reference answer that the context supports / all of them; a stored score goes first", f"no claim; {_NOT_JUDGED}", also="RAGAS context_recall", default=False),
+    Metric("answer_relevance", "mean cosine between the question and questions generated from the answer; a stored score goes first", f"no generated question; {_NOT_JUDGED}", kind="other", range="-1 to 1", also="RAGAS answer_relevancy", default=False),
+    Metric("judge_groundedness", "a judge's points for the support that the answer has in its context", _NOT_JUDGED, kind="other", range="0 to 5", default=False),
+    Metric("judge_correctness", "a judge's points for how right the answer is", _NOT_JUDGED, kind="other", range="0 to 5", default=False),
+    Metric("judge_failed", "1 if a judgment of the answer failed", "no judgment, or the query failed", kind="binary", better="lower", default=False),
     Metric("refusal_correct", "1 if the system refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", also="kebab refusal_correctness"),
     Metric("hallucinated", "1 if the system answered what it should have refused", f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", better="lower"),
     Metric("false_refusal", "1 if the system refused an answerable query", f"{_NO_ANSWER}, or the query is not known to be answerable", kind="binary", better="lower"),

@@ -186,6 +186,11 @@ def _of_answer_metric(golden: Golden, metric: str) -> pd.Series:
     if metric.startswith("answer_checks"):
         checked = queries.isin(golden.checks.loc[golden.checks["kind"].isin(["must_contain", "forbidden"]), "query_id"])
         return queries[checked if metric.endswith("all") else checked & ~is_due]
+    if metric in ("exact_match", "token_f1", "rouge_l"):
+        has_reference = golden.queries["reference_answer"].notna() if "reference_answer" in golden.queries else pd.Series(False, index=queries.index)
+        return queries[has_reference & ~is_due]
+    if metric in ("citation_precision", "citation_recall"):
+        return queries[queries.isin(golden.targets.loc[golden.targets["grade"] > 0, "query_id"]) & ~is_due]
     return queries
 
 
