@@ -20,9 +20,22 @@ from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.judgments import judge_counts
 from ragscore.lint import Lint, lint_chunks
-from ragscore.load import load_documents, load_golden, load_results, write_beir, write_per_query, write_report, write_trec_qrels, write_trec_run
-from ragscore.load import load_documents, load_golden, load_results, write_per_query, write_predicates, write_retriever_summary, write_retrievers
-from ragscore.load import import_results, load_documents, load_golden, load_results, load_table, to_ragas, write_per_query
+from ragscore.load import (
+    import_results,
+    load_documents,
+    load_golden,
+    load_results,
+    load_table,
+    to_ragas,
+    write_beir,
+    write_per_query,
+    write_predicates,
+    write_report,
+    write_retriever_summary,
+    write_retrievers,
+    write_trec_qrels,
+    write_trec_run,
+)
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
@@ -46,12 +59,11 @@ __all__ = [
     # what everything is made of
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
-    "load_golden", "load_results", "load_documents", "write_per_query",
+    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_per_query",
     # to other tools
-    "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures",
+    "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
     "reported_scores", "check_reported", "diff_scores", "ScoreDiff", "bootstrap_mean",
-    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_per_query", "to_ragas",
     # the order of hits
     "rank_hits", "collapse_hits",
     # before any number

@@ -15,7 +15,6 @@ LAYERS = {
     "profiles": 3, "score": 3, "aggregates": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
     "texts": 2, "citations": 2, "judgments": 2, "validate": 2,
-    "compare": 4, "groups": 4, "store": 4,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "plot": 5,
     "predicates": 1, "predicate_report": 4,
@@ -26,7 +25,6 @@ LAYERS = {
 SIDEWAYS = {
     ("rules", "match"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
     ("rules", "predicates"), ("predicates", "match"),
-    ("rules", "match"), ("load", "ranks"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
     ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
     ("answers", "texts"), ("answers", "citations"), ("answers", "level"), ("answers", "judgments"), ("citations", "level"),
 }  # fmt: skip

@@ -19,33 +19,35 @@ from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
 from ragscore.load.qrels_jsonl import read_qrels_jsonl
-from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.ragas import to_ragas
 from ragscore.load.ragchecker import fits as fits_ragchecker
 from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden
+from ragscore.load.report import is_report, read_report, write_report
+from ragscore.load.retrievers import fits_results, read_retrievers
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.trec_rag import read_trec_rag
 from ragscore.load.write import run_description, write_per_query
-from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
-from ragscore.load.retrievers import fits_results, read_retrievers
 from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
+from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
 from ragscore.ranks import TIES, rank_hits
 
 __all__ = [
+    "import_results",
     "load_documents",
     "load_golden",
     "load_results",
+    "load_table",
     "run_description",
+    "to_ragas",
     "write_beir",
     "write_per_query",
-    "write_report",
-    "write_trec_qrels",
-    "write_trec_run",
     "write_predicates",
+    "write_report",
     "write_retriever_summary",
     "write_retrievers",
+    "write_trec_qrels",
+    "write_trec_run",
 ]
-__all__ = ["import_results", "load_documents", "load_golden", "load_results", "load_table", "run_description", "to_ragas", "write_per_query"]
 
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 Paths = str | os.PathLike[str] | list[str] | list[Path]
@@ -57,6 +59,7 @@ GOLDEN_FORMATS = [
     Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
     Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
     Format("predicates", fits_golden, read_predicates),
+    Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
     *golden_formats(),
 ]
 RESULT_FORMATS = [
@@ -66,8 +69,6 @@ RESULT_FORMATS = [
         read_per_query,
     ),
     Format("retrievers", fits_results, read_retrievers),
-    Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
-    Format("per_query", lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not seen.keys & {"retrieved", "ranked"}, read_per_query),
     Format("trec_rag", lambda seen: seen.kind == "jsonl" and seen.has("topic_id", "references", "answer"), read_trec_rag),
     Format("ragchecker", fits_ragchecker, read_ragchecker),
     Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),

@@ -6,9 +6,9 @@ A file that fits several formats, or none, is an error that names the candidates
 import csv
 import gzip
 import json
-import zlib
 import re
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
