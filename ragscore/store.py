@@ -15,7 +15,7 @@ from ragscore.frames import DataError, Golden, Results, check_type, concat_resul
 from ragscore.kept import matches_to_keep, rule_name
 from ragscore.level import choose_level
 from ragscore.load import run_description
-from ragscore.load.per_query import run_record
+from ragscore.load.run_json import run_record
 from ragscore.match import LEVELS, Rule
 from ragscore.rules import level_rule_name, rule_of
 from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet

@@ -344,7 +344,7 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
     ("name", "content", "read", "message"),
     [
         ("run.json", b"{", "runs", "run.json: not valid JSON"), ("run.json", b"\xff", "runs", "run.json: not valid JSON"), ("run.json", b"[]", "runs", "run.json: not a JSON object"),
-        ("run.json", b"{}", "runs", "run.json: run_id: found"), ("hits.parquet", b"PAR1 no", "load", "hits.parquet: not a readable Parquet file"),
+        ("run.json", b"{}", "runs", "run.json: run_id: the field is missing"), ("hits.parquet", b"PAR1 no", "load", "hits.parquet: not a readable Parquet file"),
         ("hits.parquet", b"", "load", "hits.parquet: not a readable Parquet file"), ("responses.parquet", None, "load", "responses.parquet: .*not there"),
         ("scores.parquet", b"x", "scores", "scores.parquet: not a readable Parquet file"), ("metrics.json", b"{", "metrics", "metrics.json: not valid JSON"),
         ("metrics.json", b"{}", "metrics", "metrics.json: .*metrics"), ("metrics.json", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics", "metrics.json: metrics"),

@@ -26,9 +26,11 @@ from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.retrievers import fits_results, read_retrievers
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.trec_rag import read_trec_rag
-from ragscore.load.write import run_description, write_per_query
+
 from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
+from ragscore.load.run_json import run_description
+from ragscore.load.write import write_per_query
 from ragscore.ranks import TIES, rank_hits
 
 __all__ = [
@@ -170,13 +172,16 @@ def load_results(paths: Paths, *, format: str | None = None, strict: bool = True
     Warns
     -----
     UserWarning
-        The ranks of a TREC run start at 0: they are moved up by one.
+        The ranks of a TREC run start at 0: they are moved up by one. A field of a run file that isn't known resembles one
+        that is (it is kept as `x_<name>`).
     """
     if ties not in TIES:
         raise DataError(f"found {ties!r}", field="ties", allowed=f"one of {', '.join(TIES)}")
     files = _files(paths)
     formats = [choose(file, RESULT_FORMATS, format, "results") for file in files]
-    parts = [_read_run(file, found, strict, ties) for file, found in zip(files, formats, strict=True)]
+    parts: list[Results] = []
+    for file, found in zip(files, formats, strict=True):  # no comprehension: warnings name the caller by counting frames
+        parts.append(_read_run(file, found, strict, ties))
     twice = _named_twice(parts)
     parts = [
         found.apart(file, part) if found.apart is not None and twice & _names(part) else part for file, found, part in zip(files, formats, parts, strict=True)

@@ -8,7 +8,7 @@ from ragscore.load.source import Problems, as_id, as_text, shown
 ID_ALLOWED = "text that isn't empty, or a whole number"
 
 
-def text(value: Any, name: str, line: int, problems: Problems, allowed: str = "text or null") -> str | None:
+def text(value: Any, name: str, line: int | None, problems: Problems, allowed: str = "text or null") -> str | None:
     """Text as written; numbers keep their spelling."""
     found = as_text(value)
     if value is not None and found is None:
@@ -16,7 +16,7 @@ def text(value: Any, name: str, line: int, problems: Problems, allowed: str = "t
     return found
 
 
-def identifier(value: Any, name: str, line: int, problems: Problems) -> str | None:
+def identifier(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
     """An id as written; booleans, dates, decimal numbers of JSON and empty texts are none."""
     found = as_id(value)
     if value is not None and found is None:
@@ -24,7 +24,7 @@ def identifier(value: Any, name: str, line: int, problems: Problems) -> str | No
     return found
 
 
-def flag(value: Any, name: str, line: int, problems: Problems, allowed: str = "true, false or null") -> bool | None:
+def flag(value: Any, name: str, line: int | None, problems: Problems, allowed: str = "true, false or null") -> bool | None:
     """True or false; 1 and "no" are neither."""
     if value is None or isinstance(value, bool):
         return value
@@ -32,7 +32,7 @@ def flag(value: Any, name: str, line: int, problems: Problems, allowed: str = "t
     return None
 
 
-def number(value: Any, name: str, line: int, problems: Problems) -> float | None:
+def number(value: Any, name: str, line: int | None, problems: Problems) -> float | None:
     """A number as float; NaN, as some tools write it, is none."""
     if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
         try:
@@ -43,7 +43,7 @@ def number(value: Any, name: str, line: int, problems: Problems) -> float | None
     return None
 
 
-def whole(value: Any, name: str, line: int, problems: Problems, lowest: int = 0) -> int | None:
+def whole(value: Any, name: str, line: int | None, problems: Problems, lowest: int = 0) -> int | None:
     """A whole number that a column of 64 bits can hold."""
     if value is None:
         return None

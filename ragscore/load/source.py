@@ -64,6 +64,12 @@ class Problems:
         """Take note of what is left out by the format's own rules; that stops no load."""
         self.records.append({"file": self.file, "line": None, "field": field, "found": found, "allowed": None})
 
+    def of(self, file: Path | str) -> "Problems":
+        """The same list of faults, for those of another file."""
+        other = Problems(file, self.strict)
+        other.records = self.records
+        return other
+
     def frame(self, run_id: str | None = None) -> pd.DataFrame:
         """What was noted, one row per fault; in a run's file, with the run's id."""
         return from_records([record | {"run_id": run_id} for record in self.records], "problems")

@@ -8,19 +8,22 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames import DataError, Results
-from ragscore.load.extras import unflatten
-from ragscore.load.per_query import SPAN_FIELDS, implied_refusal
+from ragscore.load.citation import written_heading, written_span
+from ragscore.load.extras import own_fields, present
+from ragscore.load.record import ANSWER_FIELDS, CITATION_FIELDS, HIT_FIELDS, RECORD_FIELDS, SCORES, TOKENS, UNKNOWN, implied_refusal
+from ragscore.load.run_json import run_description
 from ragscore.load.trace import hop_record
 
 _ANSWER = ("answer", "grounded", "refused", "refusal_reason", "cost_usd")
-_SCORES = {"score": "fusion_score", "score_lexical": "lexical_score", "score_vector": "vector_score"}
-_HIT_NAMES = {"path": "doc_path", "text": "snippet"}
+_HIT = ("rank", "chunk_id", "doc_id", "source_key", "chunker_version", "stale", "text_cut", "score_kind")
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
-    Loading the file gives the same frames again; fields that we have no column for go back to where they were.
+    Loading the file gives the same runs, responses, hits, citations and hops again, row for row in the order of the responses;
+    fields that we have no column for go back to where they were. Other frames (judgments, chunks, ...) have no place in
+    this format; `RunStore` keeps them. `n_queries` and `n_failed` are counted anew on loading.
 
     Parameters
     ----------
@@ -36,37 +39,20 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     Raises
     ------
     DataError
-        `results` holds no run or more than one.
+        `results` holds no run or more than one, or a row that the file could not give back: hits or citations of a
+        query without a response, citation positions other than 1, 2, 3, ..., half a span, an `x_` column that bears
+        a known field's name.
     """
     if len(results.runs) != 1:
         raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
+    lines = [_line(record) for record in _records(results)]
+    description = json.dumps(run_description(results.runs), ensure_ascii=False, indent=1)
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl"
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(record, ensure_ascii=False) for record in _records(results)]
     replace_text(file, "".join(f"{line}\n" for line in lines))
     if file.name == "per_query.jsonl":
-        replace_text(file.parent / "run.json", json.dumps(run_description(results.runs), ensure_ascii=False, indent=1) + "\n")
+        replace_text(file.parent / "run.json", description + "\n")
     return file
-
-
-def run_description(runs: pd.DataFrame) -> dict[str, Any]:
-    """The first row of a runs frame as the content of `run.json`: config as JSON, unknown left out."""
-    run = next(_present(runs))
-    run["run_id"] = str(run["run_id"])
-    if "config" in run:
-        run["config"] = _as_json(run["config"])
-    if "created_at" in run:
-        run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
-    extra = {name: run.pop(name) for name in list(run) if name.startswith("x_")}
-    return {**run, **unflatten(extra)}
-
-
-def _as_json(config: str) -> Any:
-    """A config as the JSON it is; plain text is kept as text."""
-    try:
-        return json.loads(config)
-    except ValueError:
-        return config
 
 
 def replace_text(file: Path, text: str) -> None:
@@ -76,82 +62,127 @@ def replace_text(file: Path, text: str) -> None:
     staging.replace(file)
 
 
-def _present(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Each row as a dict of plain Python values, without the unknown ones."""
-    columns = {name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame.columns}
-    for values in zip(*columns.values(), strict=True):
-        yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}
+def _line(record: dict[str, Any]) -> str:
+    try:
+        return json.dumps(record, ensure_ascii=False)
+    except TypeError as error:
+        raise DataError(
+            f"query {record['query_id']!r}: {error}", field="x_", allowed="text, numbers, true or false, and JSON text in x_*.json columns"
+        ) from error
 
 
-def _grouped(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+def _grouped(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of each query; a row whose query has no response would get lost."""
+    frame: pd.DataFrame | None = getattr(results, kind)
+    if frame is None:
+        return {}
+    is_stray = ~frame["query_id"].isin(results.responses["query_id"])
+    if is_stray.any():
+        found = f"{int(is_stray.sum())} rows of queries without a response, first {frame.loc[is_stray, 'query_id'].iloc[0]!r}"
+        raise DataError(found, field=f"{kind}.query_id", allowed="a row of responses for every query")
     rows: dict[str, list[dict[str, Any]]] = {}
-    for row in _present(frame.drop(columns="run_id")):
+    for row in present(frame.drop(columns="run_id")):
         rows.setdefault(row.pop("query_id"), []).append(row)
     return rows
 
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:
-    hits, citations = _grouped(results.hits), _grouped(results.citations)
-    hops = {} if results.hops is None else _grouped(results.hops)
-    for response in _present(results.responses.drop(columns="run_id")):
-        query_id = response.pop("query_id")
-        record: dict[str, Any] = {"query_id": query_id}
-        record |= {name: response.pop(name, None) for name in ("query", "mode")}
-        record["hits_top_k"] = [_hit(hit) for hit in hits.get(query_id, [])]
-        extra = unflatten({name: response.pop(name) for name in list(response) if name.startswith("x_")})
-        about_answer = extra.pop("answer", {}) | ({"hops": [hop_record(hop) for hop in hops[query_id]]} if query_id in hops else {})
-        record["answer"] = _answer(response, about_answer, citations.get(query_id, []))
-        record |= {name: response.pop(name, None) for name in ("elapsed_ms", "error")}
-        yield {**record, **response, **extra}
+    hits, citations, hops = _grouped(results, "hits"), _grouped(results, "citations"), _grouped(results, "hops")
+    for response in present(results.responses.drop(columns="run_id")):
+        query_id = response["query_id"]
+        extra = own_fields(response, RECORD_FIELDS, "responses", "latency_")
+        if query_id in hops:
+            extra["answer"] = {**extra.get("answer", {}), "hops": [hop_record(hop) for hop in hops[query_id]]}
+        answer = _answer(response, extra, _in_order(citations.get(query_id, []), query_id))
+        record: dict[str, Any] = {"query_id": query_id} | {name: response.get(name) for name in ("query", "mode")}
+        record |= {"hits_top_k": [_hit(hit) for hit in hits.get(query_id, [])], "answer": answer}
+        record |= {name: response.get(name) for name in ("elapsed_ms", "error")}
+        record |= {name: value for name, value in response.items() if name.startswith("latency_")}
+        record |= {"scope": _scope(response["scope"])} if "scope" in response else {}
+        yield record | extra
+
+
+def _scope(text: str) -> Any:
+    """An object or list as such, if reading it gives the same text again."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return value if isinstance(value, (dict, list)) and json.dumps(value, ensure_ascii=False) == text else text
+
+
+def _in_order(citations: list[dict[str, Any]], query_id: str) -> list[dict[str, Any]]:
+    ordered = sorted(citations, key=lambda row: row["position"])
+    positions = [int(row["position"]) for row in ordered]
+    if positions != list(range(1, len(positions) + 1)):
+        raise DataError(f"query {query_id!r} has the positions {positions}", field="citations.position", allowed="1, 2, 3, ...")
+    return ordered
 
 
 def _answer(response: dict[str, Any], extra: dict[str, Any], citations: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The answer object; None where the record had none. Takes its fields out of `response`."""
-    fields = {name: response.pop(name) for name in _ANSWER if name in response}
-    usage = {name: response.pop(name) for name in ("prompt_tokens", "completion_tokens") if name in response}
-    if "refused" in fields and fields["refused"] == implied_refusal(fields.get("answer"), fields.get("grounded")):
-        del fields["refused"]
-    if not (fields or usage or extra or citations):
+    """The answer object; None where the record had none. Takes its own fields out of `extra`."""
+    fields = {name: response[name] for name in _ANSWER if name in response}
+    tokens = {name: response[name] for name in TOKENS if name in response}
+    own = extra.pop("answer", None)
+    if own is None and not (fields or tokens or citations):
         return None
-    if usage or "usage" in extra:
-        extra["usage"] = {**usage, **extra.get("usage", {})}
-    return {"answer": None, **fields, "citations": [_citation(row) for row in citations], **extra}
+    own = {} if own is None else own
+    usage = own.get("usage", {}) if isinstance(own, dict) else {}
+    if (
+        not isinstance(own, dict)
+        or set(own) & ANSWER_FIELDS
+        or (tokens and not isinstance(usage, dict))
+        or (isinstance(usage, dict) and set(usage) & set(TOKENS))
+    ):
+        raise DataError(f"found {own!r}", field="responses.x_answer", allowed="fields that no column holds")
+    implied = implied_refusal(fields.get("answer"), fields.get("grounded"))
+    if fields.get("refused") == implied:
+        fields.pop("refused", None)
+    elif "refused" not in fields:
+        fields["refused"] = UNKNOWN
+    counted = {"usage": {**tokens, **usage}} if tokens else {}
+    return {"answer": None, **fields, "citations": [_citation(row) for row in citations], **own, **counted}
 
 
 def _citation(row: dict[str, Any]) -> dict[str, Any]:
-    extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    known: dict[str, Any] = {name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row}
-    if "heading" in row:
-        known["heading_path"] = row["heading"].split(" > ")
-    return known | _span(row, extra, row.get("path")) | extra
-
-
-def _span(row: dict[str, Any], extra: dict[str, Any], path: str | None) -> dict[str, Any]:
-    """The citation object of a hit or of an answer's citation; takes its leftover fields out of `extra`."""
-    rest = extra.pop("citation", {})
-    if not rest:
-        return {}
-    path = rest.pop("path", path)
-    citation = {"kind": rest.pop("kind"), **({"path": path} if path is not None else {})}
-    if "start" in row:
-        first, last, step = SPAN_FIELDS[citation["kind"]]
-        citation |= {first: int(row["start"]), last: int(row["end"]) - step}
-    return {"citation": {**citation, **rest}}
+    extra = own_fields(row, CITATION_FIELDS, "citations")
+    written = {name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row} | _heading(row, extra, "citations")
+    span = written_span(row, extra)
+    if "path" in row and span.get("citation", {}).get("path") != row["path"]:
+        written["path"] = row["path"]
+    return _joined(written | span, extra, "citations")
 
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
-    extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    citation = _span(row, extra, row.get("path"))
-    retrieval = {name: row[column] for column, name in _SCORES.items() if column in row} | extra.pop("retrieval", {})
-    own = {
-        name: value
-        for name, value in row.items()
-        if not name.startswith(("x_", "score")) and name not in ("path", "text", "heading", "start", "end", "text_cut")
-    }
-    named = {target: row[name] for name, target in _HIT_NAMES.items() if name in row}
-    if "heading" in row:
-        named["heading_path"] = row["heading"].split(" > ")
-    if citation:
-        own.pop("span_unit", None)
-    kind = {"score_kind": row["score_kind"]} if "score_kind" in row else {}
-    return own | named | citation | ({"retrieval": retrieval} if retrieval else {}) | kind | extra
+    extra = own_fields(row, HIT_FIELDS | (frozenset() if "score" in row else {"score"}), "hits")
+    written = {name: row[name] for name in _HIT if name in row}
+    written |= {name: row[column] for column, name in {"path": "doc_path", "text": "snippet"}.items() if column in row}
+    written |= _heading(row, extra, "hits") | written_span(row, extra) | _scores(row, extra)
+    return _joined(written, extra, "hits")
+
+
+def _scores(row: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
+    """The scores within `retrieval`; on the hit itself where that isn't an object."""
+    own = extra.pop("retrieval", {})
+    if not isinstance(own, dict):
+        return {"retrieval": own} | {column: row[column] for column in SCORES.values() if column in row}
+    retrieval = {name: row[column] for name, column in SCORES.items() if column in row}
+    if set(own) & set(SCORES):
+        raise DataError(f"found {own!r}", field="hits.x_retrieval", allowed="fields that no column holds")
+    return {"retrieval": retrieval | own} if retrieval | own else {}
+
+
+def _heading(row: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
+    if "heading_path" in extra:  # parts that one text couldn't give back
+        if "heading" not in row:
+            raise DataError("found x_heading_path without a heading", field=kind, allowed="both or neither")
+        return {"heading_path": extra.pop("heading_path")}
+    return {"heading_path": written_heading(row["heading"])} if "heading" in row else {}
+
+
+def _joined(written: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
+    """A row's fields with its leftover ones, which must not hide them nor be taken for a span."""
+    spanned = {"start", "end"} if "span_unit" in written else set()
+    if clash := sorted(set(extra) & (set(written) | spanned)):
+        raise DataError(f"x_{clash[0]} would be read as a field that a column holds", field=kind, allowed="another name")
+    return written | extra
