@@ -82,12 +82,12 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
         return _chunker_obstacle(results, golden)
     if level == "predicate":
         return _predicate_obstacle(results)
-    column = {"span": "start", "doc": "doc_id"}[level]
+    column = {"span": "start", "anchor": "path", "doc": "doc_id"}[level]
     run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
     present = results.hits[column].notna().to_numpy() if column in results.hits else np.zeros(len(run), dtype=bool)
     n_hits, n_present = np.bincount(run, minlength=len(run_ids)), np.bincount(run[present], minlength=len(run_ids))
     without = [str(run_id) for run_id in run_ids[(n_hits > 0) & (n_present == 0)]]
-    return f"hits of {', '.join(without)} have no {'span' if level == 'span' else 'doc_id'}" if without else ""
+    return f"hits of {', '.join(without)} have no {'span' if level == 'span' else column}" if without else ""
 
 
 def _predicate_obstacle(results: Results) -> str:
