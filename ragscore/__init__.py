@@ -4,6 +4,7 @@ load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> R
 """
 
 from ragscore.aggregates import aggregate
+from ragscore.anchors import by_anchor
 from ragscore.answers import refusal_reasons, score_answers
 from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
@@ -69,7 +70,8 @@ __all__ = [
     # before any number
     "coverage", "coverage_rows",
     # match and score
-    "Rule", "at_level", "by_chunk", "by_doc", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons", "judge_counts",
+    "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
+    "judge_counts",
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
     "summarize", "slices", "compare_runs", "Comparison", "diff_config",

@@ -11,12 +11,12 @@ import pandas as pd
 from ragscore.aggregates import aggregate, rounded
 from ragscore.fingerprint import judge_fingerprint
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
+from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
 from ragscore.metrics import is_better, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.report import SAME, changed_queries, describe_matching, shown_deltas
-from ragscore.rules import rule_of
 from ragscore.score import read_refusals, score
 from ragscore.stats import median_interval, paired_interval
 from ragscore.summary import metric_columns
@@ -201,7 +201,7 @@ def _target_ranks(results: Results, golden: Golden, level: Level, profile: Profi
         selected = at_level(golden, name, profile is not None and profile.score_refusals).targets
         selected = selected[~selected["query_id"].isin(taken) & (selected["grade"] > 0)]
         taken |= set(selected["query_id"])
-        parts.append(grade_hits(results.hits, selected, rule_of(name, results, golden))[1])
+        parts.append(grade_hits(results.hits, selected, level_rule(name, results, golden))[1])
     found = pd.concat(parts, ignore_index=True).query("rank <= @k")
     ranks = found.pivot_table(index=["query_id", "target_id"], columns="run_id", values="rank", aggfunc="min", observed=False)
     ranks = ranks.reindex(columns=results.runs["run_id"].astype("str").tolist()).set_axis(["rank_a", "rank_b"], axis=1).astype("Int64").reset_index()

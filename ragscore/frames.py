@@ -116,7 +116,7 @@ KINDS: dict[str, Kind] = {
     "matches": Kind(
         ("run_id", "query_id", "level", "rank", "target_id"),
         {**_CELL, "level": "str", "rank": "int32", "target_id": "str", "grade": "int32", "rule": "str", "query_hash": "str"},
-        {"coverage": "float64"},
+        {"coverage": "float64", "unknown": "boolean"},
         lowest={"rank": 0, "grade": 0},
     ),
     # A statistic (mean, std, ...) makes it a value of the whole run, with an empty query_id.

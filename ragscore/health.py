@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import Golden, Results, check_inputs
+from ragscore.kept import level_rule, n_undecided
 from ragscore.match import at_level, grade_hits, lookup
 from ragscore.metrics import score_hits
-from ragscore.rules import rule_of
 
 JUDGED_K = 10
 
@@ -21,7 +21,8 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     (no hits, not failed); of the golden queries `n_unlabelled` and `n_should_refuse`; queries whose stored ranks
     contradict the list order (`n_rank_order`) or with tied scores (`n_ties`); `k`, how many hits a query the run kept by its
     own account (NA: unknown; a metric with a higher cut-off sees no more than these); `judged@10`, the judged share of the
-    first ten hits by document (by chunk where no documents are expected), 0 to 1, NaN without any hit.
+    first ten hits by document (by anchor or chunk where no documents are expected), 0 to 1, NaN without any hit;
+    `n_unknown`, hits that the anchor rule can't judge because their text is cut.
     """
     rows = coverage_rows(results, golden)
     counts = pd.crosstab(rows["run_id"], rows["what"]).reindex(results.runs["run_id"].cat.categories, fill_value=0)
@@ -37,6 +38,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     table["n_rank_order"], table["n_ties"] = counts.get("rank order", 0), counts.get("ties", 0)
     table["k"] = results.runs.set_index("run_id")["k"].reindex(table.index) if "k" in results.runs else pd.array([pd.NA] * len(table), dtype="Int64")
     table[f"judged@{JUDGED_K}"] = _judged(results, golden)
+    table["n_unknown"] = n_undecided(results, golden, "anchor")
     return table.rename_axis("run_id")
 
 
@@ -93,9 +95,10 @@ def _tied(hits: pd.DataFrame) -> np.ndarray:
 
 def _judged(results: Results, golden: Golden) -> pd.Series:
     """Mean judged@10 of each run, over the queries it has rows for."""
-    level = "doc" if (golden.targets["level"] == "doc").any() else "chunk"
+    expected = set(golden.targets["level"])
+    level = next((level for level in ("doc", "anchor") if level in expected), "chunk")
     selected = at_level(golden, level)
-    graded, found = grade_hits(results.hits, selected.targets, rule_of(level, results, golden))
+    graded, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
     cells = results.hits.groupby(["run_id", "query_id"], observed=True).size().rename("n_hits").reset_index()
     judged = score_hits(graded, found, selected, cells, [f"judged@{JUDGED_K}"])
     return judged.groupby(cells["run_id"], observed=False)[f"judged@{JUDGED_K}"].mean()

@@ -4,11 +4,13 @@ import hashlib
 import warnings
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import response_of
 from ragscore.frames import Golden, Results, conform, empty
 from ragscore.match import Rule, apply_rule, at_level
+from ragscore.rules import READS_TEXT, rule_of
 
 
 def rule_name(rule: Rule) -> str:
@@ -22,13 +24,34 @@ def rule_name(rule: Rule) -> str:
     return f"{name}#{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
+def level_rule(level: str, results: Results, golden: Golden) -> Rule:
+    """The rule of a match level, answered from kept matches where it reads texts that have been cut since."""
+    rule = rule_of(level, results, golden)
+    return with_kept_matches(rule, results, golden, level) if level in READS_TEXT else rule
+
+
+def n_undecided(results: Results, golden: Golden, level: str) -> pd.Series:
+    """How many hits of each run (index run_id) the level's rule could not judge, because their text is cut."""
+    counts = pd.Series(0, index=results.runs["run_id"].astype("str"), name="n_unknown")
+    if level not in READS_TEXT or not _any_cut(results):
+        return counts
+    pairs = level_rule(level, results, golden)(results.hits, at_level(golden, level).targets)
+    hit = pairs.loc[pairs["unknown"].to_numpy(dtype=bool), "hit"].unique() if "unknown" in pairs else []
+    return counts.add(results.hits["run_id"].iloc[hit].astype("str").value_counts(), fill_value=0).astype("int64").reindex(counts.index)
+
+
+def _any_cut(results: Results) -> bool:
+    return "text_cut" in results.hits and bool(results.hits["text_cut"].fillna(False).any())
+
+
 def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) -> Rule:
     """The same rule at `level`, but answered from kept matches where the hits' text has been cut since.
 
     Kept matches count for queries whose golden content, rule and level are unchanged. For others the rule sees the cut
-    text; that is said in a warning, with the number of hits concerned.
+    text; a rule that can't tell by itself what it doesn't know (no `unknown` among its matches) gets a warning, with the
+    number of hits concerned.
     """
-    if "text_cut" not in results.hits or not results.hits["text_cut"].fillna(False).astype(bool).any():
+    if not _any_cut(results):
         return rule
     hashes = golden.query_hashes
     kept = results.matches if results.matches is not None else empty("matches")
@@ -37,22 +60,28 @@ def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) 
 
     def judge(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
         known = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
-        n_unknown = int((hits["text_cut"].fillna(False).astype(bool).to_numpy() & ~known).sum())
-        if n_unknown:
-            warnings.warn(
-                f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown", UserWarning, stacklevel=2
-            )
         fresh = np.flatnonzero(~known)
         computed = apply_rule(rule, hits.iloc[fresh], targets)
+        if "unknown" not in computed:
+            _warn_of_cut_texts(hits, known)
         computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])
         keys = ["run_id", "query_id", "rank"]
         numbered = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
         of_target = targets[["query_id", "target_id"]].assign(target=np.arange(len(targets))).drop_duplicates(["query_id", "target_id"])
         pairs = valid.assign(run_id=valid["run_id"].astype("str")).merge(numbered, on=keys).merge(of_target, on=["query_id", "target_id"])
-        return pd.concat([computed[["hit", "target"]], pairs[["hit", "target"]]], ignore_index=True)
+        pairs["unknown"] = pairs["unknown"].fillna(False).astype(bool) if "unknown" in pairs else False
+        columns = ["hit", "target", *(["unknown"] if "unknown" in computed else [])]
+        return pd.concat([computed[columns], pairs[columns]], ignore_index=True)
 
     judge.__qualname__ = rule_name(rule)
     return judge
+
+
+def _warn_of_cut_texts(hits: pd.DataFrame, known: npt.NDArray[np.bool_]) -> None:
+    n_unknown = int((hits["text_cut"].fillna(False).astype(bool).to_numpy() & ~known).sum())
+    if n_unknown:
+        text = f"{n_unknown} hits have cut text and no kept matches: what this rule would have found in the cut part is unknown"
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def matches_to_keep(results: Results, golden: Golden, rules: dict[str, Rule], *, has_own_rule: bool) -> pd.DataFrame | None:
@@ -63,7 +92,7 @@ def matches_to_keep(results: Results, golden: Golden, rules: dict[str, Rule], *,
     A `matches` frame; rank 0 and no target where a query that was asked met none. Where a rule of your own needs text
     that has been cut already, the matches kept before the cut, or None.
     """
-    if has_own_rule and "text_cut" in results.hits and results.hits["text_cut"].fillna(False).astype(bool).any():
+    if has_own_rule and _any_cut(results):
         return results.matches
     return pd.concat([_matches_at(results, golden, level, rule) for level, rule in rules.items()], ignore_index=True)
 
@@ -76,6 +105,8 @@ def _matches_at(results: Results, golden: Golden, level: str, rule: Rule) -> pd.
     matches = pd.concat([hits.astype({"run_id": "str"}), targets], axis=1)
     if "coverage" in pairs:
         matches["coverage"] = pairs["coverage"].to_numpy()
+    if "unknown" in pairs and pairs["unknown"].any():
+        matches["unknown"] = pairs["unknown"].to_numpy()
     asked = results.responses[["run_id", "query_id"]].astype("str")
     none = asked[~pd.MultiIndex.from_frame(asked).isin(pd.MultiIndex.from_frame(matches[["run_id", "query_id"]]))]
     matches = pd.concat([matches, none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))], ignore_index=True)

@@ -210,7 +210,8 @@ def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -
     hits, targets
         Frames of these kinds; `targets` of one level (see `at_level`). Rows may come in any order.
     rule
-        `by_chunk`, `by_doc`, `by_span()`, or any function (hits, targets) -> matches.
+        `by_chunk`, `by_doc`, `by_span()`, `by_anchor()`, or any function (hits, targets) -> matches. Pairs that it marks as
+        `unknown` count as misses here.
 
     Returns
     -------
@@ -227,12 +228,21 @@ def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -
     """
     check_type(hits, pd.DataFrame, "hits")
     check_type(targets, pd.DataFrame, "targets")
-    matches = apply_rule(rule, hits, targets)
+    return grade_matches(decided(apply_rule(rule, hits, targets)), hits, targets, getattr(rule, "__qualname__", "rule"))
+
+
+def decided(matches: pd.DataFrame) -> pd.DataFrame:
+    """The matches without those that the rule could not decide."""
+    return matches[~matches["unknown"].to_numpy(dtype=bool)] if "unknown" in matches else matches
+
+
+def grade_matches(matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFrame, rule_name: str = "rule") -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What the hits earn by these matches: the frames `graded` and `found` of `grade_hits`."""
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
     queries = pd.Index(targets["query_id"].unique())
     query = lookup(targets["query_id"], queries)[target]
     if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
-        raise DataError("the rule matched a hit with a target of another query", field=getattr(rule, "__qualname__", "rule"), allowed="pairs of one query")
+        raise DataError("the rule matched a hit with a target of another query", field=rule_name, allowed="pairs of one query")
     run_ids = hits["run_id"].astype("category")
     pairs = pd.DataFrame({
         "cell": run_ids.cat.codes.to_numpy()[hit].astype(np.int64) * len(queries) + query,
@@ -267,7 +277,8 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
     matches, name = rule(hits, targets), getattr(rule, "__qualname__", "rule")
     check_type(matches, pd.DataFrame, name, "a DataFrame with the columns hit and target")
     if not len(matches):
-        return pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
+        none = pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
+        return none.assign(unknown=np.zeros(0, dtype=bool)) if "unknown" in matches else none
     missing = [column for column in ("hit", "target") if column not in matches]
     if missing:
         raise DataError(f"columns {missing} are missing", field=name, allowed="a DataFrame with the columns hit and target")

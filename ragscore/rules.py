@@ -1,8 +1,11 @@
 """The rule that each match level stands for, given the frames it needs beside hits and targets."""
 
+from ragscore.anchors import by_anchor
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, Rule, by_chunk, by_doc, by_span
 from ragscore.predicates import by_predicate, predicate_rule_name
+
+READS_TEXT = ("anchor", "predicate")  # levels whose rule looks into the hits' text
 
 
 def rule_of(level: str, results: Results, golden: Golden) -> Rule:
@@ -17,11 +20,12 @@ def rule_of(level: str, results: Results, golden: Golden) -> Rule:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
     if level == "predicate":
         return by_predicate(results, golden)
-    return {"chunk": by_chunk, "span": by_span(), "doc": by_doc}[level]
+    return {"chunk": by_chunk, "span": by_span(), "anchor": by_anchor(), "doc": by_doc}[level]
 
 
 def level_rule_name(level: str) -> str:
     """How the rule of a level is named in what a scoring was made of."""
     if level == "predicate":
         return predicate_rule_name()
-    return by_span().__qualname__ if level == "span" else f"by_{level}"
+    built = {"span": by_span(), "anchor": by_anchor()}
+    return built[level].__qualname__ if level in built else f"by_{level}"

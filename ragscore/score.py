@@ -11,19 +11,18 @@ import pandas as pd
 
 from ragscore.answers import response_of, score_answers
 from ragscore.frames import DataError, Golden, Results, categorical, check_inputs
-from ragscore.kept import with_kept_matches
+from ragscore.kept import level_rule, n_undecided, with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, RANKLESS, Rule, at_level, check_ranks, grade_hits, lookup
+from ragscore.match import LEVELS, RANKLESS, Rule, apply_rule, at_level, check_ranks, decided, grade_matches, lookup
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
-from ragscore.rules import rule_of
 
 STATES = ("scored", "failed", "missing", "extra")
 # Each policy with what it may be, its default first.
 POLICIES = {
     "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"), "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
-    "collapse": ("none", "doc"),
+    "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
 }  # fmt: skip
 VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
@@ -41,6 +40,7 @@ def score(
     missing: str = "exclude",
     empty_gold: str = "nan",
     collapse: str = "none",
+    unknown: str = "exclude",
     profile: str | Profile | None = None,
 ) -> pd.DataFrame:
     """Score runs against a golden set.
@@ -63,6 +63,10 @@ def score(
         Queries that should be refused stay NaN unless the profile scores them.
     collapse
         "doc": ranking metrics see the first hit of each document only, ranks closed up (lists of passages scored by document).
+    unknown
+        Hits of which only a cut text is stored, so that the anchor rule can't decide whether they hold a snippet.
+        "exclude": a ranking metric is NaN where taking them all as hits gives another value than taking none; "miss":
+        they are misses. Their number is warned of, and is `n_unknown` of `rs.scoring` and `rs.coverage`.
     profile
         Another harness's conventions ("kebab"): its metrics and its reading of "should refuse".
 
@@ -80,22 +84,23 @@ def score(
     Warns
     -----
     UserWarning
-        Golden queries without a row are left out; a cut-off asked for in `metrics` is above a run's own k.
+        Golden queries without a row are left out; hits can't be judged on cut text; a cut-off asked for in `metrics` is above a run's own k.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    given = {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse}
-    match, errors, missing, empty_gold, collapse = (_policy(chosen, name, value) for name, value in given.items())
+    given = {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown}
+    match, errors, missing, empty_gold, collapse, unknown = (_policy(chosen, name, value) for name, value in given.items())
     metrics = [metrics] if isinstance(metrics, str) else metrics
     labels = [parse_label(text) for text in (metrics or (chosen.labels(_run_ks(results)) if chosen else DEFAULT_METRICS))]
     if metrics and chosen is None:
         _warn_of_deep_cuts(results, labels)
     golden = read_refusals(golden, chosen)
     keep_refusals = chosen is not None and chosen.score_refusals
-    ranked = collapsed(results) if collapse == "doc" else results
+    # Kept matches go by the ranks before.
+    ranked = replace(collapsed(results), matches=None) if collapse == "doc" else results
     level = choose_level(ranked, golden, match, keep_refusals)
     rows = _rows(ranked, golden)
-    ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals)
+    ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals, unknown)
     answers = _answer_scores(results, golden, rows, labels, level)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
@@ -122,16 +127,20 @@ def scoring(
     Returns
     -------
     One row per run: `level` used and `left_out` (what a finer one would have left out), `chunker_version_match`,
-    `policies` (JSON), `golden_hash`, `k` of the run, `n_expected` queries.
+    `policies` (JSON), `golden_hash`, `k` of the run, `n_expected` queries, `n_unknown` hits that the level's rule can't
+    judge because their text is cut.
     """
     check_inputs(results, golden)
     level = choose_level(results, golden, match)
     runs = results.runs
     policies |= {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse}
+    used = level.joinable if level.name == "per_query" else (level.name,)
+    n_unknown = sum(n_undecided(results, golden, name).to_numpy() for name in used)
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out, "chunker_version_match": level.chunker_version_match,
         "policies": json.dumps(policies, sort_keys=True), "golden_hash": golden.golden_hash,
         "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
+        "n_unknown": n_unknown,
     })  # fmt: skip
 
 
@@ -193,7 +202,7 @@ def _rows(results: Results, golden: Golden) -> pd.DataFrame:
 
 
 def _ranking_scores(
-    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, rule: Rule | None, keep_refusals: bool
+    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, rule: Rule | None, keep_refusals: bool, unknown: str
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of ranking metrics; `level` is added to `rows` as a column."""
     own = list(
@@ -217,25 +226,36 @@ def _ranking_scores(
         columns = {label: np.full(len(rows), np.nan) for label in own}
         for number, name in enumerate(LEVELS):
             if (used == number).any():
-                found = _score_at(results, golden, rows, own, name, rule, keep_refusals)
+                found = _score_at(results, golden, rows, own, name, rule, keep_refusals, unknown)
                 columns = {label: np.where(used == number, found[label], columns[label]) for label in own}
         rows["level"] = categorical(used, LEVELS)
     else:
-        columns = _score_at(results, golden, rows, own, level.name, rule, keep_refusals) if own else {}
+        columns = _score_at(results, golden, rows, own, level.name, rule, keep_refusals, unknown) if own else {}
         rows["level"] = pd.Categorical([level.name] * len(rows), categories=list(LEVELS))
     for name, wanted in by_level.items():
-        found = _score_at(results, golden, rows, list(wanted), name, None, keep_refusals)
+        found = _score_at(results, golden, rows, list(wanted), name, None, keep_refusals, unknown)
         columns |= {text: found[plain] for plain, text in wanted.items()}
     return columns
 
 
 def _score_at(
-    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool
+    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool, unknown: str
 ) -> dict[str, npt.NDArray[np.float64]]:
     selected = at_level(golden, level, keep_refusals)
-    judge = with_kept_matches(rule, results, golden, level) if rule is not None else rule_of(level, results, golden)
-    graded, found = grade_hits(results.hits, selected.targets, judge)
-    scores = score_hits(graded, found, selected, rows, labels)
+    judge = with_kept_matches(rule, results, golden, level) if rule is not None else level_rule(level, results, golden)
+    matches = apply_rule(judge, results.hits, selected.targets)
+
+    def earned(pairs: pd.DataFrame) -> pd.DataFrame:
+        graded, found = grade_matches(pairs, results.hits, selected.targets, getattr(judge, "__qualname__", "rule"))
+        return score_hits(graded, found, selected, rows, labels)
+
+    scores = earned(decided(matches))
+    if "unknown" in matches and matches["unknown"].any():
+        n_unknown = matches.loc[matches["unknown"], "hit"].nunique()
+        policy = "they count as misses" if unknown == "miss" else "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
+        warnings.warn(f"{n_unknown} hits can't be judged, their text is cut and holds no snippet in what is left; {policy}", UserWarning, stacklevel=4)
+        if unknown == "exclude":
+            scores = scores.where(scores == earned(matches))
     return {label: scores[label].to_numpy() for label in labels}
 
 

@@ -12,12 +12,12 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, from_records, run_names
-from ragscore.kept import matches_to_keep, rule_name
+from ragscore.kept import level_rule, matches_to_keep, rule_name
 from ragscore.level import choose_level
 from ragscore.load import run_description
 from ragscore.load.run_json import run_record
 from ragscore.match import LEVELS, Rule
-from ragscore.rules import level_rule_name, rule_of
+from ragscore.rules import level_rule_name
 from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
 from ragscore.score import score, scoring
 from ragscore.summary import summarize
@@ -263,7 +263,7 @@ def _scored(results: Results, golden: Golden, match: str, rule: Rule | None) -> 
     about = scoring(results, golden, match=match)
     level = choose_level(results, golden, match)
     used = [name for name in LEVELS if name in level.joinable] if level.name == "per_query" else [level.name]
-    matches = matches_to_keep(results, golden, {name: rule or rule_of(name, results, golden) for name in used}, has_own_rule=rule is not None)
+    matches = matches_to_keep(results, golden, {name: rule or level_rule(name, results, golden) for name in used}, has_own_rule=rule is not None)
     parts = {}
     for made in about.to_dict("records"):
         run_id = str(made["run_id"])

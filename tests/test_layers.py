@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
     "errors": 0, "cast": 0, "frames": 0,
-    "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "ranks": 1, "exchange": 1, "run_files": 1,
+    "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
     "answers": 2, "summary": 2, "health": 2, "level": 2, "kept": 2, "resolve": 2,
     "profiles": 3, "score": 3, "aggregates": 3, "report": 3,
     "compare": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
@@ -23,8 +23,8 @@ LAYERS = {
 }  # fmt: skip
 # Within a layer only these: ranking metrics are computed from matches, a scoring reads its profile.
 SIDEWAYS = {
-    ("rules", "match"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"), ("frames", "errors"), ("frames", "cast"),
-    ("rules", "predicates"), ("predicates", "match"),
+    ("rules", "match"), ("rules", "anchors"), ("anchors", "match"), ("health", "kept"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"),
+    ("frames", "errors"), ("frames", "cast"), ("rules", "predicates"), ("predicates", "match"),
     ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
     ("answers", "texts"), ("answers", "citations"), ("answers", "level"), ("answers", "judgments"), ("citations", "level"),
 }  # fmt: skip
