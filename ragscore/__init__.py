@@ -29,6 +29,8 @@ from ragscore.load import (
     load_table,
     to_ragas,
     write_beir,
+    write_chatbot,
+    write_chatbot_golden,
     write_per_query,
     write_predicates,
     write_report,
@@ -60,7 +62,7 @@ __all__ = [
     # what everything is made of
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
-    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_per_query",
+    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_per_query", "write_chatbot", "write_chatbot_golden",
     # to other tools
     "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported

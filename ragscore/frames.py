@@ -52,7 +52,7 @@ KINDS: dict[str, Kind] = {
     "targets": Kind(
         ("query_id", "level", "target_id", "alternative"),
         {"query_id": "str", "level": "str", "target_id": "str", "alternative": "int32", "grade": "int32"},
-        {**_LOCATORS, "snippet": "str", "source_key": "str", "chunker_version": "str"},
+        {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str", "chunker_version": "str"},
         lowest={"grade": 0, "alternative": 0},
     ),
     "conditions": Kind(("query_id", "target_id", "key"), {"query_id": "str", "target_id": "str", "key": "str", "value": "str"}),

@@ -11,6 +11,9 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, concat_results
 from ragscore.load.beir import read_beir
+from ragscore.load.chatbot import read_chatbot
+from ragscore.load.chatbot_golden import read_chatbot_golden, write_chatbot_golden
+from ragscore.load.chatbot_write import write_chatbot
 from ragscore.load.detect import Format, choose
 from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import read_golden
@@ -42,6 +45,8 @@ __all__ = [
     "run_description",
     "to_ragas",
     "write_beir",
+    "write_chatbot",
+    "write_chatbot_golden",
     "write_per_query",
     "write_predicates",
     "write_report",
@@ -62,6 +67,11 @@ GOLDEN_FORMATS = [
     Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
     Format("predicates", fits_golden, read_predicates),
     Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
+    Format(
+        "chatbot",
+        lambda seen: seen.kind == "jsonl" and seen.has("id", "question") and bool(seen.keys & {"gold_supports", "expected_key_facts"}),
+        read_chatbot_golden,
+    ),
     *golden_formats(),
 ]
 RESULT_FORMATS = [
@@ -70,6 +80,7 @@ RESULT_FORMATS = [
         lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not (seen.keys & {"retrieved", "ranked"} or fits_results(seen)),
         read_per_query,
     ),
+    Format("chatbot", lambda seen: seen.kind == "jsonl" and seen.has("test_case_id", "retrieved_chunks"), read_chatbot),
     Format("retrievers", fits_results, read_retrievers),
     Format("trec_rag", lambda seen: seen.kind == "jsonl" and seen.has("topic_id", "references", "answer"), read_trec_rag),
     Format("ragchecker", fits_ragchecker, read_ragchecker),

@@ -44,12 +44,17 @@ def read_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFr
     problems = Problems(path, strict)
     is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
     rows = list(yaml_rows(path, problems) if is_yaml else json_rows(path, problems))
+    return golden_of(rows, problems, absent_docs, catalogue)
+
+
+def golden_of(rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
+    """A golden set from rows that have our fields, with the checks that span rows."""
     tables, ids = Tables(), _ids(rows, problems)
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is not None:
             read_row(row, query_id, tables, problems, absent_docs)
     _check_groups(tables, problems)
-    problems.slips.warn(stacklevel=3)
+    problems.slips.warn(stacklevel=4)
     if catalogue is not None:
         check_catalogue(tables.targets, catalogue, problems)
     names = ("queries", "targets", "tags", "checks", "support_groups", "conditions")

@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
+import pandas as pd
+
 from ragscore.load.fields import ID_ALLOWED, identifier, is_int, text
 from ragscore.load.source import Problems, Row, as_id, as_text, shown
 
 IDS_ALLOWED = "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"
 GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}"
-SUPPORT_FIELDS = frozenset(("path", "rel_path", "heading", "heading_path", "start", "end", "span_unit", "grade", "doc_id", "snippets"))
+SUPPORT_FIELDS = frozenset(("path", "rel_path", "heading", "heading_path", "start", "end", "span_unit", "grade", "doc_id", "snippets", "date"))
 
 
 def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:
@@ -108,6 +110,8 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
     if not _is_grade(grade):
         problems.add(f"grade is {shown(grade)}", line=line, field="gold_supports", allowed=GRADE_ALLOWED)
         return None
+    if (date := _date(support.get("date"), line, problems)) is not None:
+        anchor["date"] = date
     start, end = support.get("start"), support.get("end")
     if start is not None or end is not None:
         if not (is_int(start) and is_int(end) and 0 <= start < end < 2**63):
@@ -119,6 +123,16 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
     if (doc_id := identifier(support.get("doc_id"), "gold_supports.doc_id", line, problems)) is not None:
         anchor["doc_id"] = doc_id
     return anchor
+
+
+def _date(written: Any, line: int, problems: Problems) -> str | None:
+    """A date or time as written; text that isn't one is a problem."""
+    found = text(written, "gold_supports.date", line, problems)
+    try:
+        return found if found is None or not pd.isna(pd.to_datetime(found, utc=True, format="ISO8601")) else None
+    except ValueError:
+        problems.add(f"found {shown(written)}", line=line, field="gold_supports.date", allowed="an ISO 8601 date or time, such as 2026-01-31")
+        return None
 
 
 def _heading(written: Any, line: int, problems: Problems) -> str | None:
