@@ -6,6 +6,7 @@ load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> R
 from ragscore.aggregates import aggregate
 from ragscore.anchors import by_anchor
 from ragscore.answers import refusal_reasons, score_answers
+from ragscore.attribution import parse_citations
 from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
 from ragscore.compare import Comparison, compare_runs, diff_config
@@ -43,6 +44,8 @@ from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
 from ragscore.predicates import by_predicate, filter_hits
+from ragscore.metrics_json import write_metrics_json
+from ragscore.operations import error_report, indexing_report, latency_report, refusal_report
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.reported import check_reported, reported_scores
@@ -73,7 +76,10 @@ __all__ = [
     "coverage", "coverage_rows",
     # match and score
     "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
-    "judge_counts",
+    "judge_counts", "parse_citations",
+    # reports per run
+    "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
+    # the compute stage in one call
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
     "summarize", "slices", "compare_runs", "Comparison", "diff_config",

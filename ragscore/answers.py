@@ -8,10 +8,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.citations import cited_passages, has, resolve_citations, score_citations
+from ragscore.dialogue import score_dialogue
 from ragscore.frames import Golden, Results, check_inputs, check_type
 from ragscore.judgments import score_judgments
 from ragscore.level import Level, choose_level
 from ragscore.match import lookup
+from ragscore.match import response_of as response_of
 from ragscore.texts import score_texts
 
 Values = npt.NDArray[np.float64]
@@ -39,6 +41,8 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None) 
     failed = responses["error"].notna().to_numpy()
     answered = has(responses, "answer") & ~failed
     refused = _flag(responses, "refused")
+    # A system that doesn't say whether it refused, and answers nothing, did.
+    refused = np.where(np.isnan(refused) & answered & _blank(responses), 1.0, refused)
     decided = ~np.isnan(refused) & ~failed
     refuses, answers = decided & (answerable == 0), decided & (answerable == 1)
     place = response_of(results.hits, responses)
@@ -53,6 +57,7 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None) 
         "refusal_correct": np.where(refuses, refused, np.nan),
         "hallucinated": np.where(refuses, 1 - refused, np.nan),
         "false_refusal": np.where(answers, refused, np.nan),
+        **score_dialogue(results, golden, responses, answerable),
         "empty": np.where(failed, np.nan, n_hits == 0),
         "empty_all": (n_hits == 0).astype("float64"),
         "failed": failed.astype("float64"),
@@ -86,16 +91,8 @@ def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFr
     return table.sort_values(["run_id", "n", "reason"], ascending=[True, False, True], ignore_index=True)
 
 
-def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Position in `responses` of the run and query of each row, -1 where there is none."""
-    queries = pd.Index(responses["query_id"].unique())
-    if not len(responses) or not len(rows):
-        return np.full(len(rows), -1)
-    # A dense table of run × query is as large as the scores themselves, and a look-up in it needs no sorting.
-    run_ids = responses["run_id"].cat.categories
-    known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
-    known[responses["run_id"].cat.codes.to_numpy(), lookup(responses["query_id"], queries)] = np.arange(len(responses))
-    return known[lookup(rows["run_id"], run_ids), lookup(rows["query_id"], queries)]
+def _blank(responses: pd.DataFrame) -> Flags:
+    return (responses["answer"].str.strip() == "").to_numpy(dtype=bool, na_value=False) if "answer" in responses else np.zeros(len(responses), dtype=bool)
 
 
 def _flag(frame: pd.DataFrame, column: str) -> Values:

@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.answers import response_of
 from ragscore.frames import Golden, Results, conform, empty
-from ragscore.match import Rule, apply_rule, at_level
+from ragscore.match import Rule, apply_rule, at_level, response_of
 from ragscore.rules import READS_TEXT, rule_of
 
 

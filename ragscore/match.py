@@ -302,6 +302,18 @@ def _named(pairs: pd.DataFrame, run_ids: pd.Series, queries: pd.Index) -> pd.Dat
     })  # fmt: skip
 
 
+def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Position in `responses` of the run and query of each row, -1 where there is none."""
+    queries = pd.Index(responses["query_id"].unique())
+    if not len(responses) or not len(rows):
+        return np.full(len(rows), -1)
+    # A dense table of run × query is as large as the scores themselves, and a look-up in it needs no sorting.
+    run_ids = responses["run_id"].cat.categories
+    known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
+    known[responses["run_id"].cat.codes.to_numpy(), lookup(responses["query_id"], queries)] = np.arange(len(responses))
+    return known[lookup(rows["run_id"], run_ids), lookup(rows["query_id"], queries)]
+
+
 def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
     """Refuse hits of which two share run, query and rank; `cell` numbers each hit's run and query (-1: not asked).
 

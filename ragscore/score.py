@@ -26,7 +26,7 @@ POLICIES = {
 }  # fmt: skip
 VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
-EXTRA_METRICS = ("empty", "empty_all", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
+EXTRA_METRICS = ("empty", "empty_all", "empty_response", "timeout", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
 
 
 def score(
@@ -325,7 +325,7 @@ def _with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64
     for name, values in columns.items():
         label = parse_label(name)
         column = values.copy()
-        if errors == "exclude" and label.name not in ("failed", "empty_all"):
+        if errors == "exclude" and label.name not in ("failed", "timeout", "empty_all"):
             column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
             column[absent] = np.nan

@@ -31,8 +31,8 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
     golden
         Needed for `by`; with it `n_expected` knows to which of the missing queries a metric would have applied.
     by
-        A column of `golden.queries` (difficulty, category, ...) or a kind of tag ("tag", "vault", "folder"). A query
-        with several tags counts in each of them, one without in `(none)`.
+        A column of `golden.queries` (difficulty, category, ...), a kind of tag ("tag", "vault", "folder"), or "doc_type", the endings of the
+        files its targets are from. A query with several of them counts in each, one without in `(none)`.
     metrics
         Only these columns; by default all that hold numbers. True and false count as 1 and 0.
 
@@ -104,6 +104,9 @@ def _chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> li
     return chosen
 
 
+CHECKS_OF = {"recency_ok": "recency_rule", "key_facts": "key_fact", "key_facts_literal": "key_fact"}  # metric -> the checks without which it doesn't apply
+
+
 def slices(golden: Golden, by: str) -> pd.DataFrame:
     """Which slice each query belongs to: one row per query and value of `by`.
 
@@ -123,8 +126,17 @@ def slices(golden: Golden, by: str) -> pd.DataFrame:
     if kind in kinds:
         tags = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]].rename(columns={"value": by})
         return query_ids.merge(tags, on="query_id", how="left").fillna({by: NO_VALUE})
+    if by == "doc_type":
+        return query_ids.merge(_doc_types(golden), on="query_id", how="left").fillna({by: NO_VALUE})
     columns = [name for name in golden.queries.columns if name not in ("query_id", "query", "position")]
-    raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=f"one of {', '.join([*columns, *kinds])}")
+    raise DataError(f"no column or kind of tag {by!r}", field="by", allowed=f"one of {', '.join(dict.fromkeys([*columns, *kinds, 'doc_type']))}")
+
+
+def _doc_types(golden: Golden) -> pd.DataFrame:
+    """The endings of the files that each query's targets are from, each once."""
+    paths = golden.targets[["query_id", "path"]].dropna() if "path" in golden.targets else golden.targets[["query_id"]].iloc[:0].assign(path="")
+    ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
+    return pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending}).dropna().drop_duplicates()
 
 
 def _expected(rows: pd.DataFrame, golden: Golden | None, labels: list[Label]) -> pd.DataFrame:
@@ -135,9 +147,11 @@ def _expected(rows: pd.DataFrame, golden: Golden | None, labels: list[Label]) ->
     for label in labels:
         applies = np.ones(len(rows), dtype=bool) if applying is None else applying.to_rows(label)
         # A failed query isn't expected to have a latency, or to be empty; it is expected to have been answered rightly.
-        only_if_done = label.name in ("empty", "latency_ms", "cost_usd")
+        only_if_done = label.name in ("empty", "empty_response", "scope_miss", "latency_ms", "cost_usd")
         counts_lost = rows["state"].eq("missing").to_numpy() & applies if only_if_done else lost & applies
-        columns[label.text] = rows[label.text].notna().to_numpy() | counts_lost
+        # A ranking metric of a query with targets is NaN only where hits could not be judged: a value was expected.
+        is_undecided = applies & rows["state"].eq("scored").to_numpy() & (golden is not None and label.is_ranking and label.name != "judged")
+        columns[label.text] = rows[label.text].notna().to_numpy() | counts_lost | is_undecided
     return pd.DataFrame(columns)
 
 
@@ -183,6 +197,12 @@ def _of_answer_metric(golden: Golden, metric: str) -> pd.Series:
         return queries[is_due]
     if metric == "false_refusal":
         return queries[answerable.fillna(False).astype(bool)]
+    if metric in ("attribution_hit", "scope_miss_proxy"):
+        return at_level(golden, "anchor").targets["query_id"]
+    if metric == "scope_miss":
+        return queries[~is_due]
+    if metric in CHECKS_OF:
+        return queries[queries.isin(golden.checks.loc[golden.checks["kind"] == CHECKS_OF[metric], "query_id"]) & ~is_due]
     if metric.startswith("answer_checks"):
         checked = queries.isin(golden.checks.loc[golden.checks["kind"].isin(["must_contain", "forbidden"]), "query_id"])
         return queries[checked if metric.endswith("all") else checked & ~is_due]

@@ -1,0 +1,45 @@
+"""What a chatbot's answers are judged by beside retrieval: attribution, recency, folders searched, key facts, time-outs.
+
+In: responses in their order. Out: one array per metric, which `score_answers` joins to its columns.
+"""
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.attribution import score_attribution
+from ragscore.facts import score_facts
+from ragscore.frames import Golden, Results
+from ragscore.scope import score_scope
+
+Values = npt.NDArray[np.float64]
+
+# "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
+TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)
+
+
+def score_dialogue(results: Results, golden: Golden, responses: pd.DataFrame, answerable: Values) -> dict[str, Values]:
+    """The columns of this module for each response; `answerable` is 1, 0 or NaN (unlabelled)."""
+    failed = responses["error"].notna().to_numpy()
+    answer = responses["answer"] if "answer" in responses else pd.Series(pd.NA, index=responses.index, dtype="str")
+    answered = answer.notna().to_numpy() & ~failed
+    refused = responses["refused"].fillna(False).astype(bool).to_numpy() if "refused" in responses else np.zeros(len(responses), dtype=bool)
+    is_blank = (answer.str.strip() == "").to_numpy(dtype=bool, na_value=False)
+    return {
+        **score_attribution(results, golden, responses, answered),
+        **score_scope(results, golden, responses, failed),
+        **score_facts(results, golden, responses, answered & (answerable != 0)),
+        "timeout": is_timeout(responses["error"]).astype("float64"),
+        "empty_response": np.where(answered, is_blank & ~refused, np.nan),
+    }
+
+
+def is_timeout(errors: pd.Series) -> npt.NDArray[np.bool_]:
+    """Which errors say that time ran out."""
+    found = np.zeros(len(errors), dtype=bool)
+    given = errors.notna().to_numpy()
+    if given.any():
+        found[given] = errors[given].astype(object).str.contains(TIMED_OUT).to_numpy(dtype=bool)
+    return found
