@@ -42,10 +42,10 @@ from ragscore.load import (
 )
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
-from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
-from ragscore.predicates import by_predicate, filter_hits
 from ragscore.metrics_json import write_metrics_json
 from ragscore.operations import error_report, indexing_report, latency_report, refusal_report
+from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
+from ragscore.predicates import by_predicate, filter_hits
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.reported import check_reported, reported_scores

@@ -30,7 +30,7 @@ def score_dialogue(results: Results, golden: Golden, responses: pd.DataFrame, an
     return {
         **score_attribution(results, golden, responses, answered),
         **score_scope(results, golden, responses, failed),
-        **score_facts(results, golden, responses, answered & (answerable != 0)),
+        **score_facts(golden, responses, answered & (answerable != 0)),
         "timeout": is_timeout(responses["error"]).astype("float64"),
         "empty_response": np.where(answered, is_blank & ~refused, np.nan),
     }

@@ -80,7 +80,6 @@ TABLE = [
     Metric("recency_ok", "1 if the answer cites the supports that the query's rule for supports that disagree wants: the newest (cite_newer), every one (cite_both, acknowledge_both)", f"no such rule, {_NO_ANSWER}, or the query should be refused", kind="binary"),
     Metric("scope_miss", "1 if none of the folders that the system chose to search holds, or lies in, a folder of the query (else a file of its anchors)", "no choice of folders recorded, neither folders nor anchors expected, the query failed or should be refused", kind="binary", better="lower"),
     Metric("scope_miss_proxy", "1 if no hit at all meets an anchor, in a folder mode that chooses folders: a weak stand-in for scope_miss", "folder mode off or unknown, no anchor, hits undecided, the query failed or should be refused", kind="binary", better="lower", also="the chatbot harness's scope_miss", default=False),
-    Metric("key_facts", "a judge's value for the whole answer, else the mean of its verdicts on the key facts", f"not judged, {_NO_ANSWER}, or the query should be refused"),
     Metric("key_facts_literal", "key facts whose words stand in the answer, in lower case and without punctuation / all of them", f"no key facts, {_NO_ANSWER}, or the query should be refused"),
     Metric("empty_response", "1 if the answer is blank and the system doesn't say that it refused", _NO_ANSWER, kind="binary", better="lower"),
     Metric("timeout", "1 if the query ended in an error that says that time ran out", "never, for a query that was asked", kind="binary", better="lower"),

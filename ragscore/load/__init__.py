@@ -27,13 +27,12 @@ from ragscore.load.ragchecker import fits as fits_ragchecker
 from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden
 from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.retrievers import fits_results, read_retrievers
+from ragscore.load.run_json import run_description
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
 from ragscore.load.trec_rag import read_trec_rag
-
+from ragscore.load.write import write_per_query
 from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
-from ragscore.load.run_json import run_description
-from ragscore.load.write import write_per_query
 from ragscore.ranks import TIES, rank_hits
 
 __all__ = [

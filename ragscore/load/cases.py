@@ -16,7 +16,7 @@ import pandas as pd
 
 from ragscore.frames import Golden, Results, from_records
 from ragscore.load.extras import flatten, settle
-from ragscore.load.per_query import implied_refusal
+from ragscore.load.record import implied_refusal
 from ragscore.load.source import Problems
 
 
