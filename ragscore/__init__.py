@@ -11,6 +11,7 @@ from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
 from ragscore.compare import Comparison, compare_runs, diff_config
 from ragscore.diffs import ScoreDiff, diff_scores
+from ragscore.doctor import doctor
 from ragscore.events import write_event_log
 from ragscore.exchange import to_ir_measures, to_ranx
 from ragscore.fingerprint import judge_fingerprint, same_judges
@@ -73,7 +74,7 @@ __all__ = [
     # the order of hits
     "rank_hits", "collapse_hits",
     # before any number
-    "coverage", "coverage_rows",
+    "doctor", "coverage", "coverage_rows",
     # match and score
     "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
     "judge_counts", "parse_citations",
