@@ -57,6 +57,7 @@ from ragscore.store import RunStore
 from ragscore.summary import slices, summarize
 from ragscore.synthetic import NeedleSet, needle_set
 from ragscore.trials import trial_summary, trials
+from ragscore.validate import validate
 
 from ragscore import plot  # isort: skip
 
@@ -74,7 +75,7 @@ __all__ = [
     # the order of hits
     "rank_hits", "collapse_hits",
     # before any number
-    "doctor", "coverage", "coverage_rows",
+    "validate", "doctor", "coverage", "coverage_rows",
     # match and score
     "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
     "judge_counts", "parse_citations",

@@ -1,4 +1,4 @@
-"""The command line. Results go to standard output, errors as one line to standard error; exit 0 done, 2 could not be done."""
+"""The command line. Results go to standard output, errors as one line to standard error; exit 0 done, 1 a finding, 2 could not be done."""
 
 import argparse
 import json
@@ -16,9 +16,11 @@ from ragscore.compare import compare_runs
 from ragscore.frames import DataError, Golden, Results, concat_results, records_of
 from ragscore.load import load_golden, load_results
 from ragscore.metrics import HEADLINE, parse_label
+from ragscore.run_files import read_parquet
 from ragscore.score import score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
+from ragscore.validate import validate
 
 LISTED = 20  # changed queries that a comparison lists unless asked for all
 
@@ -30,14 +32,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *rest, **more: print(f"ragscore: warning: {message}", file=sys.stderr)
-            args.run(args)
+            return args.run(args) or 0  # a command that finds something says 1
     except (DataError, FileNotFoundError, PermissionError) as error:
         print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
         return 0
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -66,6 +67,15 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query")
         command.add_argument("--profile", help="another harness's conventions, such as kebab")
         command.add_argument("--json", action="store_true", help="print JSON")
+
+    validated = commands.add_parser("validate", help="look for what is wrong with a golden file; exit status 1 if there is anything")
+    validated.add_argument("golden", metavar="FILE", help="golden file")
+    validated.add_argument(
+        "--catalogue", metavar="PARQUET", help="table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected ids must be in it"
+    )
+    validated.add_argument("--format", help="the file's format, where its content doesn't tell it")
+    validated.add_argument("--json", action="store_true", help="print JSON")
+    validated.set_defaults(run=_validate)
 
     listed = commands.add_parser("runs", help="list the runs of a store")
     listed.add_argument("store", metavar="DIR")
@@ -165,6 +175,19 @@ def _folder(args: argparse.Namespace, candidate: str) -> Path:
     if given.is_file():
         return given.parent
     return given if given.exists() else RunStore(args.store).path(candidate)
+
+
+def _validate(args: argparse.Namespace) -> int:
+    catalogue = read_parquet(Path(args.catalogue)) if args.catalogue else None
+    found = validate(args.golden, catalogue=catalogue, format=args.format)
+    if args.json:
+        print(_json(records_of(found)))
+    else:
+        places = [":".join(str(part) for part in place if not pd.isna(part)) for place in zip(found["file"], found["line"], strict=True)]
+        for place, problem in zip(places, records_of(found), strict=True):
+            parts = [place, problem["query_id"], problem["field"], problem["found"]]
+            print(f"{': '.join(part for part in parts if part)}" + (f"; {problem['allowed']}" if problem["allowed"] else ""))
+    return int(len(found) > 0)
 
 
 def _runs(args: argparse.Namespace) -> None:
