@@ -79,6 +79,7 @@ def test_outputs_are_committed_without_errors_paths_or_private_names(name):
     text = (ROOT / "notebooks" / name).read_text(encoding="utf-8")
     assert not re.search(r'"output_type": "error"|/tmp/|/home/|/root/', text)
     for cell in cells(name):
+        assert "execution" not in cell["metadata"], "timings stay out"
         if cell["cell_type"] == "code":
             source = "".join(cell["source"])
             assert cell["outputs"] or source.rstrip().endswith((")", "'")), source
