@@ -131,13 +131,34 @@ def _needs(name: str, facts: _Facts) -> Needs:
         return [("queries known to be answerable", facts.labelled(True)), refusals]
     if name in ("citation_precision", "citation_recall"):
         return [_some_target(facts), answers, ("citations of the answers", facts.known("citations"))]
+    if name == "citation_out_of_scope":
+        return [answers, ("the run's chunk catalogue, or the folders that were searched", facts.known("chunks") + facts.known("responses", "scope"))]
     if base.startswith("citation") or name == "retrieved_cited":
         return [answers, ("citations of the answers", facts.known("citations"))]
     if name in ("latency_ms", "cost_usd"):
         return [(f"{'times' if name == 'latency_ms' else 'costs'} of the responses", facts.known("responses", {"latency_ms": "elapsed_ms"}.get(name, name)))]
-    if name in ("empty", "empty_all", "failed"):
+    if base == "judge_failed":
+        return [("judgments", facts.known("judgments"))]
+    if name in ("attribution_hit", "recency_ok", "scope_miss", "scope_miss_proxy", "key_facts_literal"):
+        return _dialogue_needs(name, facts, answers)
+    if name == "empty_response":
+        return [answers]
+    if name in ("empty", "empty_all", "failed", "timeout"):
         return [responses]
     return [(f"judgments of {name}", facts.judged(name))]
+
+
+def _dialogue_needs(name: str, facts: _Facts, answers: tuple[str, int]) -> Needs:
+    anchors = ("anchors (gold_supports)", facts.targets().get("anchor", 0))
+    if name == "key_facts_literal":
+        return [("key facts (expected_key_facts)", facts.checks("key_fact")), answers]
+    if name == "recency_ok":
+        return [("rules for supports that disagree (recency_conflict_rule)", facts.checks("recency_rule")), answers]
+    if name == "attribution_hit":
+        return [anchors, answers]
+    if name == "scope_miss":
+        return [("the folders that were searched (scope)", facts.known("responses", "scope"))]
+    return [anchors, ("hits of a run", facts.known("hits"))]
 
 
 def _ranking_needs(base: str, facts: _Facts) -> Needs:

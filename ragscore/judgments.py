@@ -18,6 +18,7 @@ FROM_ITEMS = ("faithfulness", "context_precision", "context_recall", "answer_rel
 WHOLE_ONLY = ("judge_groundedness", "judge_correctness")
 CRITERIA = (*FROM_ITEMS, *WHOLE_ONLY)
 FAILED = "judge_failed"
+VERDICTS = {"supported": 1.0, "unsupported": 0.0}
 RELEVANT = 0.5  # from here on a chunk counts as relevant; judges give 0 or 1
 
 _CELL = ["criterion", "place"]
@@ -79,9 +80,11 @@ def judge_counts(results: Results) -> pd.DataFrame:
 def _judged(results: Results) -> pd.DataFrame:
     """The judgments with the columns that count here; `failed` where the judge gave no usable verdict."""
     assert results.judgments is not None
-    wanted = ["run_id", "query_id", "criterion", "item", "value", "judge", "repeat", "state"]
+    wanted = ["run_id", "query_id", "criterion", "item", "value", "verdict", "judge", "repeat", "state"]
     judged = results.judgments.reindex(columns=wanted)
-    return judged.assign(failed=judged["state"].astype("str").eq(FAILED).to_numpy(dtype=bool)).drop(columns="state")
+    # A verdict in words stands for its value where no value was stored.
+    value = judged["value"].fillna(judged["verdict"].map(VERDICTS).astype("float64"))
+    return judged.drop(columns="verdict").assign(value=value, failed=judged["state"].astype("str").eq(FAILED).to_numpy(dtype=bool)).drop(columns="state")
 
 
 def _of_passes(parts: pd.DataFrame, results: Results) -> pd.Series:

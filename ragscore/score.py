@@ -96,8 +96,7 @@ def score(
         _warn_of_deep_cuts(results, labels)
     golden = read_refusals(golden, chosen)
     keep_refusals = chosen is not None and chosen.score_refusals
-    # Kept matches go by the ranks before.
-    ranked = replace(collapsed(results), matches=None) if collapse == "doc" else results
+    ranked = collapsed(results) if collapse == "doc" else results
     level = choose_level(ranked, golden, match, keep_refusals)
     rows = _rows(ranked, golden)
     ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals, unknown)

@@ -130,7 +130,7 @@ def test_runs_of_other_questions_are_not_scored(files, capsys, write_run, more):
 def test_by_names_the_kind_of_tag_once(capsys, write_golden, write_run):
     golden = write_golden([one | {"tags": ["x"]} for one in THREE_QUERIES])
     assert main(["score", str(golden), str(write_run("a", RUN_A)), "--by", "colour"]) == 2
-    assert capsys.readouterr().err.split("one of ")[1].strip() == "answerable, tag"
+    assert capsys.readouterr().err.split("one of ")[1].strip() == "answerable, tag, doc_type"
 
 
 def test_metrics_without_any_query_are_named(files, capsys, write_run):

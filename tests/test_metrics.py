@@ -138,7 +138,7 @@ def test_the_metric_table_is_complete():
     table = rs.metrics()
     assert table["name"].is_unique and len(table) == len(TABLE)
     assert not (table[["name", "formula", "nan_when", "kind", "better", "range"]] == "").any().any()
-    assert set(table["better"]) == {"higher", "lower"} and set(table["kind"]) <= {"binary", "bounded", "time", "cost"}
+    assert set(table["better"]) == {"higher", "lower"} and set(table["kind"]) <= {"binary", "bounded", "time", "cost", "other"}
     assert "log2(rank + 1)" in rs.metric_card("ndcg@5") and repr(rs.metric_card("mrr")).startswith("mrr\n")
 
 

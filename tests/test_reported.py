@@ -112,7 +112,7 @@ def test_any_report_ends_in_frames_or_one_error(tmp_path_factory, text):
 def told(pair):
     """The two small runs, with what a tool that counts in its own way might have stored for run a."""
     results, golden = pair
-    values = [("q1", "mrr", 1.0), ("q2", "recip_rank", 0.25), ("q2", "hit_rate@3", 1.0), ("q3", "recall@10", 0.0), ("q1", "faithfulness", 0.9)]
+    values = [("q1", "mrr", 1.0), ("q2", "recip_rank", 0.25), ("q2", "hit_rate@3", 1.0), ("q3", "recall@10", 0.0), ("q1", "house_style", 0.9)]
     reported = pd.DataFrame(values, columns=["query_id", "metric", "value"]).assign(run_id="a")
     return replace(results, reported=reported), golden
 

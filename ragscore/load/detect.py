@@ -121,7 +121,8 @@ def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> 
         An unknown `format`, or a file that fits several formats or none; the candidates are named.
     """
     seen = sample(path)
-    is_plain = seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml")) and not seen.keys & {"query", "question"}
+    is_named = seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml"))
+    is_plain = is_named and (seen.kind == "text" or not seen.keys & {"query", "question"})
     return only_fitting(seen, formats, wanted, what, formats[0] if is_plain else None)
 
 
