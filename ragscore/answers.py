@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.citations import cited_passages, has, resolve_citations, score_citations
+from ragscore.citations import score_citations
+from ragscore.cited import catalogue_of, cited_passages, has, hits_of, is_resolved
 from ragscore.dialogue import score_dialogue
 from ragscore.frames import Golden, Results, check_inputs, check_type
 from ragscore.judgments import score_judgments
@@ -146,14 +147,15 @@ def _citation_scores(
     place = response_of(citations, responses)
     citations, place = citations[place >= 0].reset_index(drop=True), place[place >= 0]
     n_cited = np.bincount(place, minlength=len(responses))
-    unresolved = np.bincount(place, ~resolve_citations(results, citations), len(responses))
+    sources = [hits_of(results, place_of_hits, place), *catalogue_of(results, citations)]
+    unresolved = np.bincount(place, ~is_resolved(citations, sources), len(responses))
     has_path = has(citations, "path") & (citations["path"].to_numpy() != "") if "path" in citations else np.zeros(len(citations), dtype=bool)
     pathless = np.bincount(place, ~has_path, len(responses))
     refused, grounded = _flag(responses, "refused"), _flag(responses, "grounded")
     given = answered & (refused != 1)
     # Where a system doesn't say `grounded`, an answer that isn't a refusal counts as one.
     is_grounded = np.where(np.isnan(grounded), given, answered & (grounded == 1))
-    sets = score_citations(results, golden, responses, cited_passages(results, citations, place), place_of_hits, level)
+    sets = score_citations(results, golden, responses, cited_passages(results, citations, place, place_of_hits), place_of_hits, level)
     return {
         "citation_present": np.where(given, n_cited > 0, np.nan),
         "citation_coverage": np.where(is_grounded, (n_cited > 0) & (unresolved == 0), np.nan),

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.cast import EXACT, cast, refuse_rows
+from ragscore.codes import is_among
 from ragscore.errors import DataError as DataError
 from ragscore.errors import check_type as check_type
 
@@ -238,7 +239,7 @@ class Golden:
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
-            if "query_id" in frame and not (known := frame["query_id"].isin(self.queries["query_id"])).all():
+            if "query_id" in frame and not (known := is_among(frame["query_id"], self.queries["query_id"])).all():
                 object.__setattr__(self, item.name, frame[known])
 
     @cached_property
@@ -342,6 +343,13 @@ class Results:
         return f"<p>{self!r}</p>" + _described(
             self, [item.name for item in fields(self) if getattr(self, item.name) is not None and len(getattr(self, item.name))]
         )
+
+
+def narrowed(golden: Golden, **frames: pd.DataFrame) -> Golden:
+    """The same golden set with some frames cut to fewer of their own rows, which were checked when the set was made."""
+    cut = object.__new__(Golden)
+    cut.__dict__.update({item.name: frames.get(item.name, getattr(golden, item.name)) for item in fields(Golden)})
+    return cut
 
 
 def check_inputs(results: object, golden: object) -> None:

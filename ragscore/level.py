@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
+from ragscore.codes import lookup
 from ragscore.frames import DataError, Golden, Results
-from ragscore.match import LEVELS, at_level, lookup
+from ragscore.match import LEVELS, level_rows
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
     DataError
         `match` names a level for which the golden set has no target at all.
     """
-    n_targets = {level: _targets_of(golden, level, keep_refusals) for level in LEVELS}
+    queries = pd.Index(golden.queries["query_id"])
+    of_query = lookup(golden.targets["query_id"], queries)
+    n_targets = {level: np.bincount(of_query[level_rows(golden, level, keep_refusals)], minlength=len(queries)) for level in LEVELS}
     labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
     with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
     obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in LEVELS}
@@ -68,12 +70,6 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
     versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
     fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
     return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
-
-
-def _targets_of(golden: Golden, level: str, keep_refusals: bool) -> npt.NDArray[np.int64]:
-    """How many rows of targets each query has at this level."""
-    queries = pd.Index(golden.queries["query_id"])
-    return np.bincount(lookup(at_level(golden, level, keep_refusals).targets["query_id"], queries) + 1, minlength=len(queries) + 1)[1:]
 
 
 def _obstacle(results: Results, golden: Golden, level: str) -> str:

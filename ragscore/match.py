@@ -6,42 +6,24 @@ and `found`, from which `metrics` computes every ranking metric.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ragscore.cast import refuse_rows
-from ragscore.frames import DataError, Golden, categorical, check_type
+from ragscore.codes import Codes as Codes
+from ragscore.codes import equal_pairs, has_pair, is_among
+from ragscore.codes import lookup as lookup
+from ragscore.frames import DataError, Golden, categorical, check_type, narrowed
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
-Codes = npt.NDArray[np.int64]
 
 LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}  # a match level -> the target levels it takes, where those differ
 RANKLESS = ("expected_empty", "forbidden_source_key")  # checks of questions that no hit can meet, in order of precedence
 UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
-
-
-def lookup(column: pd.Series, values: pd.Series | pd.Index) -> Codes:
-    """Position of each text of `column` in the unique `values`, -1 where it is not among them.
-
-    Hits' ids are never encoded as a whole: looking them up in the few values that matter is several times faster.
-    """
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        by_category = lookup(pd.Series(column.cat.categories.astype("str")), values)
-        return np.append(by_category, -1)[column.cat.codes.to_numpy()]
-    found = pc.index_in(_arrow(column), value_set=_arrow(values))
-    return np.asarray(found.fill_null(-1).to_numpy()).astype(np.int64, copy=False)
-
-
-def _arrow(column: pd.Series | pd.Index) -> pa.Array | pa.ChunkedArray:
-    # One string type on both sides; for `str` columns this is a view, not a copy.
-    return pa.array(column, type=pa.large_string()) if column.dtype == object else pa.array(column).cast(pa.large_string())
 
 
 def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str, target_column: str) -> tuple[Codes, Codes]:
@@ -57,14 +39,10 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str,
     id_codes = lookup(hits[hit_column], ids)
     hit = np.flatnonzero(id_codes >= 0)
     # int64 before multiplying: 32-bit codes overflow without a word.
-    hit_keys = lookup(hits["query_id"].iloc[hit], queries) * len(ids) + id_codes[hit]
+    hit_keys = lookup(hits["query_id"].iloc[hit], queries) * len(ids) + id_codes[hit]  # negative where the query isn't asked
     target_keys = lookup(wanted["query_id"], queries) * len(ids) + lookup(wanted[target_column], ids)
-    order = np.argsort(target_keys, kind="stable")
-    ordered = target_keys[order]
-    first, last = np.searchsorted(ordered, hit_keys, "left"), np.searchsorted(ordered, hit_keys, "right")
-    n_pairs = last - first  # a hit whose query isn't asked has a negative key below every target's
-    offsets = np.arange(n_pairs.sum()) - np.repeat(np.cumsum(n_pairs) - n_pairs, n_pairs)
-    return np.repeat(hit, n_pairs), with_id[order[np.repeat(first, n_pairs) + offsets]]
+    pair, target = equal_pairs(hit_keys, target_keys)
+    return hit[pair], with_id[target]
 
 
 def by_chunk(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
@@ -168,35 +146,39 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
     check_type(golden, Golden, "golden")
     if level not in LEVELS:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    keep = level_rows(golden, level, keep_refusals)
+    kept = golden.targets if keep.all() else golden.targets[keep]
+    return narrowed(golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept))
+
+
+def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> npt.NDArray[np.bool_]:
+    """Which rows of `golden.targets` the level takes (see `at_level`)."""
     targets = golden.targets
     if level == "span":
         keep = targets["start"].notna().to_numpy() if "start" in targets else np.zeros(len(targets), dtype=bool)
     else:
-        keep = targets["level"].isin(TARGET_LEVELS.get(level, (level,))).to_numpy()
-    if not keep_refusals:
-        keep = keep & ~targets["query_id"].isin(golden.refusals).to_numpy()
-    if level == "predicate":
-        keep = keep & _deciding(golden)
-    kept = targets[keep]
-    return replace(golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept))
+        keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
+    if keep.any() and not keep_refusals:
+        keep = keep & ~is_among(targets["query_id"], golden.refusals)
+    return keep & _deciding(golden) if keep.any() and level == "predicate" else keep
 
 
 def _deciding(golden: Golden) -> npt.NDArray[np.bool_]:
     """Predicate targets that decide: where source keys are expected, metadata and texts don't; where no hit is right, nothing does."""
     targets, checks = golden.targets, golden.checks
-    by_key = targets.loc[targets["level"] == "source_key", "query_id"]
-    rankless = checks.loc[checks["kind"].isin(RANKLESS), "query_id"]
-    outvoted = (targets["level"] == "predicate") & targets["query_id"].isin(by_key)
-    return ~(outvoted | targets["query_id"].isin(rankless)).to_numpy()
+    by_key = targets.loc[is_among(targets["level"], ["source_key"]), "query_id"]
+    rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
+    outvoted = is_among(targets["level"], ["predicate"]) & is_among(targets["query_id"], by_key)
+    return ~(outvoted | is_among(targets["query_id"], rankless))
 
 
 def _groups_at_level(groups: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     """Support groups of the queries whose named targets are all of this level; one that names no target at all stays and fails."""
     if not len(groups):
         return groups
-    here = pd.MultiIndex.from_frame(groups[["query_id", "target_id"]]).isin(pd.MultiIndex.from_frame(targets[["query_id", "target_id"]]))
+    here = has_pair(groups, targets, ("query_id", "target_id"))
     elsewhere = groups.loc[~here & ~groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy(), "query_id"]
-    return groups[groups["query_id"].isin(targets["query_id"]) & ~groups["query_id"].isin(elsewhere)]
+    return groups[is_among(groups["query_id"], targets["query_id"]) & ~is_among(groups["query_id"], elsewhere)]
 
 
 def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -> tuple[pd.DataFrame, pd.DataFrame]:
