@@ -9,11 +9,11 @@ import pandas as pd
 
 from ragscore.citations import score_citations
 from ragscore.cited import catalogue_of, cited_passages, has, hits_of, is_resolved
+from ragscore.codes import is_among, lookup
 from ragscore.dialogue import score_dialogue
 from ragscore.frames import Golden, Results, check_inputs, check_type
 from ragscore.judgments import score_judgments
 from ragscore.level import Level, choose_level
-from ragscore.match import lookup
 from ragscore.match import response_of as response_of
 from ragscore.texts import score_texts
 
@@ -87,7 +87,7 @@ def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFr
     table = refused.groupby(["run_id", "reason"], observed=True).size().rename("n").reset_index()
     table["rate"] = table["n"] / table["run_id"].map(n_decided).astype("float64")
     if golden is not None:
-        counts = refused[refused["query_id"].isin(golden.refusals)].groupby(["run_id", "reason"], observed=True).size().rename("n_due").reset_index()
+        counts = refused[is_among(refused["query_id"], golden.refusals)].groupby(["run_id", "reason"], observed=True).size().rename("n_due").reset_index()
         table = table.merge(counts, on=["run_id", "reason"], how="left").assign(n_due=lambda t: t["n_due"].fillna(0).astype("int64"))
     return table.sort_values(["run_id", "n", "reason"], ascending=[True, False, True], ignore_index=True)
 
@@ -107,7 +107,7 @@ def _number(frame: pd.DataFrame, column: str) -> Values:
 def _checks_passed(responses: pd.DataFrame, golden: Golden, answered: Flags) -> Values:
     """1 / 0 where the query has string checks and the response an answer, else NaN."""
     passed = np.full(len(responses), np.nan)
-    checks = golden.checks[golden.checks["kind"].isin(["must_contain", "forbidden"])]
+    checks = golden.checks[is_among(golden.checks["kind"], ["must_contain", "forbidden"])]
     if not len(checks) or not answered.any():
         return passed
     answers = responses.loc[answered, ["query_id", "answer"]].assign(row=np.flatnonzero(answered))

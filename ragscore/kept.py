@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.codes import has_pair, is_among
 from ragscore.frames import Golden, Results, conform, empty
 from ragscore.match import Rule, apply_rule, at_level, response_of
 from ragscore.rules import READS_TEXT, rule_of
@@ -107,8 +108,8 @@ def _matches_at(results: Results, golden: Golden, level: str, rule: Rule) -> pd.
     if "unknown" in pairs and pairs["unknown"].any():
         matches["unknown"] = pairs["unknown"].to_numpy()
     asked = results.responses[["run_id", "query_id"]].astype("str")
-    none = asked[~pd.MultiIndex.from_frame(asked).isin(pd.MultiIndex.from_frame(matches[["run_id", "query_id"]]))]
+    none = asked[~has_pair(asked, matches, ("run_id", "query_id"))]
     matches = pd.concat([matches, none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))], ignore_index=True)
     hashes = golden.query_hashes
-    matches = matches[matches["query_id"].isin(hashes.index)].drop_duplicates(["run_id", "query_id", "rank", "target_id"])
+    matches = matches[is_among(matches["query_id"], hashes.index)].drop_duplicates(["run_id", "query_id", "rank", "target_id"])
     return conform(matches.assign(level=level, rule=rule_name(rule), query_hash=matches["query_id"].map(hashes)), "matches")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import Golden, Results
 from ragscore.kept import level_rule
 from ragscore.match import at_level, decided, response_of
@@ -32,14 +33,14 @@ def _miss(golden: Golden, responses: pd.DataFrame) -> Values:
     stated = responses["scope"].dropna()
     chosen = stated.map({text: _folders(text) for text in stated.unique()}).dropna()
     gold = _gold_folders(golden)
-    applies = chosen.index[responses.loc[chosen.index, "query_id"].isin(gold["query_id"])]
+    applies = chosen.index[is_among(responses.loc[chosen.index, "query_id"], gold["query_id"])]
     rows = (
         chosen.loc[applies]
         .explode()
         .rename("chosen")
         .rename_axis("row")
         .reset_index()
-        .assign(query_id=lambda t: responses["query_id"].take(t["row"]).to_numpy())
+        .assign(query_id=lambda t: responses["query_id"].take(t["row"].to_numpy(dtype=np.int64)).to_numpy())
     )
     pairs = rows.merge(gold, on="query_id")
     # Prefixes have no column form in pandas where both sides vary by row.
@@ -73,12 +74,12 @@ def _with_slash(folder: str) -> str:
 
 def _gold_folders(golden: Golden) -> pd.DataFrame:
     """Where the supports of each query are: its folders, or without any the paths of its supports (`is_file`)."""
-    folders = golden.tags.loc[(golden.tags["kind"] == "folder") & ~golden.tags["query_id"].isin(golden.refusals), ["query_id", "value"]]
+    folders = golden.tags.loc[(golden.tags["kind"] == "folder") & ~is_among(golden.tags["query_id"], golden.refusals), ["query_id", "value"]]
     folders = folders.rename(columns={"value": "folder"}).assign(is_file=False)
     folders["folder"] = folders["folder"].map(_with_slash)
     anchors = at_level(golden, "anchor").targets
     paths = (
-        anchors.loc[~anchors["query_id"].isin(folders["query_id"]), ["query_id", "path"]]
+        anchors.loc[~is_among(anchors["query_id"], folders["query_id"]), ["query_id", "path"]]
         if "path" in anchors
         else anchors[["query_id"]].iloc[:0].assign(path="")
     )
@@ -89,7 +90,7 @@ def _gold_folders(golden: Golden) -> pd.DataFrame:
 def _proxy(results: Results, golden: Golden, responses: pd.DataFrame) -> Values:
     """1 where folders were chosen and no hit, however deep, meets a support; NaN if that hangs on hits with cut text."""
     anchors = at_level(golden, "anchor").targets
-    applies = _selects_folders(results, responses) & responses["query_id"].isin(anchors["query_id"]).to_numpy()
+    applies = _selects_folders(results, responses) & is_among(responses["query_id"], anchors["query_id"])
     if not applies.any():
         return np.full(len(responses), np.nan)
     place = response_of(results.hits, responses)
@@ -103,7 +104,7 @@ def _selects_folders(results: Results, responses: pd.DataFrame) -> Flags:
     configs = results.runs["config"] if "config" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="str")
     of_run = responses["run_id"].astype("str").map(dict(zip(results.runs["run_id"].astype("str"), configs, strict=True)))
     stated = responses["x_config.json"].fillna(of_run) if "x_config.json" in responses else of_run
-    return stated.isin([text for text in stated.dropna().unique() if _mode(text) in SELECTING]).to_numpy()
+    return is_among(stated, [text for text in stated.dropna().unique() if _mode(text) in SELECTING])
 
 
 def _mode(config: str) -> Any:

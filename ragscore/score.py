@@ -10,10 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import response_of, score_answers
+from ragscore.codes import has_pair, is_among, lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_inputs
 from ragscore.kept import level_rule, n_undecided, with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, RANKLESS, Rule, apply_rule, at_level, check_ranks, decided, grade_matches, lookup
+from ragscore.match import LEVELS, RANKLESS, Rule, apply_rule, at_level, check_ranks, decided, grade_matches, level_rows
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
@@ -177,7 +178,7 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
     if profile is None or profile.should_refuse == "labels":
         return golden
     with_docs = golden.targets.loc[golden.targets["level"] == "doc", "query_id"]
-    return replace(golden, queries=golden.queries.assign(answerable=golden.queries["query_id"].isin(with_docs).astype("boolean")))
+    return replace(golden, queries=golden.queries.assign(answerable=pd.array(is_among(golden.queries["query_id"], with_docs), dtype="boolean")))
 
 
 def _rows(results: Results, golden: Golden) -> pd.DataFrame:
@@ -220,8 +221,8 @@ def _ranking_scores(
         row_query = lookup(rows["query_id"], queries)
         for number, name in reversed(list(enumerate(LEVELS))):
             if name in level.joinable:
-                here = at_level(golden, name, keep_refusals).targets["query_id"].unique()
-                used[np.append(queries.isin(here), False)[row_query]] = number
+                here = is_among(queries, golden.targets.loc[level_rows(golden, name, keep_refusals), "query_id"])
+                used[np.append(here, False)[row_query]] = number
         columns = {label: np.full(len(rows), np.nan) for label in own}
         for number, name in enumerate(LEVELS):
             if (used == number).any():
@@ -263,10 +264,10 @@ def _fill_empty_gold(
 ) -> None:
     """Give queries without any relevant target their vacuous value; a query that the run never answered gets 0."""
     relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
-    is_empty = ~golden.queries["query_id"].isin(relevant)
+    is_empty = ~is_among(golden.queries["query_id"], relevant)
     if not keep_refusals:
-        is_empty &= ~golden.queries["query_id"].isin(golden.refusals)
-    here = rows["query_id"].isin(golden.queries.loc[is_empty, "query_id"]).to_numpy()
+        is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
+    here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
     value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
     for label in labels:
         if label.is_ranking and label.name not in NEVER_VACUOUS:
@@ -292,7 +293,7 @@ def _passed(
     with np.errstate(divide="ignore"):
         met = np.where(np.isnan(reciprocal_rank), np.nan, (reciprocal_rank > 0) & (1 / reciprocal_rank <= k))
     checks = golden.checks
-    expects_none, forbids = (rows["query_id"].isin(checks.loc[checks["kind"] == kind, "query_id"]).to_numpy() for kind in RANKLESS)
+    expects_none, forbids = (is_among(rows["query_id"], checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS)
     kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
     passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows, run_k), refusal_correct], met)
     lost = rows["failed"].to_numpy() | (rows["state"] == "missing").to_numpy()
@@ -304,13 +305,11 @@ def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame, 
     tokens = golden.checks.loc[golden.checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
     if not len(tokens) or "source_key" not in results.hits:
         return np.zeros(len(rows), dtype=bool)
-    hits = results.hits.loc[results.hits["query_id"].isin(tokens["query_id"]), ["run_id", "query_id", "rank", "source_key"]].dropna()
+    hits = results.hits.loc[is_among(results.hits["query_id"], tokens["query_id"]), ["run_id", "query_id", "rank", "source_key"]].dropna()
     pairs = hits[hits["rank"].to_numpy() <= run_k.reindex(hits["run_id"].astype("str")).to_numpy()].merge(tokens, on="query_id")
     # Substring search has no column form in pandas where both sides vary by row.
     holds = [token.lower() in key.lower() for key, token in zip(pairs["source_key"], pairs["text"], strict=True)]
-    bad = pairs.loc[holds, ["run_id", "query_id"]].astype("str")
-    cells = pd.MultiIndex.from_frame(rows[["run_id", "query_id"]].astype("str"))
-    return np.asarray(cells.isin(pd.MultiIndex.from_frame(bad)))
+    return has_pair(rows, pairs.loc[holds], ("run_id", "query_id"))
 
 
 def _with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str) -> pd.DataFrame:

@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import DataError, Golden, check_type
-from ragscore.match import LEVELS, at_level
+from ragscore.match import LEVELS, RANKLESS, at_level
 from ragscore.metrics import BY_NAME, Label, describe, parse_label
 from ragscore.stats import mean_interval
 
@@ -170,12 +171,12 @@ class _Applying:
         if label.is_ranking:
             return self._at_own_level(label.name)
         if label.name == "passed":
-            kinds = self.golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"])
+            kinds = is_among(self.golden.checks["kind"], RANKLESS)
             return self._at_own_level("hit") | self._is_among(pd.concat([self.golden.refusals, self.golden.checks.loc[kinds, "query_id"]]))
         return self._is_among(_of_answer_metric(self.golden, label.name))
 
     def _is_among(self, query_ids: pd.Series) -> npt.NDArray[np.bool_]:
-        return self.query_ids.isin(query_ids).to_numpy()
+        return is_among(self.query_ids, query_ids)
 
     def _at_own_level(self, name: str) -> npt.NDArray[np.bool_]:
         """By the match level of each row: a per-query scoring has several, and none where a query has no target."""
@@ -192,7 +193,7 @@ class _Applying:
 def _of_answer_metric(golden: Golden, metric: str) -> pd.Series:
     """Queries to which an answer metric applies."""
     queries, answerable = golden.queries["query_id"], golden.queries["answerable"]
-    is_due = queries.isin(golden.refusals)
+    is_due = is_among(queries, golden.refusals)
     if metric in ("refusal_correct", "hallucinated"):
         return queries[is_due]
     if metric == "false_refusal":
@@ -202,15 +203,15 @@ def _of_answer_metric(golden: Golden, metric: str) -> pd.Series:
     if metric == "scope_miss":
         return queries[~is_due]
     if metric in CHECKS_OF:
-        return queries[queries.isin(golden.checks.loc[golden.checks["kind"] == CHECKS_OF[metric], "query_id"]) & ~is_due]
+        return queries[is_among(queries, golden.checks.loc[golden.checks["kind"] == CHECKS_OF[metric], "query_id"]) & ~is_due]
     if metric.startswith("answer_checks"):
-        checked = queries.isin(golden.checks.loc[golden.checks["kind"].isin(["must_contain", "forbidden"]), "query_id"])
+        checked = is_among(queries, golden.checks.loc[is_among(golden.checks["kind"], ["must_contain", "forbidden"]), "query_id"])
         return queries[checked if metric.endswith("all") else checked & ~is_due]
     if metric in ("exact_match", "token_f1", "rouge_l"):
         has_reference = golden.queries["reference_answer"].notna() if "reference_answer" in golden.queries else pd.Series(False, index=queries.index)
         return queries[has_reference & ~is_due]
     if metric in ("citation_precision", "citation_recall"):
-        return queries[queries.isin(golden.targets.loc[golden.targets["grade"] > 0, "query_id"]) & ~is_due]
+        return queries[is_among(queries, golden.targets.loc[golden.targets["grade"] > 0, "query_id"]) & ~is_due]
     return queries
 
 
