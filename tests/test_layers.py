@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
-    "errors": 0, "cast": 0, "codes": 0, "frames": 0,
+    "errors": 0, "cast": 0, "codes": 0, "kinds": 0, "frames": 0,
     "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
     "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
     "resolve": 2, "doctor": 2, "golden_checks": 2,
@@ -25,11 +25,12 @@ LAYERS = {
 # Within a layer only these: ranking metrics are computed from matches, a scoring reads its profile.
 SIDEWAYS = {
     ("rules", "match"), ("rules", "anchors"), ("anchors", "match"), ("health", "kept"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"),
-    ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
+    ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("frames", "kinds"), ("kinds", "cast"), ("kinds", "errors"),
+    ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
     ("dialogue", "scope"), ("dialogue", "facts"), ("scope", "kept"),
     ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
-    ("answers", "texts"), ("answers", "citations"), ("answers", "cited"), ("citations", "cited"), ("answers", "level"), ("answers", "judgments"), ("citations", "level"),
-    ("validate", "golden_checks"),
+    ("answers", "texts"), ("answers", "citations"), ("answers", "cited"), ("citations", "cited"),
+    ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),
 }  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")
 
