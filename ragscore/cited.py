@@ -40,7 +40,7 @@ class Source:
         none = np.zeros(0, dtype=np.int64)
         if not len(cited) or not len(self.rows) or key not in cited or key not in self.rows:
             return none, none
-        if with_span and not (has_spans(cited, "citations") and has_spans(self.rows, "chunks")):
+        if with_span and not (has_spans(cited, "citations") and has_spans(self.rows, "hits" if "query_id" in self.rows else "chunks")):
             return none, none
         ids = pd.Index(cited[key].dropna().unique())
         sides = ((self.scope_of_cited, cited), (self.scope, self.rows))
