@@ -45,6 +45,7 @@ from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.metrics_json import write_metrics_json
 from ragscore.operations import error_report, indexing_report, latency_report, refusal_report
+from ragscore.overlap import rank_overlap
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
 from ragscore.predicates import by_predicate, filter_hits
 from ragscore.profiles import Profile
@@ -52,6 +53,7 @@ from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.reported import check_reported, reported_scores
 from ragscore.resolve import resolve_spans
 from ragscore.score import score, scoring
+from ragscore.show import QueryView, show_query
 from ragscore.stats import bootstrap_mean
 from ragscore.store import RunStore
 from ragscore.summary import slices, summarize
@@ -108,6 +110,8 @@ __all__ = [
     # retrievers side by side, judged by predicates
     "by_predicate", "filter_hits", "predicate_rows", "predicate_report", "predicate_matrix", "predicate_markdown",
     "write_predicates", "write_retrievers", "write_retriever_summary",
+    # two rankings side by side
+    "rank_overlap", "show_query", "QueryView",
     # keep, draw
     "RunStore", "plot",
 ]  # fmt: skip

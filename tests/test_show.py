@@ -1,0 +1,79 @@
+"""One question side by side: what met a target, what moved, what was answered, and that nothing in a text becomes markup."""
+
+import re
+
+import pandas as pd
+import pytest
+from conftest import answer, hit, record
+
+import ragscore as rs
+
+NASTY = '<script>alert("x")</script> | **bold** ' + "ä" * 10_000
+
+
+@pytest.fixture
+def three(write_golden, write_run):
+    golden = rs.load_golden(
+        write_golden([
+            {"id": "q", "query": "where is <it>?", "expected_doc_ids": {"d1": 2, "d9": 1}, "must_contain": ["a|b"]},
+            {"id": "no", "query": "nobody knows", "answerable": False, "expected_doc_ids": []},
+        ])
+    )  # fmt: skip
+    a = write_run("a", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer(NASTY)), record("no", [])])
+    b = write_run("b", [record("q", [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)], error="broke & burned"), record("no", [])])
+    c = write_run("c", [record("q", [])])
+    return rs.load_results([a, b, c]), golden
+
+
+def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
+    view = rs.show_query(*three, "q")
+    assert view.hits[["run_id", "rank", "id", "target"]].to_numpy().tolist() == [
+        ["a", 1, "c1", "d1"], ["a", 2, "c2", ""], ["b", 1, "c2", ""], ["b", 2, "c3", ""], ["b", 3, "c1", "d1"],
+    ]  # fmt: skip
+    assert view.hits["grade"].fillna(0).tolist() == [2, 0, 0, 0, 2]
+    assert view.hits["rank_before"].fillna(0).tolist() == [0, 0, 2, 0, 1]
+    found = view.targets.set_index("target_id")
+    assert found.loc["d1", ["grade", "a", "b"]].tolist() == [2, 1, 3]
+    assert found.loc["d9", ["a", "b", "c"]].isna().all()
+
+
+def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
+    text = rs.show_query(*three, "q", ["a", "b"]).to_text()
+    assert "* c1 (↓2)" in text
+    assert "c2 (↑1)" in text
+    assert "c3 (new)" in text
+    assert "d9 (a not found; b not found)" in text
+    assert "b: failed: broke & burned" in text
+
+
+def test_moves_are_drawn_from_where_a_hit_was_to_where_it_is(three):
+    html = rs.show_query(*three, "q", ["a", "b"]).to_html()
+    lines = re.findall(r'y1="([\d.]+)" x2="\d+" y2="([\d.]+)" stroke="(#\w+)"', html)
+    # rank r stands r rows below the header, in the middle of its row of 24 pixels
+    assert sorted(lines) == [("36", "84", "#d55e00"), ("60", "36", "#009e73")]
+
+
+def test_no_text_becomes_markup(three):
+    html = rs.show_query(*three, "q").to_html()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+    assert "where is &lt;it&gt;?" in html
+    assert "http" not in html
+
+
+def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
+    view = rs.show_query(*three, "no", ["a", "b"])
+    assert "should refuse" in view.to_text()
+    assert "no hits" in view.to_html()
+
+
+def test_texts_are_shown_where_hits_kept_none(three):
+    results, golden = three
+    bare = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.drop(columns="text"))
+    texts = pd.DataFrame({"chunk_id": ["c2", "c1"], "text": ["two", "one"]})
+    assert rs.show_query(bare, golden, "q", texts=texts).hits["text"].fillna("").tolist() == ["one", "two", "two", "", "one"]
+
+
+def test_an_unknown_question_is_named(three):
+    with pytest.raises(rs.DataError, match="no question 'x'"):
+        rs.show_query(*three, "x")
