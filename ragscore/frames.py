@@ -5,6 +5,7 @@ Everything that loads or stores frames calls `conform`; functions further down t
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
@@ -141,18 +142,24 @@ class Results:
                 object.__setattr__(self, item.name, frame.assign(run_id=recoded))
         _refuse_repeats(self.responses, ["run_id", "query_id"], "responses")
 
-    def select(self, run_ids: list[str] | str) -> "Results":
-        """Only these runs (or this one), in this order; the frames of all others are left out."""
+    def select(self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None) -> "Results":
+        """Only these runs (or this one), in this order; the frames of all others are left out.
+
+        With `query_ids`, also only what those questions (or this one) got; `runs` still says what the whole runs were.
+        """
         names = run_names(self.runs, [run_ids] if isinstance(run_ids, str) else run_ids)
         twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if twice:
             raise DataError(f"{', '.join(twice)} is named twice", field="run", allowed="each run once")
+        asked = None if query_ids is None else {query_ids} if isinstance(query_ids, str) else set(query_ids)
         frames: dict[str, Any] = {}
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns:
                 # Chunks, documents and problems may belong to no run in particular.
                 keep = frame["run_id"].isin(names) | (frame["run_id"].isna() if item.name in ("chunks", "documents", "problems") else False)
+                if asked is not None and "query_id" in frame.columns:
+                    keep &= frame["query_id"].isin(asked)
                 frames[item.name] = frame[keep].assign(run_id=frame.loc[keep, "run_id"].astype("str"))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]

@@ -90,3 +90,16 @@ def test_selecting_a_run_keeps_its_problems_and_those_of_no_run():
     runs = pd.DataFrame({"run_id": ["a", "b"]})
     responses = pd.DataFrame({"run_id": ["a", "b"], "query_id": "q", "query": "?", "error": pd.Series([None, None], dtype="str")})
     assert rs.Results(runs, responses, problems=problems).select(["b"]).problems["found"].tolist() == ["b", "all"]
+
+
+def test_selecting_questions_keeps_what_those_got_in_every_frame():
+    runs, cells = pd.DataFrame({"run_id": ["a", "b"]}), {"run_id": ["a", "a", "b"], "query_id": ["p", "q", "q"]}
+    responses = pd.DataFrame(cells | {"query": "?", "error": pd.Series([None] * 3, dtype="str")})
+    ranked = pd.DataFrame(cells | {"rank": 1})
+    results = rs.Results(runs, responses, ranked, hit_meta=ranked.assign(key="year", value="2024"), chunks=pd.DataFrame({"chunk_id": ["c"]}))
+    of_q = results.select(["b", "a"], query_ids=["q", "never asked"])
+    assert of_q.runs["run_id"].tolist() == ["b", "a"]
+    for frame in (of_q.responses, of_q.hits, of_q.hit_meta):
+        assert frame[["run_id", "query_id"]].to_numpy().tolist() == [["a", "q"], ["b", "q"]]
+    assert len(of_q.chunks) == 1 and len(of_q.citations) == 0
+    assert len(results.select("a", pd.Series(["p"])).hits) == len(results.select("a", "p").hits) == 1 and len(results.select("a").hits) == 2
