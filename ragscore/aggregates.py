@@ -13,11 +13,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_inputs
-from ragscore.profiles import Profile, find_profile
+from ragscore.profiles import DEFAULT_K, Profile, find_profile
 from ragscore.score import score
 
 Values = npt.NDArray[np.float64]
-DEFAULT_K = 5  # of a run that doesn't state its own
 
 
 def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[str, dict[str, Any]]:
@@ -32,18 +31,23 @@ def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[
     DataError
         An unknown profile, or what `rs.score` refuses.
     """
-    check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is None:
         raise DataError("no profile given", field="profile", allowed="the name of a profile, or a Profile")
-    run_ks = _run_ks(results)
-    scores = _quietly(results, golden, chosen, sorted(set(run_ks.values())))
+    run_ks = ks_of(results)
+    return {run_id: aggregate_rows(rows, chosen, run_ks[run_id]) for run_id, rows in counted_rows(results, golden, chosen).items()}
+
+
+def counted_rows(results: Results, golden: Golden, profile: Profile) -> dict[str, pd.DataFrame]:
+    """The scores of each run from which a profile's aggregates are made: rows of `rs.score`, missing ones where they count there."""
+    check_inputs(results, golden)
+    scores = _quietly(results, golden, profile, sorted(set(ks_of(results).values())))
     by_run = {str(run_id): rows for run_id, rows in scores.groupby("run_id", observed=False)}
-    counted = {run_id: rows if chosen.policies.get("missing") == "zero" else rows[rows["state"] != "missing"] for run_id, rows in by_run.items()}
-    return {run_id: _aggregate(rows, chosen, run_ks[run_id]) for run_id, rows in counted.items()}
+    return {run_id: rows if profile.policies.get("missing") == "zero" else rows[rows["state"] != "missing"] for run_id, rows in by_run.items()}
 
 
-def _run_ks(results: Results) -> dict[str, int]:
+def ks_of(results: Results) -> dict[str, int]:
+    """The k of each run, the default where it states none."""
     stated = results.runs["k"] if "k" in results.runs else pd.Series(pd.NA, index=results.runs.index)
     return {str(run_id): DEFAULT_K if pd.isna(k) else int(k) for run_id, k in zip(results.runs["run_id"], stated, strict=True)}
 
@@ -51,11 +55,12 @@ def _run_ks(results: Results) -> dict[str, int]:
 def _quietly(results: Results, golden: Golden, profile: Profile, run_ks: list[int]) -> pd.DataFrame:
     """Scores of a profile; missing rows are no news there, its harness leaves them out."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
         return score(results, golden, list(dict.fromkeys([*profile.labels(run_ks), "failed"])), profile=profile)
 
 
-def _aggregate(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str, Any]:
+def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str, Any]:
+    """The aggregate of these rows of one run (see `counted_rows`)."""
     found: dict[str, Any] = {}
     for key, expression in profile.aggregate.items():
         if "{k}" in expression:
@@ -82,7 +87,8 @@ def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> f
     """One statistic of one column: `label` (its mean), or `p50(label)`, `p95(label)`, `sum(label)`."""
     statistic, label = re.fullmatch(r"(?:(\w+)\()?([^()]+)\)?", expression).groups()  # type: ignore[union-attr]
     column = rows[label].to_numpy("float64")
-    values = np.nan_to_num(column) if key in profile.over_all_rows else column[~np.isnan(column)]
+    is_asked = rows["state"].ne("extra").to_numpy()
+    values = np.nan_to_num(column[is_asked]) if key in profile.over_all_rows else column[~np.isnan(column)]
     if not len(values):
         return 0.0 if key in profile.zero_if_none else None
     return rounded(float(STATISTICS[statistic or "mean"](values, profile)), profile.decimals)

@@ -21,13 +21,15 @@ Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-def score_answers(results: Results, golden: Golden, level: Level | None = None) -> pd.DataFrame:
+def score_answers(results: Results, golden: Golden, level: Level | None = None, unknown: str = "exclude") -> pd.DataFrame:
     """Score every response: what it answered, cited, refused, and how long it took.
 
     Parameters
     ----------
     level
         At which citations are compared with targets (see `score_citations`); by default the one that `rs.score` chooses.
+    unknown
+        As in `rs.score`.
 
     Returns
     -------
@@ -58,11 +60,12 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None) 
         "refusal_correct": np.where(refuses, refused, np.nan),
         "hallucinated": np.where(refuses, 1 - refused, np.nan),
         "false_refusal": np.where(answers, refused, np.nan),
-        **score_dialogue(results, golden, responses, answerable),
+        **score_dialogue(results, golden, responses, answerable, unknown),
         "empty": np.where(failed, np.nan, n_hits == 0),
         "empty_all": (n_hits == 0).astype("float64"),
         "failed": failed.astype("float64"),
         "latency_ms": np.where(failed, np.nan, _number(responses, "elapsed_ms")),
+        "latency_ms_all": _number(responses, "elapsed_ms"),
         "cost_usd": np.where(failed, np.nan, _number(responses, "cost_usd")),
     }
     return pd.DataFrame({"run_id": responses["run_id"], "query_id": responses["query_id"], **columns}, copy=False)

@@ -20,8 +20,8 @@ Values = npt.NDArray[np.float64]
 TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)
 
 
-def score_dialogue(results: Results, golden: Golden, responses: pd.DataFrame, answerable: Values) -> dict[str, Values]:
-    """The columns of this module for each response; `answerable` is 1, 0 or NaN (unlabelled)."""
+def score_dialogue(results: Results, golden: Golden, responses: pd.DataFrame, answerable: Values, unknown: str) -> dict[str, Values]:
+    """The columns of this module for each response; `answerable` is 1, 0 or NaN (unlabelled), `unknown` as in `rs.score`."""
     failed = responses["error"].notna().to_numpy()
     answer = responses["answer"] if "answer" in responses else pd.Series(pd.NA, index=responses.index, dtype="str")
     answered = answer.notna().to_numpy() & ~failed
@@ -29,7 +29,7 @@ def score_dialogue(results: Results, golden: Golden, responses: pd.DataFrame, an
     is_blank = (answer.str.strip() == "").to_numpy(dtype=bool, na_value=False)
     return {
         **score_attribution(results, golden, responses, answered),
-        **score_scope(results, golden, responses, failed),
+        **score_scope(results, golden, responses, failed, unknown),
         **score_facts(golden, responses, answered & (answerable != 0)),
         "timeout": is_timeout(responses["error"]).astype("float64"),
         "empty_response": np.where(answered, is_blank & ~refused, np.nan),

@@ -135,8 +135,10 @@ def _needs(name: str, facts: _Facts) -> Needs:
         return [answers, ("the run's chunk catalogue, or the folders that were searched", facts.known("chunks") + facts.known("responses", "scope"))]
     if base.startswith("citation") or name == "retrieved_cited":
         return [answers, ("citations of the answers", facts.known("citations"))]
-    if name in ("latency_ms", "cost_usd"):
-        return [(f"{'times' if name == 'latency_ms' else 'costs'} of the responses", facts.known("responses", {"latency_ms": "elapsed_ms"}.get(name, name)))]
+    if name in ("latency_ms", "latency_ms_all"):
+        return [("times of the responses", facts.known("responses", "elapsed_ms"))]
+    if name == "cost_usd":
+        return [("costs of the responses", facts.known("responses", "cost_usd"))]
     if base == "judge_failed":
         return [("judgments", facts.known("judgments"))]
     if name in ("attribution_hit", "recency_ok", "scope_miss", "scope_miss_proxy", "key_facts_literal"):

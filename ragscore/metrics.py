@@ -87,6 +87,7 @@ TABLE = [
     Metric("empty_all", "as empty, failed queries included", "never, for a query that was asked", kind="binary", better="lower", also="kebab empty_result_rate", default=False),
     Metric("failed", "1 if the query ended in an error", "never, for a query that was asked", kind="binary", better="lower"),
     Metric("latency_ms", "elapsed time of search and answer", "not recorded, or the query failed", kind="time", better="lower", range="0 and above, ms"),
+    Metric("latency_ms_all", "as latency_ms, failed queries included", "not recorded", kind="time", better="lower", range="0 and above, ms", default=False),
     Metric("cost_usd", "money spent on the query", "not recorded, or the query failed", kind="cost", better="lower", range="0 and above, US dollars", default=False),
 ]  # fmt: skip
 # What `add_columns` brings to the scores: computed from other frames, so `score` doesn't know them.

@@ -21,9 +21,10 @@ Flags = npt.NDArray[np.bool_]
 SELECTING = ("on", "on_with_fallback")  # folder modes in which folders are chosen at all
 
 
-def score_scope(results: Results, golden: Golden, responses: pd.DataFrame, failed: Flags) -> dict[str, Values]:
+def score_scope(results: Results, golden: Golden, responses: pd.DataFrame, failed: Flags, unknown: str) -> dict[str, Values]:
     """`scope_miss` and `scope_miss_proxy` of each response, as `rs.metrics()` defines them."""
-    return {"scope_miss": np.where(failed, np.nan, _miss(golden, responses)), "scope_miss_proxy": np.where(failed, np.nan, _proxy(results, golden, responses))}
+    columns = {"scope_miss": _miss(golden, responses), "scope_miss_proxy": _proxy(results, golden, responses, unknown)}
+    return {name: np.where(failed, np.nan, values) for name, values in columns.items()}
 
 
 def _miss(golden: Golden, responses: pd.DataFrame) -> Values:
@@ -87,8 +88,8 @@ def _gold_folders(golden: Golden) -> pd.DataFrame:
     return pd.concat([folders, paths], ignore_index=True).astype({"query_id": "str", "folder": "str", "is_file": "bool"})
 
 
-def _proxy(results: Results, golden: Golden, responses: pd.DataFrame) -> Values:
-    """1 where folders were chosen and no hit, however deep, meets a support; NaN if that hangs on hits with cut text."""
+def _proxy(results: Results, golden: Golden, responses: pd.DataFrame, unknown: str) -> Values:
+    """1 where folders were chosen and no hit, however deep, meets a support; hits with cut text are misses, or make it NaN if it hangs on them."""
     anchors = at_level(golden, "anchor").targets
     applies = _selects_folders(results, responses) & is_among(responses["query_id"], anchors["query_id"])
     if not applies.any():
@@ -96,7 +97,8 @@ def _proxy(results: Results, golden: Golden, responses: pd.DataFrame) -> Values:
     place = response_of(results.hits, responses)
     matches = level_rule("anchor", results, golden)(results.hits, anchors)
     n_any, n_met = (np.bincount(rows[rows >= 0], minlength=len(responses)) for rows in (place[one["hit"].to_numpy()] for one in (matches, decided(matches))))
-    return np.where(applies & ((n_any == 0) | (n_met > 0)), n_met == 0, np.nan)
+    is_known = (n_any == 0) | (n_met > 0) | (unknown == "miss")
+    return np.where(applies & is_known, n_met == 0, np.nan)
 
 
 def _selects_folders(results: Results, responses: pd.DataFrame) -> Flags:

@@ -27,7 +27,16 @@ POLICIES = {
 }  # fmt: skip
 VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
-EXTRA_METRICS = ("empty", "empty_all", "empty_response", "timeout", "failed", "latency_ms", "cost_usd")  # what a row without a golden query still counts in
+EXTRA_METRICS = (
+    "empty",
+    "empty_all",
+    "empty_response",
+    "timeout",
+    "failed",
+    "latency_ms",
+    "latency_ms_all",
+    "cost_usd",
+)  # what a row without a golden query still counts in
 
 
 def score(
@@ -101,7 +110,7 @@ def score(
     level = choose_level(ranked, golden, match, keep_refusals)
     rows = _rows(ranked, golden)
     ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals, unknown)
-    answers = _answer_scores(results, golden, rows, labels, level)
+    answers = _answer_scores(results, golden, rows, labels, level, unknown)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
         columns["passed"] = _passed(results, golden, rows, ranking["mrr"], answers["refusal_correct"])
@@ -274,11 +283,11 @@ def _fill_empty_gold(
             columns[label.text] = np.where(here, 0.0 if label.name == "precision" else value, columns[label.text])
 
 
-def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level) -> dict[str, npt.NDArray[np.float64]]:
+def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):
         return {}
-    by_response = score_answers(results, golden, level)
+    by_response = score_answers(results, golden, level, unknown)
     response = rows["response"].to_numpy()
     names = [name for name in by_response.columns if name in BY_NAME]
     return {name: np.append(by_response[name].to_numpy(), np.nan)[response] for name in names}
@@ -323,7 +332,7 @@ def _with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64
     for name, values in columns.items():
         label = parse_label(name)
         column = values.copy()
-        if errors == "exclude" and label.name not in ("failed", "timeout", "empty_all"):
+        if errors == "exclude" and label.name not in ("failed", "timeout", "empty_all", "latency_ms_all"):
             column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
             column[absent] = np.nan

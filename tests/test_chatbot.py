@@ -138,7 +138,7 @@ def test_a_run_folder_loads_into_frames(run_folder):
 def test_judges_scores_and_claims_are_judgments(run_folder):
     judged = rs.load_results(run_folder).judgments
     first = judged[judged["query_id"] == "test_001"]
-    assert first["criterion"].tolist() == ["groundedness"] * 4 + ["correctness"]
+    assert first["criterion"].tolist() == ["judge_groundedness"] * 4 + ["judge_correctness"]
     assert first["item"].tolist() == ["", "supported 1", "supported 2", "unsupported 1", ""] and first["value"].tolist() == [4, 1, 1, 0, 3.5]
     assert first["verdict"].dropna().tolist() == ["supported", "supported", "unsupported"] and first["item_text"].iloc[3] == "it beeps"
     assert first["tokens"].tolist()[0] == 120 and first["tokens"].sum() == 120  # both judges' cost stands once

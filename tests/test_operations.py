@@ -1,6 +1,7 @@
 """Reports per run: refusals, latency, errors and cost, indexing; and a chatbot harness's metrics.json."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.metrics_json import config_hash
+from ragscore.profiles import PROFILES
 
 
 def results_of(responses, **frames):
@@ -137,23 +139,42 @@ def chatbot(tmp_path):
     return rs.load_results(folder), rs.load_golden(tmp_path / "eval_set.jsonl"), config
 
 
-def test_metrics_json_holds_means_over_the_cases_a_metric_applies_to(chatbot, tmp_path):
+def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path):
     results, golden, config = chatbot
     content = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())
     values = content["aggregate_metrics"]
     assert (content["run_id"], content["config_hash"], content["eval_set_commit_hash"]) == ("20260101_000000", config_hash(config), "abc")
-    assert [values[name] for name in ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg")] == [0.5, 0.25, 0.25]  # the refused case is not among them
-    assert [values[name] for name in ("scope_miss_rate", "attribution_hit_rate", "abstention_accuracy", "groundedness_avg")] == [0.5, 0.5, 1.0, 4.0]
-    assert values["correctness_avg"] is None and values["recall_all_at_k_avg"] is None and values["cost"]["judge_total_usd"] is None
+    assert [values[name] for name in ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg")] == pytest.approx([1 / 3, 1 / 6, 1 / 6])  # the refused case counts 0
+    assert [values[name] for name in ("scope_miss_rate", "attribution_hit_rate", "abstention_accuracy", "groundedness_avg")] == pytest.approx(
+        [1 / 3, 0.5, 1.0, 4.0]
+    )
+    assert "correctness_avg" not in values and "recall_all_at_k_avg" not in values and values["cost"]["judge_total_usd"] is None
     assert values["latency"] == {"p50_ms": 100.0, "p95_ms": 100.0, "total_ms": 300.0}
     assert [values[name] for name in ("total_tests", "answerable_tests", "unanswerable_tests")] == [3, 2, 1]
+
+
+def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path):
+    results, golden, _ = chatbot
+    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())["aggregate_metrics"]
+    aggregate = rs.aggregate(results, golden, "chatbot")["20260101_000000"]
+    assert {name: values[name] for name in aggregate} == aggregate
+    assert set(values) - set(aggregate) == {"cost", "by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests"}
+
+
+def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
+    results, golden, _ = chatbot
+    own = replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})
+    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text())["aggregate_metrics"]
+    names = ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg", "scope_miss_rate")
+    assert [values[name] for name in names] == [0.5, 0.25, 0.25, 0.5]  # of the two cases that have a support
+    assert "recall_at_k_avg" not in values["by_category"]["general"]
 
 
 def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     results, golden, _ = chatbot
     values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "metrics.json").read_text())["aggregate_metrics"]
     assert {tag: (part["total_tests"], part["recall_at_k_avg"]) for tag, part in values["by_tag"].items()} == {"x": (2, 0.5), "y": (1, 1.0)}
-    assert values["by_category"]["general"]["recall_at_k_avg"] is None and values["by_category"]["general"]["abstention_accuracy"] == 1
+    assert values["by_category"]["general"]["recall_at_k_avg"] == 0 and values["by_category"]["general"]["abstention_accuracy"] == 1
 
 
 def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):
@@ -161,4 +182,4 @@ def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):
     folder = rs.write_chatbot(results, tmp_path / "again" / "20260101_000000")
     rs.write_metrics_json(results, golden, folder)
     reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]
-    assert reported["", "by_tag.x.mrr_avg"] == 0.25 and np.isnan(reported["", "correctness_avg"])
+    assert reported["", "by_tag.x.mrr_avg"] == 0.25 and reported["", "groundedness_avg"] == 4

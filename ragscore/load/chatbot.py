@@ -21,7 +21,7 @@ from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, open_
 
 HIT_NUMBERS = {"score_final": "score", "score_vector": "score_vector", "score_lexical": "score_lexical"}
 CUT_LENGTHS = range(195, 206)  # a text cut to 200 characters, with its ellipsis
-JUDGED = ("groundedness", "correctness")
+JUDGED = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}  # its name there -> the criterion, which is the metric's name
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 RUN_LEVEL = ""  # the query_id of a value that was reported for the run as a whole
 _FRAMES = ("responses", "hits", "citations", "judgments", "reported")
@@ -215,13 +215,13 @@ def _references(items: Any, query_id: str, row: Row, problems: Problems) -> Iter
 def _judgments(values: dict[str, Any], query_id: str, row: Row, problems: Problems) -> list[dict[str, Any]]:
     """A row per judge's score, one per claim, and on the first of them what both judges cost."""
     found: list[dict[str, Any]] = []
-    for criterion in JUDGED:
-        judged = _part(values, criterion, row, problems)
-        if (score := number(judged.pop("score", None), f"{criterion}.score", row.line, problems)) is None:
+    for name, criterion in JUDGED.items():
+        judged = _part(values, name, row, problems)
+        if (score := number(judged.pop("score", None), f"{name}.score", row.line, problems)) is None:
             continue
         own: dict[str, Any] = {"query_id": query_id, "criterion": criterion}
-        reason = text(judged.pop("reasoning", None), f"{criterion}.reasoning", row.line, problems)
-        claims = [claim for name, verdict in CLAIMS.items() for claim in _claims(judged, name, verdict, criterion, row, problems)]
+        reason = text(judged.pop("reasoning", None), f"{name}.reasoning", row.line, problems)
+        claims = [claim for listed, verdict in CLAIMS.items() for claim in _claims(judged, listed, verdict, name, row, problems)]
         found.append({**own, "item": "", "value": score, "reason": reason, **flatten(judged)})
         found += [own | claim for claim in claims]
         judged.clear()
@@ -232,14 +232,14 @@ def _judgments(values: dict[str, Any], query_id: str, row: Row, problems: Proble
     return found
 
 
-def _claims(judged: dict[str, Any], name: str, verdict: str, criterion: str, row: Row, problems: Problems) -> list[dict[str, Any]]:
+def _claims(judged: dict[str, Any], name: str, verdict: str, judge: str, row: Row, problems: Problems) -> list[dict[str, Any]]:
     """The claims of one list; a list without any stays in `judged`, to be written back."""
     claims = judged.get(name)
     if not claims:
         return []
     del judged[name]
     if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        problems.add(f"found {shown(claims)}", line=row.line, field=f"{criterion}.{name}", allowed="a list of texts")
+        problems.add(f"found {shown(claims)}", line=row.line, field=f"{judge}.{name}", allowed="a list of texts")
         return []
     value = float(verdict == "supported")
     return [{"item": f"{verdict} {n}", "value": value, "verdict": verdict, "item_text": claim} for n, claim in enumerate(claims, 1)]

@@ -93,7 +93,7 @@ def _record(response: dict[str, Any], rows: dict[str, Rows]) -> dict[str, Any]:
         "latency": _named(response, {"elapsed_ms": "total_ms"}) | latency,
         "abstention": _named(response, {"refused": "abstained"}),
         "retrieval_metrics": {row["metric"]: _stored(row) for row in reported},
-        **{criterion: _judged([row for row in judgments if row["criterion"] == criterion]) for criterion in JUDGED},
+        **{name: _judged([row for row in judgments if row["criterion"] == criterion]) for name, criterion in JUDGED.items()},
         "cost": next((_named(row, {"tokens": "judge_tokens", "cost_usd": "judge_cost_usd"}) for row in judgments if "tokens" in row or "cost_usd" in row), {}),
     }
     for name, part in parts.items():
