@@ -10,7 +10,7 @@ from ragscore.attribution import parse_citations
 from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
 from ragscore.compare import Comparison, compare_runs, diff_config
-from ragscore.diffs import ScoreDiff, diff_scores
+from ragscore.diffs import ScoreDiff, diff_scores, flips
 from ragscore.doctor import doctor
 from ragscore.events import write_event_log
 from ragscore.exchange import to_ir_measures, to_ranx
@@ -73,7 +73,7 @@ __all__ = [
     # to other tools
     "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
-    "reported_scores", "check_reported", "diff_scores", "ScoreDiff", "bootstrap_mean",
+    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
     # the order of hits
     "rank_hits", "collapse_hits",
     # before any number

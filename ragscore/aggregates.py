@@ -68,19 +68,26 @@ def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str
         else:
             value = _value(rows, key, expression.format(run_k=run_k), profile)
         if value is not None or key not in profile.omit_if_none:
-            _place(found, key, value)
+            place(found, key, value)
     counts = {"rows": len(rows), "failed": int(rows["failed"].sum())}
     for key, what in profile.totals.items():
-        _place(found, key, counts[what])
+        place(found, key, counts[what])
     return found
 
 
-def _place(found: dict[str, Any], key: str, value: Any) -> None:
+def place(found: dict[str, Any], key: str, value: Any) -> None:
     """Put a value at a dotted key."""
     *parents, leaf = key.split(".")
     for parent in parents:
         found = found.setdefault(parent, {})
     found[leaf] = value
+
+
+def find(found: Any, key: str) -> Any:
+    """The value at a dotted key; None where there is none."""
+    for name in key.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> float | None:

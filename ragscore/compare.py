@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.aggregates import aggregate, rounded
-from ragscore.fingerprint import judge_fingerprint
+from ragscore.aggregates import aggregate, find, place, rounded
+from ragscore.fingerprint import judge_fingerprint, judges_agree
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
@@ -320,7 +320,8 @@ def _invariants(results: Results, a: str, b: str) -> pd.DataFrame:
     rows = []
     for name, values in facts.items():
         value_a, value_b = values.get(a), values.get(b)
-        state = "unknown" if pd.isna(value_a) or pd.isna(value_b) else "equal" if value_a == value_b else "differs"
+        agree = judges_agree(results, a, b) if name == "judge_fingerprint" else bool(_equal(value_a, value_b))
+        state = "unknown" if pd.isna(value_a) or pd.isna(value_b) else "equal" if agree else "differs"
         rows.append({"name": name, "a": None if pd.isna(value_a) else str(value_a), "b": None if pd.isna(value_b) else str(value_b), "state": state})
     return pd.DataFrame(rows, columns=["name", "a", "b", "state"])
 
@@ -382,7 +383,11 @@ def _profile_report(cmp: Comparison) -> dict[str, Any]:
     decimals = cmp.profile.decimals
     deltas: dict[str, Any] = {}
     for key in cmp.profile.aggregate:
-        deltas[key] = {k: _difference(a[key][k], b[key][k], decimals) for k in a[key]} if isinstance(a[key], dict) else _difference(a[key], b[key], decimals)
+        of_a, of_b = find(a, key), find(b, key)
+        if isinstance(of_a, dict):
+            place(deltas, key, {k: _difference(of_a[k], of_b[k], decimals) for k in of_a})
+        elif key not in cmp.profile.omit_if_none or of_a is not None or of_b is not None:
+            place(deltas, key, _difference(of_a, of_b, decimals))
     ranks = _profile_ranks(cmp.per_query)
     notes = [_profile_note(row) for row in records_of(ranks)]
     per_query = [{**row, "note": note} for row, note in zip(records_of(ranks), notes, strict=True)]
@@ -399,8 +404,11 @@ def _profile_table(cmp: Comparison) -> pd.DataFrame:
     report = _profile_report(cmp)
     a, b = _flat(report["aggregate_a"]), _flat(report["aggregate_b"])
     deltas = _flat(report["deltas"])
-    digits = {key: 0 if key in cmp.profile.totals else cmp.profile.decimals or 3 for key in a} if cmp.profile else {}
-    rows = [[key, shown_number(a[key], digits[key]), shown_number(b[key], digits[key]), shown_number(deltas.get(key), digits[key], True)] for key in a]
+    keys = list(dict.fromkeys([*a, *b]))
+    digits = {key: 0 if key in cmp.profile.totals else cmp.profile.decimals or 3 for key in keys} if cmp.profile else {}
+    rows = [
+        [key, shown_number(a.get(key), digits[key]), shown_number(b.get(key), digits[key]), shown_number(deltas.get(key), digits[key], True)] for key in keys
+    ]
     return pd.DataFrame(rows, columns=["metric", "a", "b", "delta"])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import DataError, records_of, run_names
@@ -17,6 +18,7 @@ from ragscore.summary import metric_columns
 from ragscore.tables import markdown_table, shown_number
 
 METRIC_COLUMNS = ("metric", "baseline", "candidate", "delta", "n", "winners", "losers", "unchanged", "n_only_baseline", "n_only_candidate")
+POINTS = {"judge_groundedness": (3.0, 4.0), "judge_correctness": (3.0, 4.0)}  # bad below the first, good from the second
 MOVER_COLUMNS = ("metric", "query_id", "baseline", "candidate", "delta")
 
 
@@ -95,7 +97,7 @@ def diff_scores(scores: pd.DataFrame, baseline: str, candidate: str, eps: float 
     """
     if not eps >= 0:
         raise DataError(f"found {eps!r}", field="eps", allowed="0 or more")
-    a, b = run_names(scores[[name for name in ("run_id", "system") if name in scores]].drop_duplicates("run_id"), [baseline, candidate])
+    a, b = run_names(_runs_of(scores), [baseline, candidate])
     if a == b:
         raise DataError(f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs")
     names = metric_columns(scores)
@@ -104,6 +106,62 @@ def diff_scores(scores: pd.DataFrame, baseline: str, candidate: str, eps: float 
     first, second = of_a.loc[both], of_b.loc[both]
     change = second - first
     return ScoreDiff(_metrics(of_a, of_b, first, second, change, eps), _movers(first, second, change))
+
+
+def flips(scores: pd.DataFrame, baseline: str, candidate: str, thresholds: dict[str, tuple[float, float]] | None = None) -> pd.DataFrame:
+    """The queries that went from good to bad, or from bad to good.
+
+    Parameters
+    ----------
+    scores
+        From `rs.score`, `store.scores` or `rs.reported_scores`.
+    baseline, candidate
+        Run ids, or systems that only one run has.
+    thresholds
+        {metric: (bad, good)} beside, or instead of, those known: a value worse than `bad` is bad, one at least as good as
+        `good` is good, what lies between is neither. Known are binary metrics (0 and 1) and judges' points (bad below 3,
+        good from 4).
+
+    Returns
+    -------
+    One row per metric and query that flipped: `metric`, `query_id`, `baseline`, `candidate` (the values), `kind` (regression,
+    improvement); metrics in the order of the columns, the largest change first. A query that lacks a value in one of the runs
+    has not flipped.
+
+    Raises
+    ------
+    DataError
+        An unknown or ambiguous run, the same run twice, a threshold for a column that isn't there.
+    """
+    names = [str(name) for name in metric_columns(scores)]
+    given = thresholds or {}
+    if unknown := sorted(set(given) - set(names)):
+        raise DataError(f"no column {', '.join(unknown)}", field="thresholds", allowed=f"metrics of the scores: {', '.join(names)}")
+    limits = {name: found for name in names if (found := given.get(name) or _limits(name))}
+    movers = diff_scores(scores.drop(columns=[name for name in names if name not in limits]), baseline, candidate).movers
+    kind = _kinds(movers, limits)
+    return movers.drop(columns="delta").assign(kind=kind)[kind != ""].reset_index(drop=True)
+
+
+def _kinds(movers: pd.DataFrame, limits: dict[str, tuple[float, float]]) -> npt.NDArray[np.str_]:
+    """What each change is: regression, improvement, or neither ("")."""
+    sides = pd.DataFrame([(*pair, -1.0 if describe(name).better == "lower" else 1.0) for name, pair in limits.items()], index=list(limits), dtype="float64")
+    bad, good, sign = sides.reindex(movers["metric"]).to_numpy().reshape(-1, 3).T
+    before, after = (sign * movers[name].to_numpy("float64") for name in ("baseline", "candidate"))
+    was_good, is_good, was_bad, is_bad = before >= sign * good, after >= sign * good, before < sign * bad, after < sign * bad
+    return np.select([was_good & is_bad, was_bad & is_good], ["regression", "improvement"], "")
+
+
+def _limits(name: str) -> tuple[float, float] | None:
+    """From where a value is bad and good, where that is known."""
+    metric = describe(name)
+    if metric.kind == "binary":
+        return (0.0, 0.0) if metric.better == "lower" else (1.0, 1.0)
+    return POINTS.get(name)
+
+
+def _runs_of(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores[[name for name in ("run_id", "system") if name in scores]].drop_duplicates("run_id")
 
 
 def _metrics(of_a: pd.DataFrame, of_b: pd.DataFrame, first: pd.DataFrame, second: pd.DataFrame, change: pd.DataFrame, eps: float) -> pd.DataFrame:

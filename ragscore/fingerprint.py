@@ -1,10 +1,13 @@
 """Who judged: a fingerprint of the judges behind a run's judgments, so that only scores of the same judges are compared."""
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames import DataError, Results, run_names
 
 REPORTED = "x_judge_fingerprint"  # what another tool wrote of its judges
+PARTS = ("criterion", "judge", "prompt_hash", "x_prompt_version", "temperature")
+SAME_TEMPERATURE = 0.001  # temperatures up to this far apart are the same
 
 
 def judge_fingerprint(results: Results) -> pd.Series:
@@ -12,8 +15,8 @@ def judge_fingerprint(results: Results) -> pd.Series:
 
     Returns
     -------
-    One text per run (index run_id): `criterion:judge:prompt_hash:temperature` of every distinct setting, parts that
-    aren't known left out, sorted and joined with `|`; what another tool wrote of its judges where there are no
+    One text per run (index run_id): `criterion:judge:prompt_hash:prompt version:temperature` of every distinct setting,
+    parts that aren't known left out, sorted and joined with `|`; what another tool wrote of its judges where there are no
     judgments here; "" where nobody judged.
     """
     run_ids = results.runs["run_id"].astype("str")
@@ -22,7 +25,7 @@ def judge_fingerprint(results: Results) -> pd.Series:
     if results.judgments is None or not len(results.judgments):
         return found
     rows = results.judgments
-    parts = [rows[name].map(_text, na_action="ignore") for name in ("criterion", "judge", "prompt_hash", "temperature") if name in rows]
+    parts = [rows[name].map(_text, na_action="ignore") for name in PARTS if name in rows]
     table = pd.concat(parts, axis=1).astype("str").assign(run_id=rows["run_id"].astype("str")).drop_duplicates()
     names = [name for name in table.columns if name != "run_id"]
     settings = [":".join(value for value in row if isinstance(value, str)) for row in table[names].itertuples(index=False)]
@@ -32,18 +35,39 @@ def judge_fingerprint(results: Results) -> pd.Series:
 
 
 def same_judges(results: Results, a: str, b: str) -> str:
-    """The fingerprint that two runs share.
+    """The fingerprint that two runs share (the first run's, where temperatures differ by no more than 0.001).
 
     Raises
     ------
     DataError
-        Their judges differ: the scores they gave can't be compared.
+        Their judges differ, or only one run was judged: the scores they gave can't be compared.
     """
     names = run_names(results.runs, [a, b])
     first, second = (str(judge_fingerprint(results)[name]) for name in names)
-    if first != second:
+    if not judges_agree(results, *names):
         raise DataError(f"{names[0]} was judged by {first or 'nobody'!r}, {names[1]} by {second or 'nobody'!r}", field="judgments", allowed="the same judges")
     return first
+
+
+def judges_agree(results: Results, a: str, b: str) -> bool:
+    """Whether the judges of two runs (run ids) are the same, their temperatures to within 0.001; nobody agrees with nobody."""
+    fingerprints = judge_fingerprint(results)
+    if fingerprints[a] == fingerprints[b]:
+        return True
+    first, second = (_settings(results, run_id) for run_id in (a, b))
+    texts = [name for name in PARTS if name != "temperature"]
+    if not len(first) or len(first) != len(second) or not first[texts].equals(second[texts]):
+        return False
+    close = np.isclose(first["temperature"], second["temperature"], rtol=0, atol=SAME_TEMPERATURE + 1e-12, equal_nan=True)
+    return bool(close.all())
+
+
+def _settings(results: Results, run_id: str) -> pd.DataFrame:
+    """The distinct settings of a run's judges, in order."""
+    rows = results.judgments if results.judgments is not None else pd.DataFrame(columns=["run_id"])
+    found = rows[rows["run_id"].astype("str") == run_id].reindex(columns=list(PARTS))
+    texts = {name: "str" for name in PARTS if name != "temperature"}
+    return found.astype(texts | {"temperature": "float64"}).drop_duplicates().sort_values(list(PARTS), ignore_index=True)
 
 
 def _text(value: object) -> str:

@@ -11,9 +11,10 @@ from ragscore.tables import decimals_for, shown_number
 
 SAME = 1e-9  # scores closer than this are the same
 WORST_FIRST = ("regression", "loss", "only_a", "only_b", "draw", "win")
-MATCHED_BY = {"chunk": "chunk id", "span": "span", "doc": "document", "predicate": "predicate", "per_query": "each query's finest target"}
+MATCHED_BY = {"chunk": "chunk id", "span": "span", "anchor": "anchor", "doc": "document", "predicate": "predicate", "per_query": "each query's finest target"}
 NOT_FINER = {
     "span": "Text spans were matched and not chunk ids, because of this",
+    "anchor": "Anchors (file and heading) were matched and nothing finer, because of this",
     "doc": "Whole documents were matched and not passages of them, because of this",
     "predicate": "Predicates were matched and nothing finer, because of this",
 }
