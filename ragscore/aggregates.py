@@ -31,6 +31,7 @@ def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[
     DataError
         An unknown profile, or what `rs.score` refuses.
     """
+    check_inputs(results, golden)
     chosen = find_profile(profile)
     if chosen is None:
         raise DataError("no profile given", field="profile", allowed="the name of a profile, or a Profile")
@@ -40,7 +41,6 @@ def aggregate(results: Results, golden: Golden, profile: str | Profile) -> dict[
 
 def counted_rows(results: Results, golden: Golden, profile: Profile) -> dict[str, pd.DataFrame]:
     """The scores of each run from which a profile's aggregates are made: rows of `rs.score`, missing ones where they count there."""
-    check_inputs(results, golden)
     scores = _quietly(results, golden, profile, sorted(set(ks_of(results).values())))
     by_run = {str(run_id): rows for run_id, rows in scores.groupby("run_id", observed=False)}
     return {run_id: rows if profile.policies.get("missing") == "zero" else rows[rows["state"] != "missing"] for run_id, rows in by_run.items()}
@@ -69,7 +69,7 @@ def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str
             value = _value(rows, key, expression.format(run_k=run_k), profile)
         if value is not None or key not in profile.omit_if_none:
             place(found, key, value)
-    counts = {"rows": len(rows), "failed": int(rows["failed"].sum())}
+    counts = {"rows": len(rows), "asked": int(rows["state"].ne("extra").sum()), "failed": int(rows["failed"].sum())}
     for key, what in profile.totals.items():
         place(found, key, counts[what])
     return found

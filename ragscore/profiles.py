@@ -31,7 +31,7 @@ class Profile:
     percentile
         "linear" interpolation, or "floor": the value at position floor(share · n).
     totals
-        Key of its aggregate JSON -> "rows" (stored responses) or "failed".
+        Key of its aggregate JSON -> "rows" (stored responses), "asked" (those of golden queries) or "failed".
     should_refuse
         "labels": as the golden set says; "no_expected_docs": whatever expects no document.
     score_refusals
@@ -108,7 +108,7 @@ PROFILES = {
         },
         zero_if_none=("passed", "recall_known", "precision_top1", "mrr"),
         over_all_rows=("recall_known", "precision_top1", "mrr"),
-        totals={"n_queries": "rows"},
+        totals={"n_queries": "asked"},
         policies={"match": "predicate"},
         levels=("predicate",),
         fallback_levels=("predicate",),
@@ -120,7 +120,7 @@ PROFILES = {
             "ndcg_cut": "ndcg_linear@{k}:doc", "map_cut": "map@{k}:doc",
         },
         ks=(5, 10, 15, 20, 30, 100, 200, 500, 1000),
-        policies={"match": "doc", "missing": "zero"},
+        policies={"match": "doc", "missing": "zero", "empty_gold": "zero"},
         levels=("doc",),
         fallback_levels=("doc",),
     ),

@@ -128,3 +128,48 @@ def test_a_paraphrase_that_expects_nothing_is_named_so(write_golden, write_run):
     rows = rs.paraphrases(rs.load_results(write_run("r", [record("v", [hit("p", "pad", 50)])])), golden)
     group = rs.paraphrase_groups(rows).iloc[0]
     assert rows["diagnosis"].tolist() == ["NoExpected"] and group["recall_spread"] == 0 and np.isnan(group["worst_recall"])
+
+
+# F.4.7: published summaries, from ranks that give them
+
+
+@pytest.fixture
+def summary_of(write_golden, write_run):
+    """The summary of one run, and its mean recall, from the ranks of docX in each group (None: not found)."""
+
+    def summary(groups):
+        golden, records = [], []
+        for number, ranks in enumerate(groups):
+            for variant, rank in enumerate(ranks):
+                name = f"g{number}-{variant}"
+                golden.append({"id": name, "query": "?", "expected_doc_ids": ["docX"], "group": f"g{number}"})
+                records.append(record(name, [*([hit("x", "docX", rank)] if rank else []), hit("p", "pad", 50)]))
+        rows = rs.paraphrases(rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden)))
+        return rs.paraphrase_summary(rs.paraphrase_groups(rows)).iloc[0], rows
+
+    return summary
+
+
+def test_published_summary_of_24_groups(summary_of):
+    groups = [[1] * 5 for _ in range(12)] + [[1] * 6 for _ in range(12)]
+    groups[0][0] = groups[1][0] = 25
+    summary, rows = summary_of(groups)
+    assert len(rows) == 132 and rows["recall_narrow"].sum() == 130 and rows["recall_pool"].sum() == 132
+    assert round(rows["recall_narrow"].mean(), 3) == 0.985
+    assert rows["diagnosis"].astype("str").value_counts().to_dict() == {"Ok": 130, "MisRanked": 2}  # none is Missing
+    assert (summary["n_groups"], summary["n_consistent"], round(summary["mean_recall_spread"], 3)) == (24, 22, 0.083)
+
+
+@pytest.mark.parametrize(("n_groups", "n_consistent", "spread"), [(24, 19, 0.208), (18, 14, 0.222), (18, 13, 0.278), (18, 16, 0.111)])
+def test_published_spreads_are_the_share_of_groups_that_differ(summary_of, n_groups, n_consistent, spread):
+    summary, _ = summary_of([[1, 25]] * (n_groups - n_consistent) + [[1, 2]] * n_consistent)
+    assert (summary["n_consistent"], round(summary["mean_recall_spread"], 3)) == (n_consistent, spread)
+
+
+@pytest.mark.parametrize(("ranks", "hit_1", "mrr"), [([1] * 7 + [2, 2, 3], 0.7, 0.8333), ([1] * 4 + [2] * 6, 0.4, 0.7)])
+def test_published_baseline_of_ten_questions(write_golden, write_run, ranks, hit_1, mrr):
+    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["docX"], "expected_chunk_ids": ["x"]} for n in range(len(ranks))]
+    results = rs.load_results(write_run("r", [record(f"q{n}", [hit("x", "docX", rank)]) for n, rank in enumerate(ranks)]))
+    found = rs.aggregate(results, rs.load_golden(write_golden(rows)), "kebab")["r"]
+    assert (found["hit_at_k"]["1"], found["hit_at_k"]["3"], found["hit_at_k"]["10"], found["mrr"]) == (hit_1, 1, 1, mrr)
+    assert (found["recall_at_k_doc"]["10"], found["empty_result_rate"]) == (1, 0)

@@ -203,6 +203,29 @@ def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     assert (report["aggregate_b"]["citation_coverage"], report["deltas"]["citation_coverage"]) == (1.0, None)
 
 
+@pytest.mark.parametrize(("ranks_a", "ranks_b", "a", "b", "delta"), [((1, None), (1, 2), 0.5, 0.75, 0.25), ((1, 2), (1, None), 0.75, 0.5, -0.25)])
+def test_the_delta_of_a_mean_is_b_minus_a(write_golden, write_run, ranks_a, ranks_b, a, b, delta):
+    golden = rs.load_golden(write_golden(THREE_QUERIES[:2]))
+    found = {name: [[] if r is None else [hit(f"c{n}", f"d{n}", r)] for n, r in enumerate(ranks, 1)] for name, ranks in (("a", ranks_a), ("b", ranks_b))}
+    results = rs.load_results([write_run(name, [record(f"q{n}", hits) for n, hits in enumerate(lists, 1)]) for name, lists in found.items()])
+    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    assert (report["aggregate_a"]["mrr"], report["aggregate_b"]["mrr"], report["deltas"]["mrr"]) == (a, b, delta)
+
+
+def test_an_aggregate_stored_before_precision_was_is_computed_anew(write_golden, write_run):
+    # There it loads with an empty map. Here what was stored isn't read: the hits tell.
+    old = {name: value for name, value in AGGREGATE_A.items() if name != "precision_at_k_chunk"}
+    results = rs.load_results(write_run("r", RUN_A, aggregate=old))
+    assert rs.aggregate(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"] == AGGREGATE_A
+
+
+def test_storing_for_an_unknown_run_names_it(pair, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(pair[0])
+    with pytest.raises(rs.DataError, match=r"no run or system 'zzz'; there are a, b"):
+        store.add("zzz", judgments=pd.DataFrame({"query_id": ["q1"], "criterion": "faithfulness", "item": "", "value": 1.0}))
+
+
 def test_an_unknown_run_is_named_with_the_candidates(pair):
     with pytest.raises(rs.DataError, match=r"no run or system 'c'; there are a, b"):
         rs.compare_runs(*pair, "a", "c")

@@ -1,12 +1,14 @@
-"""Graded retrieval as rig-retrieval-evals counts it: its formulas, reports, diffs and bootstrap on worked examples."""
+"""SEEDS F.5.1-9 and 12: graded retrieval as rig-retrieval-evals counts it: formulas, reports, diffs, its gate and bootstrap."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.profiles import PROFILES
 from ragscore.stats import _splitmix64
 
 
@@ -208,3 +210,105 @@ def test_no_value_has_no_interval():
 def test_bad_arguments_of_the_bootstrap_are_refused(bad):
     with pytest.raises(rs.DataError, match=next(iter(bad))):
         rs.bootstrap_mean([1.0], **bad)
+
+
+# the profile: F.5.1 to F.5.6 once more, as that harness's aggregates
+
+
+@pytest.fixture
+def profile_means(tmp_path):
+    """The profile's means of rankings {query: documents}, an empty list included, against {query: {document: grade}}."""
+
+    def means(rankings, gold, ks=(1, 3, 5, 10)):
+        lines = [{"query_id": query_id, "query": "?", "relevant_docs": grades} for query_id, grades in gold.items()]
+        (tmp_path / "qrels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        records = [{"query_id": q, "query": "?", "hits_top_k": [{"doc_id": doc, "rank": n} for n, doc in enumerate(docs, 1)]} for q, docs in rankings.items()]
+        (tmp_path / "per_query.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+        (found,) = rs.aggregate(
+            rs.load_results(tmp_path / "per_query.jsonl"), rs.load_golden(tmp_path / "qrels.jsonl"), replace(PROFILES["rig"], ks=ks)
+        ).values()
+        return found
+
+    return means
+
+
+@pytest.mark.parametrize(
+    ("ranking", "gold", "expected"),
+    [
+        ("x d1 y d2 d3", {"d1": 1, "d2": 1, "d3": 1}, {("recall", 1): 0, ("recall", 3): 1 / 3, ("recall", 10): 1}),
+        ("d1 x d2 y", {"d1": 1, "d2": 1}, {("precision", 4): 0.5, ("map", 4): (1 + 2 / 3) / 2}),
+        ("d1 x", {"d1": 1}, {("mrr", None): 1}),
+        ("a b c", {"d1": 1}, {("mrr", None): 0, ("hit_rate", 3): 0}),
+        ("a d1 c", {"d1": 1}, {("hit_rate", 3): 1}),
+        ("d1 d2 d3", {"d1": 3, "d2": 2, "d3": 1}, {("ndcg", 3): 1}),
+        ("d2 d1", {"d1": 3, "d2": 1}, {("ndcg", 3): 0.709810}),
+        ("d3 x d1", {"d1": 3, "d2": 2, "d3": 1}, {("ndcg", 3): 0.479091}),
+    ],
+)
+def test_formulas_by_the_profile(profile_means, ranking, gold, expected):
+    found = profile_means({"q": ranking.split()}, {"q": gold}, ks=(1, 3, 4, 5, 10))
+    assert [found[name] if k is None else found[name][str(k)] for name, k in expected] == pytest.approx(list(expected.values()), abs=5e-7)
+
+
+@pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
+@pytest.mark.parametrize("ranking", [["d1"], []])
+def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, ranking):
+    found = profile_means({"q": ranking}, {"q": {}})
+    assert [found[name]["5"] for name in ("recall", "hit_rate", "map", "ndcg", "precision")] == [1, 1, 1, 1, 0] and found["mrr"] == 1
+
+
+@pytest.mark.parametrize(
+    ("rankings", "means"),
+    [
+        (FULL, [1, 1, 1, 1 / 3, 1]),
+        (without("doc-orwell"), [0.833333, 0.758471, 1, 0.266667, 0.833333]),
+        (without("doc-light", "doc-physics"), [0.666667, 0.666667, 0.666667, 0.2, 0.666667]),
+    ],
+)
+def test_means_over_three_graded_queries_by_the_profile(profile_means, rankings, means):
+    found = profile_means(rankings, GOLD)
+    assert [found["recall"]["5"], found["ndcg"]["5"], found["mrr"], found["precision"]["5"], found["map"]["5"]] == pytest.approx(means, abs=5e-7)
+
+
+# F.5.6 and F.5.9, the gate: which metrics of a diff have regressed by more than their threshold
+
+
+def regressed(diff, path, thresholds):
+    deltas = diff.metrics.rename(columns={"baseline": "a", "candidate": "b"})
+    rs.write_event_log(deltas, path, conversation_id="c", tolerances=thresholds)
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    path.unlink()
+    return [event["metric"] for event in events if event["regressed"]]
+
+
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "thresholds", "expected"),
+    [
+        ({"recall": [0.60], "ndcg": [0.60], "mrr": [0.90]}, {"recall": [0.50], "ndcg": [0.595], "mrr": [0.10]}, {"recall": 0.02, "ndcg": 0.02}, ["recall"]),
+        ({"recall": [0.9]}, {"recall": [0.4]}, {"recall": 0.05}, ["recall"]),
+        ({"recall": [0.9]}, {"recall": [0.4]}, {"recall": 1.0}, []),
+        ({"recall": [0.6]}, {"recall": [0.6]}, {"recall": -0.5}, []),  # a threshold below 0 is 0
+        ({"recall": [0.6]}, {"recall": [0.599]}, {"recall": -0.5}, ["recall"]),
+        ({"recall": [0.6, 0.7]}, {"recall": [0.4, 0.4]}, {"recall": 0.05}, ["recall"]),
+        ({"recall": [0.5, 0.5]}, {"recall": [1, 0.6]}, {"recall": 0.05}, []),
+        ({"recall": [0.60], "ndcg": [0.50], "mrr": [0.7]}, {"recall": [0.50], "ndcg": [0.55], "mrr": [0.7]}, {"recall": 0, "ndcg": 0, "mrr": 0}, ["recall"]),
+    ],
+)
+def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(tmp_path, baseline, candidate, thresholds, expected):
+    labels = {"recall": "recall@5", "ndcg": "ndcg@5", "mrr": "mrr"}
+    runs = {name: {labels[metric]: dict(enumerate(values)) for metric, values in run.items()} for name, run in (("a", baseline), ("b", candidate))}
+    diff = rs.diff_scores(frame(**runs).rename(index=str), "a", "b")
+    limits = {labels[metric]: limit for metric, limit in thresholds.items()}
+    for one in (diff, rs.ScoreDiff.from_json(diff.to_json())):
+        assert regressed(one, tmp_path / "log.jsonl", limits) == [labels[metric] for metric in expected]
+
+
+def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path):
+    full, no_orwell, no_light = (
+        scored(rankings, GOLD, AT_5, run_id).astype({"run_id": "str"})
+        for run_id, rankings in {"full": FULL, "no_orwell": without("doc-orwell"), "no_light": without("doc-light", "doc-physics")}.items()
+    )
+    limits = dict.fromkeys(AT_5, 0.02)
+    assert regressed(rs.diff_scores(pd.concat([no_orwell, full]), "no_orwell", "full"), tmp_path / "log.jsonl", limits) == []
+    worse = rs.diff_scores(pd.concat([full, no_light]), "full", "no_light")
+    assert regressed(worse, tmp_path / "log.jsonl", limits) == AT_5
