@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 import ragscore as rs
 
@@ -72,6 +73,93 @@ def test_the_causes_are_what_the_rankings_show(data):
     rounding = hits.query("query_id == 'np-001' and run_id == 'hybrid' and doc_id in ['numpy.rint', 'numpy.fix']")
     assert len(rounding) >= 2 and rounding[["score_lexical", "score_vector"]].notna().all().all()
     assert {"numpy.dstack", "numpy.lexsort"} <= set(hits.query("query_id == 'pd-027' and run_id == 'bm25'")["doc_id"])
+
+
+def output(name: str, of: str, mime: str = "text/html") -> str:
+    """What the one cell whose code holds this text put out."""
+    (cell,) = [cell for cell in cells(name) if cell["cell_type"] == "code" and of in "".join(cell["source"])]
+    return "".join(cell["outputs"][-1]["data"][mime])
+
+
+@pytest.fixture(scope="module")
+def first_ranks():
+    """Level -> question -> rank of its first right hit (None: none), read from the files without the library; and who of those to refuse was refused."""
+    questions = yaml.safe_load((ROOT / "data" / "demo" / "dialects.yaml").read_text(encoding="utf-8"))
+    lines = (ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+    run = {record["query_id"]: record for record in map(json.loads, lines)}
+    ranks: dict[str, dict[str, int | None]] = {"chunk": {}, "anchor": {}, "doc": {}, "predicate": {}}
+    for question in (one for one in questions if one.get("answerable", True)):
+        docs = {doc for target in question["expected_doc_ids"] for doc in target["any"]}
+        chunks = {chunk for target in question["expected_chunk_ids"] for chunk in target}
+        sections = {(support["path"], support["heading"]) for support in question["gold_supports"]}
+        wanted = (question["expected_metadata"]["library"], question["expected_metadata"]["section"])
+        is_right = {
+            "chunk": lambda hit, chunks=chunks: hit["chunk_id"] in chunks,
+            "anchor": lambda hit, sections=sections: (hit["doc_path"], hit["heading_path"][0]) in sections,
+            "doc": lambda hit, docs=docs: hit["doc_id"] in docs,
+            "predicate": lambda hit, wanted=wanted: (hit["doc_id"].split(".")[0], " > ".join(hit["heading_path"])) == wanted,
+        }
+        for level, meets in is_right.items():
+            ranks[level][question["id"]] = min((hit["rank"] for hit in run[question["id"]]["hits_top_k"] if meets(hit)), default=None)
+    return ranks, [not run[one["id"]]["answer"]["grounded"] for one in questions if one.get("answerable") is False]
+
+
+def test_the_dialects_are_explained_with_true_numbers(first_ranks):
+    ranks, refused = first_ranks
+    found = {level: sum(rank is not None for rank in of.values()) for level, of in ranks.items()}
+    asked, rows = len(ranks["doc"]), len(ranks["doc"]) + len(refused)
+    fractions = {
+        "kebab": (found["chunk"], asked), "chatbot": (found["anchor"], rows), "trec": (found["doc"], asked), "rig": (found["doc"] + len(refused), rows),
+        "seed-mcp": (found["predicate"] + sum(refused), rows),
+    }  # fmt: skip
+    answer = output("03_dialects.ipynb", "IPython.display", "text/markdown")
+    for name, (right, of) in fractions.items():
+        assert f"`{name}` {right / of:.4f} ({right} of {of})" in answer
+    assert (
+        f"from {found['chunk']} to {found['predicate']} of {asked} answerable" in answer and f"Of {rows} questions, {len(refused)} should be refused" in answer
+    )
+    by_level = {"chatbot": found["anchor"], "rig": found["doc"], "seed-mcp": found["predicate"]}
+    moved = [fractions[name][0] / rows - right / asked for name, right in by_level.items()]
+    assert f"by {min(moved):+.3f} to {max(moved):+.3f}" in answer
+    reciprocal = {level: sum(1 / rank for rank in of.values() if rank) for level, of in ranks.items()}
+    mrr = {
+        "kebab": reciprocal["chunk"] / asked, "chatbot": reciprocal["anchor"] / rows, "trec": reciprocal["doc"] / asked,
+        "rig": (reciprocal["doc"] + len(refused)) / rows, "seed-mcp": reciprocal["predicate"] / rows,
+    }  # fmt: skip
+    assert all(f"<td>{value:.4f}</td>" in output("03_dialects.ipynb", "verdicts = ") for value in mrr.values())
+    assert f"at most {abs(round(mrr['kebab'], 4) - mrr['kebab']):.6f}" in answer
+
+
+def test_the_distances_of_the_dialects_are_explained_step_by_step(first_ranks):
+    ranks, refused = first_ranks
+    found = {level: sum(rank is not None for rank in of.values()) for level, of in ranks.items()}
+    asked, rows = len(ranks["doc"]), len(ranks["doc"]) + len(refused)
+    table = output("03_dialects.ipynb", "because = ")
+    gained = {level: (n - found["chunk"]) / asked for level, n in found.items()}
+    assert f"{gained['anchor']:+.3f} any passage of an expected section counts; {found['anchor'] * (1 / rows - 1 / asked):+.3f} questions to refuse" in table
+    assert f"{gained['doc']:+.3f} any passage of an expected document" in table
+    assert f"{gained['doc']:+.3f} as trec; {(found['doc'] + len(refused)) / rows - found['doc'] / asked:+.3f} where nothing" in table
+    steps = f"{gained['predicate']:+.3f} right library and section in any document; {found['predicate'] * (1 / rows - 1 / asked):+.3f} all rows"
+    assert f"{steps}; {sum(refused) / rows:+.3f} a right refusal passes" in table
+    # "it can also lose what a document has"
+    assert any(ranks["doc"][one] and not ranks["predicate"][one] for one in ranks["doc"])
+
+
+def test_what_the_dialects_say_made_a_difference_did():
+    golden = rs.load_golden(ROOT / "data" / "demo" / "dialects.yaml")
+    results = rs.load_results(ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl").select("hybrid_rerank", golden.queries["query_id"])
+    rig, trec = (rs.aggregate(results, golden, name)["hybrid_rerank"] for name in ("rig", "trec"))
+    assert rig["hit_rate"]["10"] > trec["success"]["10"] and rig["mrr"] > trec["recip_rank"] and rig["precision"]["10"] < trec["P"]["10"]
+    counts = rs.coverage(results, golden).iloc[0]
+    assert counts["n_missing"] == counts["n_failed"] == 0
+    plain, collapsed = (rs.score(results, golden, ["precision@10", "ndcg@10", "ndcg_linear@10"], match="doc", collapse=how) for how in ("none", "doc"))
+    assert collapsed["precision@10"].mean() < plain["precision@10"].mean() - 0.05
+    n_grades = golden.targets[golden.targets["level"] == "doc"].groupby("query_id")["grade"].nunique()
+    differs = (plain["ndcg@10"] - plain["ndcg_linear@10"]).abs() > 1e-9
+    assert differs.any() and not differs.loc[n_grades.index[n_grades == 1]].any()
+    # Tables that carry no difference: every policy but collapsing.
+    changes = output("03_dialects.ipynb", "changes = {", "text/plain").splitlines()[1:]
+    assert {line.split("=")[0] for line in changes if {float(number) for number in line.split()[1:]} != {0.0}} == {"collapse"}
 
 
 @pytest.mark.parametrize("name", [file.name for file in NOTEBOOKS])
