@@ -144,6 +144,13 @@ def test_odd_yaml_is_one_error_with_its_line_and_one_problem(write_golden, text,
             assert len(rs.load_golden(write_golden(text), strict=False).problems) == 1
 
 
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000 + "a", "{a: " * 100_000])
+def test_yaml_of_any_depth_ends_in_an_error_and_not_the_process(write_golden, text):
+    for strict in (True, False):
+        with pytest.raises(rs.DataError, match=r"golden\.yaml:1: nested too deeply"):
+            rs.load_golden(write_golden(text), strict=strict)
+
+
 def test_aliases_and_merge_keys_that_end_are_read(write_golden):
     text = "- &first {id: a, query: q, expected_doc_ids: &docs [d], lang: ko}\n- {<<: *first, id: b, x: [*docs, *docs]}\n"
     golden = rs.load_golden(write_golden(text))

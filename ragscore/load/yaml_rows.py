@@ -11,6 +11,7 @@ from ragscore.load.source import Problems, Row, WrittenDate, WrittenFloat, Writt
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster
 _PREFIX = "tag:yaml.org,2002:"
+_DEEPEST = 1000
 
 
 def yaml_rows(path: Path, problems: Problems) -> Iterator[Row]:
@@ -40,6 +41,7 @@ def yaml_rows(path: Path, problems: Problems) -> Iterator[Row]:
 def _root(path: Path) -> yaml.Node | None:
     text = open_text(path)
     try:
+        _refuse_depth(text, path)
         return yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -48,6 +50,15 @@ def _root(path: Path) -> yaml.Node | None:
         raise DataError(f"not valid YAML ({error.reason})", file=path, line=_bad_line(text)) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise DataError(f"not valid YAML ({error})", file=path, line=1) from error
+
+
+def _refuse_depth(text: str, path: Path) -> None:
+    """Composing recurses in C, where too deep a file ends the whole process; the events before it come one after the other."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise DataError("nested too deeply", file=path, line=event.start_mark.line + 1, allowed=f"lists and mappings up to {_DEEPEST} deep")
 
 
 def _bad_line(text: str) -> int:
