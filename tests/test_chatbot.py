@@ -210,3 +210,14 @@ def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["hit@1", "hit@3", "recall_all@3"])
     assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [True, False, True]
+
+
+def test_a_judge_temperature_that_is_no_number_is_named(tmp_path):
+    folder = tmp_path / "r1"
+    folder.mkdir()
+    (folder / "results.jsonl").write_text('{"test_case_id": "test_001", "question": "q", "retrieved_chunks": [], "groundedness": {"score": 4}}\n')
+    (folder / "config.json").write_text('{"k": 5, "judge_temperature": "cold"}')
+    with pytest.raises(rs.DataError, match=r"config\.json: judge_temperature: found text: \"cold\""):
+        rs.load_results(folder)
+    loose = rs.load_results(folder, strict=False)
+    assert len(loose.problems) == 1 and loose.judgments["value"].tolist() == [4]

@@ -56,6 +56,11 @@ def test_a_report_is_written_back_as_it_was(report, tmp_path):
     pd.testing.assert_frame_equal(again.runs, results.runs)
 
 
+def test_own_numbers_of_a_report_are_written_back(report, tmp_path):
+    own = REPORT | {"attempts": 3, "clean": True, "share": 0.5}
+    assert json.loads(rs.write_report(rs.load_results(report(own)), tmp_path / "nightly2.json").read_text()) == own
+
+
 def test_a_report_without_a_summary_gets_one(report, tmp_path):
     entry = {key: ENTRY[key] for key in ("metric", "per_query")}
     written = json.loads(rs.write_report(rs.load_results(report({"metrics": [entry]})), tmp_path / "full.json").read_text())

@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, from_records
 from ragscore.load.extras import flatten, settle
 from ragscore.load.fields import flag, identifier, is_int, number, text, whole
-from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, open_text, shown, unique_keys
+from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, open_text, parsed, shown
 
 HIT_NUMBERS = {"score_final": "score", "score_vector": "score_vector", "score_lexical": "score_lexical"}
 CUT_LENGTHS = range(195, 206)  # a text cut to 200 characters, with its ellipsis
@@ -47,8 +47,7 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     for row in json_rows(path, problems):
         _read_row(row, tables, problems)
     run = _run(path, config, metrics, tables)
-    judge = {"judge": as_text(config.get("judge_model")), "temperature": config.get("judge_temperature")} if config else {}
-    judge |= {"x_prompt_version": as_text(config.get("judge_prompt_version"))} if config else {}
+    judge = _judge(config, problems.of(path.parent / "config.json")) if config else {}
     tables.judgments = [record | judge for record in tables.judgments]
     for record in [record for name in _FRAMES for record in getattr(tables, name)]:
         record["run_id"] = run["run_id"]
@@ -63,12 +62,18 @@ def _beside(path: Path, name: str) -> dict[str, Any] | None:
     if not file.exists() or not path.name.startswith("results.jsonl"):
         return None
     try:
-        values = json.loads(open_text(file), object_pairs_hook=unique_keys)
+        values = parsed(open_text(file))
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON ({error})", file=file) from error
     if not isinstance(values, dict):
         raise DataError(f"found {shown(values)}", file=file, allowed="a JSON object")
     return values
+
+
+def _judge(config: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    """What the configuration says of the judge."""
+    temperature = number(config.get("judge_temperature"), "judge_temperature", None, problems)
+    return {"judge": as_text(config.get("judge_model")), "temperature": temperature, "x_prompt_version": as_text(config.get("judge_prompt_version"))}
 
 
 def _run(path: Path, config: dict[str, Any] | None, metrics: dict[str, Any] | None, tables: _Tables) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Runs as one JSON object {query: {document: score}}, as ranx, BEIR and pytrec_eval write them -> `Results`."""
 
-import json
 import math
 import re
 from pathlib import Path
@@ -10,7 +9,7 @@ import pandas as pd
 
 from ragscore.frames import DataError, Results
 from ragscore.load.detect import Sample
-from ragscore.load.source import Problems, open_text, shown, unique_keys
+from ragscore.load.source import Problems, open_text, parsed, shown
 from ragscore.ranks import rank_hits
 
 _TEXT, _NUMBER = r'"(?:[^"\\]|\\.)*"', r"-?\d"
@@ -50,7 +49,7 @@ def _ranked(hits: pd.DataFrame, ties: str) -> pd.DataFrame:
 
 def _whole(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(open_text(path), object_pairs_hook=unique_keys)
+        content = parsed(open_text(path))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise

@@ -4,7 +4,6 @@ The same record stands in kebab's SQLite tables, which `read_sqlite` reads. This
 the format: older records that lack later fields load, what we have no column for is kept in `x_*` columns.
 """
 
-import json
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from ragscore.load.extras import settle
 from ragscore.load.fields import ID_ALLOWED
 from ragscore.load.record import Tables, read_record
 from ragscore.load.run_json import read_run_json, run_record
-from ragscore.load.source import Problems, Row, as_id, json_rows, shown, unique_keys
+from ragscore.load.source import Problems, Row, as_id, json_rows, parsed, shown
 
 _FRAMES = ("responses", "hits", "citations", "hops")
 
@@ -110,7 +109,7 @@ def _result_json(query_id: Any, text: Any, place: str, line: int, problems: Prob
     found = f"found {shown(text)}"
     if isinstance(text, str):
         try:
-            values = json.loads(text, object_pairs_hook=unique_keys)
+            values = parsed(text)
             if isinstance(values, dict):
                 return values
             found = f"found {shown(values)}"

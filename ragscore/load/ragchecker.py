@@ -14,7 +14,7 @@ from ragscore.frames import Golden, Results, from_records
 from ragscore.load.detect import Sample
 from ragscore.load.extras import flatten, settle
 from ragscore.load.fields import number
-from ragscore.load.source import Problems, as_id, as_text, open_text, shown, unique_keys
+from ragscore.load.source import Problems, as_id, as_text, open_text, parsed, shown
 
 RESULT_KEYS = {"query_id", "query", "response", "retrieved_context"}
 
@@ -62,7 +62,7 @@ def read_ragchecker_golden(path: Path, strict: bool, absent_docs: str, catalogue
 
 def _content(path: Path, problems: Problems) -> dict[str, Any]:
     try:
-        content = json.loads(open_text(path), object_pairs_hook=unique_keys)
+        content = parsed(open_text(path))
     except json.JSONDecodeError as error:
         problems.add(f"not valid JSON ({error.msg})", line=error.lineno, allowed="one JSON object with results")
         return {}

@@ -9,9 +9,9 @@ import pandas as pd
 
 from ragscore.frames import DataError, Results, from_records
 from ragscore.load.detect import Sample
-from ragscore.load.extras import flatten, unflatten
+from ragscore.load.extras import flatten, present, unflatten
 from ragscore.load.fields import number, text
-from ragscore.load.source import Problems, as_id, open_text, shown, unique_keys
+from ragscore.load.source import Problems, as_id, open_text, parsed, shown
 from ragscore.load.write import replace_text
 
 STATISTICS = {"n": "n", "mean": "mean", "stddev": "std", "min": "min", "max": "max", "p50": "p50", "p95": "p95"}
@@ -80,7 +80,7 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(open_text(path), object_pairs_hook=unique_keys)
+        content = parsed(open_text(path))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
@@ -104,9 +104,9 @@ def write_report(results: Results, path: str | Path) -> Path:
         raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
     if results.reported is None:
         raise DataError("no reported values", field="results.reported", allowed="results of a metric report, or a frame `reported`")
-    run = {name: None if pd.isna(value) else value for name, value in results.runs.iloc[0].items()}
-    content: dict[str, Any] = {key: run[column] for key, column in RUN_TEXT.items() if run.get(column) is not None}
-    content |= unflatten({str(name): value for name, value in run.items() if str(name).startswith("x_") and value is not None})
+    run = next(present(results.runs))
+    content: dict[str, Any] = {key: run[column] for key, column in RUN_TEXT.items() if column in run}
+    content |= unflatten({str(name): value for name, value in run.items() if str(name).startswith("x_")})
     reported = results.reported if "statistic" in results.reported else results.reported.assign(statistic=None)
     content["metrics"] = [_entry(str(metric), rows) for metric, rows in reported.groupby("metric", sort=False)]
     file = Path(path)

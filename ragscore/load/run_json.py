@@ -11,7 +11,7 @@ import pandas as pd
 from ragscore.frames import KINDS, DataError
 from ragscore.load.extras import flatten, own_fields, present
 from ragscore.load.fields import ID_ALLOWED, text, whole
-from ragscore.load.source import Problems, as_id, as_text, open_text, shown, unique_keys
+from ragscore.load.source import Problems, as_id, as_text, open_text, parsed, shown
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
 _LOWEST = {"repeat": 0, "n_queries": 0, "n_failed": 0, "k": 1}
@@ -23,7 +23,7 @@ def read_run_json(beside: Path, problems: Problems) -> tuple[dict[str, Any], dic
     """What a `run.json` says, and the line of each of its fields; nothing for one that can't be read."""
     written = open_text(beside)
     try:
-        values = json.loads(written, object_pairs_hook=unique_keys)
+        values = parsed(written)
     except (ValueError, RecursionError) as error:
         problems.add(f"not valid JSON ({error})", line=getattr(error, "lineno", None), allowed="one JSON object")
         return {}, {}

@@ -98,9 +98,7 @@ def json_rows(path: Path, problems: Problems) -> Iterator[Row]:
             return
         first = False
         try:
-            values = json.loads(line, object_pairs_hook=unique_keys)
-            if "\\ud" in line.lower():  # half a surrogate pair is no text, but json takes it
-                json.dumps(values, ensure_ascii=False).encode()
+            values = parsed(line)
         except (ValueError, RecursionError) as error:
             found = f"not valid JSON ({error})" if not isinstance(error, RecursionError) else "nested too deeply"
             problems.add(found, line=number, allowed="one JSON object per line")
@@ -118,6 +116,14 @@ def _other_format(first: str) -> tuple[str, str] | None:
     if not first.startswith("{") and any(separator in first for separator in ",;\t"):
         return f"the file looks like CSV with the header {shown(first)}", "one JSON object per line (pandas: to_json(orient='records', lines=True))"
     return None
+
+
+def parsed(text: str) -> Any:
+    """The value of a JSON text; a ValueError for a key that is there twice, and for half a surrogate pair, which is no text though json takes it."""
+    values = json.loads(text, object_pairs_hook=unique_keys)
+    if "\\ud" in text.lower():
+        json.dumps(values, ensure_ascii=False).encode()
+    return values
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

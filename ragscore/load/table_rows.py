@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ragscore.frames import DataError
-from ragscore.load.source import Problems, Row, json_rows, open_text, shown, unique_keys
+from ragscore.load.source import Problems, Row, json_rows, open_text, parsed, shown
 
 Source = Path | pd.DataFrame
 CELL_LIMIT = 1 << 24
@@ -52,9 +52,7 @@ def json_value(path: Path) -> Any:
     """
     text = open_text(path)
     try:
-        value = json.loads(text, object_pairs_hook=unique_keys)
-        if "\\ud" in text.lower():  # half a surrogate pair is no text, but json takes it
-            json.dumps(value, ensure_ascii=False).encode()
+        value = parsed(text)
     except RecursionError as error:
         raise DataError("nested too deeply", file=path, allowed="one JSON value") from error
     except ValueError as error:

@@ -58,7 +58,8 @@ def _refuse_depth(text: str, path: Path) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
-            raise DataError("nested too deeply", file=path, line=event.start_mark.line + 1, allowed=f"lists and mappings up to {_DEEPEST} deep")
+            line = event.start_mark.line + 1 if event.start_mark else None
+            raise DataError("nested too deeply", file=path, line=line, allowed=f"lists and mappings up to {_DEEPEST} deep")
 
 
 def _bad_line(text: str) -> int:

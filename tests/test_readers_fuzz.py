@@ -1,0 +1,207 @@
+"""Whatever stands in a golden file or a run, each of our own readers ends in frames or in one DataError.
+
+Records are good ones with values, keys and bytes changed: a reader sees its own format nearly right, where mistakes hide.
+RAGSCORE_FUZZ sets the number of files per reader (20 records each).
+"""
+
+import copy
+import json
+import os
+import random
+import sqlite3
+import warnings
+
+import pytest
+import yaml
+from conftest import answer, hit, record
+
+import ragscore as rs
+
+N_FILES = int(os.environ.get("RAGSCORE_FUZZ", "15"))
+ODD = [
+    None, True, 0, -1, 3, 10**400, 2**63, 1.5, float("nan"), float("inf"), "", " ", "a", "\u202e", "\x00", "\ud800", "ﬁ", "1e999", "2024-01-01", "x" * 300, [],
+    [None], [[]], [["d1"]], {}, {"a": 1}, {"": None}, ["a", 1, {}], {"a": {"b": {"c": [1, {"d": None}]}}}, [1, 2], ["a", "a"], [{"rank": 1}],
+]  # fmt: skip
+OWN_KEYS = ["x", "", "rank", "\ud800", "a.b", "x_a", "json", "ID"]
+
+HITS = [hit("c1", "d1", 1), hit("c2", "d2", 2)]
+HOP = {"hop": 0, "kind": "decompose", "sub_queries": ["one"], "context_chunks_added": 2, "forced_stop": False, "llm_call_ms": 5}
+RECORDS = [
+    record("q1", HITS, answer=answer("yes", paths=["docs/d1.md"]) | {"hops": [HOP], "verification": {"nli_passed": True}}),
+    record("q2", [], error="boom"),
+]
+GOLDEN = [
+    {
+        "id": "q1", "query": "one?", "expected_doc_ids": ["d1", ["d2", "d3"]], "expected_chunk_ids": [{"any": ["c1"], "grade": 2}], "must_contain": ["a"],
+        "tags": ["t"], "difficulty": "easy", "group": "g", "variant": "v", "reference_answer": "r", "expected_key_facts": ["f"], "answerable": True,
+    },
+    {"id": "q2", "query": "two?", "answerable": False},
+    {
+        "id": "q3", "query": "three?", "gold_supports": [{"path": "a.md", "heading": "A > B", "snippets": ["s"], "date": "2024-01-01"}, {"path": "b.md"}],
+        "required_support_groups": [[0, 1]], "recency_conflict_rule": "cite_newer", "folders": ["a"],
+    },
+    {"id": "q4", "query": "four?", "expected_source_keys": ["k"], "expected_metadata": {"y": 2024}, "must_not_contain_source_keys": ["z"], "filters": {"product": "p"}},
+]  # fmt: skip
+CASES = [
+    {
+        "id": "test_001", "question": "q?", "answerable": True, "expected_key_facts": ["f"], "gold_supports": [{"rel_path": "a.md", "heading_path": "# O", "snippets": ["t"]}],
+        "required_support_groups": [[0]], "recency_conflict_rule": "cite_both", "tags": ["t"], "vaults": ["p"], "folders": ["f"], "category": "multi_hop",
+        "difficulty": "easy",
+    },
+]  # fmt: skip
+RESPONSE = {
+    "test_case_id": "test_001", "question": "q?", "answer": "a [File: a.md, Section: O]", "references": [{"rel_path": "a.md", "heading_path": "# O"}],
+    "retrieved_chunks": [{"chunk_id": "c1", "rel_path": "a.md", "heading_path": "# O", "rank": 1, "score_final": 0.9, "text": "t", "token_count": 5}],
+    "config": {"k": 5, "folder_mode": "on"}, "latency": {"total_ms": 12.0}, "retrieval_metrics": {"recall_at_k": 1.0, "scope_miss": False},
+    "indexing_coverage": {"docs_processed": 3, "chunks_skipped_reasons": {"big": 1}}, "groundedness": {"score": 4.0, "reasoning": "r", "supported_claims": ["y"]},
+    "correctness": {"score": 3, "reasoning": "z"}, "abstention": {"abstained": False}, "cost": {"judge_tokens": 5, "judge_cost_usd": 0.1},
+}  # fmt: skip
+CONFIG = {"k": 5, "rerank_weights": {"vector": 0.7}, "folder_mode": "on", "judge_model": "m", "judge_temperature": 0.0}
+METRICS = {"run_id": "r1", "timestamp": "2025-01-01T00:00:00", "aggregate_metrics": {"latency": {"p50_ms": 1.0}, "recall_at_k_avg": 0.5}, "config_hash": "x"}
+RUN = {"run_id": "r1", "system": "s", "created_at": "2025-01-01T00:00:00Z", "k": 10, "config": {"eval_k": 10}, "chunker_version": "v1"}
+RAG = {"run_id": "r", "topic_id": "1", "topic": "q", "references": ["d1", "d2"], "answer": [{"text": "a", "citations": [0, 1]}]}
+CHECKED = {"query_id": "1", "query": "q", "gt_answer": "g", "response": "r", "retrieved_context": [{"doc_id": "d", "text": "t"}], "metrics": {"precision": 0.5}}
+REPORT = {"dataset_id": "d", "metrics": [{"metric": "mrr", "n": 2, "mean": 0.5, "per_query": [["q1", 0.0], ["q2", 1.0]], "ci": {"lower": 0.3, "level": 0.9}}]}
+QRELS = [{"query_id": "q1", "query": "x", "relevant_docs": {"a": 2, "b": 0}, "reference_answer": "r"}, {"query_id": "q2", "query": "y", "relevant_docs": {}}]
+VERSIONS = [{"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"}, {"doc_id": "b"}]
+
+
+def lines(rows):
+    return "\n".join(map(json.dumps, rows))
+
+
+# reader -> its format, the file that is changed, what the file holds, how that is written, files beside it that are good, what is loaded
+READERS = {
+    "golden": ("ragscore", "g.jsonl", GOLDEN, "lines", {}, "g.jsonl"),
+    "golden as YAML": ("ragscore", "g.yaml", GOLDEN, "yaml", {}, "g.yaml"),
+    "chatbot golden": ("chatbot", "e.jsonl", CASES, "lines", {}, "e.jsonl"),
+    "qrels": ("qrels_jsonl", "q.jsonl", QRELS, "lines", {}, "q.jsonl"),
+    "ragchecker golden": ("ragchecker", "c.json", {"results": [CHECKED]}, "json", {}, "c.json"),
+    "per_query": ("per_query", "per_query.jsonl", RECORDS, "lines", {}, "per_query.jsonl"),
+    "run.json": ("per_query", "run.json", RUN, "json", {"per_query.jsonl": lines(RECORDS)}, "per_query.jsonl"),
+    "chatbot": ("chatbot", "results.jsonl", [RESPONSE], "lines", {"config.json": json.dumps(CONFIG)}, "results.jsonl"),
+    "config.json": ("chatbot", "config.json", CONFIG, "json", {"results.jsonl": lines([RESPONSE])}, "results.jsonl"),
+    "metrics.json": ("chatbot", "metrics.json", METRICS, "json", {"results.jsonl": lines([RESPONSE])}, "results.jsonl"),
+    "trec_rag": ("trec_rag", "a.jsonl", [RAG], "lines", {}, "a.jsonl"),
+    "ragchecker": ("ragchecker", "c.json", {"results": [CHECKED], "metrics": {"overall": {"f1": 1.0}}}, "json", {}, "c.json"),
+    "report": ("report", "r.json", REPORT, "json", {}, "r.json"),
+    "json_run": ("json_run", "r.json", {"q1": {"d1": 1.0, "d2": 0.5}, "q2": {}}, "json", {}, "r.json"),
+    "documents": (None, "v.jsonl", VERSIONS, "lines", {}, "v.jsonl"),
+}
+IS_GOLDEN = ("golden", "golden as YAML", "chatbot golden", "qrels", "ragchecker golden")
+
+
+def changed(value, by):
+    """The value with one thing in it changed: a value, a key or an item; gone, doubled or of another kind."""
+    if not isinstance(value, (dict, list)) or not value or by.random() < 0.1:
+        return copy.deepcopy(by.choice(ODD))
+    value, kind = copy.copy(value), by.random()
+    place = by.choice(list(value)) if isinstance(value, dict) else by.randrange(len(value))
+    if kind < 0.15:
+        del value[place]
+    elif kind < 0.3 and isinstance(value, dict):
+        value[by.choice(OWN_KEYS)] = copy.deepcopy(by.choice(ODD))
+    elif kind < 0.3:
+        value.insert(place, copy.deepcopy(value[place]))
+    else:
+        value[place] = changed(value[place], by)
+    return value
+
+
+def twice(line, by):
+    """The object with one of its keys there twice."""
+    keys = list(json.loads(line)) if line.startswith('{"') else []
+    return "{" + f"{json.dumps(by.choice(keys))}: 1, " + line[1:] if keys else line
+
+
+def damaged(content, by):
+    """The bytes as they are, in half of the cases; else with other line ends, a mark, an end cut off, bytes changed, or nested without end."""
+    kind = by.choice(["none"] * 7 + ["crlf", "mark", "cut", "cut", "byte", "deep", "utf-16", "empty"])
+    if kind == "byte" and content:
+        place = by.randrange(len(content))
+        return content[:place] + bytes([by.randrange(256)]) + content[place + 1 :]
+    made = {"crlf": content.replace(b"\n", b"\r\n"), "mark": b"\xef\xbb\xbf" + content, "cut": content[: by.randrange(len(content) + 1)], "empty": b""}
+    deep = content + b"\n" + by.choice([b"[", b'{"a":', b"- "]) * 100_000
+    return {**made, "deep": deep, "utf-16": content.decode("utf-8", "replace").encode("utf-16")}.get(kind, content)
+
+
+def written(good, how, by):
+    if how == "json":
+        for _ in range(by.randrange(4)):
+            good = changed(good, by)
+        return json.dumps(good)
+    records = [by.choice(good) for _ in range(20)]
+    records = [one | {key: f"{one[key]}-{n}" for key in ("id", "query_id", "test_case_id", "doc_id") if key in one} for n, one in enumerate(records)]
+    share = by.choice([0.0, 0.1, 0.4])
+    records = [changed(one, by) if by.random() < share else one for one in records]
+    if how == "yaml":
+        return yaml.safe_dump(records, allow_unicode=True)
+    return "\n".join(twice(json.dumps(one), by) if by.random() < 0.03 else json.dumps(one) for one in records) + by.choice(["\n", ""])
+
+
+def ends_well(load, *arguments, **options):
+    """What was loaded, or nothing where one DataError says why not."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            return load(*arguments, **options)
+        except rs.DataError as error:
+            assert str(error)
+            return None
+
+
+def read(name, folder, strict):
+    format_name, target = READERS[name][0], folder / READERS[name][5]
+    if format_name is None:
+        return ends_well(rs.load_documents, target)
+    return ends_well(rs.load_golden if name in IS_GOLDEN else rs.load_results, target, format=format_name, strict=strict)
+
+
+@pytest.mark.parametrize("name", list(READERS))
+def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
+    _, file, good, how, beside, _ = READERS[name]
+    for other, text in beside.items():
+        (tmp_path / other).write_text(text, encoding="utf-8")
+    n_loaded = 0
+    for seed in range(N_FILES):
+        by = random.Random(f"{name} {seed}")
+        (tmp_path / file).write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
+        n_loaded += sum(read(name, tmp_path, strict) is not None for strict in (True, False))
+    # A reader that refused everything would pass: the good records of these files are read.
+    (tmp_path / file).write_text({"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump}[how](good), encoding="utf-8")
+    assert read(name, tmp_path, True) is not None and n_loaded
+
+
+@pytest.mark.parametrize("name", list(READERS))
+@pytest.mark.parametrize(
+    "content", ["", "\n", "\ufeff", "{}", "null", "[null]", '"text"', "1", "a,b\n1,2\n", "[" * 100_000, '{"a":' * 50_000, '{"\\ud800": 1}']
+)
+def test_files_of_nothing_nonsense_and_depth(name, content, tmp_path):
+    for other, text in READERS[name][4].items():
+        (tmp_path / other).write_text(text, encoding="utf-8")
+    (tmp_path / READERS[name][1]).write_text(content, encoding="utf-8")
+    for strict in (True, False):
+        read(name, tmp_path, strict)
+
+
+def test_a_database_of_any_content_ends_in_frames_or_one_error(tmp_path):
+    loaded = 0
+    for seed in range(N_FILES):
+        by, file = random.Random(seed), tmp_path / f"{seed}.db"
+        base = sqlite3.connect(file)
+        base.execute("create table eval_runs (run_id, suite, commit_hash, config_snapshot_json, created_at, aggregate_json)")
+        base.execute("create table eval_query_results (run_id, query_id, result_json)")
+        run = ["r1", "golden", "abc", '{"eval_k": 10}', "2025-01-01T00:00:00Z", "{}"]
+        if by.random() < 0.5:
+            run[by.randrange(6)] = by.choice([None, 1, 1.5, b"\xff", "", "[", "null", "x"])
+        base.execute("insert into eval_runs values (?, ?, ?, ?, ?, ?)", run)
+        for n, one in enumerate(RECORDS * 5):
+            text = json.dumps(changed(one, by) if by.random() < 0.3 else one | {"query_id": f"q{n}"})
+            row = ["r1", f"q{n}", by.choice([text] * 9 + [None, b"\xff", 3, text[:20]])]
+            base.execute("insert into eval_query_results values (?, ?, ?)", row)
+        base.commit()
+        base.close()
+        if by.random() < 0.3:
+            file.write_bytes(file.read_bytes()[: by.randrange(100, 9000)])
+        loaded += sum(ends_well(rs.load_results, file, format="sqlite", strict=strict) is not None for strict in (True, False))
+    assert loaded
