@@ -3,7 +3,7 @@
 import matplotlib
 import pandas as pd
 import pytest
-from conftest import RUN_A, RUN_B, THREE_QUERIES, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
 
@@ -143,3 +143,31 @@ def test_a_run_keeps_its_colour_in_every_figure(pair):
     both = rs.plot.bars(rs.summarize(scores), ["hit@1"])
     alone = rs.plot.bars(rs.summarize(scores[scores["run_id"] == "b"]), ["hit@1"])
     assert alone.patches[0].get_facecolor() == both.patches[1].get_facecolor()
+
+
+def test_a_tradeoff_has_a_point_per_run_at_its_two_means(pair):
+    scores = rs.score(*pair)
+    scores["latency_ms"] = [10.0, 20.0, 30.0, 1.0, 2.0, 3.0]
+    ax = rs.plot.tradeoff(scores, "hit@1")
+    points = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in ax.get_lines() if line.get_marker() in ("o", "s")]
+    assert points == [pytest.approx((20, 1 / 3)), pytest.approx((2, 2 / 3))]
+    assert "lower is better" in ax.get_xlabel() and [text.get_text() for text in ax.get_legend().get_texts()] == ["a (n = 3)", "b (n = 3)"]
+    with pytest.raises(rs.DataError, match="no run has values of both hit@1 and cost_usd"):
+        rs.plot.tradeoff(scores.assign(cost_usd=float("nan")), "hit@1", against="cost_usd")
+
+
+def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
+    def retrieved(*scores, kind):
+        return [hit(f"c{rank}", "d", rank, score_kind=kind, retrieval={"fusion_score": score}) for rank, score in enumerate(scores, 1)]
+
+    fused = write_run("fused", [record("q1", retrieved(3.0, 1.0, kind="rrf")), record("q2", retrieved(5.0, 2.0, kind="rrf"))])
+    lexical = write_run("lexical", [record("q1", retrieved(30.0, kind="bm25"))])
+    ax = rs.plot.hit_scores(rs.load_results(fused))
+    assert ax.get_lines()[0].get_xdata().tolist() == [1, 2] and ax.get_lines()[0].get_ydata().tolist() == [4.0, 1.5]
+    assert ax.get_ylabel().startswith("rrf")
+    both = rs.load_results([fused, lexical])
+    with pytest.raises(rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of rrf, bm25"):
+        rs.plot.hit_scores(both)
+    assert [text.get_text() for text in rs.plot.hit_scores(both, score_kind="bm25").get_legend().get_texts()] == ["lexical (n = 1)"]
+    with pytest.raises(rs.DataError, match="no hit has a score"):
+        rs.plot.hit_scores(rs.load_results(write_run("none", [record("q1", [])])))
