@@ -1,13 +1,17 @@
 """Values that another tool stored: as scores, and against the values recomputed from its rows."""
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
+from ragscore.aggregates import aggregate, ks_of
 from ragscore.frames import DataError, Golden, Results, categorical
 from ragscore.match import LEVELS
 from ragscore.metrics import parse_label
+from ragscore.profiles import Profile, find_profile
 from ragscore.score import score
 from ragscore.summary import summarize
 
@@ -63,13 +67,18 @@ def reported_scores(results: Results) -> pd.DataFrame:
     return wide.astype({"run_id": pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist())})
 
 
-def check_reported(results: Results, golden: Golden, reported: pd.DataFrame | None = None, **policies: Any) -> pd.DataFrame:
+def check_reported(
+    results: Results, golden: Golden, reported: pd.DataFrame | None = None, *, profile: str | Profile | None = None, **policies: Any
+) -> pd.DataFrame:
     """Reported values against those recomputed from hits and golden set.
 
     Parameters
     ----------
     reported
         The values to check, if `results` doesn't hold them: the frame `reported` of other results with the same run ids.
+    profile
+        The harness that reported them: its names are understood (what it calls `recall_at_k` may be our hit@5), values of a whole run
+        are recomputed by `rs.aggregate`, and it sets the policies.
     policies
         Arguments of `rs.score` that say how the other tool counts: `empty_gold="one"`, `missing="zero"`, `match="doc"`, ...
 
@@ -84,12 +93,15 @@ def check_reported(results: Results, golden: Golden, reported: pd.DataFrame | No
         There are no reported values, or they name a run that `results` doesn't have.
     """
     told = _told(results, reported)
-    labels = {metric: label_of(metric) for metric in told["metric"].unique()}
-    told = told.assign(label=told["metric"].map(labels).astype("str"))
-    wanted = list(dict.fromkeys(label for label in labels.values() if label is not None))
-    values = _recomputed(score(results, golden, wanted, **policies), wanted) if wanted else pd.Series(dtype="float64")
+    chosen = find_profile(profile)
+    told = told.assign(label=_labels(told, ks_of(results), chosen))
+    wanted = told["label"].dropna().unique().tolist()
+    values = _recomputed(score(results, golden, wanted, profile=chosen, **policies), wanted) if wanted else pd.Series(dtype="float64")
     keys = pd.MultiIndex.from_frame(told[["run_id", "query_id", "label", "statistic"]].fillna(""))
     recomputed = values.reindex(keys).to_numpy("float64")
+    if chosen is not None:
+        aggregated = _of_runs(aggregate(results, golden, chosen)).reindex(pd.MultiIndex.from_frame(told[["run_id", "metric"]])).to_numpy("float64")
+        recomputed = np.where(told["query_id"].eq("") & told["statistic"].isna(), aggregated, recomputed)
     return (
         told.rename(columns={"value": "reported"})
         .assign(recomputed=recomputed, difference=recomputed - told["value"].to_numpy())[
@@ -97,6 +109,35 @@ def check_reported(results: Results, golden: Golden, reported: pd.DataFrame | No
         ]
         .reset_index(drop=True)
     )
+
+
+def _labels(told: pd.DataFrame, ks: dict[str, int], profile: Profile | None) -> pd.Series:
+    """Our label for each reported value, at its run's own k where a profile's name means that."""
+    pairs = told[["run_id", "metric"]].drop_duplicates()
+    known = {(run_id, metric): _named_by(profile, metric, ks[run_id]) or label_of(metric) for run_id, metric in pairs.itertuples(index=False)}
+    return pd.Series([known[pair] for pair in zip(told["run_id"], told["metric"], strict=True)], index=told.index, dtype="str")
+
+
+def _named_by(profile: Profile | None, metric: str, k: int) -> str | None:
+    """Our label for what a profile's aggregate calls `metric`, or the mean of it `metric_avg` or `metric_rate`."""
+    expressions = profile.aggregate if profile is not None else {}
+    found = next((expressions[name] for name in (metric, f"{metric}_avg", f"{metric}_rate") if name in expressions), None)
+    return None if found is None or "{k}" in found or "(" in found else found.format(run_k=k)
+
+
+def _of_runs(aggregates: dict[str, dict[str, Any]]) -> pd.Series:
+    """Every number of the runs' aggregates, by run and dotted name; null is NaN."""
+    rows = {(run_id, name): value for run_id, content in aggregates.items() for name, value in _leaves(content)}
+    index = pd.MultiIndex.from_tuples(list(rows), names=["run_id", "metric"])
+    return pd.Series(list(rows.values()), index=index, dtype="float64")
+
+
+def _leaves(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, float | None]]:
+    for name, value in content.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
 
 
 def _told(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:

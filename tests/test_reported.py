@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.load.report import read_report
+from ragscore.profiles import Profile
 from ragscore.reported import REPORTED_NAMES, label_of
 
 ENTRY = {
@@ -234,3 +235,22 @@ def test_what_is_no_diff_is_refused(text, tmp_path):
         rs.ScoreDiff.from_json(text)
     with pytest.raises(rs.DataError, match="not a diff"):
         rs.ScoreDiff.from_json(tmp_path / "missing.json")
+
+
+HARNESS = Profile(
+    name="theirs",
+    aggregate={"recall_at_k_avg": "hit@{run_k}", "mrr_avg": "mrr@{run_k}", "scope_miss_rate": "scope_miss_proxy", "latency.p50_ms": "p50(latency_ms)"},
+)
+
+
+def test_a_profile_says_what_the_reported_names_mean(pair):
+    results, golden = pair
+    # run a finds q1's document at rank 1, q2's at rank 4 and nothing for q3, so that a cut at 3 keeps one of three
+    values = [("q1", "recall_at_k", 1.0), ("q2", "recall_at_k", 1.0), ("q2", "mrr", 0.25), ("", "recall_at_k_avg", 0.9), ("", "latency.p50_ms", 7.0)]
+    reported = pd.DataFrame(values, columns=["query_id", "metric", "value"]).assign(run_id="a")
+    told = replace(results, reported=reported, runs=results.runs.assign(k=pd.array([3] * len(results.runs), dtype="Int64")))
+    checked = rs.check_reported(told, golden, profile=HARNESS)
+    assert checked["label"].astype(object).tolist()[:3] == ["hit@3", "hit@3", "mrr@3"]
+    assert checked["recomputed"].tolist() == pytest.approx([1, 0, 0, 1 / 3, 1])
+    assert checked["difference"].tolist() == pytest.approx([0, -1, -0.25, 1 / 3 - 0.9, -6])
+    assert rs.check_reported(told, golden)["label"].isna().tolist() == [True, True, False, True, True]
