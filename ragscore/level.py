@@ -57,6 +57,8 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
         elif 0 < with_targets[level] < labelled.sum():
             notes[level] = f"{level}: {labelled.sum() - with_targets[level]} of {labelled.sum()} queries have no {level} targets"
     joinable = tuple(level for level in LEVELS if not obstacles[level] and with_targets[level])
+    if not joinable and obstacles["chunk"] and not obstacles["chunk"].startswith("chunker versions"):
+        joinable = ("chunk",)  # nothing else could be matched, and a run that finds no expected chunk has missed them: 0, not NaN
     if match == "auto":
         complete = [level for level in LEVELS if level not in notes and with_targets[level]]
         name = complete[0] if complete else max(joinable, key=lambda level: with_targets[level], default="doc")

@@ -211,3 +211,12 @@ def test_a_response_or_question_given_twice_is_refused():
         rs.Results(runs=results.runs, responses=pd.concat([results.responses] * 2), hits=results.hits)
     with pytest.raises(rs.DataError, match="queries: 1 rows repeat a key, first q"):
         rs.Golden(queries=pd.concat([golden.queries] * 2))
+
+
+def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "expected_chunk_ids": ["c1"]}]))
+    found = write_run("found", [record("q1", [hit("c1", "d1", 1, chunker_version=None)])])
+    lost = write_run("lost", [record("q1", [hit("c9", "d9", 1, chunker_version=None)])])
+    for paths, hits in (([lost], [0]), ([found, lost], [1, 0])):
+        scores = rs.score(rs.load_results(paths), golden, ["hit@5"])
+        assert scores["hit@5"].tolist() == hits and scores["level"].astype("str").unique().tolist() == ["chunk"]
