@@ -81,6 +81,7 @@ def paraphrase_groups(rows: pd.DataFrame) -> pd.DataFrame:
     checked answers; `n_misranked`, `n_missing`; `dominant`, which of the two explains the group: "ranking" (at least
     as many misranked as missing), "retrieval" (more missing), "" (neither); `pool_cut_short` of the run.
     """
+    _check_made_by(rows, "diagnosis", "paraphrases(results, golden)")
     grouped = rows.groupby(["run_id", "group"], observed=True, sort=True)
     recall = grouped["recall_narrow"]
     table = pd.DataFrame({
@@ -104,6 +105,7 @@ def paraphrase_summary(groups: pd.DataFrame) -> pd.DataFrame:
     `share_consistent`; `share_answers_consistent` of the groups with checked answers; `n_ranking` and `n_retrieval`,
     groups that misranked or missing documents explain; `pool_cut_short`, whether Missing may be MisRanked further down.
     """
+    _check_made_by(groups, "recall_spread", "paraphrase_groups(rs.paraphrases(results, golden))")
     whole = groups.assign(consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1))
     by_run = whole.groupby("run_id", observed=True)
     return pd.DataFrame({
@@ -135,6 +137,7 @@ def paraphrase_kinds(rows: pd.DataFrame, pattern: str | None = None) -> pd.DataF
     DataError
         A pattern that isn't a regular expression with exactly one group.
     """
+    _check_made_by(rows, "diagnosis", "paraphrases(results, golden)")
     kind = (rows["variant"] if pattern is None else _found_in(rows["query_id"], pattern)).astype("str").fillna(NO_VALUE)
     best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
     counts = {f"n_{name}": rows["diagnosis"].eq(label) for name, label in zip(("ok", "misranked", "missing", "no_expected"), CLASSES, strict=True)}
@@ -142,6 +145,13 @@ def paraphrase_kinds(rows: pd.DataFrame, pattern: str | None = None) -> pd.DataF
     means = {name: grouped[name].mean() for name in ("recall_narrow", "recall_pool", "recall_lost")}
     sums = {name: grouped[name].sum().astype("int64") for name in counts}
     return pd.DataFrame({"n": grouped.size(), **means, **sums, "answer_ok": grouped["answer_ok"].mean()}).reset_index()
+
+
+def _check_made_by(frame: pd.DataFrame, column: str, call: str) -> None:
+    """The three frames of this module look alike; only one of them has this column."""
+    if not isinstance(frame, pd.DataFrame) or column not in frame.columns:
+        found = f"a frame with the columns {', '.join(map(str, frame.columns))}" if isinstance(frame, pd.DataFrame) else type(frame).__name__
+        raise DataError(f"found {found}", field="rows", allowed=f"the frame of rs.{call}")
 
 
 def _found_in(query_ids: pd.Series, pattern: str) -> pd.Series:

@@ -173,3 +173,10 @@ def test_published_baseline_of_ten_questions(write_golden, write_run, ranks, hit
     found = rs.aggregate(results, rs.load_golden(write_golden(rows)), "kebab")["r"]
     assert (found["hit_at_k"]["1"], found["hit_at_k"]["3"], found["hit_at_k"]["10"], found["mrr"]) == (hit_1, 1, 1, mrr)
     assert (found["recall_at_k_doc"]["10"], found["empty_result_rate"]) == (1, 0)
+
+
+def test_the_three_frames_cannot_be_mistaken_for_each_other(group_of):
+    rows = group_of([1, 2])
+    for call, frame in ((rs.paraphrase_summary, rows), (rs.paraphrase_groups, rs.paraphrase_groups(rows)), (rs.paraphrase_kinds, rs.paraphrase_groups(rows))):
+        with pytest.raises(rs.DataError, match=r"rows: found a frame with the columns run_id, group.*the frame of rs\.paraphrase"):
+            call(frame)
