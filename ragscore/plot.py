@@ -254,7 +254,7 @@ def hit_scores(results: Results, *, score_kind: str | None = None, ax: "Axes | N
     ax = _axes(ax)
     for run, number in _numbered_runs(rows).items():
         own = rows[rows["run_id"] == run]
-        spread = own.groupby("rank")["score"].quantile([0.25, 0.5, 0.75]).unstack()
+        spread = own.groupby("rank")["score"].quantile(np.array([0.25, 0.5, 0.75])).unstack()
         ax.plot(spread.index, spread[0.5], marker=MARKERS[number % 8], color=COLOURS[number % 8], label=_wrapped(f"{run} (n = {own['query_id'].nunique()})"))
         ax.fill_between(spread.index, spread[0.25], spread[0.75], color=COLOURS[number % 8], alpha=0.15, linewidth=0)
     ax.set_xlabel("rank")
