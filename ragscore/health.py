@@ -7,6 +7,7 @@ from ragscore.frames import Golden, Results, check_inputs
 from ragscore.kept import level_rule, n_undecided
 from ragscore.match import at_level, grade_hits, lookup
 from ragscore.metrics import score_hits
+from ragscore.rules import READS_TEXT
 
 JUDGED_K = 10
 
@@ -22,7 +23,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     contradict the list order (`n_rank_order`) or with tied scores (`n_ties`); `k`, how many hits a query the run kept by its
     own account (NA: unknown; a metric with a higher cut-off sees no more than these); `judged@10`, the judged share of the
     first ten hits by document (by anchor or chunk where no documents are expected), 0 to 1, NaN without any hit;
-    `n_unknown`, hits that the anchor rule can't judge because their text is cut.
+    `n_unknown`, hits that the anchor or predicate rule can't judge because their text is cut.
     """
     rows = coverage_rows(results, golden)
     counts = pd.crosstab(rows["run_id"], rows["what"]).reindex(results.runs["run_id"].cat.categories, fill_value=0)
@@ -38,7 +39,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     table["n_rank_order"], table["n_ties"] = counts.get("rank order", 0), counts.get("ties", 0)
     table["k"] = results.runs.set_index("run_id")["k"].reindex(table.index) if "k" in results.runs else pd.array([pd.NA] * len(table), dtype="Int64")
     table[f"judged@{JUDGED_K}"] = _judged(results, golden)
-    table["n_unknown"] = n_undecided(results, golden, "anchor")
+    table["n_unknown"] = sum(n_undecided(results, golden, level).to_numpy() for level in READS_TEXT)
     return table.rename_axis("run_id")
 
 

@@ -30,6 +30,7 @@ def predicate_rows(
     source_keys: str = "any",
     metadata: str = "all",
     substrings: str = "any",
+    unknown: str = "exclude",
 ) -> pd.DataFrame:
     """Judge every question of every retriever.
 
@@ -44,12 +45,15 @@ def predicate_rows(
         must be one.
     source_keys, metadata, substrings
         As for `rs.by_predicate`.
+    unknown
+        As for `rs.score`: a question whose outcome depends on the cut-off part of a hit's text has none, or ("miss")
+        such hits are misses.
 
     Returns
     -------
     One row per retriever (`run_id`) and question: `kind` (expected_empty, must_not_contain, positive; other: judged by
-    its refusal, or by nothing), `n_hits` within k, `rank_first_match` (NA: none), `passed` (1, 0; NaN: nothing to judge
-    it by, or not asked), `elapsed_ms`, `state` (scored, failed, missing). `passed` is that of `rs.score` where k, hits
+    its refusal, or by nothing), `n_hits` within k, `rank_first_match` (NA: none, or undecided), `passed` (1, 0; NaN: nothing to
+    judge it by, not asked, or undecided), `elapsed_ms`, `state` (scored, failed, missing). `passed` is that of `rs.score` where k, hits
     and options are the defaults.
 
     Raises
@@ -68,7 +72,7 @@ def predicate_rows(
     with warnings.catch_warnings():
         # Both are told by the rows themselves: what is missing, and that no hit below k is looked for.
         warnings.filterwarnings("ignore", "golden queries without a row|cut-offs above the run's own k", UserWarning)
-        scores = score(cut, golden, ["mrr", f"precision@{deepest}", "passed"], match="predicate", rule=rule)
+        scores = score(cut, golden, ["mrr", f"precision@{deepest}", "passed"], match="predicate", rule=rule, unknown=unknown)
     rows = scores[scores["state"] != "extra"].reset_index()
     rows = rows.assign(run_id=rows["run_id"].astype("str")).join(_counts(cut), on=["run_id", "query_id"])
     rows["n_hits"] = rows["n_hits"].fillna(0).astype("int64")
@@ -96,7 +100,8 @@ def predicate_report(
     `pass_rate` (0 to 1); `precision_at_1` and `mrr` over the positive questions, those that have a rank at all, and
     `precision_at_1_all`, `mrr_all` over all that were judged, where questions without a rank add 0 (a perfect retriever
     stays below 1 there); `latency_ms`, the mean over questions that didn't fail; `n_failed`, `n_missing` and
-    `n_unjudged` questions. Only questions that passed have a rank. Higher is better but for the latency.
+    `n_unjudged` questions, those that cut texts leave undecided among them. Only questions that passed have a rank; where
+    it is undecided which, they are in no mean of ranks. Higher is better but for the latency.
     """
     return _summary(predicate_rows(results, golden, k, hits, **options))
 
@@ -113,8 +118,8 @@ def predicate_matrix(
     Returns
     -------
     One row per question (index query_id, in the order of the golden set), one column per retriever, by name: "✅ #rank"
-    passed with its first right hit there, "✅" passed without a rank (no hit, or no forbidden source), "❌" failed, "?"
-    not asked, or nothing to judge it by.
+    passed with its first right hit there ("✅ #?": which one it is is undecided), "✅" passed without a rank (no hit, or no
+    forbidden source), "❌" failed, "?" not asked, nothing to judge it by, or undecided because texts are cut.
     """
     return _matrix(predicate_rows(results, golden, k, hits, **options), golden)
 
@@ -134,7 +139,8 @@ def predicate_markdown(
     title = "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else "")
     legend = (
         f"MRR and P@1 over the {_range(table['n_positive'])} positive queries; (all) over every query, where one without a rank adds 0. "
-        f"{PASSED} #rank: passed, first right hit at that rank; {PASSED}: passed without a rank; {FAILED}: failed; {NOT_ASKED}: not asked, or nothing to judge by."
+        f"{PASSED} #rank: passed, first right hit at that rank; {PASSED}: passed without a rank; {FAILED}: failed; "
+        f"{NOT_ASKED}: not asked, nothing to judge by, or undecided because texts are cut."
     )
     return "\n\n".join([title, counts, markdown_table(_shown_summary(table)), legend, "## Queries", markdown_table(_shown_matrix(matrix, golden))]) + "\n"
 
@@ -198,8 +204,9 @@ def _reported_rows(results: Results) -> pd.DataFrame:
 def _summary(rows: pd.DataFrame) -> pd.DataFrame:
     judged, positive = rows["passed"].notna(), rows["kind"].eq("positive")
     has_rank = (rows["passed"] == 1) & rows["rank_first_match"].notna()
-    reciprocal = (1 / rows["rank_first_match"].astype("float64")).where(has_rank, 0.0)
-    first = ((rows["rank_first_match"] == 1).fillna(False) & has_rank).astype("float64")
+    is_open = positive & (rows["passed"] == 1) & rows["rank_first_match"].isna()  # passed, but which hit is the first right one is undecided
+    reciprocal = (1 / rows["rank_first_match"].astype("float64")).where(has_rank, 0.0).mask(is_open)
+    first = ((rows["rank_first_match"] == 1).fillna(False) & has_rank).astype("float64").mask(is_open)
     values = pd.DataFrame({
         "n_queries": judged, "n_positive": judged & positive, "passed": rows["passed"] == 1, "pass_rate": rows["passed"],
         "precision_at_1": first.where(judged & positive), "precision_at_1_all": first.where(judged), "mrr": reciprocal.where(judged & positive),
@@ -211,8 +218,8 @@ def _summary(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _matrix(rows: pd.DataFrame, golden: Golden) -> pd.DataFrame:
-    rank = rows["rank_first_match"].astype("str")
-    with_rank = (PASSED + " #" + rank.fillna("")).where(rows["rank_first_match"].notna() & rows["kind"].eq("positive"), PASSED)
+    rank = rows["rank_first_match"].astype("str").fillna("?")
+    with_rank = (PASSED + " #" + rank).where(rows["kind"].eq("positive"), PASSED)
     cells = np.select([rows["passed"].isna(), rows["passed"] == 1], [NOT_ASKED, with_rank], FAILED)
     table = rows.assign(cell=cells, run_id=rows["run_id"].astype("str")).pivot(index="query_id", columns="run_id", values="cell")
     return table.reindex(golden.queries["query_id"]).rename_axis("query_id").reindex(columns=sorted(table.columns))

@@ -25,7 +25,8 @@ def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", 
     Else the expected metadata must match and, if substrings are expected, they must occur in the hit's text or in one of
     its metadata values, whatever the case. Metadata values match within their JSON type: a number equals the same
     number, never a text (2024 is not "2024"); texts are equal whatever their case. A question that expects nothing is
-    never satisfied.
+    never satisfied. Where the text of a hit is cut (`text_cut`), substrings that aren't in what is left of it may stand in
+    the rest: the hit is undecided, if nothing else speaks against it.
 
     Parameters
     ----------
@@ -39,7 +40,8 @@ def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", 
 
     Returns
     -------
-    A rule `(hits, targets) -> matches` for the targets of level "predicate".
+    A rule `(hits, targets) -> matches` for the targets of level "predicate". Its matches carry `unknown`: True for an
+    undecided hit, which `rs.grade_hits` takes as a miss, `rs.score` as `unknown=` says.
 
     Raises
     ------
@@ -55,8 +57,8 @@ def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", 
         hit_a, target_a = _by_source_key(hits, targets)
         if source_keys == "all":
             hit_a, target_a = _complete(hits, targets, hit_a, target_a)
-        hit_b, target_b = _by_content(hits, targets, meta, golden, metadata, substrings)
-        return pd.DataFrame({"hit": np.concatenate([hit_a, hit_b]), "target": np.concatenate([target_a, target_b])})
+        by_key = pd.DataFrame({"hit": hit_a, "target": target_a, "unknown": np.zeros(len(hit_a), dtype=bool)})
+        return pd.concat([by_key, _by_content(hits, targets, meta, golden, metadata, substrings)], ignore_index=True)
 
     rule.__qualname__ = predicate_rule_name(source_keys, metadata, substrings)
     return rule
@@ -95,8 +97,8 @@ def _complete(hits: pd.DataFrame, targets: pd.DataFrame, hit: Codes, target: Cod
     return counted["hit"].to_numpy(np.int64), counted["target"].to_numpy(np.int64)
 
 
-def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, golden: Golden, metadata: str, substrings: str) -> tuple[Codes, Codes]:
-    """Pairs of hits and predicate targets by metadata and, of those that are left, by text."""
+def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, golden: Golden, metadata: str, substrings: str) -> pd.DataFrame:
+    """Pairs of hits and predicate targets by metadata and, of those that are left, by text; `unknown` where a cut text can't tell."""
     place = np.flatnonzero((targets["level"] == "predicate").to_numpy())
     wanted = targets.iloc[place][["query_id", "target_id"]].assign(target=place)
     texts = golden.checks.loc[golden.checks["kind"] == "expected_substring", ["query_id", "text"]]
@@ -105,8 +107,8 @@ def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, g
     pairs = pd.concat([_with_metadata(hits, meta, conditions, metadata), _every_hit(hits, by_text_only)], ignore_index=True)
     pairs = pairs.assign(query_id=targets["query_id"].to_numpy()[pairs["target"]])
     has_text = pairs["query_id"].isin(texts["query_id"]).to_numpy()
-    kept = pd.concat([pairs[~has_text], _with_substrings(pairs[has_text], hits, meta, texts, substrings)])
-    return kept["hit"].to_numpy(np.int64), kept["target"].to_numpy(np.int64)
+    kept = pd.concat([pairs[~has_text].assign(unknown=False), _with_substrings(pairs[has_text], hits, meta, texts, substrings)])
+    return kept[["hit", "target", "unknown"]].astype({"hit": "int64", "target": "int64", "unknown": "bool"})
 
 
 def _every_hit(hits: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
@@ -169,15 +171,21 @@ def _form(value: Any) -> str:
 
 
 def _with_substrings(pairs: pd.DataFrame, hits: pd.DataFrame, meta: pd.DataFrame, texts: pd.DataFrame, how: str) -> pd.DataFrame:
-    """The pairs whose hit holds any, or all, of the query's substrings in its text or metadata."""
+    """The pairs whose hit holds any, or all, of the query's substrings in its text or metadata; `unknown` where they may stand in a part cut off."""
     if not len(pairs):
-        return pairs
+        return pairs.assign(unknown=False)
     content = _content(hits, meta, pairs["hit"].unique())
     asked = pairs.reset_index(drop=True).rename_axis("pair").reset_index().merge(texts.assign(text=texts["text"].str.lower()), on="query_id")
     # Substring search has no column form in pandas where both sides vary by row; only pairs that passed the metadata get here.
     holds = np.fromiter((text in where for text, where in zip(asked["text"], asked["hit"].map(content), strict=True)), dtype=bool, count=len(asked))
     of_pair = pd.Series(holds).groupby(asked["pair"].to_numpy())
-    return pairs[(of_pair.any() if how == "any" else of_pair.all()).to_numpy(dtype=bool)]
+    held = (of_pair.any() if how == "any" else of_pair.all()).to_numpy(dtype=bool)
+    is_open = ~held & _is_cut(hits)[pairs["hit"].to_numpy()]
+    return pairs.assign(unknown=is_open)[held | is_open]
+
+
+def _is_cut(hits: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    return hits["text_cut"].fillna(False).to_numpy(dtype=bool) if "text_cut" in hits else np.zeros(len(hits), dtype=bool)
 
 
 def _content(hits: pd.DataFrame, meta: pd.DataFrame, rows: Codes) -> pd.Series:

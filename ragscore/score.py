@@ -27,6 +27,7 @@ POLICIES = {
 }  # fmt: skip
 VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
+NO_LIMIT = 2**31 - 1  # no list is longer: ranks have 32 bits
 EXTRA_METRICS = (
     "empty",
     "empty_all",
@@ -74,7 +75,7 @@ def score(
     collapse
         "doc": ranking metrics see the first hit of each document only, ranks closed up (lists of passages scored by document).
     unknown
-        Hits of which only a cut text is stored, so that the anchor rule can't decide whether they hold a snippet.
+        Hits of which only a cut text is stored, so that the anchor or predicate rule can't decide whether they hold a text.
         "exclude": a ranking metric is NaN where taking them all as hits gives another value than taking none; "miss":
         they are misses. Their number is warned of, and is `n_unknown` of `rs.scoring` and `rs.coverage`.
     profile
@@ -113,7 +114,7 @@ def score(
     answers = _answer_scores(results, golden, rows, labels, level, unknown)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
-        columns["passed"] = _passed(results, golden, rows, ranking["mrr"], answers["refusal_correct"])
+        columns["passed"] = _passed(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
     if empty_gold != "nan":
         _fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
@@ -214,11 +215,8 @@ def _ranking_scores(
     results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, rule: Rule | None, keep_refusals: bool, unknown: str
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of ranking metrics; `level` is added to `rows` as a column."""
-    own = list(
-        dict.fromkeys(
-            [label.text for label in labels if label.is_ranking and label.level is None] + (["mrr"] if any(label.name == "passed" for label in labels) else [])
-        )
-    )
+    for_passed = _hit_at_run_k(results).unique().tolist() if any(label.name == "passed" for label in labels) else []
+    own = list(dict.fromkeys([*(label.text for label in labels if label.is_ranking and label.level is None), *for_passed]))
     by_level: dict[str, dict[str, str]] = {}
     for label in labels:
         if label.level is not None:
@@ -262,7 +260,7 @@ def _score_at(
     if "unknown" in matches and matches["unknown"].any():
         n_unknown = matches.loc[matches["unknown"], "hit"].nunique()
         policy = "they count as misses" if unknown == "miss" else "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
-        warnings.warn(f"{n_unknown} hits can't be judged, their text is cut and holds no snippet in what is left; {policy}", UserWarning, stacklevel=4)
+        warnings.warn(f"{n_unknown} hits can't be judged, their text is cut and what is left holds no expected text; {policy}", UserWarning, stacklevel=4)
         if unknown == "exclude":
             scores = scores.where(scores == earned(matches))
     return {label: scores[label].to_numpy() for label in labels}
@@ -293,20 +291,40 @@ def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels:
     return {name: np.append(by_response[name].to_numpy(), np.nan)[response] for name in names}
 
 
+def _hit_at_run_k(results: Results) -> pd.Series:
+    """Per run (index run_id) the metric that says whether a hit within the run's own k is right; a run without a k has no limit."""
+    k = results.runs["k"].astype("Int64") if "k" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="Int64")
+    return ("hit@" + k.fillna(NO_LIMIT).astype("str")).set_axis(results.runs["run_id"].astype("str"))
+
+
 def _passed(
-    results: Results, golden: Golden, rows: pd.DataFrame, reciprocal_rank: npt.NDArray[np.float64], refusal_correct: npt.NDArray[np.float64]
+    results: Results,
+    golden: Golden,
+    rows: pd.DataFrame,
+    ranking: dict[str, npt.NDArray[np.float64]],
+    refusal_correct: npt.NDArray[np.float64],
+    keep_refusals: bool,
 ) -> npt.NDArray[np.float64]:
     """One 0/1 value across kinds of queries; what it means for a query is its kind."""
-    run_k = pd.Series(results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf, index=results.runs["run_id"].astype("str"))
-    k = run_k.reindex(rows["run_id"].cat.categories.astype("str")).to_numpy()[rows["run_id"].cat.codes.to_numpy()]
-    with np.errstate(divide="ignore"):
-        met = np.where(np.isnan(reciprocal_rank), np.nan, (reciprocal_rank > 0) & (1 / reciprocal_rank <= k))
+    of_run = _hit_at_run_k(results).reindex(rows["run_id"].cat.categories.astype("str")).to_numpy()[rows["run_id"].cat.codes.to_numpy()]
+    met = np.select([of_run == label for label in dict.fromkeys(of_run)], [ranking[label] for label in dict.fromkeys(of_run)], np.nan)
     checks = golden.checks
     expects_none, forbids = (is_among(rows["query_id"], checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS)
     kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
+    run_k = pd.Series(results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf, index=results.runs["run_id"].astype("str"))
     passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows, run_k), refusal_correct], met)
     lost = rows["failed"].to_numpy() | (rows["state"] == "missing").to_numpy()
-    return np.where(lost & ~np.isnan(passed), 0.0, passed)
+    # What failed has not passed, also where its hits can't be judged.
+    return np.where(lost & (~np.isnan(passed) | _has_targets(golden, rows, keep_refusals)), 0.0, passed)
+
+
+def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> npt.NDArray[np.bool_]:
+    """Whether each row's query has a relevant target at the level that it is judged at."""
+    found = np.zeros(len(rows), dtype=bool)
+    for level in rows["level"].dropna().unique():
+        targets = at_level(golden, level, keep_refusals).targets
+        found |= (rows["level"] == level).to_numpy() & rows["query_id"].isin(targets.loc[targets["grade"] > 0, "query_id"]).to_numpy()
+    return found
 
 
 def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame, run_k: pd.Series) -> npt.NDArray[np.bool_]:

@@ -141,3 +141,24 @@ def test_stored_outcomes_give_the_same_table(tmp_path, published):
         rs.predicate_report(stored, golden)
     with pytest.raises(rs.DataError, match="no stored outcomes"):
         rs.predicate_report(results)
+
+
+def test_cut_texts_leave_questions_undecided(tmp_path):
+    questions = [
+        {"query": "open", "expected_substrings": ["late"]},
+        {"query": "sure", "expected_substrings": ["late"]},
+        {"query": "met", "expected_substrings": ["late"]},
+    ]
+    hits = {"open": [found(1)], "sure": [found(1), found(2, document="late")], "met": [found(1, document="late"), found(2)]}
+    for name, rows in (("queries.jsonl", questions), ("results.jsonl", [said(query, one) for query, one in hits.items()])):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
+    results = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True))
+    with pytest.warns(UserWarning, match="3 hits can't be judged"):
+        matrix = rs.predicate_matrix(results, golden)
+    assert matrix["dense"].to_dict() == {"open": "?", "sure": "✅ #?", "met": "✅ #1"}
+    with pytest.warns(UserWarning, match="3 hits can't be judged"):
+        row = rs.predicate_report(results, golden).iloc[0]
+    assert row[["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]].tolist() == [2, 2, 1, 1, 1, 1]  # ranks: of "met" only
+    with pytest.warns(UserWarning, match="they count as misses"):
+        assert rs.predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == ["❌", "✅ #2", "✅ #1"]

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.match import at_level
 
 
 def found(rank, source_key=None, document="", chunk=None, **metadata):
@@ -233,3 +234,80 @@ def test_a_product_is_not_searched_in_cut_text(load):
     cut = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True))
     with pytest.raises(rs.DataError, match="1 hits have cut text"):
         rs.filter_hits(cut, golden)
+
+
+@pytest.fixture
+def cut(load):
+    """The only question's hits with their text cut after four characters, where `more` names a longer one."""
+
+    def build(expectation, *hits, **more):
+        results, golden = load([{"query": "q", **expectation}], [said("q", list(hits), **more)])
+        text = results.hits["text"]
+        shorter = results.hits.assign(text=text.str.slice(0, 4), text_cut=text.str.len().gt(4).astype("boolean"))
+        return rs.Results(runs=results.runs, responses=results.responses, hits=shorter, hit_meta=results.hit_meta), golden
+
+    return build
+
+
+LATE = "....late"
+
+
+@pytest.mark.parametrize(
+    ("expectation", "hits", "options", "unknown"),
+    [
+        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE)], {}, [True], id="it_may_stand_in_the_rest"),
+        pytest.param({"expected_substrings": ["late"]}, [found(1, document="none")], {}, [], id="a_whole_text_lacks_it"),
+        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)], {}, [False], id="one_of_two_is_enough"),
+        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)], {"substrings": "all"}, [True], id="both_are_needed"),
+        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE, x="LATE")], {}, [False], id="metadata_are_never_cut"),
+        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["late"]}, [found(1, document=LATE, x=2)], {}, [], id="metadata_speak_against_it"),
+        pytest.param({"expected_metadata": {"x": 1}}, [found(1, document=LATE, x=1)], {}, [False], id="no_text_is_asked_for"),
+        pytest.param({"expected_source_keys": ["k"], "expected_substrings": ["late"]}, [found(1, "k", document=LATE)], {}, [False], id="the_key_decides"),
+    ],
+)  # fmt: skip
+def test_a_substring_that_a_cut_text_may_hold_is_undecided(cut, expectation, hits, options, unknown):
+    results, golden = cut(expectation, *hits)
+    targets = at_level(golden, "predicate").targets
+    assert rs.by_predicate(results, golden, **options)(results.hits, targets)["unknown"].tolist() == unknown
+    assert len(rs.grade_hits(results.hits, targets, rs.by_predicate(results, golden, **options))[0]) == unknown.count(False)
+
+
+def test_an_undecided_question_has_no_score_and_is_counted(cut):
+    results, golden = cut({"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none"))
+    with pytest.warns(UserWarning, match="1 hits can't be judged"):
+        scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
+    assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
+    assert rs.scoring(results, golden)["n_unknown"].tolist() == [1] and rs.coverage(results, golden)["n_unknown"].tolist() == [1]
+    with pytest.warns(UserWarning, match="they count as misses"):
+        assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[["passed", "mrr"]].to_numpy().tolist() == [[0, 0]]
+
+
+def test_a_question_passes_for_sure_where_another_hit_is_right(cut):
+    results, golden = cut({"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="late"))
+    with pytest.warns(UserWarning, match="1 hits can't be judged"):
+        scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
+    assert scores["passed"].tolist() == [1] and scores[["mrr", "hit@1"]].isna().all(axis=None)
+
+
+def test_a_failed_question_has_not_passed_even_where_its_hits_are_undecided(cut):
+    results, golden = cut({"expected_substrings": ["late"]}, found(1, document=LATE), error="timeout")
+    with pytest.warns(UserWarning, match="1 hits can't be judged"):
+        assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0]
+
+
+def test_passed_looks_as_deep_as_each_run_went(load):
+    hits = [found(1, "x"), found(2, "k")]
+    results, golden = load(
+        [{"query": "q", "expected_source_keys": ["k"]}], [said("q", hits, "one", k=1), said("q", hits, "two", k=2), said("q", hits, "all", k=None)]
+    )
+    assert rs.score(results, golden, ["passed"]).set_index("run_id")["passed"].to_dict() == {"one": 0, "two": 1, "all": 1}
+
+
+def test_texts_cut_by_a_store_without_a_golden_set_leave_questions_undecided(load, tmp_path):
+    results, golden = load([{"query": "a", "expected_substrings": ["late"]}], [said("a", [found(1, document="." * 300 + "late")])])
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results)
+    with pytest.warns(UserWarning, match="1 hits can't be judged"):
+        assert rs.score(store.load(), golden, ["passed"])["passed"].isna().tolist() == [True]
+    store.save(results, golden=golden, overwrite=True)
+    assert rs.score(store.load(), golden, ["passed"])["passed"].tolist() == [1]  # found before the cut
