@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import Golden
-from ragscore.match import UNKNOWN_TARGET
+from ragscore.match import RANKLESS, UNKNOWN_TARGET
+from ragscore.satisfaction import CHOICE_KINDS, EXPECTATIONS
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"
@@ -196,6 +197,18 @@ def _empty_predicates(golden: Golden) -> Found:
     return offence(wanted[~wanted["query_id"].isin(asked)], "no condition")
 
 
+def _idle_choices(golden: Golden) -> Found:
+    """Choices about an expectation that the question doesn't have, or that something else decides before."""
+    keys, rankless = golden.targets.loc[golden.targets["level"] == "source_key", "query_id"], _checks(golden, *RANKLESS)["query_id"]
+    having = dict(zip(EXPECTATIONS, (keys, golden.conditions["query_id"], _checks(golden, "expected_substring")["query_id"]), strict=True))
+    stated = _checks(golden, *CHOICE_KINDS)
+    name = stated["kind"].str.partition(".")[0] if len(stated) else stated["kind"]
+    is_expected = np.select([name == one for one in EXPECTATIONS], [stated["query_id"].isin(having[one]) for one in EXPECTATIONS], False)
+    is_outvoted = stated["query_id"].isin(rankless) | ((name != EXPECTATIONS[0]) & stated["query_id"].isin(keys))
+    bad = ~is_expected.astype(bool) | is_outvoted.to_numpy()
+    return offence(stated[bad], stated.loc[bad, "kind"])
+
+
 def _pairs_within(left: pd.DataFrame, right: pd.DataFrame, ignore_case: bool) -> Found:
     """Texts (`text`) of a query that hold a text which the query forbids."""
     texts = {"query_id": "str", "text": "str"}
@@ -246,6 +259,7 @@ CHECKS = (
     Check("targets have one grade", "expected_doc_ids", "one grade per target", _all, _two_grades),
     Check("some target is relevant", "answerable", "a target of grade 1 or more", _answerable(True), _only_grade_0),
     Check("predicates ask for something", "expected_metadata", "a condition, a substring or a source key", _all, _empty_predicates),
+    Check("choices are about what decides", "satisfied_by", "an expectation that the question has and that nothing goes before", _all, _idle_choices),
     Check("must_contain is not forbidden", "must_contain", "texts that an answer can hold without a forbidden one", _all, _contradictory_texts),
     Check("expected source keys are not forbidden", "expected_source_keys", "keys that hold no forbidden text", _all, _contradictory_keys),
     Check("nothing expected where empty is", "expected_empty", "no target beside it", _all, _empty_and_expected),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import RANKLESS, at_level
-from ragscore.predicates import CHOICES, by_predicate
+from ragscore.predicates import by_predicate
 from ragscore.score import score
 from ragscore.tables import markdown_table
 
@@ -41,8 +41,8 @@ def predicate_rows(
     k
         Only hits up to this rank; by default all that a run has.
     hits
-        "any": one hit that satisfies the expectation is enough. "all": every hit within k must satisfy it, and there
-        must be one.
+        "any": one hit that satisfies what is expected is enough. "all": besides, every hit within k must satisfy it.
+        `satisfied_by` of a golden row goes before this and the following options.
     source_keys, metadata, substrings
         As for `rs.by_predicate`.
     unknown
@@ -63,24 +63,17 @@ def predicate_rows(
     """
     if golden is None:
         return _reported_rows(results)
-    if hits not in CHOICES:
-        raise DataError(f"found {hits!r}", field="hits", allowed="'any' or 'all'")
     _refuse_summaries(results)
     cut = _cut(results, k)
-    deepest = max(int(cut.hits["rank"].max()), 1) if len(cut.hits) else 1
-    rule = by_predicate(cut, golden, source_keys=source_keys, metadata=metadata, substrings=substrings)
+    rule = by_predicate(cut, golden, source_keys=source_keys, metadata=metadata, substrings=substrings, hits=hits)
     with warnings.catch_warnings():
         # Both are told by the rows themselves: what is missing, and that no hit below k is looked for.
         warnings.filterwarnings("ignore", "golden queries without a row|cut-offs above the run's own k", UserWarning)
-        scores = score(cut, golden, ["mrr", f"precision@{deepest}", "passed"], match="predicate", rule=rule, unknown=unknown)
+        scores = score(cut, golden, ["mrr", "passed"], match="predicate", rule=rule, unknown=unknown)
     rows = scores[scores["state"] != "extra"].reset_index()
     rows = rows.assign(run_id=rows["run_id"].astype("str")).join(_counts(cut), on=["run_id", "query_id"])
     rows["n_hits"] = rows["n_hits"].fillna(0).astype("int64")
     rows["kind"] = _kinds(rows["query_id"], golden)
-    if hits == "all":
-        n_matched = (rows[f"precision@{deepest}"] * deepest).round()
-        every = (rows["n_hits"] > 0) & (n_matched == rows["n_hits"])
-        rows["passed"] = rows["passed"].where(rows["kind"].ne("positive") | rows["passed"].isna(), rows["passed"] * every)
     rows["rank_first_match"] = (1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64")
     return rows[["run_id", "query_id", "kind", "n_hits", "rank_first_match", "passed", "elapsed_ms", "state"]].astype({"run_id": results.runs["run_id"].dtype})
 

@@ -4,6 +4,7 @@ In: `hits` with their metadata (`Results.hit_meta`), predicate targets with thei
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,20 +14,23 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, empty
 from ragscore.match import Codes, Rule, lookup, pairs_with_equal
+from ragscore.satisfaction import CHOICES, needing_all, where_every_hit
 
-CHOICES = ("any", "all")
+Needing = Callable[[str, str, pd.Series], pd.Index]  # expectation, axis, questions -> those of them that need all
 BETWEEN = "\0"  # between the texts of one hit, so that no substring is found across two of them
 
 
-def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", metadata: str = "all", substrings: str = "any") -> Rule:
+def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", metadata: str = "all", substrings: str = "any", hits: str = "any") -> Rule:
     """Build the rule: the hit has an expected source key, or the expected metadata and text.
 
     Expected source keys decide alone where a question has some (see `at_level`): equal to the hit's, whatever the case.
     Else the expected metadata must match and, if substrings are expected, they must occur in the hit's text or in one of
     its metadata values, whatever the case. Metadata values match within their JSON type: a number equals the same
     number, never a text (2024 is not "2024"); texts are equal whatever their case. A question that expects nothing is
-    never satisfied. Where the text of a hit is cut (`text_cut`), substrings that aren't in what is left of it may stand in
-    the rest: the hit is undecided, if nothing else speaks against it.
+    never satisfied. What `satisfied_by` of a golden row states of an expectation goes before the options.
+
+    Where the text of a hit is cut (`text_cut`), substrings that aren't in what is left of it may stand in the rest: the hit
+    is undecided, if nothing else speaks against it.
 
     Parameters
     ----------
@@ -37,6 +41,9 @@ def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", 
         key of the question has been seen; it meets all of them at once.
     metadata, substrings
         "all" or "any" of what is expected of one hit.
+    hits
+        "any": one hit that satisfies what is expected is enough. "all": besides, every hit within its run's k must satisfy
+        the expectation; if one doesn't, none of the list matches, if one is undecided, all that would match are.
 
     Returns
     -------
@@ -48,25 +55,47 @@ def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", 
     DataError
         An option that is neither "any" nor "all".
     """
-    for name, value in (("source_keys", source_keys), ("metadata", metadata), ("substrings", substrings)):
+    for name, value in (("source_keys", source_keys), ("metadata", metadata), ("substrings", substrings), ("hits", hits)):
         if value not in CHOICES:
             raise DataError(f"found {value!r}", field=name, allowed="'any' or 'all'")
     meta = results.hit_meta if results.hit_meta is not None else empty("hit_meta")
 
-    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        hit_a, target_a = _by_source_key(hits, targets)
-        if source_keys == "all":
-            hit_a, target_a = _complete(hits, targets, hit_a, target_a)
-        by_key = pd.DataFrame({"hit": hit_a, "target": target_a, "unknown": np.zeros(len(hit_a), dtype=bool)})
-        return pd.concat([by_key, _by_content(hits, targets, meta, golden, metadata, substrings)], ignore_index=True)
+    values = {"expected_source_keys": source_keys, "expected_metadata": metadata, "expected_substrings": substrings}
+    run_k = _run_k(results)
 
-    rule.__qualname__ = predicate_rule_name(source_keys, metadata, substrings)
-    return rule
+    def judge(hits_given: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+        def needing(expectation: str, axis: str, query_ids: pd.Series) -> pd.Index:
+            return needing_all(golden, query_ids, expectation, axis, hits if axis == "hits" else values[expectation])
+
+        by_key = _by_source_keys(hits_given, targets, needing, run_k)
+        return pd.concat([by_key, _by_content(hits_given, targets, meta, golden, needing, run_k)], ignore_index=True)
+
+    judge.__qualname__ = predicate_rule_name(source_keys, metadata, substrings, hits)
+    return judge
 
 
-def predicate_rule_name(source_keys: str = "any", metadata: str = "all", substrings: str = "any") -> str:
+def predicate_rule_name(source_keys: str = "any", metadata: str = "all", substrings: str = "any", hits: str = "any") -> str:
     """How the rule of these options is named."""
-    return f"by_predicate(source_keys={source_keys!r}, metadata={metadata!r}, substrings={substrings!r})"
+    return f"by_predicate(source_keys={source_keys!r}, metadata={metadata!r}, substrings={substrings!r}, hits={hits!r})"
+
+
+def _run_k(results: Results) -> pd.Series:
+    k = results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf
+    return pd.Series(k, index=results.runs["run_id"].astype("str"), dtype="float64")
+
+
+def _by_source_keys(hits: pd.DataFrame, targets: pd.DataFrame, needing: Needing, run_k: pd.Series) -> pd.DataFrame:
+    """Pairs of hits and source-key targets: by any of a question's keys, or once all of them have been seen."""
+    hit, target = _by_source_key(hits, targets)
+    keyed = targets.loc[targets["level"] == "source_key", "query_id"]
+    relevant = targets["grade"].to_numpy()[target] > 0
+    satisfying = pd.DataFrame({"hit": hit[relevant], "target": target[relevant]}).assign(unknown=False)
+    is_all = lookup(targets["query_id"].iloc[target], needing("expected_source_keys", "values", keyed)) >= 0
+    if is_all.any():
+        completing = _complete(hits, targets, hit[is_all], target[is_all])
+        hit, target = (np.concatenate([one[~is_all], more]) for one, more in zip((hit, target), completing, strict=True))
+    pairs = pd.DataFrame({"hit": hit, "target": target}).assign(unknown=False)
+    return where_every_hit(pairs, satisfying, hits, needing("expected_source_keys", "hits", keyed), run_k)
 
 
 def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> tuple[Codes, Codes]:
@@ -97,18 +126,28 @@ def _complete(hits: pd.DataFrame, targets: pd.DataFrame, hit: Codes, target: Cod
     return counted["hit"].to_numpy(np.int64), counted["target"].to_numpy(np.int64)
 
 
-def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, golden: Golden, metadata: str, substrings: str) -> pd.DataFrame:
+def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, golden: Golden, needing: Needing, run_k: pd.Series) -> pd.DataFrame:
     """Pairs of hits and predicate targets by metadata and, of those that are left, by text; `unknown` where a cut text can't tell."""
     place = np.flatnonzero((targets["level"] == "predicate").to_numpy())
     wanted = targets.iloc[place][["query_id", "target_id"]].assign(target=place)
     texts = golden.checks.loc[golden.checks["kind"] == "expected_substring", ["query_id", "text"]]
+    texts = texts[lookup(texts["query_id"], pd.Index(wanted["query_id"].unique())) >= 0]
+    with_text = pd.Index(texts["query_id"].unique())
     conditions = golden.conditions.merge(wanted, on=["query_id", "target_id"])
-    by_text_only = wanted[~wanted["target"].isin(conditions["target"]) & wanted["query_id"].isin(texts["query_id"])]
-    pairs = pd.concat([_with_metadata(hits, meta, conditions, metadata), _every_hit(hits, by_text_only)], ignore_index=True)
-    pairs = pairs.assign(query_id=targets["query_id"].to_numpy()[pairs["target"]])
-    has_text = pairs["query_id"].isin(texts["query_id"]).to_numpy()
-    kept = pd.concat([pairs[~has_text].assign(unknown=False), _with_substrings(pairs[has_text], hits, meta, texts, substrings)])
-    return kept[["hit", "target", "unknown"]].astype({"hit": "int64", "target": "int64", "unknown": "bool"})
+    by_text_only = wanted[~wanted["target"].isin(conditions["target"]) & (lookup(wanted["query_id"], with_text) >= 0)]
+
+    def holding(pairs: pd.DataFrame) -> pd.DataFrame:
+        named = pairs.assign(query_id=targets["query_id"].to_numpy()[pairs["target"]])
+        return _with_substrings(named, hits, meta, texts, needing("expected_substrings", "values", texts["query_id"]))
+
+    in_meta = _with_metadata(hits, meta, conditions, needing("expected_metadata", "values", conditions["query_id"])).assign(unknown=False)
+    pairs = pd.concat([in_meta, _every_hit(hits, by_text_only).assign(unknown=False)], ignore_index=True)
+    has_text = lookup(targets["query_id"].iloc[pairs["target"]], with_text) >= 0
+    kept = pd.concat([pairs[~has_text], holding(pairs[has_text])])[["hit", "target", "unknown"]].astype({"hit": "int64", "target": "int64", "unknown": "bool"})
+    kept = where_every_hit(kept, in_meta, hits, needing("expected_metadata", "hits", conditions["query_id"]), run_k)
+    strict = needing("expected_substrings", "hits", texts["query_id"])
+    in_text = holding(_every_hit(hits, wanted[lookup(wanted["query_id"], strict) >= 0])) if len(strict) else kept
+    return where_every_hit(kept, in_text, hits, strict, run_k)
 
 
 def _every_hit(hits: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
@@ -118,8 +157,8 @@ def _every_hit(hits: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     return asked.merge(wanted.assign(query=lookup(wanted["query_id"], queries)), on="query")[["hit", "target"]]
 
 
-def _with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, conditions: pd.DataFrame, how: str) -> pd.DataFrame:
-    """Pairs of hits and targets of which all, or any, conditions hold."""
+def _with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, conditions: pd.DataFrame, needing_all_of: pd.Index) -> pd.DataFrame:
+    """Pairs of hits and targets of which any condition holds; for some questions, all."""
     queries, keys = pd.Index(conditions["query_id"].unique()), pd.Index(conditions["key"].unique())
     row = _rows_of(meta, hits, queries)
     asked = np.flatnonzero((row >= 0) & (lookup(meta["key"], keys) >= 0)) if len(keys) else _none()
@@ -131,7 +170,8 @@ def _with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, conditions: pd.DataFr
         "value": _comparable(conditions["value"]).to_numpy(),
     })  # fmt: skip
     held = known.merge(asked_for, on=["place", "value"]).groupby(["hit", "target"]).size().rename("n").reset_index()
-    n_needed = conditions.groupby("target").size().reindex(held["target"]).to_numpy() if how == "all" else 1
+    every = conditions[lookup(conditions["query_id"], needing_all_of) >= 0].groupby("target").size()
+    n_needed = every.reindex(held["target"]).fillna(1).to_numpy()
     return held.loc[held["n"].to_numpy() >= n_needed, ["hit", "target"]]
 
 
@@ -170,8 +210,8 @@ def _form(value: Any) -> str:
     return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
 
 
-def _with_substrings(pairs: pd.DataFrame, hits: pd.DataFrame, meta: pd.DataFrame, texts: pd.DataFrame, how: str) -> pd.DataFrame:
-    """The pairs whose hit holds any, or all, of the query's substrings in its text or metadata; `unknown` where they may stand in a part cut off."""
+def _with_substrings(pairs: pd.DataFrame, hits: pd.DataFrame, meta: pd.DataFrame, texts: pd.DataFrame, needing_all_of: pd.Index) -> pd.DataFrame:
+    """The pairs whose hit holds any (for some questions, all) of the query's substrings in its text or metadata; `unknown` where they may stand in a part cut off."""
     if not len(pairs):
         return pairs.assign(unknown=False)
     content = _content(hits, meta, pairs["hit"].unique())
@@ -179,7 +219,7 @@ def _with_substrings(pairs: pd.DataFrame, hits: pd.DataFrame, meta: pd.DataFrame
     # Substring search has no column form in pandas where both sides vary by row; only pairs that passed the metadata get here.
     holds = np.fromiter((text in where for text, where in zip(asked["text"], asked["hit"].map(content), strict=True)), dtype=bool, count=len(asked))
     of_pair = pd.Series(holds).groupby(asked["pair"].to_numpy())
-    held = (of_pair.any() if how == "any" else of_pair.all()).to_numpy(dtype=bool)
+    held = np.where(lookup(pairs["query_id"], needing_all_of) >= 0, of_pair.all().to_numpy(dtype=bool), of_pair.any().to_numpy(dtype=bool))
     is_open = ~held & _is_cut(hits)[pairs["hit"].to_numpy()]
     return pairs.assign(unknown=is_open)[held | is_open]
 

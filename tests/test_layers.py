@@ -18,7 +18,7 @@ LAYERS = {
     "texts": 2, "cited": 2, "citations": 2, "judgments": 2, "validate": 2,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "plot": 5, "overlap": 4, "show": 4,
-    "predicates": 1, "predicate_report": 4,
+    "predicates": 1, "satisfaction": 1, "predicate_report": 4,
     "demo": 6,
     "cli": 7, "__init__": 7,
 }  # fmt: skip
@@ -28,6 +28,7 @@ SIDEWAYS = {
     ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("frames", "kinds"), ("kinds", "cast"), ("kinds", "errors"),
     ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
     ("dialogue", "scope"), ("dialogue", "facts"), ("scope", "kept"),
+    ("predicates", "satisfaction"), ("satisfaction", "match"), ("load", "satisfaction"),
     ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
     ("answers", "texts"), ("answers", "citations"), ("answers", "cited"), ("citations", "cited"),
     ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),

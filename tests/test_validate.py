@@ -70,6 +70,9 @@ BROKEN = {
     "expected source keys are not forbidden": (
         [{"id": "q", "query": "?", "expected_source_keys": ["Manual-7"], "must_not_contain_source_keys": ["manual"]}], "'Manual-7' holds 'manual'",
     ),
+    "choices are about what decides": (
+        [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "satisfied_by": {"expected_metadata": {"hits": "all"}}}], "expected_metadata.hits",
+    ),
     "nothing expected where empty is": ([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_empty": True}], "d"),
 }  # fmt: skip
 

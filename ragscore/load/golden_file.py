@@ -9,6 +9,7 @@ import pandas as pd
 
 from ragscore.frames import Golden, from_records
 from ragscore.load.fields import flag, is_int, text
+from ragscore.load.satisfied_by import FIELD, choices_of
 from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, shown
 from ragscore.load.targets import support_groups, targets_of
 from ragscore.load.yaml_rows import yaml_rows
@@ -21,7 +22,7 @@ CHECK_FIELDS = {
 }  # fmt: skip
 OTHER_FIELDS = (
     "id", "query", "answerable", "expected_doc_ids", "expected_chunk_ids", "chunker_version", "gold_supports", "required_support_groups", "expected_source_keys",
-    "expected_metadata", "expected_empty", "recency_conflict_rule",
+    "expected_metadata", "expected_empty", "recency_conflict_rule", FIELD,
 )  # fmt: skip
 KNOWN_FIELDS = frozenset((*TEXT_FIELDS, *TAG_FIELDS, *CHECK_FIELDS, *OTHER_FIELDS))
 
@@ -97,7 +98,7 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
         checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
     if rule := _text(row, "recency_conflict_rule", problems):
         checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
-    checks += product_check(row, query_id, problems)
+    checks += product_check(row, query_id, problems) + choices_of(row, query_id, problems)
     tables.checks += _unique(checks)
     tables.tags += _unique([{"query_id": query_id, "kind": kind, "value": text} for name, kind in TAG_FIELDS.items() for text in _texts(row, name, problems)])
     tables.support_groups += _unique(list(support_groups(row, query_id, targets, problems)))

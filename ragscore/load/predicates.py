@@ -15,6 +15,7 @@ from ragscore.frames import DataError, Golden, from_records
 from ragscore.load.detect import Sample
 from ragscore.load.extras import flatten, settle, unflatten
 from ragscore.load.golden_file import CHECK_FIELDS, KNOWN_FIELDS, TAG_FIELDS, TEXT_FIELDS, Tables, read_row
+from ragscore.load.satisfied_by import FIELD, written_choices
 from ragscore.load.source import Problems, Row, as_text, json_rows, shown
 
 EXPECTATIONS = ("expected_source_keys", "expected_metadata", "expected_substrings", "must_not_contain_source_keys", "expected_empty")
@@ -155,6 +156,8 @@ def _expectations(parts: dict[str, pd.DataFrame | None]) -> dict[str, Any]:
             found[name] = values
     if checks is not None and checks["kind"].eq("expected_empty").any():
         found["expected_empty"] = True
+    if checks is not None and (choices := written_choices(checks["kind"], checks["text"])):
+        found[FIELD] = choices
     if checks is not None and (rule := checks.loc[checks["kind"] == "recency_rule", "text"].tolist()):
         found["recency_conflict_rule"] = rule[0]
     return found
