@@ -79,16 +79,30 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
 
 
 def collapsed(results: Results) -> Results:
-    """The same results with each document's first hit only; matches kept under the old ranks follow the hits that are left."""
-    hits = collapse_hits(results.hits)
-    if results.matches is None:
-        return replace(results, hits=hits)
+    """The same results with each document's first hit only, ranks closed up."""
+    return ranked_again(results, collapse_hits(results.hits))
+
+
+def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
+    """The same results with these of their hits under new ranks; metadata and matches kept under the old ones follow them.
+
+    Parameters
+    ----------
+    hits
+        Rows of `results.hits`, with their index.
+    """
     keys = ["run_id", "query_id", "rank"]
-    moved = results.hits.loc[hits.index, keys].astype({"run_id": "str"}).assign(new=hits["rank"].to_numpy())
-    matches = results.matches.astype({"run_id": "str"}).merge(moved, on=keys, how="left")
-    matches["new"] = matches["new"].mask(matches["rank"] == 0, 0)  # rank 0 stands for "nothing was found"
-    matches = matches.dropna(subset="new")
-    return replace(results, hits=hits, matches=matches.assign(rank=matches["new"].astype("int32")).drop(columns="new"))
+    kept = {name: frame for name in ("hit_meta", "matches") if (frame := getattr(results, name)) is not None}
+    moved = results.hits.loc[hits.index, keys].astype({"run_id": "str"}).assign(new=hits["rank"].to_numpy()) if kept else pd.DataFrame()
+    return replace(results, hits=hits, **{name: _moved(frame, moved) for name, frame in kept.items()})
+
+
+def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
+    """The rows of hits that are left, under their new ranks."""
+    rows = frame.astype({"run_id": "str"}).merge(moved, on=["run_id", "query_id", "rank"], how="left")
+    rows["new"] = rows["new"].mask(rows["rank"] == 0, 0)  # rank 0 stands for "nothing was found"
+    rows = rows.dropna(subset="new")
+    return rows.assign(rank=rows["new"].astype("int32")).drop(columns="new")
 
 
 def _trec_ranks(hits: pd.DataFrame) -> Places:

@@ -41,6 +41,8 @@ def in_answer(**more):
         (in_hit(doc_id=True), "hits_top_k.doc_id", "a boolean: true", "text that isn't empty"),
         (in_hit(doc_id=""), "hits_top_k.doc_id", "text: \"\"", "text that isn't empty"),
         (in_hit(snippet=["s"]), "hits_top_k.snippet", "a list", "text or null"),
+        (in_hit(metadata=["m"]), "hits_top_k.metadata", "a list", "a mapping or null"),
+        (in_hit(metadata="m"), "hits_top_k.metadata", "text: \"m\"", "a mapping or null"),
         (in_hit(stale="no"), "hits_top_k.stale", "text: \"no\"", "true, false or null"),
         (in_hit(heading_path=["a", None]), "hits_top_k.heading_path", "a list", "a list of texts"),
         (in_hit(citation={"kind": "line", "path": 3 == 3}), "hits_top_k.citation.path", "a boolean", "text or null"),

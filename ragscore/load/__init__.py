@@ -3,7 +3,6 @@
 import os
 import warnings
 from collections import Counter
-from dataclasses import replace
 from glob import glob, has_magic
 from pathlib import Path
 
@@ -33,7 +32,7 @@ from ragscore.load.trec_rag import read_trec_rag
 from ragscore.load.write import write_per_query
 from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
-from ragscore.ranks import TIES, rank_hits
+from ragscore.ranks import TIES, rank_hits, ranked_again
 
 __all__ = [
     "import_results",
@@ -207,7 +206,7 @@ def _read_run(file: Path, found: Format, strict: bool, ties: str) -> Results:
     if "ties" in found.options:
         return found.read(file, strict, ties=ties)
     results: Results = found.read(file, strict)
-    return results if ties == "file" else replace(results, hits=rank_hits(results.hits, ties))
+    return results if ties == "file" else ranked_again(results, rank_hits(results.hits, ties))
 
 
 def _names(part: Results) -> set[str]:

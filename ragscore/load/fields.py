@@ -1,5 +1,6 @@
 """One value of a record as text, id, flag or number: what isn't one is a problem with its line, never dropped."""
 
+import json
 import math
 from typing import Any, TypeGuard
 
@@ -56,3 +57,16 @@ def whole(value: Any, name: str, line: int | None, problems: Problems, lowest: i
 def is_int(value: Any) -> TypeGuard[int]:
     """A whole number, and no boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
+
+
+def metadata(value: Any, name: str, line: int | None, problems: Problems) -> dict[str, Any]:
+    """A hit's metadata, NaN read as null; empty where there are none."""
+    if not isinstance(value, (dict, type(None))):
+        problems.add(f"found {shown(value)}", line=line, field=name, allowed="a mapping or null")
+        return {}
+    return {key: None if isinstance(one, float) and math.isnan(one) else one for key, one in (value or {}).items()}
+
+
+def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
+    """Metadata as rows of `hit_meta`: key, and the value's JSON."""
+    return [{"key": key, "value": json.dumps(value, ensure_ascii=False)} for key, value in values.items()]

@@ -18,7 +18,8 @@ from ragscore.load.record import Tables, read_record
 from ragscore.load.run_json import read_run_json, run_record
 from ragscore.load.source import Problems, Row, as_id, json_rows, parsed, shown
 
-_FRAMES = ("responses", "hits", "citations", "hops")
+_FRAMES = ("responses", "hits", "citations", "hops", "hit_meta")
+_OPTIONAL = ("hops", "hit_meta")
 
 
 def read_per_query(path: Path, strict: bool) -> Results:
@@ -54,7 +55,7 @@ def _results(run: dict[str, Any], tables: Tables, problems: Problems) -> Results
     for name in _FRAMES:
         for record in getattr(tables, name):
             record["run_id"] = run["run_id"]
-    frames = {name: from_records(settle(getattr(tables, name)), name) for name in _FRAMES if name != "hops" or tables.hops}
+    frames = {name: from_records(settle(getattr(tables, name)), name) for name in _FRAMES if name not in _OPTIONAL or getattr(tables, name)}
     return Results(runs=from_records([run | counts], "runs"), **frames, problems=problems.frame(run["run_id"]))
 
 

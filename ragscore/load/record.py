@@ -1,4 +1,4 @@
-"""One record of a run file -> rows of responses, hits and citations.
+"""One record of a run file -> rows of responses, hits, their metadata, and citations.
 
 What we have no column for is kept in `x_*` columns; what a column can't hold is a problem with its line.
 """
@@ -10,7 +10,7 @@ from typing import Any
 
 from ragscore.load.citation import read_heading, read_span, with_path
 from ragscore.load.extras import flatten
-from ragscore.load.fields import ID_ALLOWED, flag, identifier, number, text, whole
+from ragscore.load.fields import ID_ALLOWED, flag, identifier, metadata, metadata_rows, number, text, whole
 from ragscore.load.source import Problems, Row, as_id, shown
 from ragscore.load.trace import read_hops
 
@@ -24,7 +24,7 @@ _HIT_TEXT = {"snippet": "text", "score_kind": "score_kind", "source_key": "sourc
 RECORD_FIELDS = frozenset(("query_id", "query", "mode", "hits_top_k", "elapsed_ms", "error", "scope"))
 ANSWER_FIELDS = frozenset(("answer", "citations", "grounded", "refused", "refusal_reason", "cost_usd"))
 CITATION_FIELDS = frozenset(("marker", "chunk_id", "doc_id", "path", "span_unit"))
-HIT_FIELDS = frozenset(("rank", "chunk_id", "doc_id", "stale", "text_cut", "span_unit", "doc_path", "score_lexical", "score_vector", *_HIT_TEXT))
+HIT_FIELDS = frozenset(("rank", "chunk_id", "doc_id", "stale", "text_cut", "span_unit", "doc_path", "metadata", "score_lexical", "score_vector", *_HIT_TEXT))
 _KNOWN_RECORD = RECORD_FIELDS | {"answer"}
 _KNOWN_ANSWER = ANSWER_FIELDS | {"usage", "model", "embedding", "prompt_template_version", "retrieval", "created_at", "hops", "verification"}
 _KNOWN_CITATION = CITATION_FIELDS | {"citation", "heading_path", "start", "end", "indexed_at", "stale"}
@@ -40,6 +40,7 @@ class Tables:
 
     responses: list[dict[str, Any]] = field(default_factory=list)
     hits: list[dict[str, Any]] = field(default_factory=list)
+    hit_meta: list[dict[str, Any]] = field(default_factory=list)
     citations: list[dict[str, Any]] = field(default_factory=list)
     hops: list[dict[str, Any]] = field(default_factory=list)
     lines: dict[str, int] = field(default_factory=dict)
@@ -67,7 +68,9 @@ def read_record(row: Row, tables: Tables, problems: Problems) -> None:
     response |= {name: number(values.pop(name), name, line, problems) for name in list(values) if name == "elapsed_ms" or name.startswith("latency_")}
     response |= _answer(answer, query_id, line, tables, problems)
     tables.responses.append(response | flatten(values))
-    tables.hits += _hits(hits or [], query_id, line, problems)
+    for found, meta in _hits(hits or [], query_id, line, problems):
+        tables.hits.append(found)
+        tables.hit_meta += [{"query_id": query_id, "rank": found["rank"], **one} for one in meta]
 
 
 def _query_id(values: dict[str, Any], line: int, tables: Tables, problems: Problems) -> str | None:
@@ -163,11 +166,15 @@ def _citation(item: dict[str, Any], line: int, problems: Problems) -> dict[str, 
     return found | read_heading(values, name, line, problems) | flatten(values)
 
 
-def _hits(hits: list[Any], query_id: str, line: int, problems: Problems) -> Iterator[dict[str, Any]]:
+def _hits(hits: list[Any], query_id: str, line: int, problems: Problems) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
+    """Each hit and its metadata."""
     ranks = _ranks(hits, query_id, line, problems)
     for hit, rank in zip(hits, ranks, strict=True):
         if isinstance(hit, dict):
-            yield {"query_id": query_id, "rank": rank, **_hit(hit, line, problems)}
+            known = metadata(hit.get("metadata"), "hits_top_k.metadata", line, problems)
+            # A hit that doesn't say its source key itself has the one among its metadata.
+            by_meta = {"source_key": as_id(known.get("source_key"))} if "source_key" in known and "source_key" not in hit else {}
+            yield {"query_id": query_id, "rank": rank, **_hit(hit, line, problems), **by_meta}, metadata_rows(known)
         else:
             problems.add(f"found {shown(hit)}", line=line, field="hits_top_k", allowed="a list of objects")
 
@@ -175,7 +182,7 @@ def _hits(hits: list[Any], query_id: str, line: int, problems: Problems) -> Iter
 def _hit(hit: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     name = "hits_top_k"
     problems.slips.look(hit, _KNOWN_HIT, line)
-    values = {key: value for key, value in hit.items() if key != "rank"}
+    values = {key: value for key, value in hit.items() if key not in ("rank", "metadata")}
     found: dict[str, Any] = {column: identifier(values.pop(column, None), f"{name}.{column}", line, problems) for column in ("chunk_id", "doc_id")}
     found |= with_path(read_span(values, name, line, problems), text(values.pop("doc_path", None), f"{name}.doc_path", line, problems))
     texts = {column: text(values.pop(key, None), f"{name}.{key}", line, problems) for key, column in _HIT_TEXT.items()}

@@ -5,7 +5,6 @@ A summary record says instead what came of it ({n_hits, rank_first_match, passed
 """
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from ragscore.frames import Results, from_records
 from ragscore.load.detect import Sample
 from ragscore.load.extras import flatten, settle
-from ragscore.load.fields import flag, identifier, is_int, number, text, whole
+from ragscore.load.fields import flag, identifier, is_int, metadata, metadata_rows, number, text, whole
 from ragscore.load.predicates import numbered, query_key, warn_of_repeats
 from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, shown
 
@@ -133,20 +132,12 @@ def _hits(hits: list[Any], line: int, problems: Problems) -> Iterator[tuple[dict
         if not isinstance(hit, dict):
             problems.add(f"found {shown(hit)}", line=line, field="hits", allowed="a list of objects")
             continue
-        metadata = hit.get("metadata")
-        if not isinstance(metadata, (dict, type(None))):
-            problems.add(f"found {shown(metadata)}", line=line, field="hits.metadata", allowed="a mapping or null")
-            metadata = None
+        known = metadata(hit.get("metadata"), "hits.metadata", line, problems)
         found: dict[str, Any] = {"rank": rank, "chunk_id": identifier(hit.get("id"), "hits.id", line, problems)}
         found["text"] = text(hit.get("document"), "hits.document", line, problems)
         # A source key that is no text stays metadata only: no expected key can equal it.
-        found["source_key"] = as_id((metadata or {}).get("source_key"))
-        meta = [{"key": key, "value": json.dumps(_null_for_nan(value), ensure_ascii=False)} for key, value in (metadata or {}).items()]
-        yield found | flatten({name: value for name, value in hit.items() if name not in HIT_FIELDS}), meta
-
-
-def _null_for_nan(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
+        found["source_key"] = as_id(known.get("source_key"))
+        yield found | flatten({name: value for name, value in hit.items() if name not in HIT_FIELDS}), metadata_rows(known)
 
 
 def _ranks(hits: list[Any], line: int, problems: Problems) -> list[int]:

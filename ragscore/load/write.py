@@ -21,7 +21,7 @@ _HIT = ("rank", "chunk_id", "doc_id", "source_key", "chunker_version", "stale", 
 def write_per_query(results: Results, path: str | Path) -> Path:
     """Write one run as `per_query.jsonl` with its `run.json` beside it.
 
-    Loading the file gives the same runs, responses, hits, citations and hops again, row for row in the order of the responses;
+    Loading the file gives the same runs, responses, hits, their metadata, citations and hops again, row for row in the order of the responses;
     fields that we have no column for go back to where they were. Other frames (judgments, chunks, ...) have no place in
     this format; `RunStore` keeps them. `n_queries` and `n_failed` are counted anew on loading.
 
@@ -40,7 +40,7 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     ------
     DataError
         `results` holds no run or more than one, or a row that the file could not give back: hits or citations of a
-        query without a response, citation positions other than 1, 2, 3, ..., half a span, an `x_` column that bears
+        query without a response, metadata of no hit, citation positions other than 1, 2, 3, ..., half a span, an `x_` column that bears
         a known field's name.
     """
     if len(results.runs) != 1:
@@ -88,6 +88,7 @@ def _grouped(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:
     hits, citations, hops = _grouped(results, "hits"), _grouped(results, "citations"), _grouped(results, "hops")
+    meta = _grouped(results, "hit_meta")
     for response in present(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
         extra = own_fields(response, RECORD_FIELDS, "responses", "latency_")
@@ -95,7 +96,7 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
             extra["answer"] = {**extra.get("answer", {}), "hops": [hop_record(hop) for hop in hops[query_id]]}
         answer = _answer(response, extra, _in_order(citations.get(query_id, []), query_id))
         record: dict[str, Any] = {"query_id": query_id} | {name: response.get(name) for name in ("query", "mode")}
-        record |= {"hits_top_k": [_hit(hit) for hit in hits.get(query_id, [])], "answer": answer}
+        record |= {"hits_top_k": _hits(hits.get(query_id, []), meta.get(query_id, []), query_id), "answer": answer}
         record |= {name: response.get(name) for name in ("elapsed_ms", "error")}
         record |= {name: value for name, value in response.items() if name.startswith("latency_")}
         record |= {"scope": _scope(response["scope"])} if "scope" in response else {}
@@ -151,6 +152,28 @@ def _citation(row: dict[str, Any]) -> dict[str, Any]:
     if "path" in row and span.get("citation", {}).get("path") != row["path"]:
         written["path"] = row["path"]
     return _joined(written | span, extra, "citations")
+
+
+def _hits(rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str) -> list[dict[str, Any]]:
+    by_rank: dict[int, dict[str, Any]] = {}
+    for one in meta:
+        by_rank.setdefault(one["rank"], {})[one["key"]] = _metadata_value(one)
+    if stray := sorted(by_rank.keys() - {row["rank"] for row in rows}):
+        raise DataError(f"metadata of query {query_id!r} at rank {stray[0]}, where no hit is", field="hit_meta.rank", allowed="the rank of a hit")
+    return [_hit(row) | _metadata(row, by_rank.get(row["rank"], {})) for row in rows]
+
+
+def _metadata_value(row: dict[str, Any]) -> Any:
+    try:
+        return json.loads(row["value"])
+    except ValueError as error:
+        raise DataError(f"found {row['value']!r}", field="hit_meta.value", allowed="JSON text") from error
+
+
+def _metadata(row: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a hit; where they name a source key that the hit doesn't have, the hit says that it has none."""
+    has_none = {"source_key": None} if "source_key" in known and "source_key" not in row else {}
+    return ({"metadata": known} if known else {}) | has_none
 
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
