@@ -234,6 +234,12 @@ def test_the_demo_golden_set_keeps_its_hash():
     assert rs.load_golden(Path(__file__).parents[1] / "data" / "demo" / "golden.yaml").golden_hash == "63253d3c2a3be42c"
 
 
+def test_a_kind_that_is_none_is_a_problem_and_not_kept(tmp_path):
+    results = rs.load_results(write(tmp_path / "a.jsonl", [said("q", [], kind="0")]), strict=False)
+    assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
+    assert rs.load_results(rs.write_retrievers(results, tmp_path / "again.jsonl")).responses["query_id"].tolist() == ["q"]
+
+
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
 SCALARS = st.none() | st.booleans() | st.integers() | st.sampled_from([10**400, -(2**63), 0, 1, 2**31]) | st.floats() | TEXT | st.just("a")
 VALUES = st.recursive(
@@ -252,6 +258,8 @@ QUESTION = st.fixed_dictionaries(
     {"query": st.sampled_from(["a", "b"]) | VALUES},
     optional={"tool": VALUES, "filters": VALUES, "expected_source_keys": st.lists(TEXT, max_size=2) | VALUES, "expected_metadata": VALUES, "own": VALUES,
               "expected_substrings": st.lists(TEXT, max_size=2) | VALUES, "must_not_contain_source_keys": st.lists(TEXT, max_size=2) | VALUES,
+              "satisfied_by": st.dictionaries(st.sampled_from(["expected_metadata", "expected_substrings"]),
+                                              st.dictionaries(st.sampled_from(["hits", "values"]), st.sampled_from(["any", "all"]) | VALUES) | VALUES) | VALUES,
               "expected_empty": st.booleans() | VALUES, "expect_lessons_call": VALUES},
 )  # fmt: skip
 

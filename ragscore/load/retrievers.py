@@ -113,6 +113,7 @@ def _response(values: dict[str, Any], query: str, line: int, problems: Problems)
     kind = text(values.get("kind"), "kind", line, problems)
     if kind is not None and kind not in KINDS:
         problems.add(f"found {shown(kind)}", line=line, field="kind", allowed=f"one of {', '.join(KINDS)}")
+        kind = None
     found: dict[str, Any] = {"query": query, "error": error, "elapsed_ms": number(values.get("elapsed_ms"), "elapsed_ms", line, problems)}
     found |= {"x_kind": kind} if kind is not None else {}
     return found | flatten({name: value for name, value in values.items() if name not in FIELDS})
