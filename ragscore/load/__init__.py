@@ -15,7 +15,7 @@ from ragscore.load.chatbot_golden import read_chatbot_golden, write_chatbot_gold
 from ragscore.load.chatbot_write import write_chatbot, write_json
 from ragscore.load.detect import Format, choose
 from ragscore.load.documents import load_documents
-from ragscore.load.golden_file import read_golden
+from ragscore.load.golden_file import KNOWN_FIELDS, read_golden
 from ragscore.load.imports import golden_formats, import_results, load_table, result_formats
 from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
@@ -24,6 +24,7 @@ from ragscore.load.qrels_jsonl import read_qrels_jsonl
 from ragscore.load.ragas import to_ragas
 from ragscore.load.ragchecker import fits as fits_ragchecker
 from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden
+from ragscore.load.record import RECORD_FIELDS
 from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.retrievers import fits_results, read_retrievers
 from ragscore.load.run_json import run_description
@@ -60,7 +61,7 @@ Paths = str | os.PathLike[str] | list[str] | list[Path]
 
 # Our own format first, then one line a format: what `fits` sees is a sample of the file; a file that fits several is refused, so keep them apart.
 GOLDEN_FORMATS = [
-    Format("ragscore", lambda seen: seen.kind == "yaml" or (seen.kind in ("jsonl", "json") and seen.has("id", "query")), read_golden),
+    Format("ragscore", lambda seen: seen.kind == "yaml" or (seen.kind in ("jsonl", "json") and seen.has("id", "query")), read_golden, fields=KNOWN_FIELDS),
     Format("qrels_jsonl", lambda seen: seen.kind in ("jsonl", "json") and seen.has("relevant_docs"), read_qrels_jsonl),
     Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
     Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
@@ -78,6 +79,7 @@ RESULT_FORMATS = [
         "per_query",
         lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not (seen.keys & {"retrieved", "ranked"} or fits_results(seen)),
         read_per_query,
+        fields=RECORD_FIELDS,
     ),
     Format("chatbot", lambda seen: seen.kind == "jsonl" and seen.has("test_case_id", "retrieved_chunks"), read_chatbot),
     Format("retrievers", fits_results, read_retrievers),

@@ -57,6 +57,7 @@ class Format:
     """One file format: how a sample of it is recognised, and its reader `(path, strict, **options)`.
 
     `options` are the load options that only some formats have; `apart` gives runs other names if another file's have the same.
+    `fields` are those of a record, for a format whose reader takes a file that lacks what it is recognised by.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Format:
     read: Callable[..., Any]
     options: tuple[str, ...] = ()
     apart: Callable[[Path, Any], Any] | None = None
+    fields: frozenset[str] = frozenset()
 
     def understood(self, given: dict[str, Any], file: Path) -> dict[str, Any]:
         """The options that were given, if this format has them all.
@@ -113,7 +115,8 @@ def sample(path: Path) -> Sample:
 def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> Format:
     """The format of a file: the one asked for, else the only one that its content fits.
 
-    The first of `formats` is our own: a file that fits none, but is named .jsonl or .yaml, goes to its reader, which can say line and field.
+    The first of `formats` is our own: a file that fits none, but is named .jsonl or .yaml, goes to its reader, which can say line and field;
+    one whose first record has a question only if another field of ours stands beside it, for it may be of any tool else.
 
     Raises
     ------
@@ -122,8 +125,10 @@ def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> 
     """
     seen = sample(path)
     is_named = seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml"))
-    is_plain = is_named and (seen.kind == "text" or not seen.keys & {"query", "question"})
-    return only_fitting(seen, formats, wanted, what, formats[0] if is_plain else None)
+    own = formats[0]
+    is_plain = seen.kind == "text" or not seen.keys & {"query", "question"}
+    lacks_id = "query" in seen.keys and bool(seen.keys & (own.fields - {"query"}))
+    return only_fitting(seen, formats, wanted, what, own if is_named and (is_plain or lacks_id) else None)
 
 
 def only_fitting(seen: Sample, formats: list[Format], wanted: str | None, what: str, otherwise: Format | None = None) -> Format:
