@@ -16,12 +16,15 @@ from ragscore.compare import compare_runs
 from ragscore.frames import DataError, Golden, Results, concat_results, records_of
 from ragscore.load import load_golden, load_results
 from ragscore.metrics import HEADLINE, parse_label
+from ragscore.ranks import TIES
 from ragscore.run_files import read_parquet
-from ragscore.score import score
+from ragscore.score import POLICIES, score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
 from ragscore.validate import validate
 
+SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")  # policies that `score` takes besides the match level
+COMPARED_BY = SCORED_BY[:3]
 LISTED = 20  # changed queries that a comparison lists unless asked for all
 
 
@@ -65,6 +68,10 @@ def _parser() -> argparse.ArgumentParser:
     for command in (scored, compared):
         command.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
         command.add_argument("--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query")
+        command.add_argument("--ties", metavar="|".join(TIES), help="rank each list as its file says (the default), or anew as trec_eval does")
+        for name in SCORED_BY if command is scored else COMPARED_BY:
+            allowed = POLICIES[name]
+            command.add_argument(_flag(name), metavar="|".join(allowed), help=f"how to score: {allowed[0]} is the default (see rs.score)")
         command.add_argument("--profile", help="another harness's conventions, such as kebab")
         command.add_argument("--json", action="store_true", help="print JSON")
 
@@ -89,12 +96,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _load_runs(names: list[str], store: str | None) -> tuple[Results, list[str]]:
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _policies(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
+    """The policies that were asked for."""
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+
+
+def _load_runs(names: list[str], store: str | None, ties: str | None) -> tuple[Results, list[str]]:
     """Runs from files or from the store, and their run ids in the order named."""
     parts, run_ids = [], []
     for name in names:
         from_file = Path(name).exists() or store is None
-        part = load_results(name) if from_file else RunStore(store or "").load([name])
+        if ties is not None and not from_file:
+            raise DataError(f"{name} is a stored run, which has its ranks", field="--ties", allowed="leave it out, or name the run's file")
+        part = load_results(name, ties=ties or "file") if from_file else RunStore(store or "").load([name])
         parts.append(part)
         run_ids += part.runs["run_id"].astype("str").tolist()
     twice = sorted({run_id for run_id in run_ids if run_ids.count(run_id) > 1})
@@ -111,7 +129,7 @@ def _load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, l
     except DataError as error:
         raise _swapped(args.golden, load_results, "a run, not a golden file", usage) or error from None
     try:
-        results, run_ids = _load_runs(runs, args.store)
+        results, run_ids = _load_runs(runs, args.store, args.ties)
     except DataError as error:
         raise next(filter(None, (_swapped(name, load_golden, "a golden file, not a run", usage) for name in runs)), error) from None
     asked = results.responses[results.responses["query_id"].isin(golden.queries["query_id"])]["run_id"]
@@ -136,29 +154,29 @@ def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) 
 
 def _refuse_without_effect(args: argparse.Namespace, names: list[str]) -> None:
     """Stop if options were given that a profile decides itself."""
-    given = [f"--{name}" for name in names if getattr(args, name) is not None]
+    given = [_flag(name) for name in names if getattr(args, name) is not None]
     if args.profile and given:
         raise DataError(f"{', '.join(given)} has no effect with it", field="--profile", allowed="leave one of them out")
 
 
 def _score(args: argparse.Namespace) -> None:
-    _refuse_without_effect(args, ["metric", "by", "match"])
+    _refuse_without_effect(args, ["metric", "by", "match", *SCORED_BY])
     golden, results, _ = _load(args, args.runs)
     if args.profile:
         print(_json(aggregate(results, golden, args.profile)))
         return
-    scores = score(results, golden, args.metric, match=args.match or "auto")
+    scores = score(results, golden, args.metric, match=args.match or "auto", **_policies(args, SCORED_BY))
     table = summarize(scores, golden, by=args.by, metrics=None if args.metric or args.json else HEADLINE)
     print(_json(records_of(table)) if args.json else _readable(table, args.by))
 
 
 def _compare(args: argparse.Namespace) -> None:
-    _refuse_without_effect(args, ["match"])
+    _refuse_without_effect(args, ["match", *COMPARED_BY])
     golden, results, (baseline, candidate, *more) = _load(args, [args.baseline, args.candidate])
     if more:
         raise DataError(f"{2 + len(more)} runs in two arguments", field="run", allowed="one run per file, or names in --store")
-    strict = args.strict_chunker_version
-    cmp = compare_runs(results, golden, baseline, candidate, match=args.match or "auto", profile=args.profile, strict_chunker_version=strict)
+    options: dict[str, Any] = {"strict_chunker_version": args.strict_chunker_version, **_policies(args, COMPARED_BY)}
+    cmp = compare_runs(results, golden, baseline, candidate, match=args.match or "auto", profile=args.profile, **options)
     left_out = 0 if args.all or args.json else max(len(cmp.changed()) - LISTED, 0)
     print(cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None), end="\n" if args.json else "")
     if left_out:

@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
 from ragscore.metrics import is_better, parse_label
 from ragscore.profiles import Profile, find_profile
+from ragscore.ranks import collapsed
 from ragscore.report import SAME, changed_queries, describe_matching, shown_deltas
-from ragscore.score import read_refusals, score
+from ragscore.score import POLICIES, read_refusals, resolve_policies, score
 from ragscore.stats import median_interval, paired_interval
 from ragscore.summary import metric_columns
 from ragscore.tables import markdown_table, shown_number
@@ -46,6 +47,8 @@ class Comparison:
         One row per target that either run found: its ranks and `change` (gained, lost, moved, same).
     invariants, config_diff
         What should be equal (state: equal, differs, unknown), and every config key that isn't.
+    policies
+        How both runs were scored: `match`, `collapse`, `empty_gold`, `unknown`.
     """
 
     baseline: str
@@ -59,6 +62,7 @@ class Comparison:
     k: int
     aggregates: dict[str, dict[str, Any]]
     profile: Profile | None = None
+    policies: dict[str, str] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -95,7 +99,8 @@ class Comparison:
 
     def _headline(self) -> str:
         counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
-        return f"{counts}. {describe_matching(self.level, None if self.profile else self.k)}"
+        changed = ", ".join(f"{name}={value}" for name, value in self.policies.items() if name != "match" and value != POLICIES[name][0])
+        return f"{counts}. {describe_matching(self.level, None if self.profile else self.k)}" + (f" Scored with {changed}." if changed else "")
 
     def _shown(self) -> tuple[pd.DataFrame, str]:
         """The table of metrics for display, and a note to it."""
@@ -120,6 +125,9 @@ def compare_runs(
     *,
     metrics: list[str] | str | None = None,
     match: str = "auto",
+    collapse: str = "none",
+    empty_gold: str = "nan",
+    unknown: str = "exclude",
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
 ) -> Comparison:
@@ -133,8 +141,12 @@ def compare_runs(
         Labels for `deltas`; by default all default metrics.
     match
         The match level, one for both runs and for aggregates and per-query rows alike; see `rs.score`.
+    collapse
+        As for `rs.score`; ranks, outcomes and targets are then those of the shorter lists, too.
+    empty_gold, unknown
+        As for `rs.score`, in `deltas`; in outcomes and ranks an undecided hit is a miss.
     profile
-        Another harness's conventions for aggregates, outcomes and JSON. It has match levels of its own.
+        Another harness's conventions for aggregates, outcomes and JSON. It has match levels and policies of its own.
     strict_chunker_version
         Refuse to compare runs of different chunkers instead of falling back to spans or documents.
 
@@ -142,16 +154,20 @@ def compare_runs(
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`; `match`
-        beside a profile.
+        or a policy beside a profile.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    if chosen is not None and match != "auto":
-        raise DataError(f"found {match!r} beside a profile, which has levels of its own", field="match", allowed="match or profile, not both")
+    policies = resolve_policies(None, {"match": match, "collapse": collapse, "empty_gold": empty_gold, "unknown": unknown})
+    changed = [name for name, value in policies.items() if value != POLICIES[name][0]]
+    if chosen is not None and changed:
+        found, what = f"found {policies[changed[0]]!r} beside a profile", "levels" if changed[0] == "match" else "policies"
+        raise DataError(f"{found}, which has {what} of its own", field=changed[0], allowed=f"{changed[0]} or profile, not both")
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs")
-    pair = results.select([a, b])
+    whole = results.select([a, b])
+    pair = collapsed(whole) if collapse == "doc" else whole
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
     if strict_chunker_version and not _equal(versions[a], versions[b]):
@@ -170,8 +186,10 @@ def compare_runs(
     per_query["note"] = _notes(per_query, config_diff, invariants)
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
-    deltas = _deltas(_common_scores(pair, golden, both, metrics, match, level), a, b)
-    return Comparison(a, b, deltas, per_query, targets, invariants, config_diff, level, k, aggregate(pair, golden, chosen) if chosen else {}, chosen)
+    deltas = _deltas(_common_scores(whole, golden, both, metrics, policies, level), a, b)
+    aggregates = aggregate(pair, golden, chosen) if chosen else {}
+    made_by = {name: policies[name] for name in ("match", "collapse", "empty_gold", "unknown")} if chosen is None else {}
+    return Comparison(a, b, deltas, per_query, targets, invariants, config_diff, level, k, aggregates, chosen, made_by)
 
 
 def _profile_level(profile: Profile, versions_agree: bool) -> Level:
@@ -265,11 +283,12 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values("query_id", ignore_index=True)
 
 
-def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | str | None, match: str, level: Level) -> pd.DataFrame:
+def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | str | None, policies: dict[str, Any], level: Level) -> pd.DataFrame:
     """Scores of both runs over the queries both have."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)  # those are only_a and only_b here
-        scores = score(results, golden, metrics, match=level.name if level.name in LEVELS or match == "per_query" else match)
+        match = level.name if level.name in LEVELS or policies["match"] == "per_query" else policies["match"]
+        scores = score(results, golden, metrics, **policies | {"match": match})
     return scores[scores.index.isin(both) & (scores["state"] != "extra")]
 
 
@@ -371,7 +390,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "chunker_version_match": cmp.level.chunker_version_match,
         "k": cmp.k,
     }
-    content |= {"left_out": cmp.level.left_out, "counts": cmp.counts}
+    content |= {"left_out": cmp.level.left_out, "policies": cmp.policies, "counts": cmp.counts}
     names = ("deltas", "per_query", "targets", "invariants", "config_diff")
     return content | {name: records_of(getattr(cmp, name)) for name in names}
 

@@ -76,7 +76,9 @@ def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", 
 
 def predicate_rule_name(source_keys: str = "any", metadata: str = "all", substrings: str = "any", hits: str = "any") -> str:
     """How the rule of these options is named."""
-    return f"by_predicate(source_keys={source_keys!r}, metadata={metadata!r}, substrings={substrings!r}, hits={hits!r})"
+    # Without `hits` where it is the default: matches kept by that name stay valid.
+    of_hits = f", hits={hits!r}" if hits != "any" else ""
+    return f"by_predicate(source_keys={source_keys!r}, metadata={metadata!r}, substrings={substrings!r}{of_hits})"
 
 
 def _run_k(results: Results) -> pd.Series:

@@ -166,6 +166,19 @@ def _policy(profile: Profile | None, name: str, value: str) -> str:
     return value
 
 
+def resolve_policies(profile: Profile | None, given: dict[str, str]) -> dict[str, str]:
+    """Every policy as it holds: as given, else as the profile has it, else its default.
+
+    Raises
+    ------
+    DataError
+        What is no policy, or no value of one.
+    """
+    if unknown := sorted(given.keys() - POLICIES.keys()):
+        raise DataError(f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}")
+    return {name: _policy(profile, name, given.get(name, allowed[0])) for name, allowed in POLICIES.items()}
+
+
 def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")

@@ -5,6 +5,7 @@ A run is written into `.staging-<id>/` and its folder renamed, so a crash leaves
 
 import hashlib
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -12,15 +13,11 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, from_records, run_names
-from ragscore.kept import level_rule, matches_to_keep, rule_name
-from ragscore.level import choose_level
 from ragscore.load import run_description
 from ragscore.load.run_json import run_record
-from ragscore.match import LEVELS, Rule
-from ragscore.rules import level_rule_name
+from ragscore.match import Rule
 from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
-from ragscore.score import score, scoring
-from ragscore.summary import summarize
+from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 
 TEXTS = ("cut", "full", "none")
 CUT_AT = 200  # characters of hit text that a store keeps by default
@@ -49,7 +46,16 @@ class RunStore:
         return f"<p>{self!r}</p>" + self.runs().drop(columns=["config"], errors="ignore")._repr_html_()  # type: ignore[operator]
 
     def save(
-        self, results: Results, *, golden: Golden | None = None, overwrite: bool = False, text: str = "cut", match: str = "auto", rule: Rule | None = None
+        self,
+        results: Results,
+        *,
+        golden: Golden | None = None,
+        overwrite: bool = False,
+        text: str = "cut",
+        match: str = "auto",
+        rule: Rule | None = None,
+        profile: str | None = None,
+        **policies: str,
     ) -> list[str]:
         """Write every run of `results`, and its scores if a golden set is given.
 
@@ -63,8 +69,9 @@ class RunStore:
             Replace runs that are there already; without it that is an error, and nothing is written.
         text
             What is kept of hit texts: "cut" (200 characters), "full" or "none".
-        match, rule
-            As for `rs.score`.
+        match, rule, profile, policies
+            As for `rs.score`: policies are errors, missing, empty_gold, collapse and unknown, a profile its name. They are
+            stored with the scores; without a golden set they mean nothing and are refused.
 
         Returns
         -------
@@ -74,6 +81,10 @@ class RunStore:
         check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
         if text not in TEXTS:
             raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
+        choices: dict[str, Any] = {**policies, **({"profile": profile} if profile is not None else {})}
+        check_choices(choices)
+        if choices and golden is None:
+            raise DataError(f"{', '.join(choices)} without a golden set", field="golden", allowed="a golden set to score by")
         run_ids = results.runs["run_id"].astype("str").tolist()
         there = [run_id for run_id in run_ids if self._folder(run_id).exists()]
         if there and not overwrite:
@@ -81,7 +92,7 @@ class RunStore:
         for kind in FRAMES:
             if (frame := getattr(results, kind)) is not None:
                 check_columns(frame, kind)
-        scored = _scored(results, golden, match, rule) if golden is not None else {}
+        parts = scored(results, golden, rule, choices | {"match": match}) if golden is not None else {}
         self.root.mkdir(parents=True, exist_ok=True)
         ignore = self.root / ".gitignore"
         if not ignore.exists():
@@ -89,7 +100,7 @@ class RunStore:
         for run_id in run_ids:
             staging = self._aside("staging", run_id)
             staging.mkdir()
-            _write_run(staging, results.select([run_id]), text, scored.get(run_id))
+            _write_run(staging, results.select([run_id]), text, parts.get(run_id))
             self._put(staging, run_id)
         return run_ids
 
@@ -106,14 +117,27 @@ class RunStore:
         names = self._names(table, runs)
         return concat_results([_read_run(self._folder(name), table[table["run_id"] == name]) for name in names])
 
-    def scores(self, metrics: list[str] | str | None = None, runs: list[str] | str | None = None) -> pd.DataFrame:
+    def scores(self, metrics: list[str] | str | None = None, runs: list[str] | str | None = None, **policies: str | None) -> pd.DataFrame:
         """Stored scores of all or some runs, oldest run first: the frame of `rs.score` with `created_at` and `system`.
+
+        Parameters
+        ----------
+        policies
+            Policies of `rs.score` and `profile` that the scores must have been made by, whatever is left out; nothing is
+            computed here.
 
         Raises
         ------
         DataError
-            A run was saved without a golden set (all of them are named), or a metric wasn't scored.
+            A run was saved without a golden set (all of them are named), a metric wasn't scored, or a run was scored by
+            another policy than asked for.
+
+        Warns
+        -----
+        UserWarning
+            Runs were scored by different policies, of which none was asked for.
         """
+        check_choices(policies)
         table = self.runs()
         names = self._names(table, runs)
         scored = [name for name in names if (self._folder(name) / "scores.parquet").exists()]
@@ -121,6 +145,7 @@ class RunStore:
             without = ", ".join(name for name in names if name not in scored)
             allowed = "save(results, golden=...) or refresh(golden)" + (f", or runs={scored}" if scored else "")
             raise DataError(f"{without} saved without scores", file=self.root, allowed=allowed)
+        self._check_policies(names, policies)
         parts = [self._read_scores(name, [metrics] if isinstance(metrics, str) else metrics) for name in names]
         scores = pd.concat([part.assign(run_id=part["run_id"].astype("str")) for part in parts])
         about = table.assign(run_id=table["run_id"].astype("str")).set_index("run_id")
@@ -144,10 +169,10 @@ class RunStore:
             {"run_id": "category", "metric": "str", **dict.fromkeys(("mean", "low", "high", "sum", "std", "min", "p50", "p95", "max"), "float64")}
         )
 
-    def refresh(self, golden: Golden, *, rule: Rule | None = None) -> list[str]:
+    def refresh(self, golden: Golden, *, rule: Rule | None = None, **policies: str | None) -> list[str]:
         """Score every stored run anew and rewrite its scores and `metrics.json`: formulas or labels have changed.
 
-        Each run keeps the match level policy it was saved with. Hits whose text was cut keep the matches that were
+        Each run keeps the policies and the profile it was saved with, but for those given here. Hits whose text was cut keep the matches that were
         found before the cut, as long as rule and question are unchanged.
 
         Returns
@@ -160,16 +185,17 @@ class RunStore:
             A run was scored by another rule than its level's own, and no `rule` is given. No run is refreshed then.
         """
         check_type(golden, Golden, "golden")
+        check_choices(policies)
         described = {str(content["run_id"]): content for _, content in self._described()}
         names = self.runs()["run_id"].astype("str").tolist()
         for name in names:
             before = described[name].get("scoring", {})
-            if rule is None and before and before.get("rule") != _rule_of_scoring(str(before.get("level")), None):
+            if rule is None and before and before.get("rule") != rule_of_scoring(str(before.get("level")), None):
                 folder = self._folder(name)
                 raise DataError(f"{name} was scored by the rule {before.get('rule')}", file=folder, field="rule", allowed="pass that rule, or another one")
         for name in names:
-            match = described[name].get("scoring", {}).get("match", "auto")
-            _write_scores(self._folder(name), described[name], _scored(self.load([name]), golden, match, rule)[name])
+            choices = choices_of(described[name].get("scoring", {})) | policies
+            _write_scores(self._folder(name), described[name], scored(self.load([name]), golden, rule, choices)[name])
         return names
 
     def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
@@ -198,6 +224,17 @@ class RunStore:
     def path(self, run: str) -> Path:
         """The folder of a run, by run_id or system."""
         return self._folder(run_names(self.runs(), [run])[0])
+
+    def _check_policies(self, run_ids: list[str], wanted: dict[str, str | None]) -> None:
+        """Whether the stored scores of these runs were made as asked for, and alike."""
+        made = {run_id: choices_of(read_json(self._folder(run_id) / "run.json").get("scoring", {})) for run_id in run_ids}
+        for name, value in wanted.items():
+            if others := [run_id for run_id, choices in made.items() if choices[name] != value]:
+                found = f"{', '.join(others)} scored with {name}={made[others[0]][name]!r}"
+                raise DataError(found, file=self.root, field=name, allowed=f"refresh(golden, {name}={value!r}), or save so")
+        differing = [name for name in next(iter(made.values())) if len({str(choices[name]) for choices in made.values()}) > 1]
+        if differing:
+            warnings.warn(f"runs were scored by different policies ({', '.join(differing)}): their scores can't be compared", UserWarning, stacklevel=3)
 
     def _names(self, table: pd.DataFrame, runs: list[str] | str | None) -> list[str]:
         names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()
@@ -257,54 +294,29 @@ def _metrics_of(file: Path) -> pd.DataFrame:
     return pd.DataFrame([{"run_id": content["run_id"], "metric": name, **values} for name, values in metrics.items()])
 
 
-def _scored(results: Results, golden: Golden, match: str, rule: Rule | None) -> dict[str, dict[str, Any]]:
-    """For each run: its scores, what they were made of, and the matches behind them."""
-    scores = score(results, golden, match=match, rule=rule)
-    about = scoring(results, golden, match=match)
-    level = choose_level(results, golden, match)
-    used = [name for name in LEVELS if name in level.joinable] if level.name == "per_query" else [level.name]
-    matches = matches_to_keep(results, golden, {name: rule or level_rule(name, results, golden) for name in used}, has_own_rule=rule is not None)
-    parts = {}
-    for made in about.to_dict("records"):
-        run_id = str(made["run_id"])
-        described = {name: made[name] for name in ("level", "left_out", "chunker_version_match", "golden_hash", "n_expected")}
-        described |= {"match": match, "rule": _rule_of_scoring(str(made["level"]), rule)}
-        own = scores[scores["run_id"] == run_id]
-        kept = matches[matches["run_id"] == run_id] if matches is not None else None
-        parts[run_id] = {"scores": own.assign(run_id=own["run_id"].astype("str")), "scoring": described, "matches": kept, "summary": summarize(own, golden)}
-    return parts
-
-
-def _rule_of_scoring(level: str, rule: Rule | None) -> str:
-    """The name of the rule a scoring was made by: one of your own, or the level's own."""
-    if rule is not None:
-        return rule_name(rule)
-    return level_rule_name(level)
-
-
-def _write_run(folder: Path, run: Results, text: str, scored: dict[str, Any] | None) -> None:
+def _write_run(folder: Path, run: Results, text: str, made: dict[str, Any] | None) -> None:
     run_id = str(run.runs["run_id"].iloc[0])
     for kind in FRAMES:
         frame = getattr(run, kind)
         if frame is not None and (len(frame) or kind == "responses"):
             write_frame(folder / f"{kind}.parquet", _with_text(frame, text) if kind == "hits" else frame, run_id)
     described = run_description(run.runs) | {"text": text}
-    if scored is not None:
-        _write_scores(folder, described, scored)
+    if made is not None:
+        _write_scores(folder, described, made)
     else:
         write_json(folder / "run.json", described)
 
 
-def _write_scores(folder: Path, described: dict[str, Any], scored: dict[str, Any]) -> None:
+def _write_scores(folder: Path, described: dict[str, Any], made: dict[str, Any]) -> None:
     """Scores, matches and metrics.json of a run, and what they were made of into its run.json, which comes last."""
     run_id = str(described["run_id"])
-    write_parquet(folder / "scores.parquet", scored["scores"].reset_index())
-    if scored["matches"] is not None:
-        write_frame(folder / "matches.parquet", scored["matches"], run_id)
-    summary = scored["summary"].drop(columns="run_id").set_index("metric")
+    write_parquet(folder / "scores.parquet", made["scores"].reset_index())
+    if made["matches"] is not None:
+        write_frame(folder / "matches.parquet", made["matches"], run_id)
+    summary = made["summary"].drop(columns="run_id").set_index("metric")
     values = summary.astype(object).where(summary.notna(), None).to_dict("index")
-    write_json(folder / "metrics.json", {"run_id": run_id, **scored["scoring"], "metrics": values})
-    write_json(folder / "run.json", described | {"golden_hash": scored["scoring"]["golden_hash"], "scoring": scored["scoring"]})
+    write_json(folder / "metrics.json", {"run_id": run_id, **made["scoring"], "metrics": values})
+    write_json(folder / "run.json", described | {"golden_hash": made["scoring"]["golden_hash"], "scoring": made["scoring"]})
 
 
 def _with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:

@@ -102,6 +102,12 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(files, capsys, monke
         (["score", "{golden}", "{a}", "--profile", "kebab", "--metric", "hit@1", "--by", "tag"], "--profile: --metric, --by has no effect with it"),
         (["score", "{golden}", "{a}", "--profile", "kebab", "--match", "doc"], "--profile: --match has no effect with it"),
         (["compare", "{a}", "{b}", "--golden", "{golden}", "--profile", "kebab", "--match", "auto"], "--profile: --match has no effect with it"),
+        (["score", "{golden}", "{a}", "--profile", "kebab", "--empty-gold", "one"], "--profile: --empty-gold has no effect with it"),
+        (["compare", "{a}", "{b}", "--golden", "{golden}", "--profile", "kebab", "--collapse", "doc"], "--profile: --collapse has no effect with it"),
+        (["score", "{golden}", "{a}", "--collapse", "docs"], "collapse: found 'docs'; one of none, doc"),
+        (["compare", "{a}", "{b}", "--golden", "{golden}", "--unknown", "hit"], "unknown: found 'hit'; one of exclude, miss"),
+        (["score", "{golden}", "{a}", "--ties", "random"], "ties: found 'random'; one of file, trec"),
+        (["score", "{golden}", "a", "--store", "{folder}", "--ties", "trec"], "--ties: a is a stored run, which has its ranks"),
         (["score", "{a}", "{golden}"], "per_query.jsonl: this is a run, not a golden file; usage: ragscore score GOLDEN RUN..."),
         (["score", "{golden}", "{golden}"], "golden.yaml: this is a golden file, not a run; usage: ragscore score GOLDEN RUN..."),
         (["compare", "{golden}", "{b}", "--golden", "{golden}"], "golden file, not a run; usage: ragscore compare RUN_A RUN_B --golden GOLDEN"),
@@ -184,3 +190,60 @@ def test_warnings_go_to_standard_error(files, capsys, write_run):
 def test_the_command_is_installed():
     done = subprocess.run([sys.executable, "-m", "ragscore.cli", "score"], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "usage: ragscore score" in done.stderr
+
+
+@pytest.fixture
+def passages(write_golden, write_run):
+    """Two runs with several passages of a document, a cut text, a question without gold, and a failed one."""
+    rows = [
+        {"id": "q1", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "q2", "query": "?", "expected_doc_ids": []},
+        {"id": "q3", "query": "?", "expected_doc_ids": ["d3"]}, {"id": "q4", "query": "?", "expected_doc_ids": ["d4"]},
+    ]  # fmt: skip
+    score = {name: {"retrieval": {"fusion_score": value}} for name, value in (("low", 0.1), ("high", 0.9))}
+    hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
+    first = [record("q1", hits), record("q2", hits), record("q3", [hit("c", "d9", 1, **score["low"]), hit("c", "d3", 2, **score["high"])], error="late")]
+    second = [record("q1", hits[:1]), record("q2", []), record("q3", [hit("c", "d3", 1)]), record("q4", [])]
+    return [str(write_golden(rows)), str(write_run("a", first, k=5)), str(write_run("b", second, k=5))]
+
+
+@pytest.mark.parametrize(
+    ("options", "means"),
+    [
+        ([], [1 / 3 / 2 + 1 / 2 / 2, 2]),
+        (["--collapse", "doc"], [1 / 2 / 2 + 1 / 2 / 2, 2]),
+        (["--errors", "exclude"], [1 / 3, 1]),
+        (["--missing", "zero"], [(1 / 3 + 1 / 2) / 3, 3]),
+        (["--ties", "trec"], [1 / 3 / 2 + 1 / 2, 2]),
+    ],
+)
+def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
+    golden, a, _ = passages
+    assert main(["score", golden, a, "--metric", "mrr", "--json", *options]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert [row["mean"], row["n"]] == pytest.approx(means)
+
+
+def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_golden, write_run):
+    rows = [{"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]}, {"id": "q2", "query": "?", "answerable": True}]
+    files = [str(write_golden(rows)), str(write_run("a", [record("q1", [hit("c", "d", 1, text_cut=True)]), record("q2", [])]))]
+    means = {}
+    for options in ([], ["--unknown", "miss"], ["--empty-gold", "one"]):
+        assert main(["score", *files, "--metric", "hit@1", "--json", *options]) == 0
+        (row,) = json.loads(capsys.readouterr().out)
+        means[" ".join(options)] = [row["mean"], row["n"]]
+    assert means == {"": [None, 0], "--unknown miss": [0, 1], "--empty-gold one": [1, 1]}
+
+
+def test_compare_takes_the_policies_of_scoring(passages, capsys):
+    golden, a, b = passages
+    arguments = ["compare", a, b, "--golden", golden, "--json"]
+    ranks = {}
+    for options in ([], ["--collapse", "doc"], ["--ties", "trec"]):
+        assert main([*arguments, *options]) == 0
+        report = json.loads(capsys.readouterr().out)
+        ranks[" ".join(options)] = [row["rank_a"] for row in report["per_query"] if row["query_id"] in ("q1", "q3")]
+    assert ranks == {"": [3, 2], "--collapse doc": [2, 2], "--ties trec": [3, 1]}
+    assert main([*arguments, "--collapse", "doc", "--empty-gold", "zero", "--unknown", "miss"]) == 0
+    assert json.loads(capsys.readouterr().out)["policies"] == {"match": "auto", "collapse": "doc", "empty_gold": "zero", "unknown": "miss"}
+    main(["compare", a, b, "--golden", golden, "--collapse", "doc"])
+    assert "Scored with collapse=doc." in capsys.readouterr().out

@@ -208,3 +208,33 @@ def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
     cmp = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"])
     assert cmp.deltas[["metric", "a", "b", "n"]].to_numpy().tolist() == [["mrr", 0.25, 0.25, 1], ["failed", 0, 0, 1]]
+
+
+def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "e", "query": "?", "answerable": True}]))
+    hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
+    runs = {"a": [record("q", hits), record("e", [])], "b": [record("q", hits[2:]), record("e", [])]}
+    results = rs.load_results([write_run(name, records, k=5) for name, records in runs.items()])
+    plain, by_doc = (rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse) for collapse in ("none", "doc"))
+    assert [cmp.per_query["rank_a"].tolist()[0] for cmp in (plain, by_doc)] == [3, 2]
+    assert [cmp.deltas["a"].tolist() for cmp in (plain, by_doc)] == [[1 / 3], [1 / 2]] and by_doc.targets["rank_a"].tolist() == [2]
+    vacuous = rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], empty_gold="one")
+    assert vacuous.deltas[["a", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]] and vacuous.policies["empty_gold"] == "one"
+
+
+def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]}]))
+    files = [write_run(name, [record("q", [hit("c", "d", 1, snippet=text, text_cut=True)])]) for name, text in (("a", "late"), ("b", "snip"))]
+    with pytest.warns(UserWarning, match="metrics that depend on them are NaN"):
+        assert rs.compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"]).deltas["n"].tolist() == [0]
+    with pytest.warns(UserWarning, match="they count as misses"):
+        missed = rs.compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"], unknown="miss")
+    assert missed.deltas[["a", "b", "n"]].to_numpy().tolist() == [[1, 0, 1]] and missed.per_query["outcome"].tolist() == ["regression"]
+
+
+@pytest.mark.parametrize(("policy", "value"), [("collapse", "doc"), ("empty_gold", "one"), ("unknown", "miss"), ("match", "doc")])
+def test_a_policy_beside_a_profile_is_refused(pair, policy, value):
+    with pytest.raises(rs.DataError, match=f"{policy}: found '{value}' beside a profile, which has .* of its own; {policy} or profile, not both"):
+        rs.compare_runs(*pair, "a", "b", profile="kebab", **{policy: value})
+    with pytest.raises(rs.DataError, match=f"{policy}: found 'x'"):
+        rs.compare_runs(*pair, "a", "b", **{policy: "x"})

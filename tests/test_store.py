@@ -393,3 +393,94 @@ def test_a_config_that_is_plain_text_is_kept_as_it_is(pair, tmp_path):
     store.save(replace(results, runs=results.runs.assign(config="k = 5")))
     assert json.loads((tmp_path / "a" / "run.json").read_text())["config"] == "k = 5"
     assert store.load().runs["config"].tolist() == ['"k = 5"']  # as JSON, which says the same
+
+
+@pytest.fixture
+def passages(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "e", "query": "?", "answerable": True}]))
+    hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
+    return rs.load_results([write_run(name, [record("q", hits), record("e", [])]) for name in "ab"]), golden
+
+
+def test_policies_are_stored_with_the_scores(passages, tmp_path):
+    results, golden = passages
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results, golden=golden, collapse="doc", empty_gold="one", unknown="miss", errors="exclude", missing="zero")
+    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(["mrr"]).loc["e", "mrr"].tolist() == [1, 1]
+    made = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
+    assert made["policies"] == {"match": "auto", "errors": "exclude", "missing": "zero", "empty_gold": "one", "collapse": "doc", "unknown": "miss"}
+    assert (made["profile"], made["n_unknown"]) == (None, 0)
+    assert json.loads((tmp_path / "store" / "a" / "metrics.json").read_text())["policies"]["collapse"] == "doc"
+
+
+def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
+    results, golden = passages
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, collapse="doc", empty_gold="one")
+    store.refresh(golden)
+    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 2, 1]
+    store.refresh(golden, collapse="none")
+    assert store.scores(["mrr"], "a")["mrr"].tolist() == [1 / 3, 1]
+
+
+def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
+    results, golden = passages
+    store = rs.RunStore(tmp_path)
+    store.save(results.select("a"), golden=golden, collapse="doc")
+    store.save(results.select("b"), golden=golden)
+    assert store.scores(["mrr"], "a", collapse="doc").loc["q", "mrr"] == 1 / 2
+    with pytest.raises(rs.DataError, match=r"collapse: b scored with collapse='none'; refresh\(golden, collapse='doc'\)"):
+        store.scores(["mrr"], collapse="doc")
+    with pytest.warns(UserWarning, match=r"different policies \(collapse\)"):
+        store.scores(["mrr"])
+
+
+def test_a_run_stored_without_its_policies_had_the_defaults(passages, tmp_path):
+    results, golden = passages
+    store = rs.RunStore(tmp_path)
+    store.save(results.select("a"), golden=golden)
+    file = tmp_path / "a" / "run.json"
+    described = json.loads(file.read_text())
+    described["scoring"] = {name: value for name, value in described["scoring"].items() if name not in ("policies", "profile")}
+    file.write_text(json.dumps(described))
+    assert store.scores(["mrr"], collapse="none", profile=None).loc["q", "mrr"] == 1 / 3
+    assert store.refresh(golden) == ["a"]
+
+
+def test_a_profile_is_stored_by_its_name(pair, tmp_path):
+    results, golden = pair
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, profile="rig")
+    pd.testing.assert_frame_equal(
+        store.scores(profile="rig").drop(columns=["created_at", "system"], errors="ignore"), rs.score(results, golden, profile="rig"), check_categorical=False
+    )
+    made = json.loads((tmp_path / "a" / "run.json").read_text())["scoring"]
+    assert made["profile"] == "rig" and (made["policies"]["match"], made["policies"]["empty_gold"], made["level"]) == ("doc", "one", "doc")
+    assert store.refresh(golden) == ["a", "b"] and "recall@10:doc" in store.scores(profile="rig")
+    with pytest.raises(rs.DataError, match="profile: a, b scored with profile='rig'"):
+        store.scores(profile="kebab")
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"collapse": "docs"}, "collapse: found 'docs'; one of none, doc"),
+        ({"colapse": "doc"}, "policies: found 'colapse'; one of match, errors"),
+        ({"profile": "kebap"}, "profile: unknown profile 'kebap'; did you mean 'kebab'"),
+    ],
+)
+def test_a_choice_that_is_none_is_refused_before_anything_is_written(passages, tmp_path, choices, message):
+    results, golden = passages
+    store = rs.RunStore(tmp_path / "store")
+    with pytest.raises(rs.DataError, match=message):
+        store.save(results, golden=golden, **choices)
+    assert not (tmp_path / "store").exists()
+    with pytest.raises(rs.DataError, match=message):
+        store.scores(**choices)
+    with pytest.raises(rs.DataError, match=message):
+        store.refresh(golden, **choices)
+
+
+def test_policies_without_a_golden_set_are_refused(passages, tmp_path):
+    with pytest.raises(rs.DataError, match="golden: collapse without a golden set; a golden set to score by"):
+        rs.RunStore(tmp_path / "store").save(passages[0], collapse="doc")
