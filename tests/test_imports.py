@@ -184,6 +184,16 @@ def test_the_older_mlflow_table_is_read_with_our_names_of_its_retrieval_metrics(
     assert found.results.responses["elapsed_ms"].item() == 500.0 and found.golden.queries["reference_answer"].item() == "A"
 
 
+def test_the_phoenix_fixture_holds_the_traces_that_its_maker_names():
+    spans = pd.read_parquet(FIXTURES / "phoenix_spans.parquet")
+    assert spans.groupby("context.trace_id")["span_kind"].agg(list).tolist() == [
+        ["CHAIN", "RETRIEVER", "RERANKER", "LLM"], ["CHAIN", "RETRIEVER", "LLM"], ["CHAIN", "RETRIEVER"], ["CHAIN", "RETRIEVER", "LLM"],
+    ]  # fmt: skip
+    roots = spans[spans["parent_id"].isna()]
+    assert roots["status_code"].tolist() == ["OK", "OK", "ERROR", "OK"]
+    assert roots["attributes.input.value"].tolist() == ["How do I merge?", "How do I sort?", "What fails?", "How do I merge?"]
+
+
 @pytest.mark.parametrize("name", ["phoenix_spans.csv", "phoenix_spans.parquet"])
 def test_phoenix_takes_the_reranked_list_where_there_is_one(name):
     found = load(name)
