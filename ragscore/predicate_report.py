@@ -3,6 +3,7 @@
 In: `Results` with one run per retriever, and `Golden`. Out: frames, and one text.
 """
 
+import json
 import warnings
 from dataclasses import replace
 
@@ -124,7 +125,11 @@ def predicate_markdown(
     hits: str = "any",
     **options: str,
 ) -> str:
-    """The report as Markdown: retrievers by MRR, best first, then every question; parameters as for `predicate_rows`."""
+    """The report as Markdown: retrievers by MRR, best first, then every question; parameters as for `predicate_rows`.
+
+    What questions note in `expect_lessons_call` stands beside them; a product that they filter by, and whether hits were
+    filtered by it (`rs.filter_hits`), above.
+    """
     rows = predicate_rows(results, golden, k, hits, **options)
     table, matrix = _summary(rows).sort_values("mrr", ascending=False, kind="stable", na_position="last"), _matrix(rows, golden)
     counts = f"{len(golden.queries)} golden queries × {len(table)} retrievers"
@@ -135,7 +140,32 @@ def predicate_markdown(
         f"{PASSED} #rank: passed, first right hit at that rank; {PASSED}: passed without a rank; {FAILED}: failed; "
         f"{NOT_ASKED}: not asked, nothing to judge by, or undecided because texts are cut."
     )
-    return "\n\n".join([title, counts, markdown_table(_shown_summary(table)), legend, "## Queries", markdown_table(_shown_matrix(matrix, golden))]) + "\n"
+    return (
+        "\n\n".join(
+            [
+                title,
+                counts,
+                *_product_filter(results, golden),
+                markdown_table(_shown_summary(table)),
+                legend,
+                "## Queries",
+                markdown_table(_shown_matrix(matrix, golden)),
+            ]
+        )
+        + "\n"
+    )
+
+
+def _product_filter(results: Results, golden: Golden) -> list[str]:
+    """What became of the products that questions filter by; nothing where none does."""
+    asking = golden.checks.loc[golden.checks["kind"] == "product", "query_id"].drop_duplicates()
+    if not len(asking):
+        return []
+    named = f"{len(asking)} queries filter by a product"
+    if "x_n_filtered" not in results.responses:
+        return [f"{named}; their hits were not filtered (`rs.filter_hits`)."]
+    dropped = results.responses.groupby(results.responses["run_id"].astype("str"), sort=False)["x_n_filtered"].sum()
+    return [f"{named}; hits dropped: {', '.join(f'{run_id} {n}' for run_id, n in dropped.items())}."]
 
 
 def _refuse_summaries(results: Results) -> None:
@@ -234,8 +264,15 @@ def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     notes = [name for name in golden.queries.columns if name.split(".")[0] == f"x_{NOTE}"]
     if not notes:
         return shown
-    column = golden.queries[notes].astype("str").fillna("").agg(" ".join, axis=1).str.strip()
-    return shown.assign(**{f"note ({NOTE})": column.to_numpy()})
+    texts = [golden.queries[name].map(_note if name.endswith(".json") else str, na_action="ignore").astype("str").fillna("") for name in notes]
+    joined = [" ".join(parts).strip() for parts in zip(*texts, strict=True)]
+    return shown.assign(**{f"note ({NOTE})": joined})
+
+
+def _note(written: str) -> str:
+    """A note of a column that holds JSON, as one of a column of its own type looks."""
+    value = json.loads(written)
+    return str(value) if isinstance(value, (bool, str)) else written
 
 
 def _range(counts: pd.Series) -> str:

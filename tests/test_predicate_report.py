@@ -162,3 +162,41 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
     assert row[["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]].tolist() == [2, 2, 1, 1, 1, 1]  # ranks: of "met" only
     with pytest.warns(UserWarning, match="they count as misses"):
         assert rs.predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == ["❌", "✅ #2", "✅ #1"]
+
+
+@pytest.mark.parametrize(
+    ("note", "shown"),
+    [(True, "True"), (False, "False"), ("see lesson 3", "see lesson 3"), (["a|b", 1], '["a\\|b", 1]'), ({"lesson": 3}, '{"lesson": 3}'), (None, "")],
+)
+@pytest.mark.parametrize("name", ["queries.jsonl", "golden.yaml"])
+def test_an_advisory_note_is_shown_and_changes_no_score(tmp_path, note, shown, name):
+    ids = {"id": "noted"} if name == "golden.yaml" else {}
+    rows = [
+        {**ids, "query": "noted", "expected_empty": True, "expect_lessons_call": note},
+        {**ids, "query": "plain", "expected_empty": True, "expect_lessons_call": "x"},
+    ]
+    rows[1] |= {"id": "plain"} if ids else {}
+    (tmp_path / name).write_text("".join(("- " if ids else "") + json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    (tmp_path / "results.jsonl").write_text("".join(json.dumps(said(query, [])) + "\n" for query in ("noted", "plain")), encoding="utf-8")
+    results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / name)
+    lines = [line for line in rs.predicate_markdown(results, golden).splitlines() if line.startswith("| `")]
+    assert [line.rsplit(" | ", 1)[1].removesuffix(" |").strip() for line in lines] == [shown, "x"]
+    assert rs.predicate_report(results, golden)[["n_queries", "passed"]].to_numpy().tolist() == [[2, 2]]
+
+
+def test_the_report_says_whether_hits_were_filtered_by_product(tmp_path):
+    questions = [{"query": "a", "filters": {"product": "P1142"}, "expected_substrings": ["yield"]}, {"query": "b", "expected_empty": True}]
+    hits = [found(1, document="P7 yield"), found(2, document="p1142 yield")]
+    for name, rows in (("queries.jsonl", questions), ("results.jsonl", [said("a", hits), said("b", []), said("a", hits[1:], "bm25"), said("b", [], "bm25")])):
+        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
+    assert "\n\n1 queries filter by a product; their hits were not filtered (`rs.filter_hits`).\n\n" in rs.predicate_markdown(results, golden)
+    filtered = rs.predicate_markdown(rs.filter_hits(results, golden), golden)
+    assert "\n\n1 queries filter by a product; hits dropped: dense 1, bm25 0.\n\n" in filtered and "| `a` | ✅ #1 | ✅ #1 |" in filtered
+    assert "product" not in rs.predicate_markdown(results, rs.load_golden(_without_filters(tmp_path, questions)))
+
+
+def _without_filters(folder, questions):
+    file = folder / "plain.jsonl"
+    file.write_text("".join(json.dumps({name: value for name, value in row.items() if name != "filters"}) + "\n" for row in questions), encoding="utf-8")
+    return file
