@@ -336,7 +336,7 @@ def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> npt
     found = np.zeros(len(rows), dtype=bool)
     for level in rows["level"].dropna().unique():
         targets = at_level(golden, level, keep_refusals).targets
-        found |= (rows["level"] == level).to_numpy() & rows["query_id"].isin(targets.loc[targets["grade"] > 0, "query_id"]).to_numpy()
+        found |= (rows["level"] == level).to_numpy() & is_among(rows["query_id"], targets.loc[targets["grade"] > 0, "query_id"])
     return found
 
 
