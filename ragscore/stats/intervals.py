@@ -1,0 +1,186 @@
+"""Intervals of means and of mean differences: from moments, or from the values with what their kind asks for."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ragscore.errors import DataError
+from ragscore.stats.bootstrap import bootstrap_t_interval
+from ragscore.stats.moments import Values, as_columns, design_effect, is_constant, moments, skewness, standard_error
+from ragscore.stats.paired import count_moves, tango_interval
+
+BOOTSTRAP_FROM = 50  # values: below, resamples know too little of a long tail
+LARGE_SKEWNESS = 1.0  # of the values; the mean of 50 then has .14, where t still misses one side twice as often as the other
+
+
+def wilson_interval(rate: Values, n: Values, level: float = 0.95, design_effect: Values | float = 1.0) -> tuple[Values, Values]:
+    """Wilson score interval of a proportion (Wilson 1927, doi:10.1080/01621459.1927.10502953), with n / design effect as n.
+
+    Holds its level near 0 and 1, where the normal and t intervals fail. NaN where n is 0.
+    """
+    with np.errstate(invalid="ignore"):
+        return _score_interval(rate, n / design_effect, _normal_quantile(level))
+
+
+def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[Values, Values]:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        square = np.where(n > 0, np.square(quantile) / n, np.nan)
+    centre = (mean + square / 2) / (1 + square)
+    half = np.sqrt(square * mean * (1 - mean) + square * square / 4) / (1 + square)
+    # At 0 and 1 the bound is the mean itself, give or take the last bit.
+    return np.where(mean == 0, 0.0 * centre, centre - half), np.where(mean == 1, 1.0 + 0.0 * centre, centre + half)
+
+
+def t_interval(mean: Values, std: Values, n: Values, level: float = 0.95) -> tuple[Values, Values]:
+    """Student's t interval of a mean; NaN below two values."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        half = t_quantile(n - 1, level) * std / np.sqrt(n)
+    return mean - half, mean + half
+
+
+def mean_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
+    """Interval that fits a metric's kind: Wilson for 0/1 values, t otherwise, clipped to 0..1 for bounded metrics.
+
+    For moments only; `interval_of_means` has the values and does better. Constant bounded values get the Wilson interval
+    of their mean: no spread seen in n values is not certainty.
+    """
+    wilson = wilson_interval(np.clip(mean, 0, 1), n, level)
+    if kind == "binary":
+        return wilson
+    low, high = t_interval(mean, std, n, level)
+    if kind != "bounded":
+        return low, high
+    constant = is_constant(mean, std, n)
+    return np.where(constant, wilson[0], np.clip(low, 0, 1)), np.where(constant, wilson[1], np.clip(high, 0, 1))
+
+
+def paired_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
+    """Interval of a mean paired difference: t, within -1..1 for 0/1 and bounded metrics.
+
+    Where all n differences are equal, t would claim certainty. There the width is what Wilson leaves open for queries
+    that differ but weren't seen: z² / (n + z²).
+    """
+    low, high = t_interval(mean, std, n, level)
+    if kind not in ("binary", "bounded"):
+        return low, high
+    unseen = wilson_interval(np.zeros_like(n), n, level)[1]
+    constant = is_constant(mean, std, n)
+    low, high = np.where(constant, mean - unseen, low), np.where(constant, mean + unseen, high)
+    return np.clip(low, -1, 1), np.clip(high, -1, 1)
+
+
+def interval_of_means(
+    values: npt.ArrayLike, kind: str, *, bounds: tuple[float, float] = (0.0, 1.0), groups: npt.ArrayLike | None = None, level: float = 0.95, seed: int = 0
+) -> tuple[Values, Values]:
+    """Interval of the mean of every column, by the metric's kind.
+
+    - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n queries.
+    - "bounded": Wilson's form with the n that the spread amounts to, x̄(1 − x̄)/se² + 1, and t's quantile. It is Student's t
+      in the middle of the range and leans away from its ends, where t ends beyond them and misses on the other side.
+    - else: t, and from 50 values on with a skewness beyond ±1 the bootstrap-t (without groups).
+
+    Equal values never get a width of zero where the metric has bounds: they count as n (with groups G) trials of their mean.
+
+    Parameters
+    ----------
+    values
+        One row per query, one column per metric, NaN where it doesn't apply. Repeats averaged first (`average_repeats`).
+    bounds
+        Least and largest value of a bounded metric; (0, 5) for a judge's points.
+    groups
+        Whole number of the group (source, conversation, intent) of every query, -1: none.
+
+    Returns
+    -------
+    Lower and upper bounds, one per column; NaN where there are too few values: none for metrics with bounds, below two otherwise.
+    """
+    columns = as_columns(values)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    if kind == "binary":
+        return _rate_interval(columns, groups, level)
+    if kind == "bounded":
+        _check_bounds(columns, bounds)
+        below, above = _bounded_interval((columns - low) / width, groups, level)
+        return low + width * below, low + width * above
+    mean, _, n = moments(columns)
+    error, units = _error(columns, groups)
+    half = t_quantile(units - 1, level) * error
+    below, above = mean - half, mean + half
+    if groups is None:
+        skewed = np.flatnonzero((n >= BOOTSTRAP_FROM) & (np.abs(skewness(columns)) > LARGE_SKEWNESS))
+        below[skewed], above[skewed] = bootstrap_t_interval(columns[:, skewed], level=level, seed=seed)
+    return below, above
+
+
+def interval_of_differences(
+    differences: npt.ArrayLike, kind: str, *, bounds: tuple[float, float] = (0.0, 1.0), groups: npt.ArrayLike | None = None, level: float = 0.95
+) -> tuple[Values, Values]:
+    """Interval of the mean paired difference of every column: Tango's for 0/1 metrics, else t, with groups clustered.
+
+    Metrics with bounds stay within their width, and equal differences are never certainty: the width is then what n
+    queries (with groups G groups) leave open for queries that differ but weren't seen, z² / (n + z²) of the metric's width.
+    Arguments as in `interval_of_means`.
+    """
+    columns = as_columns(differences)
+    if kind == "binary" and groups is None and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
+        wins, losses, _ = count_moves(columns)
+        return tango_interval(wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), level)
+    mean, std, n = moments(columns)
+    error, units = _error(columns, groups)
+    half = t_quantile(units - 1, level) * error
+    if kind not in ("binary", "bounded"):
+        return mean - half, mean + half
+    width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
+    unseen = width * wilson_interval(np.zeros_like(n), units, level)[1]
+    half = np.where(is_constant(mean, std, n) | (units == 1), unseen, half)
+    return np.clip(mean - half, -width, width), np.clip(mean + half, -width, width)
+
+
+def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
+    """Standard error and independent units. Groups never make it smaller: that their members seem to balance out is chance more often than design."""
+    error, units = standard_error(columns, groups)
+    return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
+
+
+def _rate_interval(columns: Values, groups: npt.ArrayLike | None, level: float) -> tuple[Values, Values]:
+    mean, std, n = moments(columns)
+    if groups is None:
+        return wilson_interval(mean, n, level)
+    units = standard_error(columns, groups)[1]
+    # Where nothing varies nothing says that the members of a group are independent: each group counts once.
+    effect = np.where(is_constant(mean, std, n) | (units < 2), n / np.maximum(units, 1), np.maximum(design_effect(columns, groups), 1))
+    # Korn and Graubard 1998: few groups know their own variance badly.
+    with np.errstate(invalid="ignore"):
+        uncertain = np.where(units > 1, (t_quantile(units - 1, level) / t_quantile(n - 1, level)) ** 2, 1.0)
+    return wilson_interval(mean, n, level, effect * uncertain)
+
+
+def _bounded_interval(columns: Values, groups: npt.ArrayLike | None, level: float) -> tuple[Values, Values]:
+    mean, std, n = moments(columns)
+    error, units = _error(columns, groups)
+    constant = is_constant(mean, std, n) | (units < 2)
+    inside = np.clip(mean, 0, 1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        amount = np.where(constant, units, np.maximum(inside * (1 - inside) / error**2 + 1, 1))
+    return _score_interval(inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level)))
+
+
+def t_quantile(df: Values, level: float) -> Values:
+    """Two-sided quantile of Student's t; NaN below one degree of freedom."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(np.where(df > 0, df, np.nan), (1 + level) / 2), dtype=np.float64)
+
+
+def _normal_quantile(level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2))
+
+
+def _check_bounds(columns: Values, bounds: tuple[float, float]) -> None:
+    if not bounds[0] < bounds[1]:
+        raise DataError(f"found {bounds}", field="bounds", allowed="the least and the largest value")
+    known = columns[~np.isnan(columns)]
+    least, largest = known.min(initial=bounds[0]), known.max(initial=bounds[1])
+    if least < bounds[0] - 1e-9 or largest > bounds[1] + 1e-9:
+        raise DataError(f"found values from {least:g} to {largest:g}", field="values", allowed=f"{bounds[0]:g} to {bounds[1]:g}")

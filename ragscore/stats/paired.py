@@ -1,0 +1,140 @@
+"""Two runs on the same queries: what moved, is the mean difference more than chance, and how far is a difference of rates known."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ragscore.stats.bootstrap import BLOCK
+from ragscore.stats.moments import Values, as_columns, group_sums
+
+EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
+ROUNDING = 1e-12  # differences below this share of the largest are rounding, and sums that differ by less are equal
+
+
+def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values, Values, Values]:
+    """How many queries rose, fell and stayed within ± margin, for every column; NaN counts nowhere."""
+    columns = as_columns(differences)
+    up, down = (columns > margin).sum(axis=0), (columns < -margin).sum(axis=0)
+    same = (np.abs(columns) <= margin).sum(axis=0)
+    return up.astype(np.float64), down.astype(np.float64), same.astype(np.float64)
+
+
+def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = False) -> Values:
+    """Two-sided p of McNemar's test for paired 0/1 values, from the queries that only one of two runs passes.
+
+    Mid-p: 2·P(X < k) + P(X = k), X ~ Bin(m, ½), k = min(wins, losses), m = wins + losses (Fagerland, Lydersen and Laake 2013,
+    doi:10.1186/1471-2288-13-91): it keeps to its level, where the exact test (2·P(X ≤ k), at most 1) has half of it. 1 where nothing moved.
+
+    Parameters
+    ----------
+    is_exact
+        Give the exact conditional p instead, worth showing beside below ten moved queries.
+    """
+    from scipy.special import bdtr
+
+    won, lost = np.asarray(wins, dtype=np.float64), np.asarray(losses, dtype=np.float64)
+    k, m = np.minimum(won, lost), won + lost
+    up_to = bdtr(k, m.astype(np.int64), 0.5)
+    below = np.where(k > 0, bdtr(np.maximum(k - 1, 0), m.astype(np.int64), 0.5), 0.0)
+    return np.minimum(1.0, 2 * up_to if is_exact else np.where(m > 0, up_to + below, 1.0))
+
+
+def tango_interval(wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, level: float = 0.95) -> tuple[Values, Values]:
+    """Score interval of the difference of two paired rates, (wins − losses) / n (Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891).
+
+    The values that McNemar's score test would not reject. Stays within -1..1 and has a width where nothing moved: ± z²/(n + z²).
+    NaN where n is 0.
+    """
+    from scipy.special import ndtri
+
+    won, lost, size = np.broadcast_arrays(*(np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (wins, losses, n)))
+    z = float(ndtri((1 + level) / 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        estimate = (won - lost) / size
+        return _tango_bound(won, lost, size, estimate, -1.0, z), _tango_bound(won, lost, size, estimate, 1.0, z)
+
+
+def _tango_bound(won: Values, lost: Values, n: Values, inside: Values, end: float, z: float) -> Values:
+    """By bisection between the estimate, which the test accepts, and an end of the range, which it doesn't."""
+    outside = np.full_like(inside, end)
+    for _ in range(60):  # halvings: to the last bit
+        middle = (inside + outside) / 2
+        accepted = (won - lost - n * middle) ** 2 <= z * z * _tango_variance(won, lost, n, middle)
+        inside, outside = np.where(accepted, middle, inside), np.where(accepted, outside, middle)
+    return np.where(n > 0, inside, np.nan)
+
+
+def _tango_variance(won: Values, lost: Values, n: Values, delta: Values) -> Values:
+    """Variance of wins − losses if the rates differ by delta, at the most likely rate of losses."""
+    b = (2 * n - won + lost) * delta - won - lost
+    root = np.sqrt(b * b + 8 * n * lost * delta * (1 - delta))
+    # (root − b) / 4n, without taking a difference of like numbers.
+    rate = np.where(b > 0, 2 * lost * delta * (1 - delta) / (root + b), (root - b) / (4 * n))
+    return n * (2 * rate + delta * (1 - delta))
+
+
+def sign_flip_p(differences: npt.ArrayLike, *, groups: npt.ArrayLike | None = None, iterations: int = 10_000, seed: int = 0) -> Values:
+    """Two-sided p of the mean difference of every column by sign-flip permutation (Fisher 1935; Smucker et al. 2007, doi:10.1145/1321440.1321528).
+
+    If two runs don't differ, each query's difference could as well have had the other sign: p is the share of sign patterns
+    whose mean is at least as far from 0. All 2^m patterns where at most 16 differences are not 0, else
+    (1 + number of random patterns) / (iterations + 1).
+
+    Parameters
+    ----------
+    differences
+        One row per query, one column per metric; NaN where one of the runs has no value.
+    groups
+        Whole number of every query's group, -1: none. Members of a group change sign together.
+
+    Returns
+    -------
+    One p per column; NaN without a difference, 1 where all are 0. The order of rows doesn't matter, nor do the other columns.
+    """
+    columns = as_columns(differences)
+    sums = group_sums(columns, groups)
+    # A sign pattern of |d| is one of d: sorted sizes give the same p whatever the order of queries or of the two runs.
+    sizes = -np.sort(-np.abs(sums), axis=0)
+    sizes[sizes <= ROUNDING * sizes.max(axis=0, initial=0.0)] = 0.0
+    least = np.abs(sums.sum(axis=0)) - ROUNDING * sizes.sum(axis=0)
+    is_exact = (sizes > 0).sum(axis=0) <= EXACT_UP_TO
+    p = np.full(columns.shape[1], np.nan)
+    p[is_exact] = _enumerated(sizes[:, is_exact], least[is_exact])
+    p[~is_exact] = _drawn(sizes[:, ~is_exact], least[~is_exact], iterations, seed)
+    return np.where(np.isnan(columns).all(axis=0), np.nan, p)
+
+
+def _enumerated(sizes: Values, least: Values) -> Values:
+    """Share of all sign patterns. The first sign stays: the opposite pattern is as far from 0."""
+    moved = max(int((sizes > 0).sum(axis=0).max(initial=0)), 1)
+    bits = (np.arange(2 ** (moved - 1))[:, None] >> np.arange(moved)) & 1
+    return (np.abs((1.0 - 2.0 * bits) @ _padded(sizes, moved)) >= least).mean(axis=0)
+
+
+def _padded(sizes: Values, rows: int) -> Values:
+    return np.concatenate([sizes[:rows], np.zeros((max(rows - len(sizes), 0), sizes.shape[1]))])
+
+
+def _drawn(sizes: Values, least: Values, iterations: int, seed: int) -> Values:
+    if not sizes.size:
+        return np.zeros(sizes.shape[1])
+    rng, units, total = np.random.default_rng(seed), len(sizes), sizes.sum(axis=0)
+    beyond = np.zeros(sizes.shape[1])
+    step = max(BLOCK // units, 1)
+    for first in range(0, iterations, step):
+        rows = min(step, iterations - first)
+        bits = np.unpackbits(rng.integers(0, 256, -(-rows * units // 8), dtype=np.uint8), count=rows * units)
+        beyond += (np.abs(2 * (bits.reshape(rows, units).astype(np.float64) @ sizes) - total) >= least).sum(axis=0)
+    return (1 + beyond) / (iterations + 1)
+
+
+def paired_p(differences: npt.ArrayLike, kind: str, *, groups: npt.ArrayLike | None = None, iterations: int = 10_000, seed: int = 0) -> Values:
+    """The default test of every column: McNemar's mid-p for 0/1 metrics without groups, else sign-flip permutation.
+
+    Averaged repeats of a 0/1 metric have differences between -1, 0 and 1; those are tested by permutation. NaN without a difference.
+    """
+    columns = as_columns(differences)
+    is_there = ~np.isnan(columns)
+    if kind != "binary" or groups is not None or not bool((~is_there | np.isin(columns, (-1, 0, 1))).all()):
+        return sign_flip_p(columns, groups=groups, iterations=iterations, seed=seed)
+    wins, losses, _ = count_moves(columns)
+    return np.where(is_there.any(axis=0), mcnemar_p(wins, losses), np.nan)

@@ -1,0 +1,129 @@
+"""Corrections against scipy and closed testing; all pairs of runs against full enumeration."""
+
+from itertools import chain, combinations, permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragscore.stats import benjamini_hochberg, holm, max_t_p, sign_flip_p, tied_sets, tied_with_best
+
+P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=7)
+
+
+def by_closed_testing(p):
+    """Holm's adjusted p as what it is: a hypothesis falls when every set it belongs to falls by Bonferroni."""
+    sets = [set(one) for one in chain.from_iterable(combinations(range(len(p)), size) for size in range(1, len(p) + 1))]
+    return [max(min(len(one) * min(p[i] for i in one), 1.0) for one in sets if j in one) for j in range(len(p))]
+
+
+def tukey_by_enumeration(scores):
+    """Adjusted p of every pair from every relabelling of every query."""
+    orders = [list(permutations(row)) for row in scores.tolist()]
+    ranges = np.array([np.ptp(np.sum(one, axis=0)) for one in product(*orders)])
+    totals = scores.sum(axis=0)
+    return [[(ranges >= abs(a - b) - 1e-9).mean() for b in totals] for a in totals]
+
+
+@given(P_VALUES)
+def test_holm_is_closed_testing_with_bonferroni(p):
+    assert holm(p) == pytest.approx(by_closed_testing(p), abs=1e-9)
+
+
+@given(P_VALUES)
+def test_benjamini_hochberg_agrees_with_scipy(p):
+    assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p), abs=1e-9)
+
+
+def test_holm_gives_the_values_worked_by_hand():
+    # Sorted .01 .02 .03 .04: 4·.01, 3·.02, 2·.03, 1·.04, each at least the one before.
+    assert holm([0.04, 0.01, 0.03, 0.02]) == pytest.approx([0.06, 0.04, 0.06, 0.06])
+
+
+@pytest.mark.parametrize("adjust", [holm, benjamini_hochberg])
+@given(p=st.lists(st.one_of(st.floats(0, 1), st.just(np.nan)), max_size=12))
+def test_adjusted_p_values_keep_the_order_and_never_shrink(adjust, p):
+    adjusted, p = adjust(p), np.array(p)
+    tested = ~np.isnan(p)
+    assert (np.isnan(adjusted) == ~tested).all() and (adjusted[tested] >= p[tested]).all() and (adjusted[tested] <= 1).all()
+    assert (np.diff(adjusted[tested][np.argsort(p[tested])]) >= 0).all()
+    assert adjusted[tested].tolist() == adjust(p[tested]).tolist()  # what isn't tested doesn't count
+
+
+# All pairs
+
+
+@pytest.mark.parametrize(("runs", "n"), [(2, 1), (2, 8), (3, 2), (3, 5), (4, 3)])
+def test_max_t_agrees_with_full_enumeration(runs, n):
+    scores = np.random.default_rng(runs * n).integers(0, 5, (n, runs)) / 4 + np.arange(runs) / 4
+    p = max_t_p(scores, iterations=20_000)
+    assert p[~np.eye(runs, dtype=bool)] == pytest.approx(np.array(tukey_by_enumeration(scores))[~np.eye(runs, dtype=bool)], abs=1e-12)
+
+
+def test_random_relabellings_come_close_to_all_of_them():
+    scores = np.random.default_rng(7).normal([0, 0.5, 1], size=(6, 3))  # 6^6 = 46,656 relabellings
+    exact = np.array(tukey_by_enumeration(scores))
+    drawn = max_t_p(scores)
+    assert (np.abs(drawn - exact)[~np.eye(3, dtype=bool)] <= 4 * np.sqrt(exact * (1 - exact) / 10_000)[~np.eye(3, dtype=bool)] + 1e-4).all()
+
+
+def test_two_runs_are_one_pair():
+    scores = np.random.default_rng(1).random((12, 2))
+    assert max_t_p(scores)[0, 1] == pytest.approx(sign_flip_p(scores[:, 1] - scores[:, 0])[0], abs=1e-12)
+
+
+@given(st.integers(2, 4), st.integers(1, 12), st.randoms(use_true_random=False))
+@settings(max_examples=25, deadline=None)
+def test_neither_the_order_of_queries_nor_that_of_runs_changes_p(runs, n, random):
+    scores = np.random.default_rng(random.randrange(1000)).integers(0, 9, (n, runs)) / 7
+    rows, columns = random.sample(range(n), n), random.sample(range(runs), runs)
+    p = max_t_p(scores, iterations=300)
+    np.testing.assert_array_equal(max_t_p(scores[np.ix_(rows, columns)], iterations=300), p[np.ix_(columns, columns)])
+
+
+@given(st.integers(2, 5), st.integers(1, 30), st.integers(0, 1000))
+@settings(max_examples=25, deadline=None)
+def test_a_larger_difference_never_has_a_larger_p(runs, n, seed):
+    scores = np.random.default_rng(seed).random((n, runs))
+    p, means = max_t_p(scores, iterations=200), scores.mean(axis=0)
+    pairs = np.triu_indices(runs, 1)
+    by_size = p[pairs][np.argsort(np.abs(means[pairs[0]] - means[pairs[1]]))]
+    assert (p == p.T).all() and (np.diff(by_size) <= 0).all()
+
+
+def test_groups_are_relabelled_together():
+    scores = np.random.default_rng(3).random((10, 3))
+    copied = max_t_p(np.repeat(scores, 4, axis=0), groups=np.repeat(np.arange(10), 4))
+    # Sums of a group are four times the query's values, every one by the same factor.
+    assert copied == pytest.approx(max_t_p(scores), abs=1e-12)
+
+
+def test_a_query_that_a_run_lacks_is_left_out():
+    scores = np.random.default_rng(3).random((10, 3))
+    scores[4, 1] = np.nan
+    np.testing.assert_array_equal(max_t_p(scores), max_t_p(np.delete(scores, 4, axis=0)))
+    assert np.isnan(max_t_p(np.full((3, 2), np.nan))).all()
+
+
+def test_equal_runs_are_tied():
+    assert (max_t_p(np.repeat(np.random.default_rng(0).random((30, 1)), 3, axis=1)) == 1).all()
+
+
+# Tied sets
+
+
+def test_tied_sets_are_stretches_of_the_ordered_runs():
+    # d .9, a .8, c .7, b .2: d–a and a–c can't be told apart, d–c can, b stands alone.
+    means = [0.8, 0.2, 0.7, 0.9]
+    p = np.ones((4, 4))
+    for first, second in [(3, 2), (3, 1), (0, 1), (2, 1)]:
+        p[first, second] = p[second, first] = 0.01
+    assert tied_sets(means, p) == [[3, 0], [0, 2], [1]]
+    assert tied_with_best(means, p).tolist() == [True, False, False, True]
+
+
+def test_all_tied_is_one_set_and_no_mean_is_in_none():
+    assert tied_sets([0.1, 0.3, np.nan], np.ones((3, 3))) == [[1, 0]]
+    assert tied_sets([np.nan], np.ones((1, 1))) == [] and not tied_with_best([np.nan], np.ones((1, 1))).any()

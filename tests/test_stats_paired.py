@@ -1,0 +1,186 @@
+"""Paired tests against scipy, published examples and full enumeration."""
+
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ragscore.stats import count_moves, interval_of_differences, mcnemar_p, paired_p, sign_flip_p, tango_interval
+
+DIFFERENCES = st.lists(st.integers(-4, 4).map(lambda value: value / 4), min_size=1, max_size=24)
+LONG_DIFFERENCES = st.lists(st.integers(1, 9).flatmap(lambda size: st.sampled_from([-size / 7, size / 7])), min_size=17, max_size=24)
+
+
+def by_enumeration(differences, groups=None):
+    """Share of all sign patterns of the groups whose mean is at least as far from 0."""
+    groups = np.arange(len(differences)) if groups is None else np.asarray(groups)
+    sums = [differences[groups == name].sum() for name in sorted(set(groups.tolist()))]
+    totals = np.array(list(product([1, -1], repeat=len(sums)))) @ sums
+    return (np.abs(totals) >= abs(differences.sum()) - 1e-9).mean()
+
+
+# McNemar
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(0, 1), (1, 1), (5, 0), (6, 16), (25, 2), (40, 20), (200, 210)])
+def test_mcnemar_agrees_with_scipys_binomial(wins, losses):
+    m, k = wins + losses, min(wins, losses)
+    assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(stats.binomtest(k, m).pvalue, abs=1e-9)
+    assert mcnemar_p(wins, losses) == pytest.approx(2 * stats.binom.cdf(k - 1, m, 0.5) + stats.binom.pmf(k, m, 0.5), abs=1e-9)
+
+
+def test_mcnemar_gives_the_published_p_values():
+    # Cavo et al. 2012 in Fagerland, Lydersen and Laake 2017, chapter 8: 59 and 80 pairs agree, 6 and 16 don't.
+    assert mcnemar_p(6, 16, is_exact=True) == pytest.approx(0.052479, abs=5e-7)
+    assert mcnemar_p(6, 16) == pytest.approx(0.034690, abs=5e-7)
+
+
+def test_nothing_moved_is_no_evidence():
+    assert mcnemar_p([0, 3], [0, 3]).tolist() == [1, 1] and mcnemar_p(0, 0, is_exact=True) == 1
+
+
+def test_a_mid_p_over_half_the_level_lies_below_the_exact_p():
+    wins, losses = np.meshgrid(np.arange(20), np.arange(20))
+    assert (mcnemar_p(wins, losses) <= mcnemar_p(wins, losses, is_exact=True)).all()
+
+
+# Tango's interval
+
+
+def test_tango_gives_the_published_interval():
+    low, high = tango_interval(6, 16, 161)
+    assert (low[0], high[0]) == pytest.approx((-0.1240, -0.0054), abs=5e-5)
+
+
+@pytest.mark.parametrize(("wins", "losses", "n"), [(6, 16, 161), (3, 0, 20), (40, 20, 160), (0, 9, 9)])
+def test_tango_holds_what_the_score_test_accepts(wins, losses, n):
+    for bound in np.concatenate(tango_interval(wins, losses, n)):
+        if bound == -1:
+            continue  # the end of the range
+        # The most likely rate of losses if the difference is the bound, by search instead of by formula.
+        rate = np.linspace(max(0, -bound), (1 - bound) / 2, 400_001)[1:-1]
+        likelihood = wins * np.log(rate + bound) + losses * np.log(rate) + (n - wins - losses) * np.log(np.maximum(1 - bound - 2 * rate, 1e-300))
+        best = rate[likelihood.argmax()]
+        score = abs(wins - losses - n * bound) / np.sqrt(n * (2 * best + bound - bound**2))
+        assert score == pytest.approx(stats.norm.ppf(0.975), abs=1e-3)
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 50))
+def test_swapping_two_runs_turns_the_interval_around(wins, losses, ties):
+    n = wins + losses + ties
+    low, high = tango_interval(wins, losses, n)
+    back = tango_interval(losses, wins, n)
+    np.testing.assert_allclose((low, high), (-back[1], -back[0]), atol=1e-9)
+    assert n == 0 or (-1 <= low[0] <= (wins - losses) / n <= high[0] <= 1 and high[0] > low[0])
+
+
+def test_nothing_moved_leaves_open_what_was_not_seen():
+    low, high = tango_interval(0, 0, 50)
+    assert (low[0], high[0]) == pytest.approx((-(1.959964**2) / (50 + 1.959964**2), 1.959964**2 / (50 + 1.959964**2)), abs=1e-6)
+    assert np.isnan(tango_interval(0, 0, 0)).all()
+
+
+def test_the_interval_of_a_0_1_metric_is_tangos_and_of_averaged_repeats_students():
+    differences = np.repeat([1.0, -1, 0, np.nan], [6, 16, 139, 5])
+    assert np.ravel(interval_of_differences(differences, "binary")) == pytest.approx(np.ravel(tango_interval(6, 16, 161)))
+    halves = differences[:-5] / 2
+    expected = stats.ttest_1samp(halves, 0).confidence_interval()
+    assert np.ravel(interval_of_differences(halves, "binary")) == pytest.approx((expected.low, expected.high))
+
+
+# Sign flips
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_sign_flips_agree_with_scipys_exact_permutation_test(n):
+    differences = np.random.default_rng(n).normal(0.4, 1, n)
+    if n == 1:
+        return  # scipy wants two
+    expected = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert sign_flip_p(differences)[0] == pytest.approx(expected, abs=1e-12)
+
+
+@given(DIFFERENCES)
+@settings(max_examples=60)
+def test_sign_flips_are_enumerated_where_few_differences_are_not_zero(differences):
+    differences = np.array(differences)
+    moved = differences[differences != 0]
+    if len(moved) <= 12:
+        assert sign_flip_p(differences)[0] == pytest.approx(by_enumeration(moved) if len(moved) else 1.0, abs=1e-12)
+
+
+def test_random_sign_flips_come_close_to_all_of_them():
+    differences = np.random.default_rng(4).normal(0.35, 1, 17)
+    exact = by_enumeration(differences)
+    assert sign_flip_p(differences)[0] == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000))
+    assert sign_flip_p(differences)[0] * 10_001 % 1 == pytest.approx(0, abs=1e-6)  # (1 + number) / (B + 1)
+
+
+def test_sixteen_differences_are_enumerated_and_seventeen_drawn():
+    ones = np.ones(17)
+    assert sign_flip_p(ones[:16])[0] == 2 / 2**16
+    assert sign_flip_p(ones)[0] >= 1 / 10_001
+
+
+@given(st.one_of(DIFFERENCES, LONG_DIFFERENCES), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_neither_the_order_of_queries_nor_that_of_the_runs_changes_p(differences, random):
+    shuffled = random.sample(differences, len(differences))
+    p = sign_flip_p(differences, iterations=500)[0]
+    assert sign_flip_p(shuffled, iterations=500)[0] == p == sign_flip_p(np.negative(differences), iterations=500)[0]
+
+
+def test_members_of_a_group_flip_together():
+    rng = np.random.default_rng(0)
+    differences, groups = rng.normal(0.3, 1, 20), rng.integers(0, 7, 20)
+    assert sign_flip_p(differences, groups=groups)[0] == pytest.approx(by_enumeration(differences, groups), abs=1e-12)
+    assert sign_flip_p(differences, groups=np.full(20, -1))[0] == sign_flip_p(differences)[0]
+
+
+def test_copies_of_a_query_in_one_group_add_no_evidence():
+    differences = np.random.default_rng(2).normal(0.8, 1, 10)
+    copied = sign_flip_p(np.repeat(differences, 5), groups=np.repeat(np.arange(10), 5))[0]
+    assert copied == sign_flip_p(differences)[0] and sign_flip_p(np.repeat(differences, 5))[0] < copied / 10
+
+
+def test_a_metric_doesnt_depend_on_the_others():
+    differences = np.random.default_rng(0).normal(0.1, 1, (60, 4))
+    differences[:50, 1] = 0
+    differences[:30, 2] = np.nan
+    together = sign_flip_p(differences)
+    assert [sign_flip_p(differences[:, [column]])[0] for column in range(4)] == together.tolist()
+
+
+def test_no_difference_has_no_p_and_equal_runs_have_one():
+    assert np.isnan(sign_flip_p([np.nan, np.nan])[0]) and sign_flip_p([0.0, 0, np.nan])[0] == 1
+    assert np.isnan(paired_p([np.nan], "binary")[0]) and paired_p([0.0], "binary")[0] == 1
+
+
+def test_rounding_in_a_difference_is_no_difference():
+    noisy = np.append(np.full(40, 1e-17) * np.tile([1, -1], 20), [0.5, 0.5, -0.25])
+    assert sign_flip_p(noisy)[0] == sign_flip_p([0.5, 0.5, -0.25])[0] == 0.5
+
+
+def test_twenty_metrics_of_500_queries_take_well_under_a_second():
+    differences = np.random.default_rng(0).normal(size=(500, 20))
+    start = time.process_time()
+    sign_flip_p(differences)
+    assert time.process_time() - start < 1
+
+
+def test_the_default_test_is_mcnemar_for_0_1_metrics_and_sign_flips_else():
+    differences = np.repeat([1.0, -1, 0, np.nan], [6, 16, 139, 5])
+    assert paired_p(differences, "binary")[0] == mcnemar_p(6, 16)
+    assert paired_p(differences, "bounded")[0] == sign_flip_p(differences)[0]
+    assert paired_p(differences / 2, "binary")[0] == sign_flip_p(differences / 2)[0]  # averaged repeats
+    groups = np.arange(166) // 2
+    assert paired_p(differences, "binary", groups=groups)[0] == sign_flip_p(differences, groups=groups)[0]
+
+
+def test_moves_within_the_margin_are_draws():
+    counts = count_moves(np.array([[0.2, np.nan], [-0.1, 1], [0.05, 0], [-0.3, -1]]), margin=0.1)
+    assert [count.tolist() for count in counts] == [[1, 1], [1, 1], [2, 1]]
