@@ -1,4 +1,4 @@
-"""Statistics on arrays: intervals, paired tests, corrections of many tests. numpy and scipy only; scipy is imported where it is used.
+"""Statistics on arrays: intervals, paired tests, corrections, power and a verdict in words. numpy and scipy only; scipy is imported where it is used.
 
 Matrices have one row per query and one column per metric (or run), NaN where there is no value. Tests are about means, because means are what is
 reported: rank and sign tests answer another question and announce improvements where no mean moved.
@@ -9,12 +9,14 @@ from ragscore.stats.intervals import interval_of_differences, interval_of_means,
 from ragscore.stats.moments import average_repeats, design_effect, moments, skewness, standard_error
 from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
 from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
+from ragscore.stats.power import flip_rate, is_heavy_tailed, mde_of_differences, minimum_detectable, minimum_detectable_rate, moves_by_noise, queries_needed
 from ragscore.stats.quantiles import least_n, median_interval, quantile_difference_interval, quantile_interval
+from ragscore.stats.verdicts import Verdict, verdict
 
 __all__ = [
-    "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval", "count_moves", "design_effect", "holm",
-    "interval_of_differences", "interval_of_means", "least_n", "max_t_p", "mcnemar_p", "mean_interval",
-    "median_interval", "moments", "paired_interval", "paired_p",
-    "quantile_difference_interval", "quantile_interval", "sign_flip_p", "skewness", "standard_error", "t_interval", "tango_interval",
-    "tied_sets", "tied_with_best", "wilson_interval",
+    "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval", "count_moves", "design_effect", "flip_rate", "holm",
+    "interval_of_differences", "interval_of_means", "is_heavy_tailed", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
+    "median_interval", "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "paired_interval", "paired_p",
+    "quantile_difference_interval", "quantile_interval", "queries_needed", "sign_flip_p", "skewness", "standard_error", "t_interval", "tango_interval",
+    "tied_sets", "tied_with_best", "verdict", "wilson_interval",
 ]  # fmt: skip

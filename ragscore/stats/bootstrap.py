@@ -67,9 +67,9 @@ def bootstrap_t_interval(values: npt.ArrayLike, iterations: int = 10_000, level:
     patterns, which = np.unique(is_there, axis=1, return_inverse=True)
     for number in range(patterns.shape[1]):
         here = np.flatnonzero(which.ravel() == number)
-        kept = columns[np.ix_(patterns[:, number], here)]
-        if len(kept) > 1:
-            low[here], high[here] = _bootstrap_t(kept, iterations, level, seed)
+        if patterns[:, number].sum() > 1:
+            for some in np.array_split(here, -(-len(here) * iterations // BLOCK)):
+                low[some], high[some] = _bootstrap_t(columns[np.ix_(patterns[:, number], some)], iterations, level, seed)
     return low, high
 
 

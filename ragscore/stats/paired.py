@@ -107,11 +107,12 @@ def _enumerated(sizes: Values, least: Values) -> Values:
     """Share of all sign patterns. The first sign stays: the opposite pattern is as far from 0."""
     moved = max(int((sizes > 0).sum(axis=0).max(initial=0)), 1)
     bits = (np.arange(2 ** (moved - 1))[:, None] >> np.arange(moved)) & 1
-    return (np.abs((1.0 - 2.0 * bits) @ _padded(sizes, moved)) >= least).mean(axis=0)
-
-
-def _padded(sizes: Values, rows: int) -> Values:
-    return np.concatenate([sizes[:rows], np.zeros((max(rows - len(sizes), 0), sizes.shape[1]))])
+    signs, share = 1.0 - 2.0 * bits, np.ones(sizes.shape[1])
+    step = max(BLOCK // len(signs), 1)
+    for first in range(0, sizes.shape[1] if len(sizes) else 0, step):
+        here = slice(first, first + step)
+        share[here] = (np.abs(signs[:, : len(sizes)] @ sizes[:moved, here]) >= least[here]).mean(axis=0)
+    return share
 
 
 def _drawn(sizes: Values, least: Values, iterations: int, seed: int) -> Values:
@@ -119,7 +120,7 @@ def _drawn(sizes: Values, least: Values, iterations: int, seed: int) -> Values:
         return np.zeros(sizes.shape[1])
     rng, units, total = np.random.default_rng(seed), len(sizes), sizes.sum(axis=0)
     beyond = np.zeros(sizes.shape[1])
-    step = max(BLOCK // units, 1)
+    step = max(BLOCK // max(sizes.shape), 1)
     for first in range(0, iterations, step):
         rows = min(step, iterations - first)
         bits = np.unpackbits(rng.integers(0, 256, -(-rows * units // 8), dtype=np.uint8), count=rows * units)

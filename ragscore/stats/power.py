@@ -1,0 +1,132 @@
+"""What n queries can show: the least difference they see, how many a difference needs, what noise alone gives, and when tests of the mean are too eager."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ragscore.stats.moments import Values, as_columns, moments, skewness
+from ragscore.stats.paired import count_moves
+
+POWER = 0.8
+SKEWED = 2.0  # skewness of differences beyond which a test of their mean is too eager below 100 queries
+COCHRAN = 25.0  # n > 25·skewness²: then a 95 % interval of a mean errs in at most 6 % (Cochran 1977, Sampling Techniques, 2.15)
+RULE_OF_THREE = 3.0  # what never happened in n queries may happen in 3/n of them (95 %)
+
+
+def minimum_detectable(std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
+    """Least mean difference that n paired queries find with this power: (z_{1−α/2} + z_power)·s_d/√n, s_d the standard deviation of differences.
+
+    NaN below two queries, and where nothing differed: no spread of 0 tells what would.
+    """
+    spread, size = (np.asarray(one, dtype=np.float64) for one in (std, n))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where((size > 1) & (spread > 0), _effect(power, level) * spread / np.sqrt(size), np.nan)
+
+
+def minimum_detectable_rate(discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
+    """Least difference of two paired rates that n queries find with this power, from the share of queries that only one run passes.
+
+    Solves δ = z·√((ψ − δ²)/n), z as in `minimum_detectable`, ψ the discordance: δ = z·√(ψ/(n + z²)). Infinite where δ would reach ψ: even if every
+    moved query moved one way, n queries would not find it ("not detectable at this n"). NaN without a query.
+    """
+    share, size = (np.asarray(one, dtype=np.float64) for one in (discordance, n))
+    z = _effect(power, level)
+    with np.errstate(invalid="ignore"):
+        found = z * np.sqrt(share / (size + z * z))
+        return np.where(size > 0, np.where(found < share, found, np.inf), np.nan)
+
+
+def mde_of_differences(differences: npt.ArrayLike, kind: str, *, design_effect: npt.ArrayLike = 1.0, power: float = POWER, level: float = 0.95) -> Values:
+    """Minimum detectable difference of every column as it is printed beside "no difference".
+
+    By discordance for 0/1 metrics with whole differences (infinite: not detectable at this n, or nothing moved), else by the standard deviation of
+    differences (NaN where nothing moved). n is divided by the design effect.
+    """
+    columns = as_columns(differences)
+    _, std, n = moments(columns)
+    effective = n / np.asarray(design_effect, dtype=np.float64)
+    if kind == "binary" and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
+        wins, losses, _ = count_moves(columns)
+        with np.errstate(invalid="ignore"):
+            return minimum_detectable_rate((wins + losses) / n, effective, power, level)
+    return minimum_detectable(std, effective, power, level)
+
+
+def queries_needed(difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
+    """How many paired queries a mean difference needs to be found with this power: (z·s_d/δ)², rounded up; infinite for a difference of 0.
+
+    For two rates s_d² = discordance − δ².
+    """
+    delta, spread = (np.asarray(one, dtype=np.float64) for one in (difference, std))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(delta == 0, np.inf, np.ceil((_effect(power, level) * spread / delta) ** 2 - 1e-9))
+
+
+def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
+    """Chance that two runs of one unchanged system differ on a query by more than ± margin (A/A), from repeated runs.
+
+    Parameters
+    ----------
+    repeats
+        One row per query, one column per repeat of the same system; NaN where a repeat has no value.
+
+    Returns
+    -------
+    Share of all pairs of repeats of all queries; NaN without a query that has two.
+    """
+    columns = as_columns(repeats)
+    first, second = np.triu_indices(columns.shape[1], 1)
+    change = np.abs(columns[:, first] - columns[:, second])
+    known = ~np.isnan(change)
+    return float((change[known] > margin).mean()) if known.any() else float("nan")
+
+
+def moves_by_noise(n: float, rate: float, level: float = 0.95) -> tuple[float, float, float]:
+    """Wins (and as many losses) that n queries would show if nothing had changed: expected number and its central range.
+
+    n · flip / 2, with the quantiles of Bin(n, flip/2). The flip rate is an A/A rate (`flip_rate`). Without repeats give the share of queries
+    that moved, (wins + losses)/n: the number is then what sign-symmetric noise would make of the same number of moves, half of them each way.
+    That can say that wins and losses are out of balance; it can't say whether so many moves are noise at all, which only repeats can.
+    """
+    from scipy.stats import binom
+
+    if not n > 0 or np.isnan(rate):
+        return float("nan"), float("nan"), float("nan")
+    tail = (1 - level) / 2
+    low, high = (float(binom.ppf(share, int(n), rate / 2)) for share in (tail, 1 - tail))
+    return n * rate / 2, low, high
+
+
+def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArray[np.bool_]:
+    """Where a test of the mean difference is too eager to claim one, so that a caution belongs beside it; one flag per column.
+
+    - The differences are skewed: |skewness| > 2 and n ≤ 25·skewness² (Cochran's rule, beyond which a 95 % interval errs in at most 6 %; below 100
+      queries a skewness of 2 is enough). "Many small gains, a few disasters" is such a case.
+    - Or the disasters may not have been seen: all that moved moved one way, and losses as rare as 3/n of the queries, each of the metric's
+      `width`, would undo the sum of the gains.
+
+    Not where every difference that isn't 0 is as large as the metric allows (0/1 metrics): no change of the mean then means symmetry, and the test is
+    right at any n.
+
+    Parameters
+    ----------
+    width
+        Largest value minus least of the metric; NaN or infinite where it has no bounds, the largest difference seen is then taken.
+    """
+    columns = as_columns(differences)
+    _, _, n = moments(columns)
+    sizes = np.where(np.isnan(columns), 0.0, np.abs(columns))
+    largest = sizes.max(axis=0, initial=0.0)
+    possible = np.maximum(largest, width) if np.isfinite(width) else largest
+    skew = np.nan_to_num(np.abs(skewness(columns)))
+    is_skewed = (skew > SKEWED) & (n <= COCHRAN * skew**2)
+    wins, losses, _ = count_moves(columns)
+    is_one_way = (wins == 0) != (losses == 0)
+    could_turn = sizes.sum(axis=0) < RULE_OF_THREE * possible
+    all_or_nothing = ((sizes == 0) | (np.abs(sizes - possible) <= 1e-12 * possible)).all(axis=0) & np.isfinite(width)
+    return (is_skewed | (is_one_way & could_turn)) & ~all_or_nothing
+
+
+def _effect(power: float, level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri((1 + level) / 2) + ndtri(power))

@@ -1,0 +1,102 @@
+"""Whether the statistics keep what they claim: exact for 0/1 metrics, else simulated with a fixed seed (full size: python -m tests.benchmarks.statistics)."""
+
+import numpy as np
+import pytest
+from benchmarks.statistics import (
+    MEANS,
+    alarms,
+    false_claims,
+    grouped_coverage,
+    mcnemar_rejects,
+    mean_coverage,
+    moved_reciprocal_ranks,
+    power_at_mde,
+    rate_coverage,
+    small_gains_few_disasters,
+    tango_coverage,
+    times,
+    zero_or_one,
+)
+from scipy.stats import binom
+
+from ragscore.stats import interval_of_differences, interval_of_means, minimum_detectable_rate, moments, quantile_interval, t_interval
+
+DRAWS = 2_000  # a coverage of .95 is then known to ± .01
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize("rate", [0.5, 0.9, 0.95])
+def test_intervals_of_rates_hold_the_rate(rate, n):
+    assert 0.91 <= rate_coverage(rate, n) <= 0.975
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize("name", MEANS)
+def test_intervals_of_bounded_means_hold_the_mean(name, n):
+    assert 0.91 <= mean_coverage(*MEANS[name], n, DRAWS, lambda values: interval_of_means(values, "bounded")) <= 0.975
+
+
+def test_students_t_does_not_near_the_end_of_the_range():
+    assert mean_coverage(*MEANS["RR@10 mean 0.96"], 20, DRAWS, lambda values: t_interval(*moments(values))) < 0.85
+
+
+@pytest.mark.parametrize("n", [50, 200])
+def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
+    ours = mean_coverage(times, np.exp(0.5), n, 1_000, lambda values: interval_of_means(values, "time"))
+    assert 0.91 <= ours <= 0.975 and ours > mean_coverage(times, np.exp(0.5), n, 1_000, lambda values: t_interval(*moments(values)))
+
+
+@pytest.mark.parametrize("n", [72, 100, 200, 500])
+@pytest.mark.parametrize("q", [0.5, 0.95])
+def test_order_statistics_hold_the_quantile_and_none_nearer_do(q, n):
+    # Of the values 0 ... n−1 so many lie below the quantile as Bin(n, q) says, whatever they are.
+    low, high = quantile_interval(np.arange(float(n)), q)
+    assert binom.cdf(high, n, q) - binom.cdf(low, n, q) >= 0.95
+    assert binom.cdf(low + 1, n, q) > 0.025 and binom.sf(high - 1, n, q) > 0.025
+
+
+@pytest.mark.parametrize(("kind", "draw", "mean"), [("binary", zero_or_one, 0.8), ("bounded", *MEANS["RR@10 mean 0.86"])])
+@pytest.mark.parametrize("n", [50, 200])
+def test_intervals_by_group_hold_the_mean_where_ignoring_groups_fails(kind, draw, mean, n):
+    assert 0.91 <= grouped_coverage(draw, mean, kind, n, DRAWS, True) <= 0.975
+    assert grouped_coverage(draw, mean, kind, n, DRAWS, False) < 0.88
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+@pytest.mark.parametrize("delta", [0, 0.1])
+def test_intervals_of_differences_hold_the_difference(delta, n):
+    assert 0.91 <= tango_coverage(n, 0.2, delta) <= 0.975
+    if not delta:
+        ours = mean_coverage(moved_reciprocal_ranks, 0, n, DRAWS, lambda values: interval_of_differences(values, "bounded"))
+        assert 0.91 <= ours <= 0.975
+
+
+@pytest.mark.parametrize("n", [20, 50, 100, 200])
+def test_where_nothing_changed_the_default_tests_rarely_claim_it(n):
+    assert mcnemar_rejects(n, 0.2) <= 0.06
+    claimed, _, cautions = alarms(moved_reciprocal_ranks, n, DRAWS, 1_000)
+    assert claimed <= 0.06 and cautions <= {20: 0.25}.get(n, 0.03)
+
+
+@pytest.mark.parametrize("n", [20, 50, 100, 200, 500])
+def test_a_false_alarm_from_rare_disasters_comes_with_a_caution(n):
+    claimed, without_caution, _ = alarms(small_gains_few_disasters, n, DRAWS, 1_000)
+    assert without_caution <= 0.02
+    assert n > 100 or claimed > 0.1  # which is why it is needed
+
+
+@pytest.mark.parametrize("n", [50, 100, 200, 500])
+@pytest.mark.parametrize("discordance", [0.1, 0.2, 0.3, 0.5])
+def test_mcnemar_finds_the_detectable_difference_four_times_in_five(discordance, n):
+    delta = float(minimum_detectable_rate(discordance, n))
+    assert (np.isinf(delta) and n * discordance < 8) or 0.75 <= mcnemar_rejects(n, discordance, delta) <= 0.85
+
+
+@pytest.mark.parametrize("n", [20, 50, 200])
+def test_sign_flips_find_the_detectable_difference_four_times_in_five(n):
+    assert 0.75 <= power_at_mde(moved_reciprocal_ranks, n, DRAWS, 1_000) <= 0.85
+
+
+def test_of_all_pairs_of_equal_runs_rarely_any_is_claimed():
+    by_max, by_pair = false_claims(40, 4, 200, 300)
+    assert by_max <= 0.08 and by_pair > 0.1  # 200 draws: ± .03
