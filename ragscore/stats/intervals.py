@@ -5,11 +5,12 @@ import numpy.typing as npt
 
 from ragscore.errors import DataError
 from ragscore.stats.bootstrap import bootstrap_t_interval
-from ragscore.stats.moments import Values, as_columns, design_effect, is_constant, moments, skewness, standard_error
+from ragscore.stats.moments import COCHRAN, Values, as_columns, design_effect, is_constant, moments, skewness, standard_error
 from ragscore.stats.paired import count_moves, tango_interval
 
 BOOTSTRAP_FROM = 50  # values: below, resamples know too little of a long tail
-LARGE_SKEWNESS = 1.0  # of the values; the mean of 50 then has .14, where t still misses one side twice as often as the other
+T_FROM = 1_000  # values: from here on t does, unless Cochran's rule asks for more
+LARGE_SKEWNESS = 1.0  # of the values seen: a stricter rule would pick t for just those samples that missed the tail
 
 
 def wilson_interval(rate: Values, n: Values, level: float = 0.95, design_effect: Values | float = 1.0) -> tuple[Values, Values]:
@@ -76,7 +77,7 @@ def interval_of_means(
     - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n queries.
     - "bounded": Wilson's form with the n that the spread amounts to, x̄(1 − x̄)/se² + 1, and t's quantile. It is Student's t
       in the middle of the range and leans away from its ends, where t ends beyond them and misses on the other side.
-    - else: t, and from 50 values on with a skewness beyond ±1 the bootstrap-t (without groups).
+    - else: t, and the bootstrap-t (without groups) for 50 to 1,000 values, or 25·skewness² if that is more (Cochran), with a skewness beyond ±1.
 
     Equal values never get a width of zero where the metric has bounds: they count as n (with groups G) trials of their mean.
 
@@ -106,7 +107,8 @@ def interval_of_means(
     half = t_quantile(units - 1, level) * error
     below, above = mean - half, mean + half
     if groups is None:
-        skewed = np.flatnonzero((n >= BOOTSTRAP_FROM) & (np.abs(skewness(columns)) > LARGE_SKEWNESS))
+        skew = np.abs(skewness(columns))
+        skewed = np.flatnonzero((n >= BOOTSTRAP_FROM) & (skew > LARGE_SKEWNESS) & (n <= np.maximum(T_FROM, COCHRAN * skew**2)))
         below[skewed], above[skewed] = bootstrap_t_interval(columns[:, skewed], level=level, seed=seed)
     return below, above
 

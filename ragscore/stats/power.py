@@ -3,12 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.stats.moments import Values, as_columns, moments, skewness
+from ragscore.stats.moments import COCHRAN, Values, as_columns, moments, skewness
 from ragscore.stats.paired import count_moves
 
 POWER = 0.8
 SKEWED = 2.0  # skewness of differences beyond which a test of their mean is too eager below 100 queries
-COCHRAN = 25.0  # n > 25·skewness²: then a 95 % interval of a mean errs in at most 6 % (Cochran 1977, Sampling Techniques, 2.15)
 RULE_OF_THREE = 3.0  # what never happened in n queries may happen in 3/n of them (95 %)
 
 
