@@ -39,8 +39,8 @@ def summarize(scores: pd.DataFrame, golden: Golden | None = None, *, by: str | N
 
     Returns
     -------
-    One row per run, slice and metric: `mean`; `low`, `high`, its 95 % interval (Wilson for 0/1 metrics, else t, bounded
-    metrics clipped to 0..1); `n`, the queries in the mean; `n_expected`, those the metric was expected for; `n_failed`,
+    One row per run, slice and metric: `mean`; `low`, `high`, its 95 % interval (Wilson for 0/1 metrics, for bounded ones
+    Wilson's form with the n that their spread amounts to, else t); `n`, the queries in the mean; `n_expected`, those the metric was expected for; `n_failed`,
     `n_missing` queries of the slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. A metric that applies to no
     query has n = 0 and NaN.
 

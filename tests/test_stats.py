@@ -63,10 +63,16 @@ def test_equal_columns_have_a_width(kind, groups, value):
 
 
 def test_bounded_intervals_stay_inside_their_range():
-    low, high = mean_interval(np.array([0.95]), np.array([0.3]), np.array([10.0]), "bounded")
-    assert high[0] == 1 and 0 <= low[0] < 0.95
+    low, high = mean_interval(np.array([0.95]), np.array([0.2]), np.array([10.0]), "bounded")
+    assert 0 <= low[0] < 0.8 and 0.95 < high[0] <= 1
     low, high = paired_interval(np.array([0.5]), np.array([1.0]), np.array([3.0]), "bounded")
     assert (low[0], high[0]) == (-1, 1)
+
+
+def test_moments_give_the_interval_of_the_values():
+    values = np.random.default_rng(0).random((30, 2)) ** 4
+    low, high = mean_interval(values.mean(axis=0), values.std(axis=0, ddof=1), np.full(2, 30.0), "bounded")
+    np.testing.assert_allclose((low, high), interval_of_means(values, "bounded"), atol=1e-12)
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=30), st.booleans())

@@ -62,12 +62,15 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     assert table.loc["latency_ms", ["n", "n_expected"]].tolist() == [1, 3]
 
 
-def test_binary_metrics_get_wilson_intervals_and_others_t(tagged):
+def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
     table = rs.summarize(rs.score(*tagged)).set_index("metric")
     z2 = 1.959963984540054**2  # Wilson for 1 of 3
     centre, half = (1 / 3 + z2 / 6) / (1 + z2 / 3), (z2 * (2 / 27 + z2 / 36)) ** 0.5 / (1 + z2 / 3)
     assert table.loc["hit@1", ["low", "high"]].tolist() == pytest.approx([centre - half, centre + half], abs=1e-12)
-    assert table.loc["mrr@10", "low"] == 0 and table.loc["mrr@10", "high"] == 1  # clipped: three values say little
+    mean, std = table.loc["mrr@10", ["mean", "std"]]
+    n, t2 = mean * (1 - mean) / (std**2 / 3) + 1, 0.95**2 / (2 * 0.975 * 0.025)  # the n that the spread amounts to; t², 2 degrees of freedom
+    centre, half = (mean + t2 / n / 2) / (1 + t2 / n), (t2 * (mean * (1 - mean) / n + t2 / n**2 / 4)) ** 0.5 / (1 + t2 / n)
+    assert table.loc["mrr@10", ["low", "high"]].tolist() == pytest.approx([centre - half, centre + half], abs=1e-12)
 
 
 def test_bad_slices_are_refused_with_the_choices(tagged):

@@ -39,19 +39,18 @@ def t_interval(mean: Values, std: Values, n: Values, level: float = 0.95) -> tup
 
 
 def mean_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
-    """Interval that fits a metric's kind: Wilson for 0/1 values, t otherwise, clipped to 0..1 for bounded metrics.
+    """Interval that fits a metric's kind, from moments: as `interval_of_means`, without groups and without the bootstrap-t.
 
-    For moments only; `interval_of_means` has the values and does better. Constant bounded values get the Wilson interval
-    of their mean: no spread seen in n values is not certainty.
+    Wilson for 0/1 values; for bounded metrics (0..1) Wilson's form with the n that the spread amounts to; else t. Constant
+    bounded values get the Wilson interval of their mean: no spread seen in n values is not certainty.
     """
     wilson = wilson_interval(np.clip(mean, 0, 1), n, level)
     if kind == "binary":
         return wilson
-    low, high = t_interval(mean, std, n, level)
-    if kind != "bounded":
-        return low, high
-    constant = is_constant(mean, std, n)
-    return np.where(constant, wilson[0], np.clip(low, 0, 1)), np.where(constant, wilson[1], np.clip(high, 0, 1))
+    if kind == "bounded":
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return _bounded_interval(mean, std / np.sqrt(n), n, is_constant(mean, std, n), level)
+    return t_interval(mean, std, n, level)
 
 
 def paired_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
@@ -100,7 +99,9 @@ def interval_of_means(
         return _rate_interval(columns, groups, level)
     if kind == "bounded":
         _check_bounds(columns, bounds)
-        below, above = _bounded_interval((columns - low) / width, groups, level)
+        scaled = (columns - low) / width
+        error, units = _error(scaled, groups)
+        below, above = _bounded_interval(moments(scaled)[0], error, units, is_constant(*moments(scaled)), level)
         return low + width * below, low + width * above
     mean, _, n = moments(columns)
     error, units = _error(columns, groups)
@@ -156,10 +157,8 @@ def _rate_interval(columns: Values, groups: npt.ArrayLike | None, level: float) 
     return wilson_interval(mean, n, level, effect * uncertain)
 
 
-def _bounded_interval(columns: Values, groups: npt.ArrayLike | None, level: float) -> tuple[Values, Values]:
-    mean, std, n = moments(columns)
-    error, units = _error(columns, groups)
-    constant = is_constant(mean, std, n) | (units < 2)
+def _bounded_interval(mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], level: float) -> tuple[Values, Values]:
+    constant = constant | (units < 2)
     inside = np.clip(mean, 0, 1)
     with np.errstate(invalid="ignore", divide="ignore"):
         amount = np.where(constant, units, np.maximum(inside * (1 - inside) / error**2 + 1, 1))
