@@ -62,6 +62,12 @@ def test_equal_columns_have_a_width(kind, groups, value):
         assert high[0] - low[0] > 0.05
 
 
+def test_equal_times_have_no_interval():
+    for groups in (None, np.arange(30) // 3):
+        for bounds in (interval_of_means(np.full(30, 0.7), "time", groups=groups), interval_of_differences(np.zeros(30), "cost", groups=groups)):
+            assert np.isnan(bounds).all()
+
+
 def test_bounded_intervals_stay_inside_their_range():
     low, high = mean_interval(np.array([0.95]), np.array([0.2]), np.array([10.0]), "bounded")
     assert 0 <= low[0] < 0.8 and 0.95 < high[0] <= 1

@@ -78,7 +78,7 @@ def interval_of_means(
       in the middle of the range and leans away from its ends, where t ends beyond them and misses on the other side.
     - else: t, and the bootstrap-t (without groups) for 50 to 1,000 values, or 25·skewness² if that is more (Cochran), with a skewness beyond ±1.
 
-    Equal values never get a width of zero where the metric has bounds: they count as n (with groups G) trials of their mean.
+    Equal values are never certainty: where the metric has bounds they count as n (with groups G) trials of their mean, else they have no interval.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def interval_of_means(
 
     Returns
     -------
-    Lower and upper bounds, one per column; NaN where there are too few values: none for metrics with bounds, below two otherwise.
+    Lower and upper bounds, one per column; NaN where there are too few values: none for metrics with bounds, below two different ones otherwise.
     """
     columns = as_columns(values)
     low, width = bounds[0], bounds[1] - bounds[0]
@@ -103,9 +103,9 @@ def interval_of_means(
         error, units = _error(scaled, groups)
         below, above = _bounded_interval(moments(scaled)[0], error, units, is_constant(*moments(scaled)), level)
         return low + width * below, low + width * above
-    mean, _, n = moments(columns)
+    mean, std, n = moments(columns)
     error, units = _error(columns, groups)
-    half = t_quantile(units - 1, level) * error
+    half = np.where(is_constant(mean, std, n), np.nan, t_quantile(units - 1, level) * error)
     below, above = mean - half, mean + half
     if groups is None:
         skew = np.abs(skewness(columns))
@@ -120,8 +120,8 @@ def interval_of_differences(
     """Interval of the mean paired difference of every column: Tango's for 0/1 metrics, else t, with groups clustered.
 
     Metrics with bounds stay within their width, and equal differences are never certainty: the width is then what n
-    queries (with groups G groups) leave open for queries that differ but weren't seen, z² / (n + z²) of the metric's width.
-    Arguments as in `interval_of_means`.
+    queries (with groups G groups) leave open for queries that differ but weren't seen, z² / (n + z²) of the metric's width. Equal differences of a
+    metric without bounds have no interval (NaN). Arguments as in `interval_of_means`.
     """
     columns = as_columns(differences)
     if kind == "binary" and groups is None and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
@@ -131,6 +131,7 @@ def interval_of_differences(
     error, units = _error(columns, groups)
     half = t_quantile(units - 1, level) * error
     if kind not in ("binary", "bounded"):
+        half = np.where(is_constant(mean, std, n), np.nan, half)
         return mean - half, mean + half
     width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
     unseen = width * wilson_interval(np.zeros_like(n), units, level)[1]
