@@ -9,17 +9,16 @@ import numpy as np
 import pandas as pd
 
 from ragscore.aggregates import aggregate, find, place, rounded
+from ragscore.deltas import paired_deltas, query_groups
 from ragscore.fingerprint import judge_fingerprint, judges_agree
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
-from ragscore.metrics import is_better, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
-from ragscore.report import SAME, changed_queries, describe_matching, shown_deltas
+from ragscore.report import changed_queries, describe_matching, shown_deltas
 from ragscore.score import POLICIES, read_refusals, resolve_policies, score
-from ragscore.stats import median_interval, paired_interval
 from ragscore.summary import metric_columns
 from ragscore.tables import markdown_table, shown_number
 
@@ -37,9 +36,14 @@ class Comparison:
     ----------
     deltas
         One row per metric: means `a` and `b` over the `n` queries where both have a value, `delta` = b − a with its
-        paired 95 % interval `low`, `high`, `delta_pct`, `better` (True, False; NA: no change), and how many queries
-        are better, worse or the same. `p50_a`, `p50_b` are medians, `p50_delta` the median of the paired differences
-        with its interval `p50_low`, `p50_high` (NaN below six queries).
+        paired 95 % interval `low`, `high`, `delta_pct`, `p` of the paired test (McNemar's mid-p for 0/1 metrics, else
+        sign-flip permutation; NaN: not tested), `mde` (the least difference that n queries find with 80 % power;
+        NaN: none is detectable at this n), `verdict` and the `sentence` it comes from; `better` (True, False; NA: no
+        change), how many queries are better, worse or the same, and `n_by_noise`: wins, and as many losses, if that many
+        moves were even-handed; `skewness` of the differences, and `caution` where a few queries carry the mean.
+        `p50_a`, `p50_b` are medians, `p50_delta` the median of the paired differences with its interval `p50_low`,
+        `p50_high` (NaN below six queries), `ratio` the geometric mean of b / a. `n_lost` values of a have none in b,
+        because b failed or was not asked; `delta_worst` counts them at the metric's worst value.
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no hit), `n_gained` and
         `n_lost` targets with their names in `gained`, `lost`, and a `note`.
@@ -77,7 +81,7 @@ class Comparison:
         harness reports.
         """
         shown, note = self._shown()
-        parts = [f"# {self.candidate} against {self.baseline}", self._headline(), markdown_table(shown), *([note] if note else [])]
+        parts = [f"# {self.candidate} against {self.baseline}", self._headline(), markdown_table(shown), *note.splitlines()]
         if len(self.config_diff) and not self.profile:
             parts += ["## What differs between the runs", markdown_table(self.config_diff)]
         changed = self.changed()
@@ -114,7 +118,7 @@ class Comparison:
     def _repr_html_(self) -> str:
         shown, note = self._shown()
         title = f"<p><b>{self.candidate}</b> (b) against <b>{self.baseline}</b> (a)<br>{self._headline()}</p>"
-        return title + shown.to_html(index=False, border=0) + (f"<p>{note}</p>" if note else "")
+        return title + shown.to_html(index=False, border=0) + ("<p>" + note.replace("\n", "<br>") + "</p>" if note else "")
 
 
 def compare_runs(
@@ -130,6 +134,8 @@ def compare_runs(
     unknown: str = "exclude",
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
+    cluster: str | None = "group",
+    margins: dict[str, float] | None = None,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
 
@@ -149,12 +155,17 @@ def compare_runs(
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and policies of its own.
     strict_chunker_version
         Refuse to compare runs of different chunkers instead of falling back to spans or documents.
+    cluster
+        The column of `golden.queries` whose equal values make queries depend on each other (paraphrases, a source, a
+        conversation): they change sign together in tests, and intervals allow for it. None: every query stands alone.
+    margins
+        Metric -> largest loss that doesn't matter; the verdict then knows "no worse than margin".
 
     Raises
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`; `match`
-        or a policy beside a profile.
+        or a policy beside a profile; a `cluster` that the golden set doesn't have.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
@@ -178,7 +189,6 @@ def compare_runs(
         )
     level = choose_level(pair, golden, match) if chosen is None else _profile_level(chosen, bool(_equal(versions[a], versions[b])))
     asked = {run_id: _asked(pair, run_id) for run_id in (a, b)}
-    both = golden.queries["query_id"][golden.queries["query_id"].isin(asked[a]) & golden.queries["query_id"].isin(asked[b])]
     k = _common_k(pair, a, b) if chosen is None else NO_CUT
     targets, with_target = _target_ranks(pair, golden, level, chosen, k)
     invariants, config_diff = _invariants(pair, a, b), diff_config(pair, a, b)
@@ -186,7 +196,7 @@ def compare_runs(
     per_query["note"] = _notes(per_query, config_diff, invariants)
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
-    deltas = _deltas(_common_scores(whole, golden, both, metrics, policies, level), a, b)
+    deltas = _paired_deltas(whole, golden, a, b, metrics, policies, level, cluster, margins)
     aggregates = aggregate(pair, golden, chosen) if chosen else {}
     made_by = {name: policies[name] for name in ("match", "collapse", "empty_gold", "unknown")} if chosen is None else {}
     return Comparison(a, b, deltas, per_query, targets, invariants, config_diff, level, k, aggregates, chosen, made_by)
@@ -283,40 +293,25 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values("query_id", ignore_index=True)
 
 
-def _common_scores(results: Results, golden: Golden, both: pd.Series, metrics: list[str] | str | None, policies: dict[str, Any], level: Level) -> pd.DataFrame:
-    """Scores of both runs over the queries both have."""
+def _paired_deltas(
+    results: Results, golden: Golden, a: str, b: str, metrics: list[str] | str | None, policies: dict[str, Any], level: Level,
+    cluster: str | None, margins: dict[str, float] | None,
+) -> pd.DataFrame:  # fmt: skip
+    """Deltas over the queries that both runs were asked; what b failed on or was not asked is counted as lost."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)  # those are only_a and only_b here
         match = level.name if level.name in LEVELS or policies["match"] == "per_query" else policies["match"]
         scores = score(results, golden, metrics, **policies | {"match": match})
-    return scores[scores.index.isin(both) & (scores["state"] != "extra")]
-
-
-def _deltas(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     names = metric_columns(scores)
-    first, second = (scores.loc[scores["run_id"] == run_id, names] for run_id in (a, b))
+    scores = scores[(scores["state"] != "extra").to_numpy()]
+    first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in (a, b))
     second = second.reindex(first.index)
-    change = second - first
-    both = change.notna()
-    n, mean, std = change.count().to_numpy("float64"), change.mean().to_numpy(), change.std().to_numpy()
-    kinds = np.array([parse_label(name).metric.kind for name in names])
-    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
-    for kind in dict.fromkeys(kinds):
-        here = kinds == kind
-        low[here], high[here] = paired_interval(mean[here], std[here], n[here], kind)
-    lower_is_better = np.array([parse_label(name).metric.better == "lower" for name in names])
-    up, down = (change > SAME).sum().to_numpy(), (change < -SAME).sum().to_numpy()
-    mean_a = first.where(both).mean().to_numpy()
-    medians = np.array([median_interval(change[name].to_numpy("float64")) for name in names]).reshape(-1, 2)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        percent = np.where(mean_a != 0, 100 * mean / mean_a, np.nan)
-    return pd.DataFrame({
-        "metric": names, "a": mean_a, "b": second.where(both).mean().to_numpy(), "delta": mean, "delta_pct": percent, "low": low, "high": high,
-        "better": pd.array([is_better(name, float(d)) for name, d in zip(names, mean, strict=True)], dtype="boolean"),
-        "n_better": np.where(lower_is_better, down, up), "n_worse": np.where(lower_is_better, up, down), "n_same": n.astype(int) - up - down, "n": n.astype(int),
-        "p50_a": first.where(both).median().to_numpy(), "p50_b": second.where(both).median().to_numpy(), "p50_delta": change.median().to_numpy(),
-        "p50_low": medians[:, 0], "p50_high": medians[:, 1],
-    })  # fmt: skip
+    states = [side["state"].astype("str").to_numpy() for side in (first, second)]
+    in_both = (states[0] != "missing") & (states[1] != "missing")
+    is_lost = (states[1] == "missing") | (states[1] == "failed")
+    lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
+    groups = query_groups(golden, first.index, cluster)
+    return paired_deltas(first[names][in_both], second[names][in_both], lost, groups=None if groups is None else groups[in_both], margins=margins)
 
 
 def _equal(a: Any, b: Any) -> bool:

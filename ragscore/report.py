@@ -3,13 +3,13 @@
 In: the frames of a `Comparison`. Out: frames of text, and sentences. Computes nothing.
 """
 
+import numpy as np
 import pandas as pd
 
 from ragscore.level import Level
-from ragscore.metrics import HEADLINE, is_better, parse_label
+from ragscore.metrics import HEADLINE, parse_label
 from ragscore.tables import decimals_for, shown_number
 
-SAME = 1e-9  # scores closer than this are the same
 WORST_FIRST = ("regression", "loss", "only_a", "only_b", "draw", "win")
 MATCHED_BY = {"chunk": "chunk id", "span": "span", "anchor": "anchor", "doc": "document", "predicate": "predicate", "per_query": "each query's finest target"}
 NOT_FINER = {
@@ -34,26 +34,42 @@ def shown_deltas(deltas: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     error = (rows["high"] - rows["low"]) / 4
     places = [max(decimals_for(e), 1 if _is_time(name) else 2) for name, e in zip(names, error, strict=True)]
     texts = {
-        part: [shown_number(value, digits, part not in ("a", "b")) for value, digits in zip(rows[part], places, strict=True)]
-        for part in ("a", "b", "delta", "low", "high")
+        part: [shown_number(value, digits, part in ("delta", "low", "high")) for value, digits in zip(rows[part], places, strict=True)]
+        for part in ("a", "b", "delta", "low", "high", "mde")
     }
     table = pd.DataFrame({
         "metric": [f"{name} (p50)" if name in times else name for name in names], "a": texts["a"], "b": texts["b"], "delta": texts["delta"],
         "95 % interval": [f"{low} to {high}" for low, high in zip(texts["low"], texts["high"], strict=True)],
-        "b is": [verdict(*row) for row in zip(names, rows["delta"], rows["low"], rows["high"], strict=True)],
+        "p": [_shown_p(p) for p in rows["p"]], "b is": rows["verdict"].tolist(),
+        "detectable": ["" if name in times else "not at this n" if np.isnan(mde) else shown for name, mde, shown in zip(names, rows["mde"], texts["mde"], strict=True)],
         "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)],
+        "by chance": ["" if name in times else f"{value:.0f}" for name, value in zip(names, rows["n_by_noise"], strict=True)],
         "n": rows["n"].astype("str").tolist(),
     })  # fmt: skip
-    return table, f"{', '.join(times)} (p50): medians of a and b, and the median of the differences query by query." if times else ""
+    return table, "\n".join(_notes(rows, times))
 
 
-def verdict(label: str, delta: float, low: float, high: float) -> str:
-    """What a change means for b: an interval that holds 0, or none at all, leaves it unclear."""
-    improved = is_better(label, delta) if abs(delta) > SAME else None
-    if improved is None:
-        return "same"
-    word = "better" if improved else "worse"
-    return word if low > 0 or high < 0 else f"{word}, unclear"
+def _notes(rows: pd.DataFrame, times: list[str]) -> list[str]:
+    """What a reader of the table must know beside it."""
+    notes = ["By chance: wins, and as many losses, if what moved had moved evenly both ways."]
+    if (rows["verdict"] == "can't tell").any():
+        notes.append(
+            "can't tell: differences below the one under *detectable* are more likely missed than not; the interval says how large they may be.".replace(
+                "*", ""
+            )
+        )
+    if rows["caution"].any():
+        notes.append(f"Caution, a few queries carry the difference in {', '.join(rows.index[rows['caution']])}: look at the largest movers.")
+    lost = rows[rows["n_lost"] > 0]
+    if len(lost):
+        notes.append(f"Left out, because b failed or was not asked: {', '.join(f'{n} of {name}' for name, n in lost['n_lost'].items())}.")
+    if times:
+        notes.append(f"{', '.join(times)} (p50): medians of a and b, and the median of the differences query by query.")
+    return notes
+
+
+def _shown_p(p: float) -> str:
+    return "—" if np.isnan(p) else "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
 def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:

@@ -52,9 +52,10 @@ def test_the_comparison_answers_with_true_numbers(data):
     cmp = rs.compare_runs(results, golden, "dense", "hybrid")
     row = cmp.deltas.set_index("metric").loc["hit@5"]
     assert (
-        f"hit@5 is {row['b']:.1%} against {row['a']:.1%}, a change of {row['delta']:+.3f} with a 95 % interval from {row['low']:+.3f} to {row['high']:+.3f}"
+        f"hit@5 is {row['b']:.1%} against {row['a']:.1%}, a change of {row['delta']:+.3f} with a 95 % interval from {row['low']:+.3f} to {row['high']:+.3f} (p = {row['p']:.2f})"
         in text
     )
+    assert row["verdict"] == "can't tell" and f"With {row['n']} questions only a difference from {row['mde']:.2f} up" in text
     assert f"It won {cmp.counts['win']} questions, had {cmp.counts['loss']} at a worse rank, and lost {cmp.counts['regression']} altogether" in text
     lost = cmp.per_query.query("outcome == 'regression'")["query_id"]
     later = rs.compare_runs(results, golden, "hybrid", "hybrid_rerank").per_query.set_index("query_id").loc[lost]

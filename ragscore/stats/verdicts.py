@@ -23,7 +23,7 @@ def verdict(
 ) -> Verdict:  # fmt: skip
     """What a paired difference allows to say. "No difference" is never said: what isn't seen at this n may still be there.
 
-    Better or worse where p < alpha and the runs aren't tied. Else, or where the loss is sure but small, "no worse than margin" if the interval
+    Better or worse where p < alpha, the interval leaves out 0 and the runs aren't tied. Else, or where the loss is sure but small, "no worse than margin" if the interval
     excludes a loss of the declared margin or more. Else "can't tell", with the difference that n queries see.
 
     Parameters
@@ -57,7 +57,7 @@ def verdict(
     if margin is not None and not margin > 0:
         raise DataError(f"found {margin!r}", field="margin", allowed="a number above 0, the largest loss that doesn't matter")
     gain, least_gain = (delta, low) if better == "higher" else (-delta, -high)
-    is_sure = p < alpha and not is_tied and gain != 0
+    is_sure = p < alpha and not is_tied and gain != 0 and not low <= 0 <= high
     warned = f"; {CAUTION}" if caution else ""
     if math.isnan(delta) or not n > 0:
         return Verdict("can't tell", "can't tell: no query has a value in both runs")

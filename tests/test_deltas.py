@@ -1,0 +1,96 @@
+"""What changed between two runs metric by metric: tests and intervals by the metric's kind, clusters, what failed, and words that n allows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+from scipy.stats import permutation_test
+
+import ragscore as rs
+from ragscore.deltas import bounds_of, paired_deltas, query_groups
+from ragscore.metrics import parse_label
+
+
+def deltas_of(label, first, second, **more):
+    frames = [pd.DataFrame({label: values}, dtype="float64") for values in (first, second)]
+    nothing = frames[0] * np.nan
+    return paired_deltas(*frames, more.pop("lost", nothing), **more).iloc[0]
+
+
+def test_a_binary_metric_is_tested_by_mcnemars_mid_p():
+    row = deltas_of("hit@5", [0] * 8 + [1] * 2 + [1] * 30, [1] * 8 + [0] * 2 + [1] * 30)
+    assert row["p"] == pytest.approx((2 * (1 + 10) + 45) / 2**10, abs=1e-12)  # 2 P(X < 2) + P(X = 2) of Bin(10, 1/2)
+    assert (row["n_better"], row["n_worse"], row["n_same"], row["n_by_noise"]) == (8, 2, 30, 5)
+    assert row["verdict"] == "can't tell" and "40 queries see differences from" in row["sentence"]
+
+
+def test_a_bounded_metric_is_tested_by_permutation_of_the_mean():
+    rng = np.random.default_rng(1)
+    first, second = rng.random(12), rng.random(12)
+    exact = permutation_test((second - first,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+    assert deltas_of("recall@5", first, second)["p"] == pytest.approx(exact, abs=1e-12)
+
+
+def test_a_clear_change_is_better_or_worse_by_the_metrics_direction():
+    worse, better = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
+    assert deltas_of("recall@5", worse, better)["verdict"] == "better"
+    assert deltas_of("citation_fabricated", worse, better)["verdict"] == "worse"
+    assert deltas_of("latency_ms", [10.0 + n for n in range(12)], [20.0 + n for n in range(12)])["verdict"] == "worse"
+
+
+def test_points_of_a_judge_are_bounded_by_their_own_range():
+    assert bounds_of(parse_label("judge_correctness").metric) == (0, 5)
+    row = deltas_of("judge_correctness", [0.0] * 10, [5.0] * 10)
+    assert (row["high"], row["verdict"]) == (5, "better")
+    assert row["low"] < 5, "ten equal differences are no certainty"
+
+
+def test_a_few_queries_that_carry_the_mean_are_told():
+    row = deltas_of("recall@5", [0.5] * 50, [0.5] * 48 + [1.0] * 2)
+    assert row["caution"] and "caution" in row["sentence"]
+
+
+def test_a_declared_margin_allows_no_worse():
+    rng = np.random.default_rng(0)
+    first = rng.random(400)
+    second = np.clip(first + rng.normal(0, 0.02, 400), 0, 1)
+    assert deltas_of("mrr", first, second)["verdict"] == "can't tell"
+    assert deltas_of("mrr", first, second, margins={"mrr": 0.05})["verdict"] == "no worse than margin"
+
+
+def test_queries_of_one_group_count_as_one():
+    first, second = [0.0] * 12, [1.0] * 12
+    alone, together = deltas_of("recall@5", first, second), deltas_of("recall@5", first, second, groups=np.zeros(12, dtype=np.int64))
+    assert alone["p"] == pytest.approx(2 / 2**12)
+    assert together["p"] == 1, "one group has one sign to flip: as far from 0 either way"
+
+
+def test_groups_are_those_that_two_queries_share(write_golden):
+    groups = {"a1": "a", "b": "b", "a2": "a", "c": None}
+    rows = [{"id": name, "query": "?", "expected_doc_ids": ["d"]} | ({"group": group} if group else {}) for name, group in groups.items()]
+    golden = rs.load_golden(write_golden(rows))
+    assert query_groups(golden, pd.Index(["c", "a2", "b", "a1", "x"]), "group").tolist() == [-1, 0, -1, 0, -1]
+    assert query_groups(golden, pd.Index(["c"]), None) is None
+    with pytest.raises(rs.DataError, match="cluster"):
+        query_groups(golden, pd.Index(["c"]), "x_source")
+
+
+def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(4)]))
+    found, nothing = [hit("c", "d", 1)], []
+    a = write_run("a", [record("q0", nothing), record("q1", nothing), record("q2", found), record("q3", found)])
+    # b fails on the two that a found empty, and was never asked the fourth
+    b = write_run("b", [record("q0", nothing, error="x"), record("q1", nothing, error="x"), record("q2", found)])
+    cmp = rs.compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["empty", "mrr", "latency_ms"])
+    row = cmp.deltas.set_index("metric")
+    # empty: q2 is 0 in both; q0, q1 failed and q3 missing: a has 1, 1, 0 there, at worst b has 1 each: (0 + 0 + 0 + 1) / 4
+    assert row.loc["empty", ["n", "n_lost", "delta", "delta_worst"]].tolist() == [1, 3, 0, 0.25]
+    # mrr: a failed query is a miss already (0, 0), q2 1 in both; q3 is lost: (0 + 0 + 0 - 1) / 4
+    assert row.loc["mrr", ["n", "n_lost", "delta", "delta_worst"]].tolist() == [3, 1, 0, -0.25]
+    assert row.loc["latency_ms", "n_lost"] == 3 and np.isnan(row.loc["latency_ms", "delta_worst"]), "time has no worst value"
+    assert "3 of empty" in repr(rs.compare_runs(rs.load_results([a, b]), golden, "a", "b"))
+
+
+def test_a_ratio_is_the_geometric_mean_of_positive_pairs():
+    row = deltas_of("cost_usd", [1.0, 1.0, 0.0], [2.0, 8.0, 1.0])
+    assert row["ratio"] == pytest.approx(4)
