@@ -14,6 +14,7 @@ from ragscore.diffs import ScoreDiff, diff_scores, flips
 from ragscore.doctor import doctor
 from ragscore.events import write_event_log
 from ragscore.exchange import to_ir_measures, to_ranx
+from ragscore.faults import answer_faults, fault_changes, fault_table, fault_transitions
 from ragscore.fingerprint import judge_fingerprint, same_judges
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
 from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
@@ -50,9 +51,11 @@ from ragscore.predicate_report import predicate_markdown, predicate_matrix, pred
 from ragscore.predicates import by_predicate, filter_hits
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
+from ragscore.refusals import answered_quality, refusal_decisions, refusal_table
 from ragscore.reported import check_reported, reported_scores
 from ragscore.resolve import resolve_spans
 from ragscore.score import score, scoring
+from ragscore.selective import refusal_curve, refusal_thresholds
 from ragscore.show import QueryView, show_query
 from ragscore.stats import bootstrap_mean
 from ragscore.store import RunStore
@@ -83,6 +86,9 @@ __all__ = [
     "judge_counts", "parse_citations",
     # reports per run
     "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
+    # refusing as a decision; whose fault a wrong answer is
+    "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
+    "answer_faults", "fault_table", "fault_changes", "fault_transitions",
     # the compute stage in one call
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare

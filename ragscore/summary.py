@@ -173,7 +173,7 @@ class _Applying:
         if label.name == "passed":
             kinds = is_among(self.golden.checks["kind"], RANKLESS)
             return self._at_own_level("hit") | self._is_among(pd.concat([self.golden.refusals, self.golden.checks.loc[kinds, "query_id"]]))
-        return self._is_among(_of_answer_metric(self.golden, label.name))
+        return self._is_among(queries_of_metric(self.golden, label.name))
 
     def _is_among(self, query_ids: pd.Series) -> npt.NDArray[np.bool_]:
         return is_among(self.query_ids, query_ids)
@@ -190,7 +190,7 @@ class _Applying:
         return selected.support_groups["query_id"] if name == "recall_all" else selected.targets.loc[selected.targets["grade"] > 0, "query_id"]
 
 
-def _of_answer_metric(golden: Golden, metric: str) -> pd.Series:
+def queries_of_metric(golden: Golden, metric: str) -> pd.Series:
     """Queries to which an answer metric applies."""
     queries, answerable = golden.queries["query_id"], golden.queries["answerable"]
     is_due = is_among(queries, golden.refusals)

@@ -1,0 +1,67 @@
+"""Retrieval × answer: whose fault a wrong answer is, and how that changed from one run to another."""
+
+import numpy as np
+import pytest
+from test_refusals import RUN, asked, load
+
+import ragscore as rs
+
+__all__ = ["load"]  # a fixture
+
+
+def classes(faults, run_id="A"):
+    return faults[faults["run_id"] == run_id].set_index("query_id")["fault"]
+
+
+def test_hit_and_answer_name_the_fault(load):
+    scores, golden, _ = load(RUN)
+    assert classes(rs.answer_faults(scores, golden)).to_dict() == {
+        "a1": "right", "a2": "generation fault", "a3": "memory", "a4": "retrieval fault", "a5": "refused after hit", "a6": "unmeasured",
+        "a7": "failed", "a8": "missing", "r1": "right refusal", "r2": "unsupported answer", "r3": "unsupported answer", "u": "unlabelled",
+    }  # fmt: skip
+
+
+def test_shares_are_of_the_answers_that_were_classified(load):
+    scores, golden, _ = load([*RUN[:4], asked("a5", None, "d", 0.6), asked("a6", None, "x", 0.6), asked("a7", "yes", "d", 0.9)])
+    table = rs.fault_table(scores, golden).set_index("fault")
+    assert table.loc[["right", "generation fault", "memory", "retrieval fault"], "n"].tolist() == [2, 1, 1, 1]
+    assert table.loc["right", ["of", "share", "hit_by", "right_by"]].tolist() == [5, 0.4, "hit@5", "answer_checks ≥ 1"]
+    assert table.loc[["refused after hit", "refused after miss"], "share"].tolist() == [0.5, 0.5]
+    assert table.loc["missing", ["n", "of"]].tolist() == [5, 12]  # a8, r1 to r3 and u of all twelve
+
+
+def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):
+    scores, golden, results = load(RUN, k=3)
+    assert set(rs.fault_table(scores, golden, results)["hit_by"]) == {"hit@3"}
+    assert set(rs.fault_table(scores, golden, results, hit="hit@1")["hit_by"]) == {"hit@1"}
+    assert set(rs.fault_table(scores, golden)["hit_by"]) == {"hit@5"}
+
+
+def test_what_says_hit_must_be_zero_or_one(load):
+    scores, golden, _ = load(RUN)
+    with pytest.raises(rs.DataError, match="hit: no column 'hit@7'"):
+        rs.answer_faults(scores, golden, hit="hit@7")
+    with pytest.raises(rs.DataError, match="mine is not 0 or 1"):
+        rs.answer_faults(scores.assign(mine=0.5), golden, hit="mine")
+    with pytest.raises(rs.DataError, match="no metric says which answers are right"):
+        rs.answer_faults(scores.drop(columns="answer_checks"), golden)
+
+
+def test_without_targets_nothing_is_blamed(load):
+    scores, golden, _ = load(RUN)
+    blind = classes(rs.answer_faults(scores.assign(**{"hit@5": np.nan}), golden))
+    assert blind["a1"] == "unmeasured" and blind["a5"] == "refused"
+
+
+def test_transitions_lead_from_class_to_class_with_their_questions(load):
+    better = [asked("a1", "yes", "d", 0.9), asked("a2", "yes", "d", 0.8), asked("a4", "no", "d", 0.2), asked("r1", None, "x", 0.1)]
+    scores, golden, _ = load(RUN, better)
+    changes = rs.fault_changes(rs.answer_faults(scores, golden), "A", "B")
+    assert len(changes) == 12
+    assert changes.query("before == 'generation fault' and after == 'right'")["query_id"].tolist() == ["a2"]
+    table = rs.fault_transitions(changes)
+    assert table.to_numpy().sum() == 12
+    assert table.loc["retrieval fault", "generation fault"] == 1 and table.loc["right", "right"] == 1 and table.loc["memory", "missing"] == 1
+    assert table.index.tolist() == table.columns.tolist() and "undecided" not in table.index
+    with pytest.raises(rs.DataError, match=r"no run C.*there are A, B"):
+        rs.fault_changes(rs.answer_faults(scores, golden), "A", "C")
