@@ -19,6 +19,7 @@ from ragscore.fingerprint import judge_fingerprint, same_judges
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
 from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
 from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
+from ragscore.golden_health import GoldenHealth, golden_health
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
@@ -45,6 +46,7 @@ from ragscore.load import (
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.metrics_json import write_metrics_json
+from ragscore.near_duplicates import near_duplicates
 from ragscore.operations import error_report, indexing_report, latency_report, refusal_report
 from ragscore.overlap import rank_overlap
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
@@ -59,8 +61,10 @@ from ragscore.selective import refusal_curve, refusal_thresholds
 from ragscore.show import QueryView, show_query
 from ragscore.stats import bootstrap_mean
 from ragscore.store import RunStore
+from ragscore.suites import compare_suites
 from ragscore.summary import slices, summarize
 from ragscore.synthetic import NeedleSet, needle_set
+from ragscore.ties import tie_sensitivity
 from ragscore.trials import trial_summary, trials
 from ragscore.validate import validate
 
@@ -86,6 +90,8 @@ __all__ = [
     "judge_counts", "parse_citations",
     # reports per run
     "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
+    # what a golden set can tell
+    "golden_health", "GoldenHealth", "near_duplicates", "tie_sensitivity", "compare_suites",
     # refusing as a decision; whose fault a wrong answer is
     "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
     "answer_faults", "fault_table", "fault_changes", "fault_transitions",

@@ -210,14 +210,15 @@ def _check_higher(rows: pd.DataFrame, names: list[str], field: str) -> None:
             raise DataError(f"lower values of {name} are better", field=field, allowed="a metric of which higher values are better")
 
 
-def score_rows(scores: pd.DataFrame, golden: Golden) -> pd.DataFrame:
+def score_rows(scores: pd.DataFrame, golden: Golden, metrics: tuple[str, ...] = ("refusal_correct", "false_refusal")) -> pd.DataFrame:
     """The scores with query_id as a column, after a look at what they hold."""
     check_type(scores, pd.DataFrame, "scores")
     check_type(golden, Golden, "golden")
     rows = (scores if "query_id" in scores else scores.reset_index()).reset_index(drop=True)
-    missing = [name for name in ("run_id", "query_id", "state", "refusal_correct", "false_refusal") if name not in rows]
+    missing = [name for name in ("run_id", "query_id", "state", *metrics) if name not in rows]
     if missing:
-        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score with the metrics refusal_correct and false_refusal")
+        asked = f" with the metrics {' and '.join(metrics)}" if metrics else ""
+        raise DataError(f"no {', '.join(missing)}", field="scores", allowed=f"a frame of rs.score{asked}")
     is_coded = isinstance(rows["run_id"].dtype, pd.CategoricalDtype)
     return rows.assign(run_id=rows["run_id"].cat.remove_unused_categories() if is_coded else rows["run_id"].astype("str").astype("category"))
 

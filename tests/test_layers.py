@@ -18,6 +18,7 @@ LAYERS = {
     "texts": 2, "cited": 2, "citations": 2, "judgments": 2, "validate": 2,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "refusals": 3, "selective": 4, "faults": 4,
+    "near_duplicates": 2, "ties": 4, "suites": 4, "golden_health": 5,
     "plot": 5, "overlap": 4, "show": 4,
     "predicates": 1, "satisfaction": 1, "predicate_report": 4,
     "demo": 6,

@@ -1,0 +1,65 @@
+"""Questions that nearly ask the same."""
+
+import itertools
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragscore as rs
+
+
+def golden_of(*texts, **columns):
+    queries = pd.DataFrame({"query_id": [f"q{n}" for n in range(len(texts))], "query": texts, "position": range(len(texts))})
+    return rs.Golden(queries=queries.assign(answerable=pd.array([True] * len(texts), dtype="boolean"), **columns))
+
+
+def pairs_of(golden, similarity):
+    found = rs.near_duplicates(golden, similarity)
+    return found[["query_id", "other", "similarity"]].to_numpy().tolist()
+
+
+def test_similarity_is_shared_words_over_all_words():
+    golden = golden_of("How do I merge two frames?", "how do I MERGE frames", "what is the weather like")
+    assert pairs_of(golden, 0.8) == [["q0", "q1", pytest.approx(5 / 6)]]  # how do i merge frames; of these and "two"
+    assert pairs_of(golden, 0.9) == []
+
+
+def test_all_pairs_are_found_as_by_comparing_each_with_each():
+    rng = np.random.default_rng(3)
+    texts = [" ".join(rng.choice(list("abcdefgh"), 5)) for _ in range(60)]
+    sets = [set(re.findall(r"\w", text)) for text in texts]
+    first_of = {frozenset(words): n for n, words in reversed(list(enumerate(sets)))}
+    expected = {
+        (f"q{a}", f"q{b}")
+        for a, b in itertools.combinations(range(60), 2)
+        if len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= 0.6
+        and first_of[frozenset(sets[a])] == a
+        and (first_of[frozenset(sets[b])] == b or sets[a] == sets[b])
+    }
+    assert {(a, b) for a, b, _ in pairs_of(golden_of(*texts), 0.6)} == expected and len(expected) > 20
+
+
+def test_the_same_question_many_times_is_paired_with_the_first_only():
+    assert pairs_of(golden_of("the same", "Same, the!", "the same", "", "?"), 0.7) == [["q0", "q1", 1.0], ["q0", "q2", 1.0]]
+
+
+def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
+    golden = golden_of("a b c d", "a b c d e", "a b c d f", group=["g", "g", None])
+    targets = pd.DataFrame(
+        {"query_id": ["q0", "q1", "q2"], "level": "doc", "target_id": ["d1", "d1", "d2"], "alternative": 0, "grade": 1, "doc_id": ["d1", "d1", "d2"]}
+    )
+    found = rs.near_duplicates(rs.Golden(queries=golden.queries, targets=targets), 0.8).set_index(["query_id", "other"])
+    assert found.loc[("q0", "q1"), ["same_group", "same_targets"]].tolist() == [True, True]
+    assert found.loc[("q0", "q2"), ["same_group", "same_targets"]].tolist() == [False, False]
+
+
+def test_scripts_without_spaces_are_compared_by_character():
+    golden = golden_of("東京の天気", "京都の天気", "大阪はどこ")
+    assert pairs_of(golden, 0.6) == [["q0", "q1", pytest.approx(4 / 6)]]
+
+
+def test_a_similarity_out_of_range_is_refused():
+    with pytest.raises(rs.DataError, match="similarity: found 0"):
+        rs.near_duplicates(golden_of("a"), 0)
