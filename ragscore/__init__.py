@@ -19,6 +19,7 @@ from ragscore.fingerprint import judge_fingerprint, same_judges
 from ragscore.frames import DataError, Golden, Results, concat_results, conform
 from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
 from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
+from ragscore.gate import Gate, gate
 from ragscore.golden_health import GoldenHealth, golden_health
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
@@ -98,7 +99,7 @@ __all__ = [
     # the compute stage in one call
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
-    "summarize", "slices", "compare_runs", "Comparison", "diff_config",
+    "summarize", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # paraphrases of one intent
     "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
     # steps of multi-hop answers

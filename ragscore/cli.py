@@ -14,8 +14,9 @@ import ragscore
 from ragscore.aggregates import aggregate
 from ragscore.compare import compare_runs
 from ragscore.frames import DataError, Golden, Results, concat_results, records_of
+from ragscore.gate import RULES, gate
 from ragscore.load import load_golden, load_results
-from ragscore.metrics import HEADLINE, parse_label
+from ragscore.metrics import DEFAULT_METRICS, HEADLINE, parse_label
 from ragscore.ranks import TIES
 from ragscore.run_files import read_parquet
 from ragscore.score import POLICIES, score
@@ -65,14 +66,25 @@ def _parser() -> argparse.ArgumentParser:
     compared.add_argument("--all", action="store_true", help=f"list every changed query, not only the first {LISTED}")
     compared.set_defaults(run=_compare)
 
-    for command in (scored, compared):
+    gated = commands.add_parser("gate", help="may run b replace run a? exit status 1 if a metric loses more than allowed")
+    gated.add_argument("baseline", help="run a: a per_query.jsonl file, or a name in --store")
+    gated.add_argument("candidate", help="run b")
+    gated.add_argument("--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names")
+    gated.add_argument("--max-drop", action="append", required=True, metavar="LABEL=LOSS", help="largest loss allowed, such as mrr@10=0.02 (several times)")
+    gated.add_argument("--rule", default="threshold", metavar="|".join(RULES), help="by the loss seen (the default), or by what its interval rules out")
+    gated.add_argument("--require", action="store_true", help="exit status 2 if a metric can't be evaluated")
+    gated.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
+    gated.set_defaults(run=_gate)
+
+    for command in (scored, compared, gated):
         command.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
         command.add_argument("--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query")
         command.add_argument("--ties", metavar="|".join(TIES), help="rank each list as its file says (the default), or anew as trec_eval does")
         for name in SCORED_BY if command is scored else COMPARED_BY:
             allowed = POLICIES[name]
             command.add_argument(_flag(name), metavar="|".join(allowed), help=f"how to score: {allowed[0]} is the default (see rs.score)")
-        command.add_argument("--profile", help="another harness's conventions, such as kebab")
+        if command is not gated:
+            command.add_argument("--profile", help="another harness's conventions, such as kebab")
         command.add_argument("--json", action="store_true", help="print JSON")
 
     validated = commands.add_parser("validate", help="look for what is wrong with a golden file; exit status 1 if there is anything")
@@ -185,6 +197,27 @@ def _compare(args: argparse.Namespace) -> None:
         report = _folder(args, candidate) / "report.md"
         report.write_text(cmp.to_markdown(), encoding="utf-8")
         print(f"ragscore: wrote {report}", file=sys.stderr)
+
+
+def _gate(args: argparse.Namespace) -> int:
+    allowed = dict(_allowed_loss(text) for text in args.max_drop)
+    golden, results, (baseline, candidate, *more) = _load(args, [args.baseline, args.candidate])
+    if more:
+        raise DataError(f"{2 + len(more)} runs in two arguments", field="run", allowed="one run per file, or names in --store")
+    metrics = list(dict.fromkeys([*DEFAULT_METRICS, *allowed]))
+    cmp = compare_runs(results, golden, baseline, candidate, metrics=metrics, match=args.match or "auto", **_policies(args, COMPARED_BY))
+    found = gate(cmp, allowed, rule=args.rule, require=args.require)
+    print(found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found), end="" if args.markdown else "\n")
+    return found.exit_status
+
+
+def _allowed_loss(text: str) -> tuple[str, float]:
+    label, _, loss = text.partition("=")
+    try:
+        allowed = float(loss)
+    except ValueError as error:
+        raise DataError(f"found {text!r}", field="--max-drop", allowed="a metric and the loss allowed, such as mrr@10=0.02") from error
+    return parse_label(label).text, allowed
 
 
 def _folder(args: argparse.Namespace, candidate: str) -> Path:

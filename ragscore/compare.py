@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from ragscore.aggregates import aggregate, find, place, rounded
-from ragscore.deltas import paired_deltas, query_groups
+from ragscore.deltas import UNTESTED, paired_deltas, query_groups
 from ragscore.fingerprint import judge_fingerprint, judges_agree
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level, grade_hits
+from ragscore.metrics import HEADLINE, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.report import changed_queries, describe_matching, shown_deltas
@@ -73,6 +74,14 @@ class Comparison:
         """How many queries had each outcome."""
         found = self.per_query["outcome"].value_counts()
         return {outcome: int(found.get(outcome, 0)) for outcome in OUTCOMES if found.get(outcome, 0)}
+
+    @property
+    def overall(self) -> str:
+        """One word over the headline metrics but times and costs: better, regressed, mixed (some of each), or same (none could be told apart)."""
+        shown = self.deltas[self.deltas["metric"].isin(HEADLINE).to_numpy()]
+        judged = [name for name in (shown if len(shown) else self.deltas)["metric"] if parse_label(name).metric.kind not in UNTESTED]
+        words = set(self.deltas.loc[self.deltas["metric"].isin(judged), "verdict"])
+        return "mixed" if {"better", "worse"} <= words else "better" if "better" in words else "regressed" if "worse" in words else "same"
 
     def to_markdown(self, limit: int | None = None) -> str:
         """The comparison as Markdown: metrics, what differs between the runs, and every query that changed, or the first `limit`.
