@@ -204,7 +204,7 @@ def test_familiarity_runs_from_minus_one_to_a_fifth(small):
 def test_the_demo_command_from_corpus_to_report(small, golden, tmp_path, monkeypatch, capsys):
     documents, chunks, cache = small
     monkeypatch.setattr(demo_run, "build_corpus", lambda: (documents, chunks))
-    monkeypatch.setattr(demo_run, "_progress", lambda items, total: items)
+    monkeypatch.setattr(demo_run, "progress", lambda items, total: items)
     out = tmp_path / "demo"
     (out / "cache").parent.mkdir()
     (out / "cache").symlink_to(cache)

@@ -2,7 +2,7 @@
 
 In: the installed Python, numpy, pandas and matplotlib. Out: two frames, `documents` and `chunks`.
 A document is one docstring (or one topic of the language reference); a passage is a piece of its lead,
-Parameters or Notes, at most 900 characters long, cut between lines and prefixed with the document's name.
+Parameters or Notes, at most 900 characters long (or another size), cut between lines and prefixed with the document's name.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 SCHEME = "docstring-sections@1"
-MAX_CHARS = 900
+MAX_CHARS = 900  # of a passage; another size gives other passage ids and another chunker version
 MIN_CHARS = 120  # shorter docstrings ("Refer to numpy.sum ...") answer nothing
 KEPT_SECTIONS = ("lead", "Parameters", "Notes")
 
@@ -35,8 +35,13 @@ NAMESPACES = {
 UMBRELLA_TOPICS = {"compound", "specialnames"}  # they only repeat the text of other topics
 
 
-def build_corpus() -> tuple[pd.DataFrame, pd.DataFrame]:
+def build_corpus(max_chars: int = MAX_CHARS) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Every manual entry found on this machine, as documents and passages.
+
+    Parameters
+    ----------
+    max_chars
+        The size of a passage; with another one than today's, passage ids end in `@<size>`: they stand for other lines.
 
     Returns
     -------
@@ -50,14 +55,18 @@ def build_corpus() -> tuple[pd.DataFrame, pd.DataFrame]:
     # The same docstring under several names is one document.
     documents = documents.drop_duplicates("text").drop_duplicates("doc_id").reset_index(drop=True)
     documents["summary"] = documents["text"].str.split("\n\n").str[0].str.replace("\n", " ")
-    pieces = [piece for row in documents.to_dict("records") for piece in _passages(row)]
+    pieces = [piece for row in documents.to_dict("records") for piece in _passages(row, max_chars)]
     return documents, pd.DataFrame(pieces)
 
 
-def chunker_version() -> str:
-    """The passage scheme and the versions of what it was applied to: chunk ids hold within one of these."""
+def chunker_version(max_chars: int = MAX_CHARS) -> str:
+    """The passage scheme, its size if it isn't today's, and the versions of what it was applied to: chunk ids hold within one of these."""
     versions = [f"{name}{importlib.import_module(name).__version__}" for name in NAMESPACES]
-    return "+".join([SCHEME, f"python{'.'.join(platform.python_version_tuple()[:2])}", *versions])
+    return "+".join([SCHEME + _size(max_chars), f"python{'.'.join(platform.python_version_tuple()[:2])}", *versions])
+
+
+def _size(max_chars: int) -> str:
+    return "" if max_chars == MAX_CHARS else f"@{max_chars}"
 
 
 def _documents() -> Iterator[tuple[str, str, str]]:
@@ -135,7 +144,7 @@ def _sections(lines: list[str]) -> Iterator[tuple[str, int, int]]:
         yield title, start, bounds[n + 1][2] if n + 1 < len(bounds) else len(lines)
 
 
-def _passages(document: dict[Any, Any]) -> Iterator[dict[str, object]]:
+def _passages(document: dict[Any, Any], max_chars: int) -> Iterator[dict[str, object]]:
     lines = document["text"].split("\n")
     is_topic = document["library"] == "python"
     seen: dict[str, int] = {}
@@ -143,12 +152,12 @@ def _passages(document: dict[Any, Any]) -> Iterator[dict[str, object]]:
         if not is_topic and title not in KEPT_SECTIONS:
             continue
         section = re.sub(r"\W+", "-", title.lower()).strip("-") or "section"
-        for first, last in _pieces(lines, start, end, MAX_CHARS - len(document["doc_id"]) - 2):
+        for first, last in _pieces(lines, start, end, max_chars - len(document["doc_id"]) - 2):
             seen[section] = seen.get(section, 0) + 1
             suffix = section if seen[section] == 1 else f"{section}.{seen[section]}"
             text = "\n".join(lines[first:last]).strip()
             yield {
-                "chunk_id": f"{document['doc_id']}#{suffix}", "doc_id": document["doc_id"], "path": document["doc_id"], "heading": title,
+                "chunk_id": f"{document['doc_id']}#{suffix}{_size(max_chars)}", "doc_id": document["doc_id"], "path": document["doc_id"], "heading": title,
                 "start": first + 1, "end": last + 1, "span_unit": "line", "text": f"{document['doc_id']}: {text}", "doc_type": document["library"],
             }  # fmt: skip
 

@@ -14,14 +14,40 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.demo.corpus import MAX_CHARS
 from ragscore.demo.models import MODEL, MiniLM, Vectors, pooled, unit_rows
 
 SYSTEMS = ("bm25", "dense", "hybrid", "hybrid_rerank")
-POOL = 100  # candidates of each retriever that are fused
-RERANKED = 30
-RRF_K = 60
-K1, B = 1.5, 0.75
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be varied in the four systems; the defaults are those of the committed runs.
+
+    Attributes
+    ----------
+    max_chars
+        The size of a passage; the corpus is built with it.
+    k1, b, stemmer
+        Of BM25: saturation of word counts, length normalisation, Snowball language (None: words as they stand).
+    pool, rrf_k, depth
+        Candidates of each retriever that are fused, the constant of the fusion, and how many fused ones are reranked.
+    cells, probes, seed
+        Approximate search by vectors: passages are put in cells around `cells` passages drawn with `seed`, and only the
+        `probes` cells nearest to the question are searched. No cells: every passage is compared.
+    """
+
+    max_chars: int = MAX_CHARS
+    k1: float = 1.5
+    b: float = 0.75
+    stemmer: str | None = "english"
+    pool: int = 100
+    rrf_k: int = 60
+    depth: int = 30
+    cells: int = 0
+    probes: int = 8
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -49,24 +75,26 @@ class Index:
 
     chunks: pd.DataFrame
     cache: Path
+    settings: Settings = field(default_factory=Settings)
     progress: Progress = field(default=lambda items, total: items)
     model: MiniLM = field(default_factory=MiniLM)
 
     @cached_property
     def lexical(self) -> Any:
-        """BM25 over stemmed words."""
+        """BM25 over the words of the passages."""
         import bm25s
 
-        index = bm25s.BM25(k1=K1, b=B)
+        index = bm25s.BM25(k1=self.settings.k1, b=self.settings.b)
         index.index(self.words(self.chunks["text"].tolist()), show_progress=False)
         return index
 
     def words(self, texts: list[str]) -> Any:
-        """Texts as bm25s tokens: lower case, English stop words out, stemmed."""
+        """Texts as bm25s tokens: lower case, English stop words out, stemmed if the settings say so."""
         import bm25s
         import Stemmer
 
-        return bm25s.tokenize(texts, stopwords="en", stemmer=Stemmer.Stemmer("english"), show_progress=False)
+        stemmer = Stemmer.Stemmer(self.settings.stemmer) if self.settings.stemmer else None
+        return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
 
     @cached_property
     def vectors(self) -> Vectors:
@@ -94,33 +122,57 @@ class Index:
             staging.replace(file)
         return arrays[0], arrays[1], arrays[2]
 
+    @cached_property
+    def _cells(self) -> tuple[Vectors, npt.NDArray[np.int64]]:
+        """The passages drawn as centres of the cells, and each passage's cell: that of the nearest centre."""
+        drawn = np.random.default_rng(self.settings.seed).choice(len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False)
+        centres = self.vectors[np.sort(drawn)]
+        return centres, (self.vectors @ centres.T).argmax(axis=1)
+
     def search(self, system: str, question: str, k: int) -> Ranking:
         """The k best passages of one of `SYSTEMS` for a question."""
-        n = len(self.chunks)
+        n, settings = len(self.chunks), self.settings
         lexical, vector = np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
         token_vectors: Vectors | None = None
         if system != "dense":
-            found, scores = (part[0] for part in self.lexical.retrieve(self.words([question]), k=POOL, show_progress=False))
-            lexical[found[scores > 0]] = scores[scores > 0]
+            lexical = self._by_words(question)
         if system != "bm25":
             token_vectors = self.model.token_vectors(question)
-            similar = self.vectors @ pooled(token_vectors)
-            best = np.argpartition(-similar, POOL)[:POOL]
-            vector[best] = similar[best]
+            vector = self._by_vector(pooled(token_vectors))
         if system == "bm25":
             fused, kind = lexical, "bm25"
         elif system == "dense":
             fused, kind = vector, "cosine"
         else:
-            fused, kind = reciprocal_rank_fusion([lexical, vector]), "rrf"
+            fused, kind = reciprocal_rank_fusion([lexical, vector], settings.rrf_k), "rrf"
         order = _best_first(fused)
         if system == "hybrid_rerank" and token_vectors is not None:
-            candidates = order[:RERANKED]
+            candidates = order[: settings.depth]
             fused = np.full(n, np.nan, np.float32)
             fused[candidates] = self._late_interaction(unit_rows(token_vectors), candidates)
             order, kind = _best_first(fused), "maxsim"
         order = order[:k]
         return Ranking(order, fused[order], kind, lexical[order], vector[order])
+
+    def _by_words(self, question: str) -> Vectors:
+        """The BM25 score of the pool's passages, NaN for all others."""
+        lexical = np.full(len(self.chunks), np.nan, np.float32)
+        found, scores = (part[0] for part in self.lexical.retrieve(self.words([question]), k=self.settings.pool, show_progress=False))
+        lexical[found[scores > 0]] = scores[scores > 0]
+        return lexical
+
+    def _by_vector(self, question: Vectors) -> Vectors:
+        """The cosine of the pool's passages, NaN for all others; only passages of the cells near by, if there are cells."""
+        vector, pool = np.full(len(self.chunks), np.nan, np.float32), self.settings.pool
+        similar = self.vectors @ question
+        if self.settings.cells:
+            centres, cell = self._cells
+            near = np.argsort(-(centres @ question), kind="stable")[: self.settings.probes]
+            similar[~np.isin(cell, near)] = -np.inf
+        best = np.argpartition(-similar, pool)[:pool] if len(similar) > pool else np.arange(len(similar))
+        best = best[similar[best] > -np.inf]
+        vector[best] = similar[best]
+        return vector
 
     def _late_interaction(self, query: Vectors, candidates: npt.NDArray[np.int64]) -> Vectors:
         """MaxSim: for each word of the question its best cosine in the passage, averaged (Khattab & Zaharia 2020)."""
@@ -129,12 +181,12 @@ class Index:
         return np.asarray(best, dtype=np.float32)
 
 
-def reciprocal_rank_fusion(scores: list[Vectors]) -> Vectors:
-    """Σ 1 / (60 + rank) over the lists that hold a passage (Cormack, Clarke & Büttcher 2009); NaN where none does."""
+def reciprocal_rank_fusion(scores: list[Vectors], rrf_k: int = Settings.rrf_k) -> Vectors:
+    """Σ 1 / (rrf_k + rank) over the lists that hold a passage (Cormack, Clarke & Büttcher 2009); NaN where none does."""
     fused = np.zeros(len(scores[0]), np.float32)
     for one in scores:
         order = _best_first(one)
-        fused[order] += 1 / (RRF_K + 1 + np.arange(len(order)))
+        fused[order] += 1 / (rrf_k + 1 + np.arange(len(order)))
     return np.where(fused > 0, fused, np.nan).astype(np.float32)
 
 
@@ -144,15 +196,19 @@ def _best_first(scores: Vectors) -> npt.NDArray[np.int64]:
     return found[np.argsort(-scores[found], kind="stable")]
 
 
-def system_config(system: str, k: int, chunker_version: str) -> dict[str, Any]:
-    """What makes up a system, as its run's config snapshot."""
+def system_config(system: str, k: int, chunker_version: str, settings: Settings | None = None) -> dict[str, Any]:
+    """What makes up a system, as its run's config snapshot; settings that it doesn't use are left out."""
+    using = settings or Settings()
     config: dict[str, Any] = {"retriever": system, "k": k, "chunker_version": chunker_version}
     if system != "dense":
-        config["bm25"] = {"k1": K1, "b": B, "stemmer": "english"}
+        config["bm25"] = {"k1": using.k1, "b": using.b, "stemmer": using.stemmer}
     if system != "bm25":
         config["embedding"] = {"model": MODEL, "dimensions": 384}
+        if using.cells:
+            # The seed is what repeats of one system differ in, so it is the run's `repeat` and not part of the config.
+            config["vector_search"] = {"method": "cells around random passages", "cells": using.cells, "probes": using.probes}
     if system.startswith("hybrid"):
-        config["fusion"] = {"method": "rrf", "rrf_k": RRF_K, "pool": POOL}
+        config["fusion"] = {"method": "rrf", "rrf_k": using.rrf_k, "pool": using.pool}
     if system == "hybrid_rerank":
-        config["rerank"] = {"method": "late interaction (MaxSim)", "depth": RERANKED}
+        config["rerank"] = {"method": "late interaction (MaxSim)", "depth": using.depth}
     return config

@@ -1,7 +1,7 @@
 """`ragscore demo`: build the corpus, run four systems over the golden questions, store, score and compare the runs."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from ragscore.compare import Comparison, compare_runs
-from ragscore.demo.answerer import Familiarity, answer, tune_threshold
+from ragscore.demo.answerer import Familiarity, Values, answer, tune_threshold
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
-from ragscore.frames import DataError, Golden, Results, from_records
+from ragscore.frames import DataError, Golden, Results, concat_results, from_records
 from ragscore.health import coverage
 from ragscore.load import load_golden, write_per_query
 from ragscore.score import score
@@ -38,7 +38,7 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
     documents, chunks = build_corpus()
     version = chunker_version()
     report(f"corpus: {len(documents):,} documents, {len(chunks):,} passages of the manuals on this machine ({version})")
-    index = Index(chunks, out / "cache", _progress)
+    index = Index(chunks, out / "cache", progress=progress)
     results, tuned = ask_all(index, golden, version, datetime.now(UTC))
     report(tuned)
     store = RunStore(out / "runs")
@@ -57,38 +57,66 @@ def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[
     """Ask every system every question; returns the runs, and what tuning the refusal rule came to."""
     queries = golden.queries
     read = Familiarity(index)
-    rankings: dict[str, list[tuple[Ranking, float]]] = {}
-    started: dict[str, pd.Timestamp] = {}
     index.vectors, index.lexical  # noqa: B018  # built before the clock of any question starts
+    asked: dict[str, list[tuple[Ranking, float]]] = {}
+    started: dict[str, pd.Timestamp] = {}
     for system in SYSTEMS:
-        asked, started[system] = [], pd.Timestamp(datetime.now(UTC))
-        for question in queries["query"]:
-            start = perf_counter()
-            ranking = index.search(system, question, K)
-            asked.append((ranking, 1000 * (perf_counter() - start)))
-        rankings[system] = asked
-    familiar = np.array([[read.of(question, ranking) for question, (ranking, _) in zip(queries["query"], rankings[system], strict=True)] for system in SYSTEMS])
+        started[system] = pd.Timestamp(datetime.now(UTC))
+        asked[system] = ask(index, system, queries)
+    familiar = np.array([familiarity(read, asked[system], queries) for system in SYSTEMS])
     threshold, tuned = _tuned(familiar, queries)
     stamp = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
-    tables: dict[str, list[dict[str, Any]]] = {"runs": [], "responses": [], "hits": [], "citations": []}
-    for number, system in enumerate(SYSTEMS):
-        run_id = f"{system}-{stamp}"
-        config = system_config(system, K, version) | {"answerer": {"refuse_below": round(threshold, 4), "rule": "familiarity of the question's words"}}
-        tables["runs"].append({
-            "run_id": run_id, "system": system, "suite": SUITE, "created_at": started[system], "config": json.dumps(config, sort_keys=True),
-            "golden_hash": golden.golden_hash, "chunker_version": version, "k": K, "n_queries": len(queries), "n_failed": 0,
-        })  # fmt: skip
-        for (query_id, question), (ranking, elapsed), known in zip(
-            queries[["query_id", "query"]].itertuples(index=False), rankings[system], familiar[number], strict=True
-        ):
-            given, citations = answer(ranking, index.chunks, known < threshold)
-            cell = {"run_id": run_id, "query_id": query_id}
-            tables["responses"].append(
-                cell | {"query": question, "mode": system, "error": None, "elapsed_ms": round(elapsed, 3), "x_familiarity": round(float(known), 4)} | given
-            )
-            tables["hits"] += [cell | hit for hit in _hits(ranking, index.chunks)]
-            tables["citations"] += [cell | citation for citation in citations]
-    return Results(**{kind: from_records(records, kind) for kind, records in tables.items()}, chunks=index.chunks.drop(columns="text")), tuned
+    parts = []
+    for system, known in zip(SYSTEMS, familiar, strict=True):
+        config = system_config(system, K, version, index.settings) | {"answerer": answerer_config(threshold)}
+        run = {
+            "run_id": f"{system}-{stamp}", "system": system, "suite": SUITE, "created_at": started[system], "config": json.dumps(config, sort_keys=True),
+            "golden_hash": golden.golden_hash, "chunker_version": version,
+        }  # fmt: skip
+        parts.append(answered(run, queries, asked[system], known, threshold, index.chunks))
+    return replace(concat_results(parts), chunks=index.chunks.drop(columns="text")), tuned
+
+
+def ask(index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], float] = perf_counter) -> list[tuple[Ranking, float]]:
+    """One system's ranking for each question, and the milliseconds it took by the clock."""
+    asked = []
+    for question in queries["query"]:
+        start = clock()
+        ranking = index.search(system, question, K)
+        asked.append((ranking, 1000 * (clock() - start)))
+    return asked
+
+
+def familiarity(read: Familiarity, asked: list[tuple[Ranking, float]], queries: pd.DataFrame) -> Values:
+    """How familiar each question is, given the passages that were found for it."""
+    return np.array([read.of(question, ranking) for question, (ranking, _) in zip(queries["query"], asked, strict=True)])
+
+
+def answerer_config(threshold: float) -> dict[str, Any]:
+    """The answerer's part of a config snapshot."""
+    return {"refuse_below": round(threshold, 4), "rule": "familiarity of the question's words"}
+
+
+def answered(
+    run: dict[str, Any],
+    queries: pd.DataFrame,
+    asked: list[tuple[Ranking, float]],
+    familiar: Values,
+    threshold: float,
+    chunks: pd.DataFrame,
+    timed: str = "elapsed_ms",
+) -> Results:
+    """One run as frames: what was found, answered and cited for each question; `timed` names the column of its milliseconds."""
+    tables: dict[str, list[dict[str, Any]]] = {"responses": [], "hits": [], "citations": []}
+    for (query_id, question), (ranking, elapsed), known in zip(queries[["query_id", "query"]].itertuples(index=False), asked, familiar, strict=True):
+        given, citations = answer(ranking, chunks, known < threshold)
+        cell = {"run_id": run["run_id"], "query_id": query_id}
+        about = {"query": question, "mode": run["system"], "error": None, timed: round(elapsed, 3), "x_familiarity": round(float(known), 4)}
+        tables["responses"].append(cell | about | given)
+        tables["hits"] += [cell | hit for hit in _hits(ranking, chunks)]
+        tables["citations"] += [cell | citation for citation in citations]
+    runs = from_records([run | {"k": K, "n_queries": len(queries), "n_failed": 0}], "runs")
+    return Results(runs, **{kind: from_records(records, kind) for kind, records in tables.items()})
 
 
 def without_texts(results: Results, run_id: str) -> Results:
@@ -150,7 +178,8 @@ def default_golden() -> Path:
     raise DataError("no data/demo/golden.yaml here or above", field="golden", allowed="run it in a checkout, or pass --golden FILE")
 
 
-def _progress(items: Iterable[Any], total: int) -> Iterable[Any]:
+def progress(items: Iterable[Any], total: int) -> Iterable[Any]:
+    """A progress bar over the embedding of passages."""
     from tqdm.auto import tqdm
 
     return tqdm(items, total=total, desc="embedding passages", unit="text", mininterval=0.5)
