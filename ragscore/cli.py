@@ -104,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     demo = commands.add_parser("demo", help="build a real corpus, run four real systems over it, score and compare them")
     demo.add_argument("--out", default="ragscore-demo", metavar="DIR", help="where runs and report go (default: ragscore-demo)")
     demo.add_argument("--golden", help="golden file (default: data/demo/golden.yaml of this checkout)")
+    demo.add_argument("--history", action="store_true", help="instead: make a history of runs, the systems varied one step at a time, in DIR/history")
     demo.set_defaults(run=_demo)
     return parser
 
@@ -252,9 +253,11 @@ def _runs(args: argparse.Namespace) -> None:
 
 def _demo(args: argparse.Namespace) -> None:
     try:
+        from ragscore.demo.history import run_history
         from ragscore.demo.run import default_golden, run_demo
 
-        run_demo(Path(args.out), Path(args.golden) if args.golden else default_golden())
+        make = run_history if args.history else run_demo
+        make(Path(args.out), Path(args.golden) if args.golden else default_golden())
     except ModuleNotFoundError as error:
         raise DataError(f"the package {error.name} is missing", field="demo", allowed="pip install 'ragscore[demo]'") from error
 
