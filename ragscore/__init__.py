@@ -49,6 +49,7 @@ from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.metrics_json import write_metrics_json
 from ragscore.near_duplicates import near_duplicates
 from ragscore.operations import error_report, indexing_report, latency_report, refusal_report
+from ragscore.outcomes import explain
 from ragscore.overlap import rank_overlap
 from ragscore.predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
 from ragscore.predicates import by_predicate, filter_hits
@@ -99,7 +100,7 @@ __all__ = [
     # the compute stage in one call
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
-    "summarize", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
+    "summarize", "explain", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # paraphrases of one intent
     "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
     # steps of multi-hop answers

@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.applies import queries_of_metric
 from ragscore.codes import is_among, lookup
 from ragscore.frames import DataError, Golden, categorical, check_type
 from ragscore.metrics import BY_NAME, RANKING, describe, parse_label
 from ragscore.stats import mean_interval, wilson_interval
-from ragscore.summary import metric_columns, queries_of_metric
+from ragscore.summary import metric_columns
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
