@@ -21,6 +21,7 @@ from ragscore.freshness import freshness, freshness_summary, stale_flag_rate, st
 from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
 from ragscore.gate import Gate, gate
 from ragscore.golden_health import GoldenHealth, golden_health
+from ragscore.golden_versions import golden_changes, unchanged_queries
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
@@ -56,8 +57,10 @@ from ragscore.predicates import by_predicate, filter_hits
 from ragscore.profiles import Profile
 from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.refusals import answered_quality, refusal_decisions, refusal_table
+from ragscore.relabelling import GoldenComparison, compare_goldens
 from ragscore.reported import check_reported, reported_scores
 from ragscore.resolve import resolve_spans
+from ragscore.rulers import ruler
 from ragscore.score import score, scoring
 from ragscore.selective import refusal_curve, refusal_thresholds
 from ragscore.show import QueryView, show_query
@@ -101,6 +104,8 @@ __all__ = [
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
     "summarize", "explain", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
+    # what measures, and whether the labels changed
+    "ruler", "golden_changes", "unchanged_queries", "compare_goldens", "GoldenComparison",
     # paraphrases of one intent
     "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
     # steps of multi-hop answers

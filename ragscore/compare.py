@@ -19,6 +19,7 @@ from ragscore.metrics import HEADLINE, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.report import changed_queries, describe_matching, shown_deltas
+from ragscore.rulers import check_rulers, recorded_parts
 from ragscore.score import POLICIES, read_refusals, resolve_policies, score
 from ragscore.summary import metric_columns
 from ragscore.tables import markdown_table, shown_number
@@ -51,7 +52,7 @@ class Comparison:
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved, same).
     invariants, config_diff
-        What should be equal (state: equal, differs, unknown), and every config key that isn't.
+        What should be equal (state: equal, differs, unknown), and every config key that isn't (with `vary=`, whether it was declared).
     policies
         How both runs were scored: `match`, `collapse`, `empty_gold`, `unknown`.
     """
@@ -145,6 +146,8 @@ def compare_runs(
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
     margins: dict[str, float] | None = None,
+    vary: list[str] | str | None = None,
+    ignore_invariants: bool | list[str] = False,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
 
@@ -169,12 +172,24 @@ def compare_runs(
         conversation): they change sign together in tests, and intervals allow for it. None: every query stands alone.
     margins
         Metric -> largest loss that doesn't matter; the verdict then knows "no worse than margin".
+    vary
+        Config keys that are meant to differ (a key that holds others stands for all of them). `config_diff` then has a
+        column `declared`, and other keys that differ are warned of.
+    ignore_invariants
+        Components of the ruler (see `rs.ruler`) that may differ, or True for all. Scores are computed here, for both runs by
+        the same golden set, so what may differ are the judges of judged metrics, refused unless ignored, and the result
+        fields that metrics are measured by, which are only warned of. Either way the difference stands in `invariants`.
 
     Raises
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`; `match`
-        or a policy beside a profile; a `cluster` that the golden set doesn't have.
+        or a policy beside a profile; a `cluster` that the golden set doesn't have; different judges of a metric that is compared; a key of `vary` that neither run has.
+
+    Warns
+    -----
+    UserWarning
+        Config keys differ that `vary` doesn't declare; judges differ, and are ignored; a field is there in one run only.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
@@ -200,12 +215,14 @@ def compare_runs(
     asked = {run_id: _asked(pair, run_id) for run_id in (a, b)}
     k = _common_k(pair, a, b) if chosen is None else NO_CUT
     targets, with_target = _target_ranks(pair, golden, level, chosen, k)
-    invariants, config_diff = _invariants(pair, a, b), diff_config(pair, a, b)
+    invariants, config_diff = _invariants(pair, a, b), _declared(diff_config(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, asked, k)
     per_query["note"] = _notes(per_query, config_diff, invariants)
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     deltas = _paired_deltas(whole, golden, a, b, metrics, policies, level, cluster, margins)
+    of_ruler = _field_invariants(pair, deltas["metric"].tolist(), level.name, ignore_invariants)
+    invariants = pd.concat([invariants, of_ruler], ignore_index=True)
     aggregates = aggregate(pair, golden, chosen) if chosen else {}
     made_by = {name: policies[name] for name in ("match", "collapse", "empty_gold", "unknown")} if chosen is None else {}
     return Comparison(a, b, deltas, per_query, targets, invariants, config_diff, level, k, aggregates, chosen, made_by)
@@ -355,8 +372,7 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
     A config that is not JSON is one value, of the key `config`.
     """
     check_type(results, Results, "results")
-    runs = results.runs.set_index(results.runs["run_id"].astype("str"))
-    flat = [_flat(_config(runs["config"].get(run_id))) if "config" in runs else {} for run_id in (a, b)]
+    flat = [_flat_config(results, run_id) for run_id in (a, b)]
     rows = []
     for key in dict.fromkeys([*flat[0], *flat[1]]):
         values = [_dumped(one[key]) if key in one else None for one in flat]
@@ -365,6 +381,45 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
             # 5 and "5" differ, and must not look the same.
             rows.append([key, *(values if plain[0] == plain[1] else plain)])
     return pd.DataFrame(rows, columns=["key", "a", "b"], dtype="str")
+
+
+def _declared(config_diff: pd.DataFrame, results: Results, a: str, b: str, vary: list[str] | str | None) -> pd.DataFrame:
+    """The differences with a flag for those that `vary` declares; as they are where nothing was declared."""
+    if vary is None:
+        return config_diff
+    wanted = [vary] if isinstance(vary, str) else vary
+    known = [key for run_id in (a, b) for key in _flat_config(results, run_id)]
+    unknown = [name for name in wanted if not any(_is_within(key, name) for key in known)]
+    if unknown:
+        raise DataError(f"no config key {', '.join(unknown)}", field="vary", allowed=f"there are {', '.join(dict.fromkeys(known)) or 'none'}")
+    is_declared = [any(_is_within(key, name) for name in wanted) for key in config_diff["key"]]
+    flagged = config_diff.assign(declared=pd.array(is_declared, dtype="bool"))
+    rest = flagged.loc[~flagged["declared"], "key"].tolist()
+    if rest:
+        warnings.warn(f"{b} differs from {a} in more than vary= declares: {', '.join(rest)}", UserWarning, stacklevel=3)
+    return flagged
+
+
+def _is_within(key: str, name: str) -> bool:
+    return key == name or key.startswith(f"{name}.")
+
+
+def _field_invariants(results: Results, columns: list[str], level: str, ignore: bool | list[str]) -> pd.DataFrame:
+    """Invariants of the ruler that scoring both runs alike doesn't settle: judges, refused if they differ, and result fields, warned of.
+
+    The judges have their line among the invariants already.
+    """
+    parts = recorded_parts(results, level)
+    judges = {run_id: {"judge_fingerprint": part["judge_fingerprint"]} for run_id, part in parts.items()}
+    check_rulers(judges, columns, ignore, remedy=": judge both runs alike")
+    fields = {run_id: {"fields": part["fields"]} for run_id, part in parts.items()}
+    found = check_rulers(fields, columns, True)[["component", "a", "b"]]
+    return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
+
+
+def _flat_config(results: Results, run_id: str) -> dict[str, Any]:
+    runs = results.runs.set_index(results.runs["run_id"].astype("str"))
+    return _flat(_config(runs["config"].get(run_id))) if "config" in runs else {}
 
 
 def _config(text: Any) -> Any:

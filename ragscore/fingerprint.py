@@ -1,5 +1,7 @@
 """Who judged: a fingerprint of the judges behind a run's judgments, so that only scores of the same judges are compared."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -60,6 +62,30 @@ def judges_agree(results: Results, a: str, b: str) -> bool:
         return False
     close = np.isclose(first["temperature"], second["temperature"], rtol=0, atol=SAME_TEMPERATURE + 1e-12, equal_nan=True)
     return bool(close.all())
+
+
+def judges_by_criterion(results: Results) -> dict[str, dict[str, list[dict[str, Any]]]]:
+    """The judges of each run by criterion: every distinct setting, in order, with what is known of judge, prompt and temperature."""
+    judges: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    for run_id in results.runs["run_id"].astype("str"):
+        for setting in _settings(results, run_id).to_dict("records"):
+            criterion = str(setting.pop("criterion"))
+            judges.setdefault(run_id, {}).setdefault(criterion, []).append({str(name): value for name, value in setting.items() if not pd.isna(value)})
+    return judges
+
+
+def settings_agree(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> bool:
+    """Whether two lists of settings are the same, temperatures to within 0.001."""
+    return len(a) == len(b) and all(_agrees(one, other) for one, other in zip(a, b, strict=True))
+
+
+def settings_text(settings: list[dict[str, Any]]) -> str:
+    """Settings as a fingerprint writes them."""
+    return "|".join(":".join(_text(value) for value in one.values()) for one in settings)
+
+
+def _agrees(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    return a.keys() == b.keys() and all(abs(a[name] - b[name]) <= SAME_TEMPERATURE + 1e-12 if name == "temperature" else a[name] == b[name] for name in a)
 
 
 def _settings(results: Results, run_id: str) -> pd.DataFrame:

@@ -22,7 +22,12 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """One line of the metric table. `name` holds a `k` where the label takes a cut-off."""
+    """One line of the metric table. `name` holds a `k` where the label takes a cut-off.
+
+    `version` counts what its formula has meant: stored values of different versions are not compared. It is written by hand,
+    because a hash of the source would change with every rename and comment, and not with the functions that the formula
+    calls; a test holds every metric's values on a fixed example, and fails if they change and the version doesn't.
+    """
 
     name: str
     formula: str
@@ -32,6 +37,7 @@ class Metric:
     range: str = "0 to 1"
     also: str = ""  # its name in other tools
     default: bool = True
+    version: int = 1
 
 
 _NO_TARGET = "no target at the match level, or the query should be refused"

@@ -3,7 +3,6 @@
 import json
 import warnings
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +11,13 @@ import pandas as pd
 from ragscore.answers import response_of, score_answers
 from ragscore.codes import has_pair, is_among, lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_inputs
-from ragscore.kept import level_rule, n_undecided, with_kept_matches
+from ragscore.kept import level_rule, n_undecided, rule_name, with_kept_matches
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, RANKLESS, Rule, apply_rule, at_level, check_ranks, decided, grade_matches, level_rows
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
+from ragscore.rules import level_rule_name
 
 STATES = ("scored", "failed", "missing", "extra")
 # Each policy with what it may be, its default first.
@@ -126,29 +126,36 @@ def scoring(
     golden: Golden,
     *,
     match: str = "auto",
+    rule: Rule | None = None,
     errors: str = "miss",
     missing: str = "exclude",
     empty_gold: str = "nan",
     collapse: str = "none",
-    **policies: Any,
+    unknown: str = "exclude",
+    profile: str | Profile | None = None,
 ) -> pd.DataFrame:
-    """What a scoring is made of, to keep with its numbers.
+    """What a scoring is made of, to keep with its numbers. Arguments as for `rs.score`.
 
     Returns
     -------
-    One row per run: `level` used and `left_out` (what a finer one would have left out), `chunker_version_match`,
-    `policies` (JSON), `golden_hash`, `k` of the run, `n_expected` queries, `n_unknown` hits that the level's rule can't
-    judge because their text is cut.
+    One row per run: `level` used and `left_out` (what a finer one would have left out), `chunker_version_match`, the name
+    of the `rule`, `policies` (JSON of every one, as the profile leaves them), `profile` (NA: none), `golden_hash`, `k` of
+    the run, `n_expected` queries, `n_unknown` hits that the level's rule can't judge because their text is cut.
     """
     check_inputs(results, golden)
-    level = choose_level(results, golden, match)
+    chosen = find_profile(profile)
+    given = {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown}
+    policies = resolve_policies(chosen, given)
+    golden_hash, golden = golden.golden_hash, read_refusals(golden, chosen)
+    ranked = collapsed(results) if policies["collapse"] == "doc" else results
+    level = choose_level(ranked, golden, policies["match"], chosen is not None and chosen.score_refusals)
     runs = results.runs
-    policies |= {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse}
     used = level.joinable if level.name == "per_query" else (level.name,)
     n_unknown = sum(n_undecided(results, golden, name).to_numpy() for name in used)
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out, "chunker_version_match": level.chunker_version_match,
-        "policies": json.dumps(policies, sort_keys=True), "golden_hash": golden.golden_hash,
+        "rule": rule_name(rule) if rule is not None else level_rule_name(level.name), "policies": json.dumps(policies, sort_keys=True),
+        "profile": pd.Series([chosen.name if chosen else None] * len(runs), dtype="str"), "golden_hash": golden_hash,
         "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
         "n_unknown": n_unknown,
     })  # fmt: skip

@@ -3,20 +3,22 @@
 from typing import Any
 
 from ragscore.frames import DataError, Golden, Results
+from ragscore.golden_versions import query_parts
 from ragscore.kept import level_rule, matches_to_keep, rule_name
 from ragscore.level import choose_level
 from ragscore.match import LEVELS, Rule
 from ragscore.profiles import find_profile
 from ragscore.ranks import collapsed
+from ragscore.rulers import ruler_parts
 from ragscore.rules import level_rule_name
 from ragscore.score import POLICIES, read_refusals, resolve_policies, score, scoring
-from ragscore.summary import summarize
+from ragscore.summary import metric_columns, summarize
 
 PROFILE = "profile"
 
 
 def scored(results: Results, golden: Golden, rule: Rule | None, choices: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """For each run its `scores`, their `summary`, the `matches` behind them, and the `scoring` that made them.
+    """For each run its `scores`, their `summary`, the `matches` behind them, the `scoring` that made them, with its ruler, and the hashes of `golden`.
 
     Parameters
     ----------
@@ -27,20 +29,24 @@ def scored(results: Results, golden: Golden, rule: Rule | None, choices: dict[st
     policies = resolve_policies(chosen, {name: value for name, value in choices.items() if name != PROFILE})
     scores = score(results, golden, rule=rule, profile=chosen, **policies)
     read = read_refusals(golden, chosen)
-    about = scoring(results, read, **policies)
+    about = scoring(results, golden, rule=rule, profile=chosen, **policies)
     ranked = collapsed(results) if policies["collapse"] == "doc" else results
     level = choose_level(ranked, read, policies["match"], chosen is not None and chosen.score_refusals)
     used = [name for name in LEVELS if name in level.joinable] if level.name == "per_query" else [level.name]
     matches = matches_to_keep(results, golden, {name: rule or level_rule(name, results, golden) for name in used}, has_own_rule=rule is not None)
     made_by = {"match": policies["match"], "policies": policies, PROFILE: None if chosen is None else chosen.name}
+    rulers, of_golden = ruler_parts(results, golden, metric_columns(scores), about), query_parts(golden).reset_index()
     parts = {}
     for made in about.to_dict("records"):
         run_id = str(made["run_id"])
-        described = {name: made[name] for name in ("level", "left_out", "chunker_version_match", "n_expected", "n_unknown")}
-        described |= made_by | {"golden_hash": golden.golden_hash, "rule": rule_of_scoring(str(made["level"]), rule)}
+        described = {name: made[name] for name in ("level", "left_out", "chunker_version_match", "n_expected", "n_unknown", "golden_hash", "rule")}
+        described |= made_by | {"ruler": rulers[run_id]}
         own = scores[scores["run_id"] == run_id]
         kept = matches[matches["run_id"] == run_id] if matches is not None else None
-        parts[run_id] = {"scores": own.assign(run_id=own["run_id"].astype("str")), "scoring": described, "matches": kept, "summary": summarize(own, golden)}
+        parts[run_id] = {
+            "scores": own.assign(run_id=own["run_id"].astype("str")), "scoring": described, "matches": kept, "summary": summarize(own, golden),
+            "golden": of_golden.assign(run_id=run_id),
+        }  # fmt: skip
     return parts
 
 

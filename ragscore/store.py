@@ -5,7 +5,7 @@ A run is written into `.staging-<id>/` and its folder renamed, so a crash leaves
 
 import hashlib
 import shutil
-import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -13,9 +13,13 @@ from urllib.parse import quote
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, from_records, run_names
+from ragscore.golden_versions import changes_of, counted
 from ragscore.load import run_description
 from ragscore.load.run_json import run_record
 from ragscore.match import Rule
+from ragscore.metrics import DEFAULT_METRICS
+from ragscore.outcomes import metric_columns
+from ragscore.rulers import check_rulers, ruler_frame
 from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 
@@ -117,11 +121,20 @@ class RunStore:
         names = self._names(table, runs)
         return concat_results([_read_run(self._folder(name), table[table["run_id"] == name]) for name in names])
 
-    def scores(self, metrics: list[str] | str | None = None, runs: list[str] | str | None = None, **policies: str | None) -> pd.DataFrame:
+    def scores(
+        self,
+        metrics: list[str] | str | None = None,
+        runs: list[str] | str | None = None,
+        *,
+        ignore_invariants: bool | list[str] = False,
+        **policies: str | None,
+    ) -> pd.DataFrame:
         """Stored scores of all or some runs, oldest run first: the frame of `rs.score` with `created_at` and `system`.
 
         Parameters
         ----------
+        ignore_invariants
+            Components of the runs' rulers (see `rs.ruler`) that may differ, or True for all: they are warned of instead.
         policies
             Policies of `rs.score` and `profile` that the scores must have been made by, whatever is left out; nothing is
             computed here.
@@ -129,13 +142,13 @@ class RunStore:
         Raises
         ------
         DataError
-            A run was saved without a golden set (all of them are named), a metric wasn't scored, or a run was scored by
-            another policy than asked for.
+            A run was saved without a golden set (all of them are named), a metric wasn't scored, a run was scored by another
+            policy than asked for, or the runs were measured by different rulers.
 
         Warns
         -----
         UserWarning
-            Runs were scored by different policies, of which none was asked for.
+            Runs were measured by different rulers, of which the components that differ are ignored.
         """
         check_choices(policies)
         table = self.runs()
@@ -148,6 +161,7 @@ class RunStore:
         self._check_policies(names, policies)
         parts = [self._read_scores(name, [metrics] if isinstance(metrics, str) else metrics) for name in names]
         scores = pd.concat([part.assign(run_id=part["run_id"].astype("str")) for part in parts])
+        self._check_rulers(names, metric_columns(scores), ignore_invariants)
         about = table.assign(run_id=table["run_id"].astype("str")).set_index("run_id")
         for name in ("created_at", "system"):
             if name in about:
@@ -156,15 +170,36 @@ class RunStore:
             run_id=pd.Categorical(scores["run_id"], categories=names), state=scores["state"].astype("category"), level=scores["level"].astype("category")
         )
 
-    def metrics(self) -> pd.DataFrame:
-        """What the runs' `metrics.json` say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out."""
-        parts = []
-        for folder, _ in self._described():
+    def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
+        """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""
+        parts = self._rulers(self.runs()["run_id"].astype("str").tolist())
+        return ruler_frame(parts, [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS)
+
+    def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
+        """What became of each query between the golden sets that two runs were scored by: query_id, change; see `rs.golden_changes`.
+
+        Raises
+        ------
+        DataError
+            A run was saved without scores.
+        """
+        old, new = (read_parquet(self.path(name) / "golden.parquet").set_index("query_id") for name in (baseline, candidate))
+        return changes_of(old, new)
+
+    def metrics(self, *, ignore_invariants: bool | list[str] = False) -> pd.DataFrame:
+        """What the runs' `metrics.json` say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out.
+
+        Runs that were measured by different rulers are refused, unless ignored: see `scores`.
+        """
+        parts, names = [], []
+        for folder, described in self._described():
             file = folder / "metrics.json"
             if file.exists():
                 parts.append(_metrics_of(file))
+                names.append(str(described["run_id"]))
         if not parts:
             raise DataError("no run of the store has scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
+        self._check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), ignore_invariants)
         return pd.concat(parts, ignore_index=True).astype(
             {"run_id": "category", "metric": "str", **dict.fromkeys(("mean", "low", "high", "sum", "std", "min", "p50", "p95", "max"), "float64")}
         )
@@ -226,15 +261,24 @@ class RunStore:
         return self._folder(run_names(self.runs(), [run])[0])
 
     def _check_policies(self, run_ids: list[str], wanted: dict[str, str | None]) -> None:
-        """Whether the stored scores of these runs were made as asked for, and alike."""
+        """Whether the stored scores of these runs were made as asked for."""
         made = {run_id: choices_of(read_json(self._folder(run_id) / "run.json").get("scoring", {})) for run_id in run_ids}
         for name, value in wanted.items():
             if others := [run_id for run_id, choices in made.items() if choices[name] != value]:
                 found = f"{', '.join(others)} scored with {name}={made[others[0]][name]!r}"
                 raise DataError(found, file=self.root, field=name, allowed=f"refresh(golden, {name}={value!r}), or save so")
-        differing = [name for name in next(iter(made.values())) if len({str(choices[name]) for choices in made.values()}) > 1]
-        if differing:
-            warnings.warn(f"runs were scored by different policies ({', '.join(differing)}): their scores can't be compared", UserWarning, stacklevel=3)
+
+    def _rulers(self, names: list[str]) -> dict[str, dict[str, Any]]:
+        """What run.json says of the ruler of each of these runs that has one, by component."""
+        scorings = {str(described["run_id"]): described.get("scoring", {}) for _, described in self._described()}
+        return {name: scorings[name]["ruler"] for name in names if "ruler" in scorings[name]}
+
+    def _check_rulers(self, names: list[str], columns: list[str], ignore: bool | list[str]) -> None:
+        parts = self._rulers(names)
+        a, b = next(((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]), ("", ""))
+        n = len(read_parquet(self._folder(a) / "golden.parquet", ["query_id"])) if a else 0
+        details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}" if a else ""
+        check_rulers(parts, columns, ignore, details=details, remedy=": refresh(golden)")
 
     def _names(self, table: pd.DataFrame, runs: list[str] | str | None) -> list[str]:
         names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()
@@ -311,11 +355,12 @@ def _write_scores(folder: Path, described: dict[str, Any], made: dict[str, Any])
     """Scores, matches and metrics.json of a run, and what they were made of into its run.json, which comes last."""
     run_id = str(described["run_id"])
     write_parquet(folder / "scores.parquet", made["scores"].reset_index())
+    write_parquet(folder / "golden.parquet", made["golden"])
     if made["matches"] is not None:
         write_frame(folder / "matches.parquet", made["matches"], run_id)
     summary = made["summary"].drop(columns="run_id").set_index("metric")
     values = summary.astype(object).where(summary.notna(), None).to_dict("index")
-    write_json(folder / "metrics.json", {"run_id": run_id, **made["scoring"], "metrics": values})
+    write_json(folder / "metrics.json", {"run_id": run_id, **{k: v for k, v in made["scoring"].items() if k != "ruler"}, "metrics": values})
     write_json(folder / "run.json", described | {"golden_hash": made["scoring"]["golden_hash"], "scoring": made["scoring"]})
 
 

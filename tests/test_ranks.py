@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames import from_records
+from ragscore.score import POLICIES
 
 
 def hits(*rows, names=("query_id", "rank", "doc_id", "score")):
@@ -178,8 +179,17 @@ def test_policies_of_a_scoring_name_both(passages):
     made = json.loads(rs.scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
     assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
     assert json.loads(rs.scoring(*passages)["policies"].iloc[0]) == {
-        "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan", "collapse": "none",
+        "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan", "collapse": "none", "unknown": "exclude",
     }  # fmt: skip
+
+
+def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
+    made = rs.scoring(*passages, profile="trec").iloc[0]
+    assert set(json.loads(made["policies"])) == set(POLICIES)
+    assert json.loads(made["policies"])["missing"] == "zero" and (made["profile"], made["level"], made["rule"]) == ("trec", "doc", "by_doc")
+    assert rs.scoring(*passages, rule=rs.by_span()).iloc[0]["rule"].startswith("by_span") and pd.isna(rs.scoring(*passages).iloc[0]["profile"])
+    with pytest.raises(rs.DataError, match="missing: found 'never'; one of exclude, zero"):
+        rs.scoring(*passages, missing="never")
 
 
 @pytest.mark.parametrize("policy", [{"empty_gold": "1"}, {"collapse": "chunk"}])

@@ -431,7 +431,7 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
     assert store.scores(["mrr"], "a", collapse="doc").loc["q", "mrr"] == 1 / 2
     with pytest.raises(rs.DataError, match=r"collapse: b scored with collapse='none'; refresh\(golden, collapse='doc'\)"):
         store.scores(["mrr"], collapse="doc")
-    with pytest.warns(UserWarning, match=r"different policies \(collapse\)"):
+    with pytest.raises(rs.DataError, match="policies: a was measured by collapse = 'doc', b by collapse = 'none'"):
         store.scores(["mrr"])
 
 

@@ -1,0 +1,300 @@
+"""Rulers: each component is told by itself, and what different ones measured is not set side by side unless asked."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+
+import ragscore as rs
+from ragscore.metrics import BY_NAME
+from ragscore.rulers import COMPONENTS
+from ragscore.score import POLICIES
+
+METRICS = ["hit@1", "citation_coverage", "faithfulness"]
+
+
+def components(results, golden, metrics=METRICS, **more):
+    return rs.ruler(results, golden, metrics, **more).set_index(["run_id", "component"])["hash"].loc["a"].fillna("").to_dict()
+
+
+def changed(before, after):
+    return {component for component in COMPONENTS if before[component] != after[component]}
+
+
+def judgments_of(*runs, judge="m", prompt="p1", temperature=0.0, criterion="faithfulness"):
+    rows = [{"run_id": run, "query_id": "q1", "criterion": criterion, "item": "", "value": 1.0} for run in runs]
+    return pd.DataFrame(rows).assign(judge=judge, prompt_hash=prompt, temperature=temperature)
+
+
+CITED = [record(f"q{n}", [hit(f"c{n}", f"d{n}", 1)], answer=answer("yes", paths=[f"docs/d{n}.md"])) for n in (1, 2, 3)]
+
+
+@pytest.fixture
+def one(write_golden, write_run):
+    results = rs.load_results(write_run("a", CITED))
+    return replace(results, judgments=judgments_of("a")), rs.load_golden(write_golden(THREE_QUERIES))
+
+
+def relabelled(write_golden, name="new.yaml", **of_q1):
+    return rs.load_golden(write_golden([THREE_QUERIES[0] | of_q1, *THREE_QUERIES[1:]], name))
+
+
+def test_a_ruler_says_in_words_what_measures(one):
+    table = rs.ruler(*one, METRICS)
+    assert table["component"].tolist() == list(COMPONENTS) and set(table["run_id"]) == {"a"}
+    content = table.set_index("component")["content"]
+    assert (
+        content["golden"].startswith("3 queries, content ") and content["rule"] == "chunk: by_chunk" and content["judge_fingerprint"] == "faithfulness 'm:p1:0'"
+    )
+    assert content["metric_versions"] == "hit@k 1, citation_coverage 1, faithfulness 1"
+    assert all(f"{name} '{allowed[0]}'" in content["policies"] for name, allowed in POLICIES.items() if name != "match")
+    assert "responses.grounded recorded" in content["fields"] and "chunks not recorded" in content["fields"]
+
+
+def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
+    results, golden = one
+    before = components(results, golden)
+    assert changed(before, components(results, relabelled(write_golden, expected_chunk_ids=["other"]))) == {"golden"}
+    assert changed(before, components(results, relabelled(write_golden, query="asked otherwise"))) == {"golden"}
+    assert changed(before, components(results, relabelled(write_golden, tags=["new"], difficulty="hard"))) == set()
+    assert changed(before, components(results, rs.load_golden(write_golden(THREE_QUERIES[::-1], "turned.yaml")))) == set()
+
+
+def test_the_rule_component_is_rule_and_level(one):
+    assert changed(components(*one), components(*one, match="doc")) == {"rule"}
+    assert changed(components(*one), components(*one, rule=rs.by_span())) == {"rule"}
+
+
+@pytest.mark.parametrize("policy", [{name: allowed[1]} for name, allowed in POLICIES.items() if name != "match"], ids=str)
+def test_the_policies_component_is_every_policy(one, policy):
+    assert changed(components(*one), components(*one, **policy)) == {"policies"}
+
+
+@pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
+def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_asked_for(one, other):
+    results, golden = one
+    rejudged = replace(results, judgments=judgments_of("a", **other))
+    assert changed(components(results, golden), components(rejudged, golden)) == {"judge_fingerprint"}
+    assert changed(components(results, golden, ["hit@1"]), components(rejudged, golden, ["hit@1"])) == set()
+
+
+def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch):
+    before, of_others = components(*one), components(*one, ["mrr"])
+    monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
+    assert changed(before, components(*one)) == {"metric_versions"} and changed(of_others, components(*one, ["mrr"])) == set()
+
+
+def test_the_fields_component_is_what_metrics_are_measured_by(one):
+    results, golden = one
+    catalogue = replace(results, chunks=pd.DataFrame({"chunk_id": ["c1"], "run_id": ["a"]}))
+    assert changed(components(results, golden), components(catalogue, golden)) == {"fields"}
+    silent = replace(results, responses=results.responses.drop(columns="grounded"))
+    assert changed(components(results, golden), components(silent, golden)) == {"fields"}
+    assert changed(components(results, golden, ["hit@1"]), components(silent, golden, ["hit@1"])) == set()
+
+
+def scored(store, results, golden, **how):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.save(results, golden=golden, **how)
+
+
+@pytest.fixture
+def runs(write_golden, write_run, tmp_path):
+    """A store, runs a and b, and the golden set."""
+    results = rs.load_results([write_run("a", CITED), write_run("b", CITED)])
+    return rs.RunStore(tmp_path / "store"), results.select("a"), results.select("b"), rs.load_golden(write_golden(THREE_QUERIES))
+
+
+def test_scores_of_one_ruler_come_without_a_word(runs):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, golden)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(store.scores()) == 6 and len(store.metrics())
+    assert store.rulers().groupby("component")["hash"].nunique(dropna=False).eq(1).all()
+
+
+def refused(store, component, message, columns=None):
+    with pytest.raises(rs.DataError, match=message) as error:
+        store.scores(columns)
+    assert error.value.field == component
+    with pytest.warns(UserWarning, match=f"different rulers side by side: {component}: ") as warned:
+        assert len(store.scores(columns, ignore_invariants=[component])) == 6
+    assert warned[0].filename == __file__
+    with pytest.warns(UserWarning, match=component):
+        store.scores(columns, ignore_invariants=True)
+
+
+def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, write_golden):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, relabelled(write_golden, expected_chunk_ids=["other"]))
+    told = r"golden: a was measured by '3 queries, content \w{16}', b by '3 queries, content \w{16}' "
+    refused(store, "golden", told + r"\(a to b: 1 of 3 queries relabelled\); one ruler: refresh\(golden\), or")
+    with pytest.raises(rs.DataError, match="golden: a was measured by"):
+        store.metrics()
+    assert store.golden_changes("a", "b").to_dict("records") == [{"query_id": "q1", "change": "relabelled"}]
+    store.refresh(golden)
+    assert len(store.scores()) == 6 and not len(store.golden_changes("a", "b"))
+
+
+def test_other_tags_are_no_other_ruler(runs, write_golden):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, relabelled(write_golden, tags=["new"]))
+    assert len(store.scores()) == 6 and store.golden_changes("a", "b")["change"].tolist() == ["annotated"]
+
+
+def test_stored_scores_by_different_rules_are_refused(runs):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, golden, match="doc")
+    refused(store, "rule", "rule: a was measured by 'chunk: by_chunk', b by 'doc: by_doc'")
+
+
+def test_stored_scores_by_different_policies_are_refused(runs):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, golden, missing="zero")
+    refused(store, "policies", "policies: a was measured by missing = 'exclude', b by missing = 'zero'")
+
+
+def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_for(runs, monkeypatch):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
+    scored(store, b, golden)
+    refused(store, "metric_versions", "metric_versions: a was measured by hit@k = 1, b by hit@k = 2", ["hit@1"])
+    assert len(store.scores(["mrr"])) == 6
+
+
+def test_stored_scores_measured_with_and_without_a_field_are_refused_where_it_matters(runs):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, replace(b, responses=b.responses.drop(columns="grounded")), golden)
+    refused(store, "fields", "fields: a was measured by responses.grounded = recorded, b by responses.grounded = not recorded", ["citation_coverage"])
+    assert len(store.scores(["hit@1"])) == 6
+
+
+def test_a_run_without_answers_has_no_field_to_differ_in(runs, write_run):
+    store, a, _, golden = runs
+    scored(store, a, golden)
+    scored(store, rs.load_results(write_run("searching", RUN_B)), golden)
+    assert len(store.scores()) == 6
+
+
+def test_a_run_of_an_older_store_contradicts_nothing(runs, tmp_path):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, golden, match="doc")
+    file = tmp_path / "store" / "b" / "run.json"
+    content = json.loads(file.read_text())
+    del content["scoring"]["ruler"], content["scoring"]["policies"]
+    file.write_text(json.dumps(content))
+    assert len(store.scores()) == 6 and set(store.rulers()["run_id"]) == {"a"}
+
+
+def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run, tmp_path):
+    store, _, _, golden = runs
+    policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
+    results = rs.load_results(write_run("a", CITED[:2]))
+    store.save(results, golden=golden, match="doc", **policies)
+    stored = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
+    assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == set(POLICIES)
+    before = store.scores(["hit@1"])["hit@1"].tolist()
+    assert before == [1, 1, 0]  # the third was never asked: missing="zero"
+    store.refresh(golden)
+    assert store.scores(["hit@1"])["hit@1"].tolist() == before
+    assert json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"] == stored
+
+
+def test_ignoring_what_is_no_component_is_an_error(runs):
+    store, a, _, golden = runs
+    scored(store, a, golden)
+    with pytest.raises(rs.DataError, match=f"ignore_invariants: found 'golden_hash'; True, False, or some of {', '.join(COMPONENTS)}"):
+        store.scores(ignore_invariants=["golden_hash"])
+
+
+def both(pair, **of_b):
+    results, golden = pair
+    judgments = pd.concat([judgments_of("a"), judgments_of("b", **of_b)], ignore_index=True)
+    return replace(results, judgments=judgments), golden
+
+
+@pytest.mark.parametrize("other", [{"judge": "n"}, {"prompt": "p2"}, {"temperature": 0.7}], ids=str)
+def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
+    results, golden = both(pair, **other)
+    with pytest.raises(
+        rs.DataError, match=r"judge_fingerprint: a was measured by faithfulness = 'm:p1:0', b by faithfulness = .*; one ruler: judge both runs alike, or"
+    ):
+        rs.compare_runs(results, golden, "a", "b", metrics=["hit@1", "faithfulness"])
+    with pytest.warns(UserWarning, match="different rulers side by side: judge_fingerprint") as warned:
+        cmp = rs.compare_runs(results, golden, "a", "b", metrics=["faithfulness"], ignore_invariants=["judge_fingerprint"])
+    assert warned[0].filename == __file__
+    row = cmp.invariants.set_index("name").loc["judge_fingerprint"]
+    assert row["state"] == "differs" and row["a"] == "faithfulness:m:p1:0" and len(cmp.deltas) == 1
+    rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
+
+
+def test_judges_that_differ_at_another_criterion_don_t_matter(pair):
+    results, golden = both(pair)
+    more = judgments_of("b", judge="n", criterion="answer_relevance")
+    rs.compare_runs(replace(results, judgments=pd.concat([results.judgments, more], ignore_index=True)), golden, "a", "b", metrics=["faithfulness"])
+    with pytest.warns(UserWarning, match="judge_fingerprint"):
+        rs.compare_runs(*both(pair, judge="n"), "a", "b", metrics=["judge_failed"], ignore_invariants="judge_fingerprint")
+
+
+def test_temperatures_to_within_a_thousandth_are_the_same_judge(pair):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rs.compare_runs(*both(pair, temperature=0.0005), "a", "b", metrics=["faithfulness"])
+
+
+def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
+    results, golden = pair
+    cmp = rs.compare_runs(replace(results, judgments=judgments_of("a")), golden, "a", "b", metrics=["faithfulness"])
+    assert cmp.invariants.set_index("name").loc["judge_fingerprint", "state"] == "unknown"
+
+
+def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants(write_golden, write_run):
+    plain = [one | {"answer": {"answer": "yes", "citations": one["answer"]["citations"]}} for one in CITED]
+    results = rs.load_results([write_run("a", CITED), write_run("b", plain)])
+    results = replace(results, responses=results.responses.assign(grounded=results.responses["grounded"].where(results.responses["run_id"] == "a")))
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    with pytest.warns(UserWarning, match="fields: a was measured by responses.grounded = recorded, b by responses.grounded = not recorded"):
+        cmp = rs.compare_runs(results, golden, "a", "b", metrics=["citation_coverage"])
+    row = cmp.invariants.set_index("name").loc["fields"]
+    assert row.tolist() == ["responses.grounded = recorded", "responses.grounded = not recorded", "differs"]
+    assert "fields" not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"]).invariants["name"].tolist()
+
+
+CONFIGS = {"a": {"k": 5, "rerank": {"depth": 10, "model": "m"}, "same": 1}, "b": {"k": 10, "rerank": {"depth": 50, "model": "m"}, "same": 1}}
+
+
+@pytest.fixture
+def configured(write_golden, write_run):
+    results = rs.load_results([write_run(name, RUN_A, config=config) for name, config in CONFIGS.items()])
+    return results, rs.load_golden(write_golden(THREE_QUERIES))
+
+
+def test_config_keys_that_nobody_declared_are_flagged(configured):
+    with pytest.warns(UserWarning, match="b differs from a in more than vary= declares: rerank.depth$") as warned:
+        cmp = rs.compare_runs(*configured, "a", "b", vary=["k"])
+    assert warned[0].filename == __file__
+    assert cmp.config_diff.to_dict("records") == [
+        {"key": "k", "a": "5", "b": "10", "declared": True}, {"key": "rerank.depth", "a": "10", "b": "50", "declared": False},
+    ]  # fmt: skip
+    assert "| rerank.depth | 10 | 50 | False |" in cmp.to_markdown()
+    cmp = rs.compare_runs(*configured, "a", "b", vary=["k", "rerank"])  # a key stands for those it holds
+    assert cmp.config_diff["declared"].tolist() == [True, True]
+    assert "declared" not in rs.compare_runs(*configured, "a", "b").config_diff
+
+
+def test_a_key_to_vary_that_no_run_has_is_an_error(configured):
+    with pytest.raises(rs.DataError, match=r"vary: no config key depth; there are k, rerank\.depth, rerank\.model, same"):
+        rs.compare_runs(*configured, "a", "b", vary="depth")
