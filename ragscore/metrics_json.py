@@ -10,7 +10,7 @@ import pandas as pd
 
 from ragscore.aggregates import aggregate_rows, counted_rows, ks_of
 from ragscore.frames import DataError, Golden, Results
-from ragscore.load import write_json
+from ragscore.load.written import check_one_run, write_json
 from ragscore.match import lookup
 from ragscore.operations import error_report
 from ragscore.profiles import METRICS_JSON, Profile, find_profile
@@ -45,13 +45,11 @@ def write_metrics_json(results: Results, golden: Golden, path: str | Path, *, pr
     DataError
         `results` holds no run or more than one, or what `rs.aggregate` refuses.
     """
-    if len(results.runs) != 1:
-        raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
+    check_one_run(results)
     chosen = find_profile(profile)
     if chosen is None:
         raise DataError("no profile given", field="profile", allowed="the name of a profile, or a Profile")
     file = Path(path) if str(path).endswith(".json") else Path(path) / "metrics.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
     run = results.runs.iloc[0]
     config = json.loads(run["config"]) if isinstance(run.get("config"), str) else None
     content: dict[str, Any] = {
@@ -61,8 +59,7 @@ def write_metrics_json(results: Results, golden: Golden, path: str | Path, *, pr
     }
     if isinstance(config, dict):
         content |= {"config_hash": config_hash(config), NOT_HASHED: config.get(NOT_HASHED)}
-    write_json(file, content)
-    return file
+    return write_json(file, content, indent=2)
 
 
 def config_hash(config: dict[str, Any]) -> str:

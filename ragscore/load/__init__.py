@@ -12,7 +12,7 @@ from ragscore.frames import DataError, Golden, Results, concat_results
 from ragscore.load.beir import read_beir
 from ragscore.load.chatbot import read_chatbot
 from ragscore.load.chatbot_golden import read_chatbot_golden, write_chatbot_golden
-from ragscore.load.chatbot_write import write_chatbot, write_json
+from ragscore.load.chatbot_write import write_chatbot
 from ragscore.load.detect import Format, choose
 from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import KNOWN_FIELDS, read_golden
@@ -46,7 +46,6 @@ __all__ = [
     "write_beir",
     "write_chatbot",
     "write_chatbot_golden",
-    "write_json",
     "write_per_query",
     "write_predicates",
     "write_report",

@@ -3,7 +3,6 @@
 The cases have the fields of our own golden file under other names, with anchors (`gold_supports`) as their only targets.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ragscore.frames import Golden, records_of
 from ragscore.load.extras import flatten, settle, unflatten
 from ragscore.load.golden_file import golden_of
 from ragscore.load.source import Problems, Row, json_rows, shown
+from ragscore.load.written import by_query, write_lines
 
 FIELDS = (
     "id", "answerable", "expected_key_facts", "gold_supports", "required_support_groups", "recency_conflict_rule", "tags", "vaults", "folders", "category",
@@ -77,24 +77,14 @@ def write_chatbot_golden(golden: Golden, path: str | Path) -> Path:
     -------
     The file's path.
     """
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    supports, groups = _by_query(golden.targets[golden.targets["level"] == "anchor"]), _by_query(golden.support_groups)
-    checks, tags = _by_query(golden.checks), _by_query(golden.tags)
+    supports, groups = by_query(golden.targets[golden.targets["level"] == "anchor"]), by_query(golden.support_groups)
+    checks, tags = by_query(golden.checks), by_query(golden.tags)
     lines = []
     for query in records_of(golden.queries):
         query_id = query["query_id"]
         parts = [rows.get(query_id, []) for rows in (supports, groups, checks, tags)]
-        lines.append(json.dumps(_written(query, *parts), ensure_ascii=False))
-    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return file
-
-
-def _by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in records_of(frame):
-        rows.setdefault(row["query_id"], []).append(row)
-    return rows
+        lines.append(_written(query, *parts))
+    return write_lines(path, lines)
 
 
 def _written(

@@ -2,16 +2,13 @@
 
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
-from ragscore.frames import DataError, Results, records_of
+from ragscore.frames import Results
 from ragscore.load.chatbot import CLAIMS, HIT_NUMBERS, JUDGED, RUN_LEVEL
-from ragscore.load.extras import unflatten
+from ragscore.load.extras import present, unflatten
+from ragscore.load.written import by_query, check_one_run, write_json, write_lines
 
 FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
 _BY_QUERY = ("hits", "citations", "judgments", "reported")
@@ -41,37 +38,16 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
     DataError
         `results` holds no run or more than one.
     """
-    if len(results.runs) != 1:
-        raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
+    check_one_run(results)
     place = Path(folder)
-    place.mkdir(parents=True, exist_ok=True)
-    rows: dict[str, Rows] = {name: _grouped(frame) for name in _BY_QUERY if (frame := getattr(results, name)) is not None}
-    lines = [json.dumps(_record(response, rows), ensure_ascii=False) for response in _present(results.responses.drop(columns="run_id"))]
-    (place / "results.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    run = next(_present(results.runs))
+    rows: dict[str, Rows] = {name: by_query(frame) for name in _BY_QUERY if (frame := getattr(results, name)) is not None}
+    write_lines(place / "results.jsonl", (_record(response, rows) for response in present(results.responses.drop(columns="run_id"))))
+    run = next(present(results.runs))
     if run.get("config", "null") != "null":
-        write_json(place / "config.json", json.loads(run["config"]))
+        write_json(place / "config.json", json.loads(run["config"]), indent=2)
     if metrics := _metrics(run, rows.get("reported", {}).get(RUN_LEVEL, [])):
-        write_json(place / "metrics.json", metrics)
+        write_json(place / "metrics.json", metrics, indent=2)
     return place
-
-
-def write_json(file: Path, content: dict[str, Any]) -> None:
-    """An indented JSON object; NaN is refused, not written."""
-    file.write_text(json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _present(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Each row as a dict of plain values, without the unknown ones."""
-    for row in records_of(frame):
-        yield {name: value for name, value in row.items() if value is not None}
-
-
-def _grouped(frame: pd.DataFrame) -> Rows:
-    rows: Rows = defaultdict(list)
-    for row in _present(frame.drop(columns="run_id")):
-        rows[row.pop("query_id")].append(row)
-    return rows
 
 
 def _own(row: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,11 @@ import pandas as pd
 
 from ragscore.frames import DataError, Golden, from_records
 from ragscore.load.detect import Sample
-from ragscore.load.extras import flatten, settle, unflatten
+from ragscore.load.extras import flatten, present, settle, unflatten
 from ragscore.load.golden_file import CHECK_FIELDS, KNOWN_FIELDS, TAG_FIELDS, TEXT_FIELDS, Tables, read_row
 from ragscore.load.satisfied_by import FIELD, written_choices
 from ragscore.load.source import Problems, Row, as_text, json_rows, shown
+from ragscore.load.written import write_lines
 
 EXPECTATIONS = ("expected_source_keys", "expected_metadata", "expected_substrings", "must_not_contain_source_keys", "expected_empty")
 OWN_FIELDS = frozenset(("tool", "filters", "expect_lessons_call"))
@@ -110,19 +111,11 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
     other = sorted(set(golden.targets["level"]) - {"source_key", "predicate"})
     if other or len(golden.support_groups):
         raise DataError(f"targets of level {', '.join(other) or 'support group'}", field="golden", allowed="only source keys, metadata and substrings")
-    file, seen = Path(path), dict[str, int]()
+    seen = dict[str, int]()
     frames = {name: dict(list(getattr(golden, name).groupby("query_id", sort=False))) for name in ("targets", "checks", "conditions", "tags")}
-    queries = _present(golden.queries)
+    queries = list(present(golden.queries))
     own_ids = any(numbered(query_key(query["query"]), seen) != query["query_id"] for query in queries)
-    lines = [_line(query, {name: groups.get(query["query_id"]) for name, groups in frames.items()}, own_ids) for query in queries]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
-    return file
-
-
-def _present(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    plain = frame.astype(object).where(frame.notna(), None)
-    return [{str(name): value for name, value in row.items() if value is not None} for row in plain.to_dict("records")]
+    return write_lines(path, (_line(query, {name: groups.get(query["query_id"]) for name, groups in frames.items()}, own_ids) for query in queries))
 
 
 def _line(query: dict[str, Any], parts: dict[str, pd.DataFrame | None], own_ids: bool) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from ragscore.load.detect import Sample
 from ragscore.load.extras import flatten, present, unflatten
 from ragscore.load.fields import number, text
 from ragscore.load.source import Problems, as_id, open_text, parsed, shown
-from ragscore.load.write import replace_text
+from ragscore.load.written import check_one_run, write_text
 
 STATISTICS = {"n": "n", "mean": "mean", "stddev": "std", "min": "min", "max": "max", "p50": "p50", "p95": "p95"}
 INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "iterations"}
@@ -100,8 +100,7 @@ def write_report(results: Results, path: str | Path) -> Path:
     DataError
         `results` holds no run or more than one, or no reported values.
     """
-    if len(results.runs) != 1:
-        raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
+    check_one_run(results)
     if results.reported is None:
         raise DataError("no reported values", field="results.reported", allowed="results of a metric report, or a frame `reported`")
     run = next(present(results.runs))
@@ -109,9 +108,7 @@ def write_report(results: Results, path: str | Path) -> Path:
     content |= unflatten({str(name): value for name, value in run.items() if str(name).startswith("x_")})
     reported = results.reported if "statistic" in results.reported else results.reported.assign(statistic=None)
     content["metrics"] = [_entry(str(metric), rows) for metric, rows in reported.groupby("metric", sort=False)]
-    file = Path(path)
-    replace_text(file, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-    return file
+    return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
 def _entry(metric: str, rows: pd.DataFrame) -> dict[str, Any]:

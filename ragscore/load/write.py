@@ -13,6 +13,7 @@ from ragscore.load.extras import own_fields, present
 from ragscore.load.record import ANSWER_FIELDS, CITATION_FIELDS, HIT_FIELDS, RECORD_FIELDS, SCORES, TOKENS, UNKNOWN, implied_refusal
 from ragscore.load.run_json import run_description
 from ragscore.load.trace import hop_record
+from ragscore.load.written import by_query, check_one_run, write_lines, write_text
 
 _ANSWER = ("answer", "grounded", "refused", "refusal_reason", "cost_usd")
 _HIT = ("rank", "chunk_id", "doc_id", "source_key", "chunker_version", "stale", "text_cut", "score_kind")
@@ -43,32 +44,12 @@ def write_per_query(results: Results, path: str | Path) -> Path:
         query without a response, metadata of no hit, citation positions other than 1, 2, 3, ..., half a span, an `x_` column that bears
         a known field's name.
     """
-    if len(results.runs) != 1:
-        raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
-    lines = [_line(record) for record in _records(results)]
+    check_one_run(results)
     description = json.dumps(run_description(results.runs), ensure_ascii=False, indent=1)
-    file = Path(path) if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace_text(file, "".join(f"{line}\n" for line in lines))
+    file = write_lines(path if str(path).endswith(".jsonl") else Path(path) / "per_query.jsonl", _records(results))
     if file.name == "per_query.jsonl":
-        replace_text(file.parent / "run.json", description + "\n")
+        write_text(file.parent / "run.json", description + "\n")
     return file
-
-
-def replace_text(file: Path, text: str) -> None:
-    """Write beside and rename, so that a crash leaves the old file or the new one."""
-    staging = file.with_name(f".{file.name}.staging")
-    staging.write_text(text, encoding="utf-8")
-    staging.replace(file)
-
-
-def _line(record: dict[str, Any]) -> str:
-    try:
-        return json.dumps(record, ensure_ascii=False)
-    except TypeError as error:
-        raise DataError(
-            f"query {record['query_id']!r}: {error}", field="x_", allowed="text, numbers, true or false, and JSON text in x_*.json columns"
-        ) from error
 
 
 def _grouped(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
@@ -80,10 +61,7 @@ def _grouped(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
     if is_stray.any():
         found = f"{int(is_stray.sum())} rows of queries without a response, first {frame.loc[is_stray, 'query_id'].iloc[0]!r}"
         raise DataError(found, field=f"{kind}.query_id", allowed="a row of responses for every query")
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for row in present(frame.drop(columns="run_id")):
-        rows.setdefault(row.pop("query_id"), []).append(row)
-    return rows
+    return by_query(frame)
 
 
 def _records(results: Results) -> Iterator[dict[str, Any]]:

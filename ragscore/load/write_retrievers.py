@@ -10,6 +10,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, records_of
 from ragscore.load.extras import unflatten
 from ragscore.load.predicates import numbered, query_key
+from ragscore.load.written import write_lines
 
 OUTCOME = ("n_hits", "rank_first_match", "passed", "kind")
 
@@ -26,7 +27,7 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
     """
     hits = _grouped(results.hits)
     meta = _grouped(results.hit_meta) if results.hit_meta is not None else {}
-    return _write(path, (line | {"hits": _hits_of(cell, hits, meta)} | outcome for cell, line, outcome in _lines(results, _reported(results))))
+    return write_lines(path, (line | {"hits": _hits_of(cell, hits, meta)} | outcome for cell, line, outcome in _lines(results, _reported(results))))
 
 
 def write_retriever_summary(results: Results, path: str | Path, rows: pd.DataFrame | None = None) -> Path:
@@ -49,7 +50,7 @@ def write_retriever_summary(results: Results, path: str | Path, rows: pd.DataFra
     if rows is None and results.reported is None:
         raise DataError("nothing is reported", field="results.reported", allowed="runs loaded from summary records, or rows=rs.predicate_rows(...)")
     outcomes = _reported(results) if rows is None else {(one["run_id"], one["query_id"]): one for one in records_of(rows.astype({"run_id": "str"}))}
-    return _write(path, (line | {"rank_first_match": None} | outcome for _, line, outcome in _lines(results, outcomes)))
+    return write_lines(path, (line | {"rank_first_match": None} | outcome for _, line, outcome in _lines(results, outcomes)))
 
 
 def _reported(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
@@ -81,9 +82,10 @@ def _lines(results: Results, outcomes: dict[tuple[str, str], dict[str, Any]]) ->
 
 
 def _outcome(values: dict[str, Any]) -> dict[str, Any]:
-    """The known values as JSON has them: whole numbers, true or false, text."""
+    """The known values as JSON has them: whole numbers, true or false, text. An outcome says so where nothing matched: rank_first_match null."""
     types = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
-    return {name: types[name](values[name]) for name in OUTCOME if not pd.isna(values.get(name))}
+    known = {name: types[name](values[name]) for name in OUTCOME if not pd.isna(values.get(name))}
+    return {name: known.get(name) for name in OUTCOME if name in known or (name == "rank_first_match" and known.keys() & {"n_hits", "passed"})}
 
 
 def _hits_of(
@@ -106,11 +108,3 @@ def _grouped(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]
     for row in records_of(frame.astype({"run_id": "str"})):
         rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
     return rows
-
-
-def _write(path: str | Path, records: Iterator[dict[str, Any]]) -> Path:
-    file = Path(path)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    file.write_text(text, encoding="utf-8")
-    return file

@@ -1,14 +1,12 @@
 """Golden sets and runs -> the files of other tools: TREC qrels and runs, BEIR folders."""
 
-import gzip
-import json
 import warnings
 from pathlib import Path
 
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results
-from ragscore.load.write import replace_text
+from ragscore.load.written import write_lines, write_text
 
 IDS = {"doc": "doc_id", "chunk": "chunk_id"}
 
@@ -47,7 +45,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     rows = sorted(columns, key=lambda row: row[0])
     if len(asked) > cells.ngroups:
         warnings.warn(f"{len(asked) - cells.ngroups} queries without hits are not in {path}: a run file has no place for them", UserWarning, stacklevel=2)
-    return _write(Path(path), "".join(f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n" for _, query_id, doc, rank, score, run_id in rows))
+    return write_text(path, "".join(f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n" for _, query_id, doc, rank, score, run_id in rows))
 
 
 def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
@@ -66,7 +64,7 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
     judged = _judgements(golden, level, path)
     _refuse_spaces([judged["query_id"], judged["doc"]])
     lines = (f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
-    return _write(Path(path), "".join(lines))
+    return write_text(path, "".join(lines))
 
 
 def write_beir(golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc") -> Path:
@@ -85,12 +83,10 @@ def write_beir(golden: Golden, folder: str | Path, *, split: str = "test", level
     folder = Path(folder)
     judged = _judgements(golden, level, folder)
     _refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
     questions = zip(golden.queries["query_id"], golden.queries["query"], strict=True)
-    records = (json.dumps({"_id": query_id, "text": query}, ensure_ascii=False) + "\n" for query_id, query in questions)
-    replace_text(folder / "queries.jsonl", "".join(records))
+    write_lines(folder / "queries.jsonl", ({"_id": query_id, "text": query} for query_id, query in questions))
     lines = (f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
-    replace_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
+    write_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
     return folder
 
 
@@ -147,14 +143,3 @@ def _scores_or_ranks(hits: pd.DataFrame, by_rank: pd.Series) -> list[float]:
             f"only some hits of {', '.join(map(str, partly))} have a score", field="hits.score", allowed="a score for all hits of a run, or for none"
         )
     return [float(one) for one in score.where(known == 1, by_rank)]
-
-
-def _write(file: Path, text: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if file.suffix == ".gz":
-        staging = file.with_name(f".{file.name}.staging")
-        staging.write_bytes(gzip.compress(text.encode(), mtime=0))
-        staging.replace(file)
-    else:
-        replace_text(file, text)
-    return file
