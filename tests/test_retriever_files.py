@@ -81,6 +81,22 @@ def test_records_are_written_back_as_they_were(tmp_path):
     assert lines_of(rs.write_retrievers(results, tmp_path / "again" / "results.jsonl")) == RECORDS
 
 
+def test_a_record_whose_outcome_names_no_match_keeps_its_null(tmp_path):
+    outcome = {"n_hits": 1, "rank_first_match": None, "passed": False, "kind": "positive"}
+    records = [{"query": "q", "retriever": "dense", "k": 5, "hits": [found(1, "a")], **outcome, "mine": {"x": [1]}}]
+    results = rs.load_results(write(tmp_path / "results.jsonl", records))
+    file = rs.write_retrievers(results, tmp_path / "again.jsonl")
+    assert lines_of(file) == records
+    assert '"n_hits": 1, "rank_first_match": null, "passed": false, "kind": "positive"' in file.read_text()
+
+
+def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path):
+    rows = write(tmp_path / "results.jsonl", [{"query": "q", "retriever": "r", "hits": [], "kind": "odd"}])
+    results = rs.load_results(rows, format="retrievers", strict=False)
+    assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
+    assert rs.load_results(rs.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers").problems.empty
+
+
 def test_a_summary_is_written_back_as_it_was(tmp_path):
     results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
     assert lines_of(rs.write_retriever_summary(results, tmp_path / "again.jsonl")) == SUMMARY
