@@ -37,6 +37,7 @@ from ragscore.load import (
     write_beir,
     write_chatbot,
     write_chatbot_golden,
+    write_golden,
     write_per_query,
     write_predicates,
     write_report,
@@ -81,7 +82,7 @@ __all__ = [
     # what everything is made of
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
-    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_per_query", "write_chatbot", "write_chatbot_golden",
+    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden", "write_per_query", "write_chatbot", "write_chatbot_golden",
     # to other tools
     "write_trec_run", "write_trec_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported

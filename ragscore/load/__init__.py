@@ -16,6 +16,7 @@ from ragscore.load.chatbot_write import write_chatbot
 from ragscore.load.detect import Format, choose
 from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import KNOWN_FIELDS, read_golden
+from ragscore.load.golden_write import write_golden
 from ragscore.load.imports import golden_formats, import_results, load_table, result_formats
 from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
@@ -46,6 +47,7 @@ __all__ = [
     "write_beir",
     "write_chatbot",
     "write_chatbot_golden",
+    "write_golden",
     "write_per_query",
     "write_predicates",
     "write_report",

@@ -3,6 +3,7 @@
 The cases have the fields of our own golden file under other names, with anchors (`gold_supports`) as their only targets.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from ragscore.frames import Golden, records_of
 from ragscore.load.extras import flatten, settle, unflatten
 from ragscore.load.golden_file import golden_of
 from ragscore.load.source import Problems, Row, json_rows, shown
+from ragscore.load.targets import SUPPORTS_LEFT
 from ragscore.load.written import by_query, write_lines
 
 FIELDS = (
@@ -30,7 +32,9 @@ def read_chatbot_golden(path: Path, strict: bool, absent_docs: str, catalogue: p
     rows = list(json_rows(path, problems))
     own = settle([flatten(_leftover(row.values)) for row in rows])
     cases = [_case(row, left, problems) for row, left in zip(rows, own, strict=True)]
-    return golden_of(cases, problems, absent_docs, catalogue)
+    golden = golden_of(cases, problems, absent_docs, catalogue)
+    problems.slips.warn(stacklevel=3)
+    return replace(golden, queries=golden.queries.drop(columns=SUPPORTS_LEFT, errors="ignore"))  # own fields hold them here
 
 
 def _case(row: Row, own: dict[str, Any], problems: Problems) -> Row:

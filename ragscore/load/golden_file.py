@@ -11,7 +11,7 @@ from ragscore.frames import Golden, from_records
 from ragscore.load.fields import flag, is_int, text
 from ragscore.load.satisfied_by import FIELD, choices_of
 from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, shown
-from ragscore.load.targets import support_groups, targets_of
+from ragscore.load.targets import support_groups, take_left, targets_of
 from ragscore.load.yaml_rows import yaml_rows
 
 TEXT_FIELDS = ("lang", "difficulty", "category", "group", "variant", "reference_answer")
@@ -45,7 +45,9 @@ def read_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFr
     problems = Problems(path, strict)
     is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
     rows = list(yaml_rows(path, problems) if is_yaml else json_rows(path, problems))
-    return golden_of(rows, problems, absent_docs, catalogue)
+    golden = golden_of(rows, problems, absent_docs, catalogue)
+    problems.slips.warn(stacklevel=3)
+    return golden
 
 
 def golden_of(rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
@@ -55,7 +57,6 @@ def golden_of(rows: list[Row], problems: Problems, absent_docs: str, catalogue: 
         if query_id is not None:
             read_row(row, query_id, tables, problems, absent_docs)
     _check_groups(tables, problems)
-    problems.slips.warn(stacklevel=4)
     if catalogue is not None:
         check_catalogue(tables.targets, catalogue, problems)
     names = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
@@ -92,6 +93,7 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
         return
     problems.slips.look(values, KNOWN_FIELDS, row.line)
     targets = list(targets_of(row, query_id, problems))
+    left = take_left(targets)
     tables.targets += targets
     checks = [{"query_id": query_id, "kind": kind, "text": text} for name, kind in CHECK_FIELDS.items() for text in _texts(row, name, problems)]
     if _boolean(row, "expected_empty", problems):
@@ -104,7 +106,7 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
     tables.support_groups += _unique(list(support_groups(row, query_id, targets, problems)))
     tables.conditions += _conditions(row, query_id, problems)
     tables.lines[query_id] = row.line
-    record: dict[str, Any] = {"query_id": query_id, "query": query, "answerable": _answerable(row, targets, checks, problems, absent_docs)}
+    record: dict[str, Any] = left | {"query_id": query_id, "query": query, "answerable": _answerable(row, targets, checks, problems, absent_docs)}
     record["position"] = len(tables.queries)
     record |= {name: text for name in TEXT_FIELDS if (text := _text(row, name, problems)) is not None}
     record |= {f"x_{name}": _plain(value) for name, value in values.items() if name not in KNOWN_FIELDS and value is not None}
@@ -126,9 +128,9 @@ def _answerable(row: Row, targets: list[dict[str, Any]], checks: list[dict[str, 
         return stated
     if absent_docs == "refuse":  # the older reading: no expected document means "should refuse"
         return any(target["level"] == "doc" for target in targets)
-    if targets:
+    if any(target["grade"] > 0 for target in targets):
         return True
-    if isinstance(row.values.get("expected_doc_ids"), (list, dict)):
+    if not targets and isinstance(row.values.get("expected_doc_ids"), (list, dict)):
         return False
     is_expected = any(check["kind"] in ("must_contain", "key_fact", "expected_substring") for check in checks) or bool(row.values.get("reference_answer"))
     return True if is_expected else None

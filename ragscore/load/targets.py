@@ -1,5 +1,6 @@
 """What answers a question in our golden file: expected ids, anchors, and the groups of them that are needed."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ from ragscore.load.source import Problems, Row, as_id, as_text, shown
 
 IDS_ALLOWED = "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"
 GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}"
+SUPPORTS_LEFT = "x_gold_supports"
+"""The column of `queries` for the unknown fields of supports, JSON text: an object for each support. No field of one's own has that name."""
 SUPPORT_FIELDS = frozenset(("path", "rel_path", "heading", "heading_path", "start", "end", "span_unit", "grade", "doc_id", "snippets", "date"))
 
 
@@ -94,8 +97,10 @@ def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, 
         name = f"{anchor['path']}#{anchor['heading'] or ''}" + (f":{anchor['start']}-{anchor['end']}" if "start" in anchor else "")
         seen[name] = seen.get(name, 0) + 1
         target = {"query_id": query_id, "level": "anchor", "target_id": name if seen[name] == 1 else f"{name}({seen[name]})", **anchor}
+        left = {name: value for name, value in support.items() if name not in SUPPORT_FIELDS}
         for alternative, snippet in enumerate(_snippets(support, line, problems) or [None]):  # any one snippet is enough
-            yield target | {"alternative": alternative} | ({"snippet": snippet} if snippet is not None else {})
+            own = {SUPPORTS_LEFT: left} if alternative == 0 else {}
+            yield target | {"alternative": alternative} | ({"snippet": snippet} if snippet is not None else {}) | own
 
 
 def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | None:
@@ -152,6 +157,17 @@ def _snippets(support: dict[str, Any], line: int, problems: Problems) -> list[st
     return []
 
 
+def names_of(targets: list[dict[str, Any]]) -> dict[str, str]:
+    """The names by which a group may call a target: an id of one of its alternatives, or its own."""
+    return {target[column]: target["target_id"] for target in targets for column in ("doc_id", "chunk_id", "target_id") if target.get(column)}
+
+
+def take_left(targets: list[dict[str, Any]]) -> dict[str, str]:
+    """The unknown fields of a question's supports as one column, taken out of its targets; nothing where every field is known."""
+    left = [target.pop(SUPPORTS_LEFT) for target in targets if SUPPORTS_LEFT in target]
+    return {SUPPORTS_LEFT: json.dumps(left, ensure_ascii=False)} if any(left) else {}
+
+
 def support_groups(row: Row, query_id: str, targets: list[dict[str, Any]], problems: Problems) -> Iterator[dict[str, Any]]:
     """Each member of each group of targets, by name, or by position among the anchors."""
     groups = row.values.get("required_support_groups")
@@ -159,7 +175,7 @@ def support_groups(row: Row, query_id: str, targets: list[dict[str, Any]], probl
         return
     line = row.line_of("required_support_groups")
     anchors = list(dict.fromkeys(target["target_id"] for target in targets if target["level"] == "anchor"))
-    by_name = {target.get(column): target["target_id"] for target in targets for column in ("doc_id", "chunk_id", "target_id") if target.get(column)}
+    by_name = names_of(targets)
     if not (isinstance(groups, list) and all(isinstance(group, list) for group in groups)):
         problems.add(f"found {shown(groups)}", line=line, field="required_support_groups", allowed="a list of lists of ids or indices")
         return
