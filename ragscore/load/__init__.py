@@ -21,7 +21,7 @@ from ragscore.load.imports import golden_formats, import_results, load_table, re
 from ragscore.load.json_run import is_json_run, read_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
-from ragscore.load.qrels_jsonl import read_qrels_jsonl
+from ragscore.load.qrels_jsonl import read_qrels_jsonl, write_qrels_jsonl
 from ragscore.load.ragas import to_ragas
 from ragscore.load.ragchecker import fits as fits_ragchecker
 from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden
@@ -50,6 +50,7 @@ __all__ = [
     "write_golden",
     "write_per_query",
     "write_predicates",
+    "write_qrels_jsonl",
     "write_report",
     "write_retriever_summary",
     "write_retrievers",

@@ -1,17 +1,20 @@
-"""Graded judgements as JSON lines (`query_id`, `query`, `relevant_docs` {document: grade}, `reference_answer`) -> `Golden`."""
+"""Graded judgements as JSON lines (`query_id`, `query`, `relevant_docs` {document: grade}, `reference_answer`) <-> `Golden`."""
 
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames import Golden
-from ragscore.load.extras import flatten, settle
+from ragscore.frames import DataError, Golden
+from ragscore.load.extras import flatten, own_fields, present, settle
 from ragscore.load.fields import ID_ALLOWED, is_int, text
 from ragscore.load.golden_rows import Judged
 from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, shown
+from ragscore.load.write_trec import grades_of, left_of_golden
+from ragscore.load.written import warn_of_left_out, write_lines
 
 HIGHEST_GRADE = 255
+FIELDS = frozenset(("query_id", "query", "relevant_docs", "reference_answer"))
 
 
 def read_qrels_jsonl(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
@@ -48,3 +51,40 @@ def _read_row(row: Row, judged: Judged, lines: dict[str, int], problems: Problem
 
 def _is_grade(value: Any) -> bool:
     return is_int(value) and 0 <= value <= HIGHEST_GRADE
+
+
+def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
+    """Write the targets of one level as graded judgements, one question a line (gzip if the file ends in .gz).
+
+    A set that was loaded from such a file gives the same objects again, unknown fields included. Every question is
+    written; one without judgements has an empty `relevant_docs`.
+
+    Parameters
+    ----------
+    level
+        "doc" writes doc_id, "chunk" chunk_id.
+
+    Returns
+    -------
+    The file's path.
+
+    Raises
+    ------
+    DataError
+        A grade above 255, a target without an id, an `x_` column that bears a known field's name.
+
+    Warns
+    -----
+    UserWarning
+        Counts what the format has no place for: alternatives (they become judgements of their own), other targets, checks, tags, labels.
+    """
+    grades = grades_of(golden, level)
+    if (highest := int(golden.targets["grade"].max()) if len(golden.targets) else 0) > HIGHEST_GRADE:
+        raise DataError(f"found the grade {highest}", field="targets.grade", allowed=f"whole grades from 0 to {HIGHEST_GRADE}")
+    records = []
+    for query in present(golden.queries):
+        record = {"query_id": query["query_id"], "query": query["query"], "relevant_docs": grades.get(query["query_id"], {})}
+        record |= {"reference_answer": query["reference_answer"]} if "reference_answer" in query else {}
+        records.append(record | own_fields(query, FIELDS, "queries"))
+    warn_of_left_out(path, left_of_golden(golden, level, kept=("reference_answer",)))
+    return write_lines(path, records)

@@ -33,7 +33,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     UserWarning
         Queries without hits: the format has no place for them.
     """
-    hits = results.hits.assign(doc=_ids(results.hits, level, "hits")).sort_values(["run_id", "query_id", "rank"], kind="stable")
+    hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(["run_id", "query_id", "rank"], kind="stable")
     _refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
     refuse_repeated_documents(hits, "doc")
     cells = hits.groupby(["run_id", "query_id"], observed=True, sort=False)
@@ -105,9 +105,7 @@ def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
 def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
     """Query, document and grade of every target of the level, in file order; what the format can't say is counted in a warning."""
     targets = golden.targets[golden.targets["level"] == level]
-    judged = targets.assign(doc=_ids(targets, level, "targets"))[["query_id", "doc", "grade"]]
-    # One document may stand for several targets: the best grade is what finding it can earn.
-    judged = judged.assign(grade=judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")).drop_duplicates(ignore_index=True)
+    judged = _judged(targets, level)
     n_alternatives = int((targets["alternative"] > 0).sum())
     n_without = int((~golden.queries["query_id"].isin(targets["query_id"])).sum())
     for n, what in ((n_alternatives, "alternatives become targets of their own"), (n_without, f"queries have no {level} target and are not")):
@@ -116,7 +114,36 @@ def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
     return judged
 
 
-def _ids(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
+def _judged(targets: pd.DataFrame, level: str) -> pd.DataFrame:
+    judged = targets.assign(doc=ids_of(targets, level, "targets"))[["query_id", "doc", "grade"]]
+    # One document may stand for several targets: the best grade is what finding it can earn.
+    return judged.assign(grade=judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")).drop_duplicates(ignore_index=True)
+
+
+def grades_of(golden: Golden, level: str) -> dict[str, dict[str, int]]:
+    """The judged documents of each query that has targets of the level, in file order."""
+    grades: dict[str, dict[str, int]] = {}
+    for query_id, doc, grade in _judged(golden.targets[golden.targets["level"] == level], level).itertuples(index=False):
+        grades.setdefault(query_id, {})[doc] = int(grade)
+    return grades
+
+
+def left_of_golden(golden: Golden, level: str, kept: tuple[str, ...] = ()) -> dict[str, int]:
+    """How much of a golden set a file of judgements of one level has no place for; `kept` are further columns of `queries` that it has."""
+    is_level = golden.targets["level"] == level
+    known = {"query_id", "query", "position", "answerable", *kept}
+    labels = golden.queries[[name for name in golden.queries if name not in known and not name.startswith("x_")]]
+    parts = {"conditions": golden.conditions, "support group members": golden.support_groups, "checks": golden.checks, "tags": golden.tags}
+    return {
+        "alternatives of targets, which become judgements of their own": int((golden.targets.loc[is_level, "alternative"] > 0).sum()),
+        "targets of other levels": int((~is_level).sum()),
+        **{what: len(frame) for what, frame in parts.items()},
+        "stated refusals": len(golden.refusals),
+        "labels of questions": int(labels.notna().to_numpy().sum()),
+    }
+
+
+def ids_of(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
     if level not in IDS:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(IDS)}")
     column = IDS[level]
