@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+from conftest import hit, record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ def write(tmp_path):
 
 
 def lines_of(file):
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
 
 
 def assert_same(first, second):
@@ -84,3 +85,71 @@ def test_any_graded_judgements_come_back(tmp_path_factory, rows):
     file = rs.write_qrels_jsonl(golden, folder / "out.jsonl")
     assert lines_of(file) == lines
     assert_same(rs.load_golden(file, format="qrels_jsonl"), golden)
+
+
+# JSON objects of scores and of grades
+
+RUN = {"q2": {"b": 3.5, "a": 3.5, "c": -1.0}, "q1": {}, "ü": {"a": 1e-9}}
+GRADES = {"q2": {"b": 2, "a": 0}, "q1": {"d": 1}}
+
+
+@pytest.mark.parametrize("name", ["bm25.json", "bm25.json.gz"])
+def test_a_json_run_is_written_as_it_was(write, tmp_path, name):
+    results = rs.load_results(write("bm25.json", RUN))
+    file = rs.write_json_run(results, tmp_path / "new" / name)
+    assert_same(rs.load_results(file), results)
+    assert name.endswith(".gz") or json.loads(file.read_text()) == RUN
+
+
+def test_runs_of_other_files_become_json_runs(write_run, tmp_path):
+    results = rs.load_results(write_run("r", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)]), record("none", [])]))
+    plain = rs.Results(results.runs, results.responses, results.hits.drop(columns="score"))
+    assert json.loads(rs.write_json_run(plain, tmp_path / "r.json", level="chunk").read_text()) == {"q": {"c1": 2.0, "c2": 1.0}, "none": {}}
+
+
+def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
+    hits = [{"rank": 1, "doc_id": "a", "score": 0.1}, {"rank": 2, "doc_id": "b", "score": 0.2}]
+    results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
+    with pytest.raises(rs.DataError, match=r"hits\.rank: 2 hits have other ranks than their scores say, first 'a' of query 'q'"):
+        rs.write_json_run(results, tmp_path / "r.json")
+    two = rs.concat_results([results, rs.load_results(write_run("s", [record("q", [])]))])
+    with pytest.raises(rs.DataError, match="found 2 runs"):
+        rs.write_json_run(two, tmp_path / "r.json")
+
+
+@settings(max_examples=40)
+@given(
+    st.dictionaries(
+        IDS, st.dictionaries(IDS, st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-9, 9), max_size=3), min_size=1, max_size=3
+    )
+)
+def test_any_json_run_comes_back(tmp_path_factory, run):
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "r.json").write_text(json.dumps(run))
+    results = rs.load_results(folder / "r.json", format="json_run")
+    (folder / "new").mkdir()
+    assert json.loads(rs.write_json_run(results, folder / "new" / "r.json").read_text()) == run
+
+
+def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
+    golden = rs.load_golden(write("qrels.json", GRADES))
+    assert golden.targets[["query_id", "doc_id", "grade"]].values.tolist() == [["q2", "b", 2], ["q2", "a", 0], ["q1", "d", 1]]
+    file = rs.write_json_qrels(golden, tmp_path / "again.json")
+    assert json.loads(file.read_text()) == GRADES
+    assert_same(rs.load_golden(file), golden)
+
+
+@pytest.mark.parametrize(("bad", "field"), [({"q": {"d": 1}, "p": [1]}, "query"), ({"q": {"d": 1, "e": 0.5}}, "grade"), ({"q": {"d": 1, "e": True}}, "grade")])
+def test_bad_json_judgements_are_named(write, bad, field):
+    file = write("qrels.json", bad)
+    with pytest.raises(rs.DataError) as caught:
+        rs.load_golden(file)
+    assert caught.value.field == field
+    rest = rs.load_golden(file, strict=False)
+    assert rest.targets["doc_id"].tolist() == ["d"] and rest.problems["field"].tolist() == [field]
+
+
+def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
+    golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
+    with pytest.warns(UserWarning, match="has no place for 1 texts of questions, 1 labels of questions"):
+        assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {"1": {"b": 2, "a": 0}}

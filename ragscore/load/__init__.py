@@ -18,7 +18,7 @@ from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import KNOWN_FIELDS, read_golden
 from ragscore.load.golden_write import write_golden
 from ragscore.load.imports import golden_formats, import_results, load_table, result_formats
-from ragscore.load.json_run import is_json_run, read_json_run
+from ragscore.load.json_run import is_json_run, read_json_qrels, read_json_run, write_json_qrels, write_json_run
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
 from ragscore.load.qrels_jsonl import read_qrels_jsonl, write_qrels_jsonl
@@ -48,6 +48,8 @@ __all__ = [
     "write_chatbot",
     "write_chatbot_golden",
     "write_golden",
+    "write_json_qrels",
+    "write_json_run",
     "write_per_query",
     "write_predicates",
     "write_qrels_jsonl",
@@ -67,6 +69,7 @@ GOLDEN_FORMATS = [
     Format("qrels_jsonl", lambda seen: seen.kind in ("jsonl", "json") and seen.has("relevant_docs"), read_qrels_jsonl),
     Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
     Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
+    Format("json_qrels", is_json_run, read_json_qrels),
     Format("predicates", fits_golden, read_predicates),
     Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
     Format(

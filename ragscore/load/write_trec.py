@@ -37,7 +37,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     _refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
     refuse_repeated_documents(hits, "doc")
     cells = hits.groupby(["run_id", "query_id"], observed=True, sort=False)
-    scores = _scores_or_ranks(hits, cells["rank"].transform("size") - hits["rank"] + 1.0)
+    scores = scores_or_ranks(hits)
     # Queries stay in the order in which they were asked.
     asked = {cell: place for place, cell in enumerate(zip(results.responses["run_id"], results.responses["query_id"], strict=True))}
     order = [asked.get(cell, len(asked)) for cell in zip(hits["run_id"], hits["query_id"], strict=True)]
@@ -132,7 +132,7 @@ def left_of_golden(golden: Golden, level: str, kept: tuple[str, ...] = ()) -> di
     """How much of a golden set a file of judgements of one level has no place for; `kept` are further columns of `queries` that it has."""
     is_level = golden.targets["level"] == level
     known = {"query_id", "query", "position", "answerable", *kept}
-    labels = golden.queries[[name for name in golden.queries if name not in known and not name.startswith("x_")]]
+    labels = golden.queries[[name for name in golden.queries if name not in known and not str(name).startswith("x_")]]
     parts = {"conditions": golden.conditions, "support group members": golden.support_groups, "checks": golden.checks, "tags": golden.tags}
     return {
         "alternatives of targets, which become judgements of their own": int((golden.targets.loc[is_level, "alternative"] > 0).sum()),
@@ -144,6 +144,7 @@ def left_of_golden(golden: Golden, level: str, kept: tuple[str, ...] = ()) -> di
 
 
 def ids_of(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
+    """The ids of a level, one in every row."""
     if level not in IDS:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(IDS)}")
     column = IDS[level]
@@ -161,7 +162,9 @@ def _refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
             raise DataError(f"{bad.iloc[0]!r}", field=str(column.name), allowed="ids without white space: the format's columns are apart by it")
 
 
-def _scores_or_ranks(hits: pd.DataFrame, by_rank: pd.Series) -> list[float]:
+def scores_or_ranks(hits: pd.DataFrame) -> list[float]:
+    """The score of each hit; for runs without scores, the number of the query's hits minus the rank, plus one."""
+    by_rank = hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"].transform("size") - hits["rank"] + 1.0
     score = hits["score"] if "score" in hits else pd.Series(float("nan"), index=hits.index)
     known = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
     partly = hits.loc[(known > 0) & (known < 1), "run_id"].unique().tolist()
