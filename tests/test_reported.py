@@ -62,6 +62,16 @@ def test_own_numbers_of_a_report_are_written_back(report, tmp_path):
     assert json.loads(rs.write_report(rs.load_results(report(own)), tmp_path / "nightly2.json").read_text()) == own
 
 
+def test_unknown_keys_and_nulls_of_a_report_are_written_back(report, tmp_path):
+    entry = ENTRY | {"judge": {"model": None, "ids": [1]}, "p50": None, "ci": ENTRY["ci"] | {"method": "bootstrap"}}
+    plain = {"metric": "mrr", "n": 1, "mean": 0.5, "per_query": [["q1", 0.5]], "ci": None}
+    own = REPORT | {"freshness": None, "store_kind": None, "metrics": [entry, plain]}
+    results = rs.load_results(report(own))
+    file = rs.write_report(results, tmp_path / "new" / "nightly.json")
+    assert json.loads(file.read_text()) == own and results.problems.empty
+    pd.testing.assert_frame_equal(rs.load_results(file).runs, results.runs)
+
+
 def test_a_report_without_a_summary_gets_one(report, tmp_path):
     entry = {key: ENTRY[key] for key in ("metric", "per_query")}
     written = json.loads(rs.write_report(rs.load_results(report({"metrics": [entry]})), tmp_path / "full.json").read_text())

@@ -19,6 +19,8 @@ INTERVAL = {"lower": "low", "upper": "high", "level": "level", "iterations": "it
 """Keys of a report, and of its `ci` -> the column `statistic`, named as in `rs.summarize` where that has it."""
 RUN_TEXT = {"dataset_id": "suite", "store_kind": "system"}
 _WHOLE = ("n", "iterations")
+ENTRY_KEYS = frozenset(("metric", "per_query", "ci", *STATISTICS))
+LEFT = "x_metrics.json"  # a report's `metrics` are its entries, so that no field of its own has that name
 _BEGIN = re.compile(r'"metrics"\s*:\s*\[\s*(?:\]|\{[^{}\[\]]*"metric"\s*:)')
 
 
@@ -33,12 +35,13 @@ def read_report(path: Path, strict: bool) -> Results:
     content = _object(path)
     run_id = path.name.removesuffix(".gz").removesuffix(".json")
     run: dict[str, Any] = {"run_id": run_id}
-    run |= {column: text(content.pop(key, None), key, 1, problems) for key, column in RUN_TEXT.items()}
+    run |= {column: text(content.pop(key), key, 1, problems) for key, column in RUN_TEXT.items() if content.get(key) is not None}
     metrics = content.pop("metrics", None)
     if not isinstance(metrics, list):
         problems.add(f"found {shown(metrics)}", field="metrics", allowed="a list of objects")
         metrics = []
     rows, seen = [], set()
+    left: dict[str, Any] = {}
     for entry in metrics:
         metric = as_id(entry.get("metric")) if isinstance(entry, dict) else None
         if metric is None or metric in seen:
@@ -46,9 +49,10 @@ def read_report(path: Path, strict: bool) -> Results:
             continue
         seen.add(metric)
         rows += [{"run_id": run_id, "metric": metric, **row} for row in _values(entry, metric, problems)]
+        left |= {metric: own} if (own := _left(entry)) else {}
     asked = dict.fromkeys(row["query_id"] for row in rows if row["query_id"])
     responses = [{"run_id": run_id, "query_id": query_id, "query": None, "error": None} for query_id in asked]
-    runs = from_records([run | {"n_queries": len(asked)} | flatten(content)], "runs")
+    runs = from_records([run | {"n_queries": len(asked)} | _own_columns(content, left)], "runs")
     return Results(runs=runs, responses=from_records(responses, "responses"), reported=from_records(rows, "reported"), problems=problems.frame(run_id))
 
 
@@ -73,9 +77,21 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
             continue
         seen.add(query_id)
         rows.append({"query_id": query_id, "value": number(pair[1], f"{metric}.per_query", 1, problems)})
-    if unknown := sorted(entry.keys() - {"metric", "per_query", "ci", *STATISTICS}):
-        problems.note(f"{metric}: {', '.join(unknown)} left out", field="metrics")
     return rows
+
+
+def _left(entry: dict[str, Any]) -> dict[str, Any]:
+    """What a metric's entry says beyond its rows: unknown keys, and known ones that are null."""
+    own = {key: value for key, value in entry.items() if key not in ENTRY_KEYS or (value is None and key != "per_query")}
+    interval = entry.get("ci")
+    of_interval = {key: value for key, value in interval.items() if key not in INTERVAL or value is None} if isinstance(interval, dict) else {}
+    return own | ({"ci": of_interval} if of_interval or interval == {} else {})
+
+
+def _own_columns(content: dict[str, Any], left: dict[str, Any]) -> dict[str, Any]:
+    """A report's own fields as columns of its run, those that are null too, and what its entries leave over."""
+    nulls = {column: "null" for name, value in content.items() if value is None for column in flatten({name: []})}
+    return flatten(content) | nulls | ({LEFT: json.dumps(left, ensure_ascii=False)} if left else {})
 
 
 def _object(path: Path) -> dict[str, Any]:
@@ -91,7 +107,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def write_report(results: Results, path: str | Path) -> Path:
-    """Write the reported values of one run as a metric report (JSON); loading it gives the same frame again.
+    """Write the reported values of one run as a metric report (JSON); loading it gives the same frame again, unknown keys included.
 
     A metric without summary statistics gets n, mean, sample standard deviation (0 for one value), min, max, p50 and p95 of its queries.
 
@@ -106,12 +122,13 @@ def write_report(results: Results, path: str | Path) -> Path:
     run = next(present(results.runs))
     content: dict[str, Any] = {key: run[column] for key, column in RUN_TEXT.items() if column in run}
     content |= unflatten({str(name): value for name, value in run.items() if str(name).startswith("x_")})
+    left = content.pop("metrics", {})
     reported = results.reported if "statistic" in results.reported else results.reported.assign(statistic=None)
-    content["metrics"] = [_entry(str(metric), rows) for metric, rows in reported.groupby("metric", sort=False)]
+    content["metrics"] = [_entry(str(metric), rows, left.get(metric, {})) for metric, rows in reported.groupby("metric", sort=False)]
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-def _entry(metric: str, rows: pd.DataFrame) -> dict[str, Any]:
+def _entry(metric: str, rows: pd.DataFrame, left: dict[str, Any]) -> dict[str, Any]:
     of_queries = rows[rows["statistic"].isna()]
     told: dict[str, Any] = {
         str(name): int(value) if name in _WHOLE else value for name, value in rows.dropna(subset="statistic").set_index("statistic")["value"].items()
@@ -121,7 +138,8 @@ def _entry(metric: str, rows: pd.DataFrame) -> dict[str, Any]:
     entry: dict[str, Any] = {"metric": metric} | {key: told[name] for key, name in STATISTICS.items() if name in told}
     entry["per_query"] = [[query_id, None if pd.isna(value) else value] for query_id, value in zip(of_queries["query_id"], of_queries["value"], strict=True)]
     interval = {key: told[name] for key, name in INTERVAL.items() if name in told}
-    return entry | ({"ci": interval} if interval else {})
+    of_interval = left.get("ci") or {}
+    return entry | {name: value for name, value in left.items() if name not in entry} | ({"ci": interval | of_interval} if interval or of_interval else {})
 
 
 def _summary(values: pd.Series) -> dict[str, Any]:
