@@ -43,10 +43,12 @@ from ragscore.load import (
     write_per_query,
     write_predicates,
     write_qrels_jsonl,
+    write_ragchecker,
     write_report,
     write_retriever_summary,
     write_retrievers,
     write_trec_qrels,
+    write_trec_rag,
     write_trec_run,
 )
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
@@ -87,7 +89,7 @@ __all__ = [
     # load, write back
     "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden", "write_per_query", "write_chatbot", "write_chatbot_golden",
     # to other tools
-    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report", "to_ranx", "to_ir_measures", "to_ragas",
+    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report", "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
     "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
     # the order of hits

@@ -153,3 +153,87 @@ def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
     with pytest.warns(UserWarning, match="has no place for 1 texts of questions, 1 labels of questions"):
         assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {"1": {"b": 2, "a": 0}}
+
+
+# answers of the TREC RAG track
+
+ANSWERS = [
+    {
+        "run_id": "r", "topic_id": "t1", "topic": "why?", "references": ["p1", "p2", "p1"], "response_length": 4, "meta": {"a.b": [1], "json": True},
+        "answer": [{"text": "One. ", "citations": [2, 0, 7, -1]}, {"text": " Two", "citations": [], "score": 0.5}, {"text": "", "citations": [1]}, {"text": "Four"}],
+    },
+    {"run_id": "s", "topic_id": "t1", "references": [], "answer": []},
+    {"run_id": "r", "topic_id": "t2", "references": ["p9"], "answer": [{"text": "x", "citations": None}]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
+def test_cited_answers_are_written_as_they_were(write, tmp_path, name):
+    results = rs.load_results(write("in.jsonl", ANSWERS))
+    file = rs.write_trec_rag(results, tmp_path / "new" / name)
+    assert name.endswith(".gz") or lines_of(file) == ANSWERS
+    assert_same(rs.load_results(file), results)
+
+
+def test_an_answer_from_elsewhere_is_one_sentence_with_its_citations(write_run, tmp_path):
+    cited = {"answer": "a [2]", "grounded": True, "citations": [{"marker": "[2]", "doc_id": "d2"}, {"marker": "[1]", "doc_id": "d1"}]}
+    records = [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=cited), record("r", [], error="time-out")]
+    results = rs.load_results(write_run("run", records))
+    with pytest.warns(UserWarning, match="has no place for 1 errors$"):
+        first, second = lines_of(rs.write_trec_rag(results, tmp_path / "out.jsonl"))
+    assert (first["references"], first["answer"]) == (["d1", "d2"], [{"text": "a [2]", "citations": [1, 0]}]) and second["answer"] == []
+
+
+def test_a_citation_of_what_was_not_found_is_refused(write_run, tmp_path):
+    results = rs.load_results(write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a", "citations": [{"doc_id": "d9"}]})]))
+    with pytest.raises(rs.DataError, match=r"citations\.doc_id: 'd9' is cited for query 'q' and is none of its hits"):
+        rs.write_trec_rag(results, tmp_path / "out.jsonl")
+
+
+def test_a_field_under_our_own_name_is_a_problem(write):
+    with pytest.raises(rs.DataError, match=r"in\.jsonl:1: answer_sentences: found answer_sentences; another name"):
+        rs.load_results(write("in.jsonl", [ANSWERS[0] | {"answer_sentences": 1}]))
+
+
+SENTENCE = st.fixed_dictionaries({"text": TEXT}, optional={"citations": st.lists(st.integers(-1, 3), max_size=2), "own": OWN})
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.lists(IDS, max_size=2), st.lists(SENTENCE, max_size=3), OWN), min_size=1, max_size=3))
+def test_any_cited_answers_come_back(tmp_path_factory, rows):
+    folder = tmp_path_factory.mktemp("rag")
+    lines = [{"run_id": "r", "topic_id": f"t{n}", "references": names, "answer": answer, **own} for n, (names, answer, own) in enumerate(rows)]
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert lines_of(rs.write_trec_rag(rs.load_results(folder / "in.jsonl"), folder / "out.jsonl")) == lines
+
+
+# RAGChecker's inputs and outputs
+
+CHECKED = {
+    "results": [
+        {
+            "query_id": "7", "query": "longest?", "gt_answer": "The Nile.", "response": "nile", "metrics": {"f1": 0.5, "recall": None}, "response_claims": [["a"]],
+            "retrieved_context": [{"doc_id": "000", "text": "It is.", "lang": "en"}, {"text": "x", "span": {"start": 1}}], "json": 1,
+        },
+        {"query_id": "8", "query": "", "gt_answer": "?", "retrieved_context": [], "metrics": {}},
+    ],
+    "metrics": {"overall": {"f1": 68.3}}, "note": ["x"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["checked.json", "checked.json.gz"])
+def test_a_ragchecker_file_is_written_as_it_was(write, tmp_path, name):
+    results = rs.load_results(write("checked.json", CHECKED))
+    file = rs.write_ragchecker(results, tmp_path / "new" / name)
+    assert name.endswith(".gz") or json.loads(file.read_text()) == CHECKED
+    assert_same(rs.load_results(file), results)
+
+
+def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(write_run, write_golden, tmp_path):
+    results = rs.load_results(write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a"})]))
+    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "reference_answer": "right"}]))
+    written = json.loads(rs.write_ragchecker(results, tmp_path / "run.json", golden).read_text())["results"][0]
+    assert (written["gt_answer"], written["response"], written["query"]) == ("right", "a", "question q")
+    assert {name: written["retrieved_context"][0][name] for name in ("doc_id", "text")} == {"doc_id": "d1", "text": "snip"}
+    with pytest.raises(rs.DataError, match=r"hits\.text: the hit of rank 1 has none"):
+        rs.write_ragchecker(rs.Results(results.runs, results.responses, results.hits.drop(columns="text")), tmp_path / "x.json")

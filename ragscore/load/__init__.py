@@ -24,13 +24,13 @@ from ragscore.load.predicates import fits_golden, read_predicates, write_predica
 from ragscore.load.qrels_jsonl import read_qrels_jsonl, write_qrels_jsonl
 from ragscore.load.ragas import to_ragas
 from ragscore.load.ragchecker import fits as fits_ragchecker
-from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden
+from ragscore.load.ragchecker import read_ragchecker, read_ragchecker_golden, write_ragchecker
 from ragscore.load.record import RECORD_FIELDS
 from ragscore.load.report import is_report, read_report, write_report
 from ragscore.load.retrievers import fits_results, read_retrievers
 from ragscore.load.run_json import run_description
 from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
-from ragscore.load.trec_rag import read_trec_rag
+from ragscore.load.trec_rag import read_trec_rag, write_trec_rag
 from ragscore.load.write import write_per_query
 from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
 from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
@@ -53,10 +53,12 @@ __all__ = [
     "write_per_query",
     "write_predicates",
     "write_qrels_jsonl",
+    "write_ragchecker",
     "write_report",
     "write_retriever_summary",
     "write_retrievers",
     "write_trec_qrels",
+    "write_trec_rag",
     "write_trec_run",
 ]
 

@@ -1,4 +1,4 @@
-"""RAGChecker's files, `{"results": [{query_id, query, gt_answer, response, retrieved_context}]}` -> `Results` or `Golden`.
+"""RAGChecker's files, `{"results": [{query_id, query, gt_answer, response, retrieved_context}]}` <-> `Results`, and -> `Golden`.
 
 Its outputs add a dict of metrics to each result: those become `reported` values, named as they are. The claims and
 verdicts beside them are kept as `x_*` columns. The means of the whole file (in per cent there) are kept with the run.
@@ -10,12 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames import Golden, Results, from_records
+from ragscore.frames import DataError, Golden, Results, from_records
 from ragscore.load.detect import Sample
-from ragscore.load.extras import flatten, settle
+from ragscore.load.extras import flatten, own_fields, present, settle, unflatten
 from ragscore.load.fields import number
 from ragscore.load.source import Problems, as_id, as_text, open_text, parsed, shown
+from ragscore.load.written import by_query, check_one_run, write_text
 
+FIELDS = frozenset(("query_id", "query", "response", "retrieved_context"))
 RESULT_KEYS = {"query_id", "query", "response", "retrieved_context"}
 
 
@@ -33,7 +35,9 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
     responses, hits, reported = [], [], []
     for place, query_id, values in _results(content, problems):
         cell = {"run_id": run["run_id"], "query_id": query_id}
-        metrics, retrieved = values.pop("metrics", None) or {}, values.pop("retrieved_context", None) or []
+        metrics, retrieved = values.get("metrics") or {}, values.pop("retrieved_context", None) or []
+        if metrics:  # an empty object stays a field of its own
+            del values["metrics"]
         responses.append(cell | {"query": as_text(values.pop("query", None)), "answer": as_text(values.pop("response", None)), "error": None} | flatten(values))
         hits += [cell | hit for hit in _hits(retrieved, place, problems)]
         if not isinstance(metrics, dict):
@@ -100,3 +104,52 @@ def _hits(retrieved: Any, place: str, problems: Problems) -> list[dict[str, Any]
         extra = {name: value for name, value in one.items() if name not in ("doc_id", "text")}
         hits.append({"rank": rank, "doc_id": as_id(one.get("doc_id")), "text": as_text(one.get("text")), **flatten(extra)})
     return hits
+
+
+def write_ragchecker(results: Results, path: str | Path, golden: Golden | None = None) -> Path:
+    """Write one run as RAGChecker's file (gzip if it ends in .gz): its input, or its output where the run has reported values.
+
+    A run that was loaded from such a file gives the same objects again, unknown fields included; a NaN is null.
+
+    Parameters
+    ----------
+    results
+        Exactly one run (see `Results.select`).
+    golden
+        Gives questions their `gt_answer` (the reference answer), which RAGChecker needs, where the run came from elsewhere.
+
+    Returns
+    -------
+    The file's path.
+
+    Raises
+    ------
+    DataError
+        No run or more than one; a hit without text, which is what RAGChecker judges; an `x_` column that bears a known field's name.
+    """
+    check_one_run(results)
+    reported = results.reported if results.reported is not None else pd.DataFrame({"query_id": []})
+    parts = {"hits": by_query(results.hits.sort_values("rank", kind="stable")), "reported": by_query(reported[reported["query_id"] != ""])}
+    truths = {} if golden is None else {one["query_id"]: one["reference_answer"] for one in present(golden.queries) if "reference_answer" in one}
+    written = []
+    for response in present(results.responses.drop(columns="run_id")):
+        query_id = response["query_id"]
+        truth = {"gt_answer": truths[query_id]} if query_id in truths else {}
+        written.append(_result(response, truth, parts["hits"].get(query_id, []), parts["reported"].get(query_id, [])))
+    run = unflatten({name: value for name, value in next(present(results.runs)).items() if name.startswith("x_")})
+    return write_text(path, json.dumps({"results": written} | run, ensure_ascii=False, indent=2) + "\n")
+
+
+def _result(response: dict[str, Any], truth: dict[str, str], hits: list[dict[str, Any]], reported: list[dict[str, Any]]) -> dict[str, Any]:
+    own = own_fields(response, FIELDS, "responses")
+    named = {name: response[column] for column, name in {"query": "query", "answer": "response"}.items() if column in response}
+    contexts = [_context(hit) for hit in hits]
+    metrics = {row["metric"]: row.get("value") for row in reported}
+    return {"query_id": response["query_id"]} | named | truth | {"retrieved_context": contexts} | own | ({"metrics": metrics} if metrics else {})
+
+
+def _context(hit: dict[str, Any]) -> dict[str, Any]:
+    if "text" not in hit:
+        raise DataError(f"the hit of rank {hit['rank']} has none", field="hits.text", allowed="the text of every hit: it is what is judged")
+    own = own_fields(hit, frozenset(("doc_id", "text")), "hits")
+    return {name: hit[name] for name in ("doc_id", "text") if name in hit} | own
