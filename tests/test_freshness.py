@@ -156,6 +156,14 @@ def test_a_bad_line_is_named(tmp_path, line, message):
         rs.load_documents(file)
 
 
+def test_a_lenient_load_keeps_what_it_can_and_counts_the_rest(tmp_path):
+    file = tmp_path / "versions.jsonl"
+    file.write_text('{"doc_id": "x"}\n{"version_key": "a"}\n{"doc_id": "x", "version_key": "k"}\n{"doc_id": "y", "effective_timestamp": "2024", "own": 1}\n{\n')
+    with pytest.warns(UserWarning, match=r"4 faults left out, first .*versions\.jsonl:2: doc_id: found nothing"):
+        documents = rs.load_documents(file, strict=False)
+    assert documents.astype(object).where(documents.notna(), None).to_dict("list") == {"doc_id": ["x", "y"], "x_own": [None, 1]}
+
+
 def test_what_is_missing_is_said(documents):
     with pytest.raises(rs.DataError, match="there is no documents frame"):
         rs.freshness(results_of(q=["a"]))

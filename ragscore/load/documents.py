@@ -1,22 +1,29 @@
 """The versions of a corpus, JSON lines -> the documents frame: which document replaces which."""
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames import from_records
+from ragscore.frames import DataError, from_records
 from ragscore.load import fields
 from ragscore.load.extras import flatten, settle
-from ragscore.load.source import Problems, Row, json_rows, shown
+from ragscore.load.source import Problems, Row, as_id, json_rows, shown
 
 
-def load_documents(path: str | os.PathLike[str]) -> pd.DataFrame:
+def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.DataFrame:
     """Load the versions of a corpus: one JSON object a line.
 
     `doc_id` is required. `version_key` names what the document is a version of, `effective_timestamp` (a whole number,
     in any unit that orders them) from when on it holds, `superseded_by` the document that replaces it.
+
+    Parameters
+    ----------
+    strict
+        False loads what can be loaded: records without an id of their own are left out, other faulty values are unknown. One
+        warning counts the faults.
 
     Returns
     -------
@@ -28,24 +35,32 @@ def load_documents(path: str | os.PathLike[str]) -> pd.DataFrame:
     DataError
         File, line and field of a record that can't be read, or of a document that stands there twice.
     """
-    problems = Problems(Path(path), strict=True)
+    problems = Problems(Path(path), strict)
     lines: dict[str, int] = {}
-    records = [_document(row, lines, problems) for row in json_rows(Path(path), problems)]
+    read = (_document(row, lines, problems) for row in json_rows(Path(path), problems))
+    records = [record for record in read if record is not None]
+    if faults := problems.records:
+        first = DataError(faults[0]["found"], file=Path(path), line=faults[0]["line"], field=faults[0]["field"], allowed=faults[0]["allowed"])
+        warnings.warn(f"{len(faults)} faults left out, first {first}", UserWarning, stacklevel=2)
     return from_records(settle(records), "documents")
 
 
-def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, Any]:
+def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, Any] | None:
+    """One document; None for a record that has no id, or that of another."""
     values = dict(row.values)
-    doc_id = fields.identifier(values.pop("doc_id", None), "doc_id", row.line, problems)
+    written = values.pop("doc_id", None)
+    doc_id = as_id(written)
     if doc_id is None:
-        problems.add("found nothing", line=row.line, field="doc_id", allowed=fields.ID_ALLOWED)
-    elif doc_id in lines:
+        problems.add("found nothing" if written is None else f"found {shown(written)}", line=row.line, field="doc_id", allowed=fields.ID_ALLOWED)
+        return None
+    if doc_id in lines:
         problems.add(f"{doc_id!r} stood on line {lines[doc_id]} already", line=row.line, field="doc_id", allowed="one record per document")
-    else:
-        lines[doc_id] = row.line
+        return None
+    lines[doc_id] = row.line
     stamp = values.pop("effective_timestamp", None)
     if stamp is not None and not (fields.is_int(stamp) and -(2**63) <= stamp < 2**63):
         problems.add(f"found {shown(stamp)}", line=row.line, field="effective_timestamp", allowed="a whole number, or null")
+        stamp = None
     found = {"doc_id": doc_id, "effective_timestamp": stamp}
     found |= {name: fields.identifier(values.pop(name, None), name, row.line, problems) for name in ("version_key", "superseded_by")}
     return found | flatten(values)
