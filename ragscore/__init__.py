@@ -89,7 +89,8 @@ __all__ = [
     # load, write back
     "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden", "write_per_query", "write_chatbot", "write_chatbot_golden",
     # to other tools
-    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report", "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
+    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report",
+    "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
     "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
     # the order of hits

@@ -157,7 +157,7 @@ def test_bad_topics_are_refused_with_their_line(write, text):
 
 @pytest.fixture
 def beir(write, tmp_path):
-    write("set/queries.jsonl", '{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n{"_id": "q9", "text": "not judged"}\n')
+    write("set/queries.jsonl", '{"_id": "q1", "text": "one"}\n{"_id": "q2", "text": "two"}\n')
     write("set/qrels/test.tsv", "query-id\tcorpus-id\tscore\nq2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n")
     return tmp_path / "set"
 
@@ -169,8 +169,18 @@ def test_a_beir_folder_loads_in_the_order_of_its_judgements(beir):
 
 
 def test_a_beir_folder_with_four_columns_without_a_header_loads(beir):
-    (beir / "qrels" / "test.tsv").write_text("q1\t0\td1\t1\n")
-    assert graded(rs.load_golden(beir)) == [["q1", "d1", 1]]
+    (beir / "qrels" / "test.tsv").write_text("q2\t0\td3\t1\nq1\t0\td1\t1\n")
+    assert graded(rs.load_golden(beir)) == [["q2", "d3", 1], ["q1", "d1", 1]]
+
+
+def test_beir_questions_that_no_split_judges_are_unlabelled_and_those_of_other_splits_counted(beir):
+    with (beir / "queries.jsonl").open("a") as file:
+        file.write('{"_id": "q8", "text": "trained on"}\n{"_id": "q9", "text": "not judged"}\n')
+    (beir / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq8\td1\t1\nq1\td1\t1\n")
+    with pytest.warns(UserWarning, match="1 of 3 queries carry no expectation"):
+        golden = rs.load_golden(beir, split="test")
+    assert golden.queries["query_id"].tolist() == ["q2", "q1", "q9"] and golden.queries["answerable"].tolist() == [True, True, pd.NA]
+    assert golden.problems["found"].tolist() == ["1 of 4 questions in queries.jsonl are judged in other splits only and left out"]
 
 
 def test_several_splits_must_be_chosen_from(beir):

@@ -237,3 +237,25 @@ def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(wr
     assert {name: written["retrieved_context"][0][name] for name in ("doc_id", "text")} == {"doc_id": "d1", "text": "snip"}
     with pytest.raises(rs.DataError, match=r"hits\.text: the hit of rank 1 has none"):
         rs.write_ragchecker(rs.Results(results.runs, results.responses, results.hits.drop(columns="text")), tmp_path / "x.json")
+
+
+# BEIR folders
+
+QUESTIONS = [
+    {"_id": "q2", "text": "two", "metadata": {"url": "u", "query": {"number": 2}}, "own": [1]},
+    {"_id": "q1", "text": "one", "metadata": {}},
+    {"_id": "q9", "text": "nobody judged", "title": "t"},
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*carry no expectation")
+def test_a_beir_folder_is_written_as_it_was_with_its_metadata(write, tmp_path):
+    write("set/queries.jsonl", QUESTIONS)
+    (tmp_path / "set" / "qrels").mkdir()
+    (tmp_path / "set" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n")
+    golden = rs.load_golden(tmp_path / "set")
+    folder = rs.write_beir(golden, tmp_path / "again")
+    assert lines_of(folder / "queries.jsonl") == QUESTIONS
+    assert (folder / "qrels" / "test.tsv").read_text() == (tmp_path / "set" / "qrels" / "test.tsv").read_text()
+    assert_same(rs.load_golden(folder), golden)
+    assert golden.queries["x_metadata.url"].notna().tolist() == [True, False, False] and golden.problems.empty

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, concat_results
-from ragscore.load.beir import read_beir
+from ragscore.load.beir import read_beir, write_beir
 from ragscore.load.chatbot import read_chatbot
 from ragscore.load.chatbot_golden import read_chatbot_golden, write_chatbot_golden
 from ragscore.load.chatbot_write import write_chatbot
@@ -33,7 +33,7 @@ from ragscore.load.trec import is_qrels, is_run, named_by_file, read_qrels, read
 from ragscore.load.trec_rag import read_trec_rag, write_trec_rag
 from ragscore.load.write import write_per_query
 from ragscore.load.write_retrievers import write_retriever_summary, write_retrievers
-from ragscore.load.write_trec import write_beir, write_trec_qrels, write_trec_run
+from ragscore.load.write_trec import write_trec_qrels, write_trec_run
 from ragscore.ranks import TIES, rank_hits, ranked_again
 
 __all__ = [

@@ -2,9 +2,11 @@
 
 import re
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ragscore.load.source import Problems, as_id, as_text, json_rows, open_text, shown
 
+T = TypeVar("T")
 ID_KEYS, TEXT_KEYS = ("_id", "id", "qid", "query_id"), ("text", "query", "question", "title")
 _TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
@@ -27,18 +29,25 @@ def read_topics(path: Path, problems: Problems) -> dict[str, str]:
 
 def read_queries(path: Path, problems: Problems) -> dict[str, str]:
     """Questions as JSON lines with an id (`_id`, `id`, `qid`, `query_id`) and a text (`text`, `query`, `question`, `title`; empty if absent)."""
-    texts: dict[str, str] = {}
+    return {query_id: text for query_id, (text, _) in read_questions(path, problems).items()}
+
+
+def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The same questions, each with its other fields."""
+    texts: dict[str, tuple[str, dict[str, Any]]] = {}
     for row in json_rows(path, problems):
         written = next((row.values[key] for key in ID_KEYS if key in row.values), None)
         query_id = as_id(written)
         if query_id is None:
             problems.add(f"found {shown(written)}", line=row.line, field="_id", allowed="text that isn't empty, or a whole number")
             continue
-        value = next((row.values[key] for key in TEXT_KEYS if row.values.get(key) is not None), "")
+        name = next((key for key in TEXT_KEYS if row.values.get(key) is not None), "text")
+        value = row.values.get(name, "")
         text = as_text(value)
         if text is None:
             problems.add(f"found {shown(value)}", line=row.line, field="text", allowed="text")
-        _keep(texts, query_id, text or "", row.line, problems)
+        taken = (next(key for key in ID_KEYS if key in row.values), name)
+        _keep(texts, query_id, (text or "", {key: value for key, value in row.values.items() if key not in taken}), row.line, problems)
     return texts
 
 
@@ -67,7 +76,7 @@ def _table(text: str, problems: Problems) -> dict[str, str]:
     return texts
 
 
-def _keep(texts: dict[str, str], query_id: str, text: str, line: int, problems: Problems) -> None:
+def _keep(texts: dict[str, T], query_id: str, text: T, line: int, problems: Problems) -> None:
     if query_id in texts:
         problems.add(f"'{query_id}' stood there before", line=line, field="_id", allowed="one text per query")
     else:

@@ -1,4 +1,4 @@
-"""Golden sets and runs -> the files of other tools: TREC qrels and runs, BEIR folders."""
+"""Golden sets and runs -> TREC's qrels and runs; what writers of judgements share."""
 
 import warnings
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results
-from ragscore.load.written import write_lines, write_text
+from ragscore.load.written import write_text
 
 IDS = {"doc": "doc_id", "chunk": "chunk_id"}
 
@@ -34,7 +34,7 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
         Queries without hits: the format has no place for them.
     """
     hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(["run_id", "query_id", "rank"], kind="stable")
-    _refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
+    refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
     refuse_repeated_documents(hits, "doc")
     cells = hits.groupby(["run_id", "query_id"], observed=True, sort=False)
     scores = scores_or_ranks(hits)
@@ -62,32 +62,9 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
         An id that holds a space.
     """
     judged = _judgements(golden, level, path)
-    _refuse_spaces([judged["query_id"], judged["doc"]])
+    refuse_spaces([judged["query_id"], judged["doc"]])
     lines = (f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
     return write_text(path, "".join(lines))
-
-
-def write_beir(golden: Golden, folder: str | Path, *, split: str = "test", level: str = "doc") -> Path:
-    """Write a golden set as a BEIR folder: `queries.jsonl` with every question, `qrels/<split>.tsv` with the targets of one level.
-
-    Warns
-    -----
-    UserWarning
-        As `write_trec_qrels`.
-
-    Raises
-    ------
-    DataError
-        An id that holds a tab or a line break.
-    """
-    folder = Path(folder)
-    judged = _judgements(golden, level, folder)
-    _refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
-    questions = zip(golden.queries["query_id"], golden.queries["query"], strict=True)
-    write_lines(folder / "queries.jsonl", ({"_id": query_id, "text": query} for query_id, query in questions))
-    lines = (f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
-    write_text(folder / "qrels" / f"{split}.tsv", "query-id\tcorpus-id\tscore\n" + "".join(lines))
-    return folder
 
 
 def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
@@ -104,8 +81,7 @@ def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
 
 def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
     """Query, document and grade of every target of the level, in file order; what the format can't say is counted in a warning."""
-    targets = golden.targets[golden.targets["level"] == level]
-    judged = _judged(targets, level)
+    targets, judged = golden.targets[golden.targets["level"] == level], judged_rows(golden, level)
     n_alternatives = int((targets["alternative"] > 0).sum())
     n_without = int((~golden.queries["query_id"].isin(targets["query_id"])).sum())
     for n, what in ((n_alternatives, "alternatives become targets of their own"), (n_without, f"queries have no {level} target and are not")):
@@ -114,7 +90,9 @@ def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
     return judged
 
 
-def _judged(targets: pd.DataFrame, level: str) -> pd.DataFrame:
+def judged_rows(golden: Golden, level: str) -> pd.DataFrame:
+    """Query, document and grade of every target of the level, in file order."""
+    targets = golden.targets[golden.targets["level"] == level]
     judged = targets.assign(doc=ids_of(targets, level, "targets"))[["query_id", "doc", "grade"]]
     # One document may stand for several targets: the best grade is what finding it can earn.
     return judged.assign(grade=judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")).drop_duplicates(ignore_index=True)
@@ -123,7 +101,7 @@ def _judged(targets: pd.DataFrame, level: str) -> pd.DataFrame:
 def grades_of(golden: Golden, level: str) -> dict[str, dict[str, int]]:
     """The judged documents of each query that has targets of the level, in file order."""
     grades: dict[str, dict[str, int]] = {}
-    for query_id, doc, grade in _judged(golden.targets[golden.targets["level"] == level], level).itertuples(index=False):
+    for query_id, doc, grade in judged_rows(golden, level).itertuples(index=False):
         grades.setdefault(query_id, {})[doc] = int(grade)
     return grades
 
@@ -154,7 +132,8 @@ def ids_of(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
     return frame[column] if column in frame else pd.Series([], index=frame.index, dtype="str")
 
 
-def _refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
+def refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
+    """Refuse ids that would be cut in two, and empty ones."""
     for column in columns:
         texts = column.astype("str").drop_duplicates()
         bad = texts[texts.str.contains(pattern, regex=True) | (texts == "")]
