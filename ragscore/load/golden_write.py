@@ -10,6 +10,7 @@ import yaml
 from ragscore.frames import DataError, Golden
 from ragscore.load.extras import present
 from ragscore.load.golden_file import CHECK_FIELDS, KNOWN_FIELDS, TAG_FIELDS, TEXT_FIELDS, golden_of
+from ragscore.load.satisfied_by import FIELD, written_choices
 from ragscore.load.source import Problems, Row
 from ragscore.load.targets import SUPPORTS_LEFT, names_of
 from ragscore.load.written import by_query, write_lines, write_text
@@ -22,7 +23,16 @@ HEADER = """\
 FRAMES = ("queries", "targets", "conditions", "checks", "tags", "support_groups")
 _IDS = {"doc": ("expected_doc_ids", "doc_id"), "chunk": ("expected_chunk_ids", "chunk_id"), "source_key": ("expected_source_keys", "source_key")}
 _FIRST = ("id", "query", "answerable", *(name for name, _ in _IDS.values()), "chunker_version", "gold_supports", "required_support_groups")
-_CHECKED = ("expected_metadata", "expected_substrings", "must_not_contain_source_keys", "expected_empty", "must_contain", "forbidden", "expected_key_facts")
+_CHECKED = (
+    "expected_metadata",
+    "expected_substrings",
+    "must_not_contain_source_keys",
+    "expected_empty",
+    FIELD,
+    "must_contain",
+    "forbidden",
+    "expected_key_facts",
+)
 _ORDER = {name: place for place, name in enumerate((*_FIRST, *_CHECKED, "recency_conflict_rule", "reference_answer", *TEXT_FIELDS, *TAG_FIELDS))}
 _ALLOWED = "what the fields of a golden file can say (rs.write_predicates and rs.write_chatbot_golden write the sets of their formats)"
 _ON_A_LINE = (*(name for name, _ in _IDS.values()), "required_support_groups")
@@ -177,11 +187,10 @@ def _unknown(target_id: str, n_anchors: int) -> Any:
 def _checks(checks: Rows) -> dict[str, Any]:
     texts = {kind: [check["text"] for check in checks if check["kind"] == kind] for kind in (*CHECK_FIELDS.values(), "expected_empty", "recency_rule")}
     fields: dict[str, Any] = {name: texts[kind] for name, kind in CHECK_FIELDS.items() if texts[kind]}
-    return (
-        fields
-        | ({"expected_empty": True} if texts["expected_empty"] else {})
-        | ({"recency_conflict_rule": texts["recency_rule"][0]} if texts["recency_rule"] else {})
-    )
+    fields |= {"expected_empty": True} if texts["expected_empty"] else {}
+    fields |= {"recency_conflict_rule": texts["recency_rule"][0]} if texts["recency_rule"] else {}
+    choices = written_choices([check["kind"] for check in checks], [check["text"] for check in checks])
+    return fields | ({FIELD: choices} if choices else {})
 
 
 def _checked(golden: Golden, rows: Rows, path: str | Path) -> Rows:
