@@ -32,6 +32,8 @@ NAMESPACES = {
         "matplotlib.animation", "matplotlib.gridspec", "matplotlib.style",
     ],
 }  # fmt: skip
+# scipy, once imported, writes a section into the docstring of numpy.sinc: the corpus must not depend on what else a process has loaded.
+ADDED_BY_SCIPY = re.compile(r"\n\*\*Array API Standard Support\*\*\n.*?(?=\n[A-Z][a-z]+\n-{4,}\n|\Z)", re.DOTALL)
 UMBRELLA_TOPICS = {"compound", "specialnames"}  # they only repeat the text of other topics
 
 
@@ -120,7 +122,8 @@ def _own_text(member: object) -> str | None:
     """The docstring; a class that has none of its own doesn't show its parent's."""
     if inspect.isclass(member):
         return inspect.cleandoc(member.__doc__) if isinstance(member.__doc__, str) else None
-    return inspect.getdoc(member)
+    text = inspect.getdoc(member)
+    return ADDED_BY_SCIPY.sub("", text) if text else text
 
 
 def _is_repeated(qualified: str, library: str) -> bool:
