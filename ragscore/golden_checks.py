@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import Golden
 from ragscore.match import RANKLESS, UNKNOWN_TARGET
 from ragscore.satisfaction import CHOICE_KINDS, EXPECTATIONS
@@ -22,6 +23,7 @@ FIELD_OF_LEVEL = {
 MIN_SHARE_OF_PATTERN = 0.9  # of the ids; below that a set has no pattern that single ids could break
 
 Found = pd.DataFrame  # one row per offence: query_id, found, and `field` where a check is about several
+NOTHING = pd.DataFrame({"query_id": pd.Series(dtype="str"), "found": pd.Series(dtype="str")})
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Check:
 
 def offence(rows: pd.DataFrame, found: pd.Series | str, **more: pd.Series | str) -> Found:
     """Rows of some frame as offences of their queries."""
+    if not len(rows):  # nearly always: making a frame costs more than any check
+        return NOTHING
     return pd.DataFrame({"query_id": rows["query_id"].astype("str")}).assign(found=found, **more)
 
 
@@ -52,7 +56,7 @@ def _all(golden: Golden) -> pd.Series:
 
 
 def _category(*names: str) -> Callable[[Golden], pd.Series]:
-    return lambda golden: golden.queries["category"].isin(names) if "category" in golden.queries else ~_all(golden)
+    return lambda golden: pd.Series(is_among(golden.queries["category"], names)) if "category" in golden.queries else ~_all(golden)
 
 
 def _answerable(value: bool) -> Callable[[Golden], pd.Series]:
@@ -72,7 +76,7 @@ def _unlabelled(golden: Golden) -> pd.Series:
 
 
 def _checks(golden: Golden, *kinds: str) -> pd.DataFrame:
-    return golden.checks[golden.checks["kind"].isin(kinds)]
+    return golden.checks[is_among(golden.checks["kind"], kinds)]
 
 
 def _odd_ids(golden: Golden) -> Found:
@@ -82,24 +86,28 @@ def _odd_ids(golden: Golden) -> Found:
     counted = shape.value_counts()
     usual = shape == counted.index[0] if len(counted) else shape.isna()
     if not len(ids) or usual.mean() < MIN_SHARE_OF_PATTERN or not ids[usual].str.contains(r"^[^\W\d_]+[\W_]?0\d+$").any():
-        return offence(golden.queries.iloc[:0], "")
+        return NOTHING
     return offence(golden.queries[~usual], ids[~usual] + f" (others are like {ids[usual].iloc[0]})")
 
 
 def _without(frame: Callable[[Golden], pd.DataFrame], found: str) -> Callable[[Golden], Found]:
     """Queries that have no row in a frame."""
-    return lambda golden: offence(golden.queries[~golden.queries["query_id"].isin(frame(golden)["query_id"])], found)
+    return lambda golden: offence(golden.queries[~is_among(golden.queries["query_id"], frame(golden)["query_id"])], found)
 
 
 def _targets_there(golden: Golden) -> Found:
+    if not len(golden.targets):
+        return NOTHING
     return offence(golden.targets, golden.targets["target_id"], field=golden.targets["level"].map(FIELD_OF_LEVEL).fillna("expected_doc_ids"))
 
 
 def _rows_of(kind: str) -> Callable[[Golden], Found]:
-    return lambda golden: offence(_checks(golden, kind), _checks(golden, kind)["text"])
+    return lambda golden: offence(rows := _checks(golden, kind), rows["text"])
 
 
 def _groups_there(golden: Golden) -> Found:
+    if not len(golden.support_groups):
+        return NOTHING
     n = golden.support_groups.groupby("query_id")["group"].nunique()
     return n.astype("str").add(" groups").rename("found").reset_index()
 
@@ -111,6 +119,8 @@ def _few_targets(golden: Golden) -> Found:
 
 
 def _unknown_members(golden: Golden) -> Found:
+    if not len(golden.support_groups):
+        return NOTHING
     unknown = golden.support_groups[golden.support_groups["target_id"].str.startswith(UNKNOWN_TARGET)]
     return offence(unknown, unknown["target_id"].str.removeprefix(UNKNOWN_TARGET))
 
@@ -125,35 +135,39 @@ def _said_answerable(golden: Golden) -> Found:
 
 def _odd_rules(golden: Golden) -> Found:
     rules = _checks(golden, "recency_rule")
-    return offence(rules[~rules["text"].isin(RECENCY_RULES)], rules["text"])
+    return offence(rules[~is_among(rules["text"], RECENCY_RULES)], rules["text"])
 
 
 def _texts(golden: Golden, column: str, pattern: str) -> Found:
     """Locators of targets that hold a pattern."""
     if column not in golden.targets:
-        return offence(golden.targets.iloc[:0], "")
+        return NOTHING
     bad = golden.targets[golden.targets[column].str.contains(pattern, regex=True).fillna(False).astype(bool)].drop_duplicates(["query_id", column])
     return offence(bad, bad[column])
 
 
 def _folders_with_backslash(golden: Golden) -> Found:
-    folders = golden.tags[golden.tags["kind"].isin(["folder", "vault"])]
-    return offence(folders[folders["value"].str.contains("\\", regex=False)], folders["value"])
+    folders = golden.tags[is_among(golden.tags["kind"], ["folder", "vault"])]
+    return NOTHING if not len(folders) else offence(folders[folders["value"].str.contains("\\", regex=False)], folders["value"])
 
 
 def _foreign_vaults(golden: Golden) -> Found:
     """Tags that name a vault of the set which is not among the question's own vaults."""
     vaults, tags = (golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]] for kind in ("vault", "tag"))
-    named = tags[tags["value"].isin(vaults["value"]) & tags["query_id"].isin(vaults["query_id"])].merge(vaults, how="left", indicator=True)
+    if not len(vaults) or not len(tags):
+        return NOTHING
+    named = tags[is_among(tags["value"], vaults["value"]) & is_among(tags["query_id"], vaults["query_id"])].merge(vaults, how="left", indicator=True)
     strange = named[named["_merge"] == "left_only"]
     return offence(strange, strange["value"])
 
 
 def _outside_folders(golden: Golden) -> Found:
     if "path" not in golden.targets:
-        return offence(golden.targets.iloc[:0], "")
+        return NOTHING
     folders = golden.tags.loc[golden.tags["kind"] == "folder", ["query_id", "value"]]
     paths = golden.targets.loc[golden.targets["path"].notna(), ["query_id", "path"]].drop_duplicates()
+    if not len(folders) or not len(paths):
+        return NOTHING
     pairs = paths.merge(folders, on="query_id")
     # A prefix search has no column form in pandas where both sides vary by row.
     inside = [path == folder or path.startswith(folder.rstrip("/") + "/") for path, folder in zip(pairs["path"], pairs["value"], strict=True)]
@@ -163,14 +177,22 @@ def _outside_folders(golden: Golden) -> Found:
 
 
 def _two_grades(golden: Golden) -> Found:
-    grades = golden.targets.groupby(["query_id", "level", "target_id"])["grade"].agg(["min", "max"]).reset_index()
+    keys = ["query_id", "level", "target_id"]
+    several = golden.targets[golden.targets.duplicated(keys, keep=False)]
+    if not len(several):
+        return NOTHING
+    grades = several.groupby(keys)["grade"].agg(["min", "max"]).reset_index()
     twice = grades[grades["min"] != grades["max"]]
+    if not len(twice):
+        return NOTHING
     return offence(
         twice, twice["target_id"] + ": grades " + twice["min"].astype("str") + " and " + twice["max"].astype("str"), field=twice["level"].map(FIELD_OF_LEVEL)
     )
 
 
 def _only_grade_0(golden: Golden) -> Found:
+    if not (golden.targets["grade"] == 0).any():
+        return NOTHING
     best = golden.targets.groupby("query_id")["grade"].max()
     return best[best == 0].astype("str").rename("found").reset_index()
 
@@ -178,15 +200,17 @@ def _only_grade_0(golden: Golden) -> Found:
 def _nothing_expected(golden: Golden) -> Found:
     """Questions without target, check, reference answer or label."""
     queries = golden.queries
-    expects = queries["query_id"].isin(pd.concat([golden.targets["query_id"], golden.checks["query_id"]]))
+    expects = is_among(queries["query_id"], golden.targets["query_id"]) | is_among(queries["query_id"], golden.checks["query_id"])
     if "reference_answer" in queries:
-        expects |= queries["reference_answer"].notna()
-    return offence(queries[~expects.to_numpy()], "nothing is expected")
+        expects |= queries["reference_answer"].notna().to_numpy()
+    return offence(queries[~expects], "nothing is expected")
 
 
 def _empty_predicates(golden: Golden) -> Found:
     """Predicate targets without a condition, a substring or a source key to ask for."""
-    wanted = golden.targets[golden.targets["level"] == "predicate"].drop_duplicates(["query_id", "target_id"])
+    wanted = golden.targets[is_among(golden.targets["level"], ["predicate"])].drop_duplicates(["query_id", "target_id"])
+    if not len(wanted):
+        return NOTHING
     asked = pd.concat(
         [
             golden.conditions["query_id"],
@@ -194,7 +218,7 @@ def _empty_predicates(golden: Golden) -> Found:
             golden.targets.loc[golden.targets["level"] == "source_key", "query_id"],
         ]
     )
-    return offence(wanted[~wanted["query_id"].isin(asked)], "no condition")
+    return offence(wanted[~is_among(wanted["query_id"], asked)], "no condition")
 
 
 def _idle_choices(golden: Golden) -> Found:
@@ -211,11 +235,13 @@ def _idle_choices(golden: Golden) -> Found:
 
 def _pairs_within(left: pd.DataFrame, right: pd.DataFrame, ignore_case: bool) -> Found:
     """Texts (`text`) of a query that hold a text which the query forbids."""
+    if not len(left) or not len(right):
+        return NOTHING
     texts = {"query_id": "str", "text": "str"}
     pairs = left[[*texts]].astype(texts).merge(right[[*texts]].astype(texts), on="query_id", suffixes=("", "_forbidden"))
     folded = [(one.lower(), other.lower()) if ignore_case else (one, other) for one, other in zip(pairs["text"], pairs["text_forbidden"], strict=True)]
     bad = pairs[np.array([other in one for one, other in folded], dtype=bool)]
-    return offence(bad, "'" + bad["text"] + "' holds '" + bad["text_forbidden"] + "'")
+    return NOTHING if not len(bad) else offence(bad, "'" + bad["text"] + "' holds '" + bad["text_forbidden"] + "'")
 
 
 def _contradictory_texts(golden: Golden) -> Found:
@@ -223,14 +249,15 @@ def _contradictory_texts(golden: Golden) -> Found:
 
 
 def _contradictory_keys(golden: Golden) -> Found:
-    keys = (
-        golden.targets[(golden.targets["level"] == "source_key").to_numpy()].reindex(columns=["query_id", "source_key"]).rename(columns={"source_key": "text"})
-    )
+    is_key = is_among(golden.targets["level"], ["source_key"])
+    if not is_key.any():
+        return NOTHING
+    keys = golden.targets[is_key].reindex(columns=["query_id", "source_key"]).rename(columns={"source_key": "text"})
     return _pairs_within(keys, _checks(golden, "forbidden_source_key"), ignore_case=True)
 
 
 def _empty_and_expected(golden: Golden) -> Found:
-    bad = golden.targets[golden.targets["query_id"].isin(_checks(golden, "expected_empty")["query_id"])]
+    bad = golden.targets[is_among(golden.targets["query_id"], _checks(golden, "expected_empty")["query_id"])]
     return offence(bad, bad["target_id"])
 
 

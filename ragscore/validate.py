@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import Golden, check_type
-from ragscore.golden_checks import CHECKS, FIELD_OF_LEVEL, Check, Found, offence
+from ragscore.golden_checks import CHECKS, FIELD_OF_LEVEL, NOTHING, Check, Found, offence
 from ragscore.load import load_golden
 from ragscore.load.source import Problems, json_rows
 from ragscore.load.yaml_rows import yaml_rows
@@ -53,7 +54,10 @@ def validate(golden: Golden | str | os.PathLike[str], *, catalogue: pd.DataFrame
 def _table(golden: Golden, catalogue: pd.DataFrame | None, file: Path | None) -> pd.DataFrame:
     loading = golden.problems.drop(columns="run_id", errors="ignore").assign(rule="loading")
     parts = [loading, *(_offences(check, golden) for check in CHECKS), *([_not_in_catalogue(golden, catalogue)] if catalogue is not None else [])]
-    table = pd.concat([part.reindex(columns=COLUMNS).astype("object") for part in parts], ignore_index=True)
+    there = [part for part in parts if len(part)]
+    if not there:
+        return pd.DataFrame({name: pd.Series(dtype="Int64" if name == "line" else "str") for name in COLUMNS})
+    table = pd.concat([part.reindex(columns=COLUMNS).astype("object") for part in there], ignore_index=True)
     if file is not None:
         lines = _lines(file)
         line = table.merge(lines, on=["query_id", "field"], how="left")["line_y"].fillna(
@@ -77,18 +81,20 @@ def _lines(file: Path) -> pd.DataFrame:
 
 
 def _offences(check: Check, golden: Golden) -> Found:
-    about = golden.queries.loc[check.applies(golden).fillna(False).astype(bool).to_numpy(), "query_id"]
-    found = check.find(golden)
-    found = found[found["query_id"].isin(about)]
+    applies = check.applies(golden).to_numpy(dtype=bool, na_value=False)
+    found = check.find(golden) if applies.any() else NOTHING
+    found = found[is_among(found["query_id"], golden.queries.loc[applies, "query_id"])] if len(found) else found
+    if not len(found):
+        return NOTHING
     return found.assign(rule=check.name, allowed=check.allowed, field=found.get("field", check.field))
 
 
 def _not_in_catalogue(golden: Golden, catalogue: pd.DataFrame) -> Found:
     """Expected ids that the catalogue doesn't know, as far as it has that kind of id."""
-    parts = [offence(golden.targets.iloc[:0], "")]
+    parts = [NOTHING]
     for level, column in (("doc", "doc_id"), ("chunk", "chunk_id")):
         if column in catalogue and column in golden.targets:
-            expected = golden.targets[(golden.targets["level"] == level) & golden.targets[column].notna()]
-            unknown = expected[~expected[column].isin(catalogue[column].dropna())]
+            expected = golden.targets[is_among(golden.targets["level"], [level]) & golden.targets[column].notna().to_numpy()]
+            unknown = expected[~is_among(expected[column], catalogue[column].dropna())]
             parts.append(offence(unknown, unknown[column], field=FIELD_OF_LEVEL[level]))
     return pd.concat(parts, ignore_index=True).assign(rule="ids are in the catalogue", allowed="ids of the catalogue")
