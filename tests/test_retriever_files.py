@@ -304,6 +304,13 @@ def loaded_or_refused(load, rows, damage):
 DAMAGE = st.sampled_from(["none", "none", "none", "crlf", "bom", "cut", "twice"])
 
 
+def test_a_kind_that_there_is_not_is_a_problem_and_not_written_on(tmp_path):
+    (tmp_path / "a.jsonl").write_text(json.dumps({"query": "a", "retriever": "r", "hits": [], "kind": 0}), encoding="utf-8")
+    results = rs.load_results(tmp_path / "a.jsonl", format="retrievers", strict=False)
+    assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
+    assert len(rs.load_results(rs.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers").responses) == 1
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(RECORD, max_size=4), DAMAGE, st.booleans())
 def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
