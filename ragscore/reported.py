@@ -9,27 +9,36 @@ import pandas as pd
 
 from ragscore.aggregates import aggregate, ks_of
 from ragscore.frames import DataError, Golden, Results, categorical
+from ragscore.judgments import CRITERIA
 from ragscore.match import LEVELS
-from ragscore.metrics import parse_label
+from ragscore.metrics import BY_NAME, describe, parse_label
 from ragscore.profiles import Profile, find_profile
 from ragscore.score import score
 from ragscore.summary import summarize
 
 REPORTED_NAMES = {
     "recall": "recall", "hit": "hit", "hits": "hit", "hit_rate": "hit", "success": "hit", "precision": "precision", "P": "precision", "map": "map", "map_cut": "map",
-    "mrr": "mrr", "recip_rank": "mrr", "ndcg": "ndcg", "ndcg_burges": "ndcg", "ndcg_cut": "ndcg_linear",
+    "mrr": "mrr", "recip_rank": "mrr", "ndcg": "ndcg", "ndcg_burges": "ndcg", "ndcg_cut": "ndcg_linear", "R": "recall", "AP": "map", "RR": "mrr", "nDCG": "ndcg_linear",
+    "Success": "hit", "Judged": "judged", "equals": "exact_match", "exact": "exact_match", "em": "exact_match", "rougeL": "rouge_l", "rougeLsum": "rouge_l",
+    "rouge_score(mode=fmeasure)": "rouge_l", "claim_recall": "context_recall",
 }  # fmt: skip
-"""A metric's name in a report, without its cut-off -> its name here."""
-_NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:[@_](?P<k>\d+))?")
+"""A metric's name in a report, without its cut-off -> its name here. Other tools' letter case, spaces and hyphens don't matter where a name isn't here."""
+_NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
 CHECKED = ("n", "mean", "std", "min", "max", "p50", "p95")
 
 
 def label_of(metric: str) -> str | None:
     """Our label for a reported metric (`hit_rate@5` is `hit@5`, `P_10` is `precision@10`); None if it is none of ours."""
+    plain = re.sub(r"[\s-]+", "_", metric.strip()).lower()
+    return next((label for name in (metric, plain) if (label := _known(_renamed(name)) or _known(name))), None)
+
+
+def _renamed(metric: str) -> str:
+    """The name with its part before the cut-off as we call it."""
     found = _NAME.fullmatch(metric)
-    if found is None or found["name"] not in REPORTED_NAMES:
-        return _known(metric)
-    return _known(REPORTED_NAMES[found["name"]] + (f"@{found['k']}" if found["k"] else ""))
+    if found is None or found["whole"]:
+        return REPORTED_NAMES.get(metric, metric)
+    return REPORTED_NAMES.get(found["name"], found["name"]) + (f"@{found['k']}" if found["k"] else "")
 
 
 def _known(label: str) -> str | None:
@@ -85,7 +94,8 @@ def check_reported(
     Returns
     -------
     One row per run, query and metric, as reported (query_id "" and a `statistic` for values of a whole run): `metric`, `label` (ours; NA:
-    none of ours), `reported`, `recomputed` (NaN: does not apply here, or not recomputed) and `difference` = recomputed − reported.
+    none of ours), `reported`, `recomputed` (NaN: does not apply here, or not recomputed), `difference` = recomputed − reported, and
+    `note`: why nothing was recomputed, or that it was from stored judgments, which are the other tool's own (NA: nothing to say).
 
     Raises
     ------
@@ -102,13 +112,36 @@ def check_reported(
     if chosen is not None:
         aggregated = _of_runs(aggregate(results, golden, chosen)).reindex(pd.MultiIndex.from_frame(told[["run_id", "metric"]])).to_numpy("float64")
         recomputed = np.where(told["query_id"].eq("") & told["statistic"].isna(), aggregated, recomputed)
-    return (
-        told.rename(columns={"value": "reported"})
-        .assign(recomputed=recomputed, difference=recomputed - told["value"].to_numpy())[
-            ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed", "difference"]
-        ]
-        .reset_index(drop=True)
-    )
+    checked = told.rename(columns={"value": "reported"}).assign(recomputed=recomputed, difference=recomputed - told["value"].to_numpy())
+    names = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed", "difference"]
+    return checked[names].assign(note=_notes(checked)).reset_index(drop=True)
+
+
+def _notes(checked: pd.DataFrame) -> pd.Series:
+    """Why a value was not recomputed; of a judged one, that only the judge's verdicts were."""
+    nothing = checked["recomputed"].isna()
+    of_label = checked["label"].map({label: _reason(label) for label in checked["label"].dropna().unique()})
+    of_metric = checked["metric"].map({metric: _unknown(metric) for metric in checked["metric"].unique()})
+    unchecked = checked["statistic"].notna() & ~checked["statistic"].isin(CHECKED)
+    cases = [
+        ("no value is reported", checked["reported"].isna()), (of_metric, nothing & checked["label"].isna()),
+        ("this statistic is not recomputed", nothing & unchecked), (of_label, nothing),
+        ("from the stored judgments", checked["label"].isin(CRITERIA)),
+    ]  # fmt: skip
+    notes = pd.Series(pd.NA, index=checked.index, dtype="object")
+    for note, applies in reversed(cases):
+        notes = notes.mask(applies, note)
+    return notes.astype("str")
+
+
+def _reason(label: str) -> str:
+    return f"does not apply: {describe(label).nan_when}"
+
+
+def _unknown(metric: str) -> str:
+    """What is missing for a metric to be one of ours."""
+    name = REPORTED_NAMES.get(metric, metric)
+    return f"no cut-off given, as in {name}@5" if f"{name}@k" in BY_NAME else "no metric of ours"
 
 
 def _labels(told: pd.DataFrame, ks: dict[str, int], profile: Profile | None) -> pd.Series:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -110,7 +111,7 @@ def test_promptfoo_assertions_that_look_for_texts_become_checks():
     golden = load("promptfoo_results.json").golden
     (merge,) = golden.queries.loc[golden.queries["query"] == "How do I merge?", "query_id"]
     assert cell(golden.checks, merge)[["kind", "text"]].to_numpy().tolist() == [["must_contain", "merge"], ["forbidden", "concat"], ["must_contain", "Use"]]
-    assert golden.queries.set_index("query")["reference_answer"]["How do I sort?"] == "Use sort_values."
+    assert golden.queries.set_index("query")["reference_answer"]["How do I sort?"] == "use sort_values"
 
 
 def test_a_users_columns_reach_into_records():
@@ -125,7 +126,7 @@ def test_inspect_epochs_become_repeats_without_a_warning():
     assert runs["run_id"].tolist() == ["inspect_log-r1", "inspect_log-r2"] and set(runs["system"]) == {"mockllm/model"} and runs["n_failed"].tolist() == [1, 1]
     first = cell(found.results.responses, "s1", "inspect_log-r1").iloc[0]
     assert (first["answer"], first["elapsed_ms"], first["prompt_tokens"]) == ("Use merge.", 250.0, 10)  # the working time, not the total
-    assert cell(found.results.reported, "s4", "inspect_log-r1").set_index("metric")["value"].to_dict() == {"includes": 0.0, "judge": 0.75}
+    assert cell(found.results.reported, "s4", "inspect_log-r1").set_index("metric")["value"][["includes", "judge"]].tolist() == [0.0, 0.75]
     failed = judgments(found, state="judge_failed")
     assert failed["query_id"].tolist() == ["s2", "s2"] and failed["reason"].unique().tolist() == ["the judge's reply could not be parsed"]
     assert rs.score(found.results, found.golden, ["mrr"]).query("index == 's1'")["mrr"].tolist() == [1.0, 1.0]
@@ -171,7 +172,7 @@ def test_mlflow_labels_scores_errors_and_passages(name):
     assert (yes["value"], yes["verdict"], yes["state"]) == (1.0, "yes", "scored")
     failed = judgments(found, state="judge_failed")
     assert failed["reason"].tolist() == ["the judge's reply could not be parsed"]
-    assert set(found.results.reported["metric"]) == {"correctness", "length"}
+    assert set(found.results.reported["metric"]) == {"correctness", "exact_match", "hit_at_1", "length"}
 
 
 def test_the_older_mlflow_table_is_read_with_our_names_of_its_retrieval_metrics(tmp_path):
@@ -284,6 +285,73 @@ def test_the_usual_loaders_take_their_part_of_the_same_file():
     with pytest.warns(UserWarning, match="more than once"), pytest.raises(rs.DataError, match="no labels: nothing says what is right"):
         rs.load_results(FIXTURES / "phoenix_spans.csv")
         rs.load_golden(FIXTURES / "phoenix_spans.csv")
+
+
+def test_deepeval_says_in_its_trace_that_a_system_failed():
+    found = load("deepeval_traces.json")
+    assert found.results.responses[["query", "error"]].dropna().to_numpy().tolist() == [["What fails?", "index unreachable"]]
+    assert found.results.responses["answer"].isna().tolist() == [False, True, False, False]
+    failed = judgments(found, state="judge_failed")
+    assert failed[["criterion", "reason"]].to_numpy().tolist() == [["faithfulness", "ValueError: the judge's reply could not be parsed"]]
+
+
+def test_a_ragas_experiment_has_an_error_row_and_a_failed_judge():
+    found = load("ragas_experiment.csv")
+    assert found.results.responses[["query", "error"]].dropna().to_numpy().tolist() == [["What fails?", "index unreachable"]]
+    failed = judgments(found, state="judge_failed").merge(found.results.responses[["run_id", "query_id", "query"]])
+    assert failed[["query", "criterion"]].to_numpy().tolist() == [["Who judges?", "faithfulness"]]
+    assert found.results.runs["repeat"].tolist() == [1, 2] and len(found.golden.queries) == 4
+
+
+COLUMNS_OF = {
+    "inspect_log.json": {"retrieved_ids": "metadata.sources", "gold_ids": "metadata.gold"},
+    "promptfoo_results.json": {"retrieved_ids": "metadata.sources", "gold_ids": "testCase.metadata.gold"},
+}
+# file -> run, question and metric whose value we count otherwise: reported, recomputed
+COUNTED_OTHERWISE = {
+    # Its exact_match compares strings as they are. hit@1 is 1 for all there; of the rankings two begin with another chunk.
+    "ragas_experiment.csv": [
+        ("ragas_experiment", "How do I merge?", "exact_match", 0, 1), ("ragas_experiment", "How do I sort?", "hit@1", 1, 0),
+        ("ragas_experiment-r2", "How do I merge?", "hit@1", 1, 0),
+    ],
+    # Its own Exact Match: 0 for "Sort_values." against "sort_values".
+    "deepeval_run.json": [("deepeval_run-r2", "How do I sort?", "Exact Match", 0, 1)],
+    # A scorer that says 1 for every answer: "Merge." is "merge" after normalisation, "Nobody." is not "a judge".
+    "deepeval_traces.json": [("deepeval_traces", "Who judges?", "Exact Match", 1, 0)],
+    # hit@1 is 0 for all there; both questions about merging have their gold chunk at rank 1. Its f1 is 2/3 in two digits, and takes the
+    # better of two targets where we know the first.
+    "inspect_log.json": [
+        (run, *one)
+        for run in ("inspect_log-r1", "inspect_log-r2")
+        for one in (
+            ("s1", "hit@1", 0, 1), ("s4", "hit@1", 0, 1), ("s1", "token_f1", 0.67, 2 / 3), ("s2", "token_f1", 0.67, 0),
+        )
+    ],
+    # "Pandas.merge!" is "pandas.merge" after normalisation.
+    "mlflow_result.csv": [(run, "How do I merge?", "exact_match", 0, 1) for run in ("mlflow_result", "mlflow_result-r2")],
+    # Gold chunks are join#1 and concat#1, the system's first is merge#1, echo has no passages; "Use sort_values." is "use sort_values".
+    "promptfoo_results.json": [
+        (f"promptfoo_results.{system}", *one)
+        for system in ("echo", "echo-r2", "system", "system-r2")
+        for one in (("How do I merge?", "hit@1", 1, 0), ("How do I sort?", "equals", 0, 1))[: 2 if system.startswith("system") else 1]
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))
+def test_a_value_that_another_tool_counted_otherwise_shows(name):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*more than once", UserWarning)
+        found = rs.import_results(FIXTURES / name, columns=COLUMNS_OF.get(name))
+    checked = rs.check_reported(found.results, found.golden, missing="zero")
+    texts = found.golden.queries.set_index("query_id")["query"] if name != "inspect_log.json" else {f"s{n}": f"s{n}" for n in range(1, 5)}
+    different = checked[checked["difference"].fillna(0) != 0]
+    shown = {
+        (run, texts[query], metric): values for run, query, metric, *values in different[["run_id", "query_id", "metric", "reported", "recomputed"]].to_numpy()
+    }
+    assert shown == {(run, query, metric): pytest.approx([reported, recomputed]) for run, query, metric, reported, recomputed in COUNTED_OTHERWISE[name]}
+    assert (different["difference"] == different["recomputed"] - different["reported"]).all()
+    assert (checked["difference"] == 0).any()  # what is counted alike is equal
 
 
 def test_ragas_rows_come_back_as_they_were():

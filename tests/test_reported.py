@@ -152,6 +152,45 @@ def test_summary_values_are_checked_too(told):
     assert checked["difference"].tolist()[:3] == pytest.approx([5 / 12 - 0.5, 0, 0])
 
 
+@pytest.mark.parametrize(
+    ("metric", "label"),
+    [
+        ("Exact Match", "exact_match"), ("hit_at_1", "hit@1"), ("Hit Rate@3", "hit@3"), ("nDCG@10", "ndcg_linear@10"), ("R@5", "recall@5"), ("P_10", "precision@10"),
+        ("rouge_score(mode=fmeasure)", "rouge_l"), ("equals", "exact_match"), ("claim_recall", "context_recall"), ("f1", None), ("recall", None), ("recall_at_k", None),
+        ("correctness", None), ("", None),
+    ],
+)  # fmt: skip
+def test_other_tools_names_of_our_metrics_are_known(metric, label):
+    assert label_of(metric) == label
+
+
+def test_a_note_says_why_a_value_was_not_recomputed(told):
+    results, golden = told
+    rows = [("q1", "house", 1.0), ("q1", "recall", 1.0), ("q1", "faithfulness", 1.0), ("q1", "mrr", float("nan")), ("q1", "hit@5", 1.0)]
+    checked = rs.check_reported(results, golden, pd.DataFrame(rows, columns=["query_id", "metric", "value"]).assign(run_id="a"))
+    assert checked["note"].fillna("").tolist()[:2] == ["no metric of ours", "no cut-off given, as in recall@5"]
+    assert checked["note"][2].startswith("does not apply: ") and checked["note"][3] == "no value is reported" and pd.isna(checked["note"][4])
+
+
+def test_ragcheckers_verdicts_on_claims_give_its_faithfulness_and_claim_recall(tmp_path):
+    # Two of three claims of the response, and one of two of the reference, are entailed by some passage; the file says 0.5 of the latter.
+    yes, no, against = "Entailment", "Neutral", "Contradiction"
+    result = {
+        "query_id": "1", "query": "q?", "gt_answer": "g", "response": "r", "retrieved_context": [{"doc_id": "a", "text": "x"}, {"doc_id": "b", "text": "y"}],
+        "response_claims": [["A", "is", "B"], ["C", "is", "D"], ["E", "is", "F"]], "retrieved2response": [[no, yes], [yes, against], [no, against]],
+        "gt_answer_claims": [["A", "is", "B"], ["G", "is", "H"]], "retrieved2answer": [[yes, no], [no, no]],
+        "metrics": {"faithfulness": 1.0, "claim_recall": 0.5, "f1": 0.4},
+    }  # fmt: skip
+    file = tmp_path / "checked.json"
+    file.write_text(json.dumps({"results": [result]}), encoding="utf-8")
+    results = rs.load_results(file)
+    checked = rs.check_reported(results, rs.load_golden(file)).set_index("metric")
+    assert checked["recomputed"].fillna(-1).to_dict() == {"faithfulness": pytest.approx(2 / 3), "claim_recall": 0.5, "f1": -1}
+    assert checked["difference"]["faithfulness"] == pytest.approx(-1 / 3)
+    assert checked["note"].to_dict() == {"faithfulness": "from the stored judgments", "claim_recall": "from the stored judgments", "f1": "no metric of ours"}
+    assert results.judgments["item_text"].tolist()[0] == "A is B" and len(results.judgments) == 5
+
+
 def test_policies_say_how_the_other_tool_counts(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "answerable": True, "expected_doc_ids": {"d": 0}}]))
     results = rs.load_results(write_run("a", [{"query_id": "q", "query": "?", "hits_top_k": []}]))

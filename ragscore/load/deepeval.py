@@ -1,4 +1,7 @@
-"""DeepEval's test run (`test_run_*.json`) -> cases: one run, one case per test case."""
+"""DeepEval's test run (`test_run_*.json`) -> cases: one run, one case per test case.
+
+Only a traced system's failure is in the file: as the error of its trace's root span.
+"""
 
 import json
 from typing import Any
@@ -7,7 +10,7 @@ from ragscore.load.cases import Case, Imported, imported
 from ragscore.load.cells import Cells, hits_of, stored
 from ragscore.load.detect import Sample
 from ragscore.load.named import with_roles
-from ragscore.load.source import Problems, Row
+from ragscore.load.source import Problems, Row, as_text
 from ragscore.load.table_rows import Source, table_rows
 
 SAME = {"faithfulness": "faithfulness", "contextual precision": "context_precision", "contextual recall": "context_recall"}
@@ -39,6 +42,8 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
     metadata = cells.mapping("metadata", "additionalMetadata")
     about = Cells(Row(metadata, row.line), problems)
     case = Case(row.line, query=cells.text("input"), query_id=about.identifier("id"), answer=cells.text("actualOutput"))
+    case.error = _failure(cells.mapping("trace"))
+    case.answer = None if case.error else case.answer
     case.reference_answer, case.gold_texts = cells.text("expectedOutput"), cells.texts("context") or []
     case.hits = hits_of(cells.texts("retrievalContext"), None, None, [])
     seconds = cells.number("completionTime")
@@ -50,8 +55,17 @@ def _case(row: Row, problems: Problems, columns: dict[str, str]) -> Case:
         value, name = metric.take("score"), metric.text("name") or "metric"
         error = metric.text("error") if value is None else None
         judge, cost = metric.text("evaluationModel"), metric.number("evaluationCost")
-        case.stored.append(stored(name, value, same=SAME, reason=metric.text("reason"), error=error, judge=judge, cost_usd=cost))
+        case.stored.append(stored(name, value, same=SAME, reason=metric.text("reason"), error=error, judge=judge, cost_usd=cost, is_judged=judge is not None))
     case.extra = {
         name: value for name, value in {"name": cells.values.get("name"), "comments": cells.values.get("comments"), "metadata": about.values}.items() if value
     }
     return with_roles(case, row, columns, problems)
+
+
+def _failure(trace: dict[str, Any]) -> str | None:
+    """What the root span of a trace says of its failure; the trace itself may say SUCCESS all the same."""
+    for spans in (trace.get(f"{kind}Spans") for kind in ("base", "agent", "llm", "retriever", "tool")):
+        for span in spans if isinstance(spans, list) else []:
+            if isinstance(span, dict) and span.get("status") == "ERRORED" and span.get("parentUuid") is None:
+                return as_text(span.get("error")) or "the trace's status is ERRORED"
+    return None

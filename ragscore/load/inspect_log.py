@@ -10,6 +10,7 @@ from typing import Any
 
 from ragscore.errors import DataError
 from ragscore.load.cases import Case, Imported, Stored, imported
+from ragscore.load.cells import SAME as COMMON
 from ragscore.load.cells import Cells, stored
 from ragscore.load.detect import Sample
 from ragscore.load.named import with_roles
@@ -17,6 +18,8 @@ from ragscore.load.source import Problems, Row
 from ragscore.load.table_rows import Source, nested, table_rows
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
+SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
+"""Its own scorers that are metrics of ours by formula: f1 is rounded to two digits there, and both take the best of several targets."""
 DETERMINISTIC = ("includes", "match", "exact", "f1", "choice", "pattern", "answer")
 
 
@@ -105,7 +108,7 @@ def _scores(name: str, score: dict[str, Any]) -> list[Stored]:
     if isinstance(value, dict):
         return [stored(f"{name}.{member}", LETTERS.get(str(one), one), is_judged=judged, **about) for member, one in value.items()]
     number = LETTERS.get(value, value) if isinstance(value, str) else value
-    found = stored(name, number, is_judged=judged, verdict=value if isinstance(value, str) else None, **about)
+    found = stored(name, number, same=SAME, is_judged=judged, verdict=value if isinstance(value, str) else None, **about)
     if found.value is None and found.verdict is None:
         found.error = found.reason or "unscored"
     return [found]

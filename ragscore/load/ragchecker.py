@@ -1,7 +1,9 @@
 """RAGChecker's files, `{"results": [{query_id, query, gt_answer, response, retrieved_context}]}` <-> `Results`, and -> `Golden`.
 
 Its outputs add a dict of metrics to each result: those become `reported` values, named as they are. The claims and
-verdicts beside them are kept as `x_*` columns. The means of the whole file (in per cent there) are kept with the run.
+verdicts beside them are kept as `x_*` columns; whether any passage entails a claim becomes a judgment of it (`faithfulness` for the
+response's claims, `context_recall`, there claim_recall, for the reference's). The means of the whole file (in per cent there) are kept
+with the run.
 """
 
 import json
@@ -18,6 +20,8 @@ from ragscore.load.source import Problems, as_id, as_text, open_text, parsed, sh
 from ragscore.load.written import by_query, check_one_run, write_text
 
 FIELDS = frozenset(("query_id", "query", "response", "retrieved_context"))
+CLAIMS = {"faithfulness": ("response_claims", "retrieved2response"), "context_recall": ("gt_answer_claims", "retrieved2answer")}
+"""A criterion -> the claims that it judges, and where each passage's verdicts on them stand."""
 RESULT_KEYS = {"query_id", "query", "response", "retrieved_context"}
 
 
@@ -32,12 +36,13 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
     problems = Problems(path, strict)
     content = _content(path, problems)
     run = {"run_id": path.name.removesuffix(".gz").removesuffix(".json"), **flatten({name: value for name, value in content.items() if name != "results"})}
-    responses, hits, reported = [], [], []
+    responses, hits, reported, judged = [], [], [], []
     for place, query_id, values in _results(content, problems):
         cell = {"run_id": run["run_id"], "query_id": query_id}
         metrics, retrieved = values.get("metrics") or {}, values.pop("retrieved_context", None) or []
         if metrics:  # an empty object stays a field of its own
             del values["metrics"]
+        judged += [cell | one for one in _judgments(values)]
         responses.append(cell | {"query": as_text(values.pop("query", None)), "answer": as_text(values.pop("response", None)), "error": None} | flatten(values))
         hits += [cell | hit for hit in _hits(retrieved, place, problems)]
         if not isinstance(metrics, dict):
@@ -46,8 +51,27 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
         read = {str(name): number(value, f"{place}.metrics.{name}", 1, problems) for name, value in metrics.items()}
         reported += [cell | {"metric": name, "value": value} for name, value in read.items()]
     frames = {"responses": from_records(settle(responses), "responses"), "hits": from_records(settle(hits), "hits")}
-    reports = from_records(reported, "reported") if reported else None
-    return Results(runs=from_records([run | {"n_queries": len(responses)}], "runs"), **frames, reported=reports, problems=problems.frame(run["run_id"]))
+    frames |= {name: from_records(records, name) for name, records in (("reported", reported), ("judgments", judged)) if records}
+    return Results(runs=from_records([run | {"n_queries": len(responses)}], "runs"), **frames, problems=problems.frame(run["run_id"]))
+
+
+def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """One judgment per claim that has a verdict of every passage; claims and verdicts that don't go together are left as they are."""
+    found = []
+    for criterion, (claims, verdicts) in CLAIMS.items():
+        texts, rows = values.get(claims), values.get(verdicts)
+        if not isinstance(texts, list) or not isinstance(rows, list) or len(texts) != len(rows) or not all(map(_is_verdicts, rows)):
+            continue
+        for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
+            is_entailed = "Entailment" in row
+            claim = " ".join(map(str, text)) if isinstance(text, list) else as_text(text)
+            about = {"criterion": criterion, "item": str(place), "item_text": claim}
+            found.append(about | {"value": float(is_entailed), "verdict": "supported" if is_entailed else "unsupported", "state": "scored"})
+    return found
+
+
+def _is_verdicts(row: Any) -> bool:
+    return isinstance(row, list) and all(one in ("Entailment", "Neutral", "Contradiction") for one in row)
 
 
 def read_ragchecker_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
