@@ -95,7 +95,8 @@ def score(
     Warns
     -----
     UserWarning
-        Golden queries without a row are left out; hits can't be judged on cut text; a cut-off asked for in `metrics` is above a run's own k.
+        Golden queries without a row are left out; hits can't be judged on cut text; a cut-off asked for in `metrics` is above a run's own k;
+        no query of a run has a value of any ranking metric, though there are targets.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
@@ -117,6 +118,7 @@ def score(
         columns["passed"] = _passed(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
     if empty_gold != "nan":
         _fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
+    _warn_of_no_value(rows, columns, labels, golden, level, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
     return _with_policies(rows, ordered, errors, missing)
 
@@ -201,6 +203,24 @@ def _warn_of_deep_cuts(results: Results, labels: list[Label]) -> None:
     if deep:
         listed = "; ".join(f"{run}: {', '.join(names)}" for run, names in deep.items())
         warnings.warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})", UserWarning, stacklevel=3)
+
+
+def _warn_of_no_value(
+    rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], golden: Golden, level: Level, keep_refusals: bool
+) -> None:
+    """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
+    values = [columns[label.text] for label in labels if label.is_ranking and label.name not in NEVER_VACUOUS]
+    if not values or not len(golden.targets):
+        return
+    relevant = (golden.targets["grade"] > 0).to_numpy() & np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
+    expected = (rows["state"] == "scored").to_numpy() & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
+    run, n_runs = rows["run_id"].cat.codes.to_numpy(), len(rows["run_id"].cat.categories)
+    n_expected, n_valued = (np.bincount(run[expected & chosen], minlength=n_runs) for chosen in (True, ~np.all(np.isnan(values), axis=0)))
+    lost = rows["run_id"].cat.categories[(n_expected > 0) & (n_valued == 0)].tolist()
+    if lost:
+        why = level.left_out or f"no target of theirs is matched at level {level.name}"
+        text = f"no query of {', '.join(map(str, lost))} has a value of any ranking metric, though there are targets (level {level.name}; {why})"
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def read_refusals(golden: Golden, profile: Profile | None) -> Golden:

@@ -189,7 +189,8 @@ def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
 def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
     golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]))
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:2])])
-    cmp = rs.compare_runs(results, golden, "a", "b", match="chunk")
+    with pytest.warns(UserWarning, match="no query of b has a value of any ranking metric"):
+        cmp = rs.compare_runs(results, golden, "a", "b", match="chunk")
     assert cmp.per_query["outcome"].tolist() == ["only_a", "no_target"]
     deltas = cmp.deltas.set_index("metric")
     assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1

@@ -1,5 +1,8 @@
 """Rules and what hits earn by them."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -220,3 +223,24 @@ def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targ
     for paths, hits in (([lost], [0]), ([found, lost], [1, 0])):
         scores = rs.score(rs.load_results(paths), golden, ["hit@5"])
         assert scores["hit@5"].tolist() == hits and scores["level"].astype("str").unique().tolist() == ["chunk"]
+
+
+def test_a_run_without_any_value_is_warned_of_with_its_level_and_what_speaks_against_finer_ones():
+    queries = pd.DataFrame({"query_id": ["1", "2", "3"], "query": ["a", "b", "c"], "answerable": True, "position": [0, 1, 2]})
+    targets = pd.DataFrame({"query_id": ["1", "2"], "level": ["anchor", "span"], "target_id": ["a", "b"], "alternative": 0, "grade": 1, "path": ["x.md", None]})
+    spans = {"doc_id": [None, "d"], "start": [None, 1], "end": [None, 4], "span_unit": [None, "char"]}
+    responses = pd.DataFrame({"run_id": "r", "query_id": ["1", "2", "3"], "query": "?", "error": None})
+    hits = pd.DataFrame({"run_id": ["r"], "query_id": ["1"], "rank": [1], "doc_id": ["z"]})
+    results, golden = (
+        rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits),
+        rs.Golden(queries=queries, targets=targets.assign(**spans)),
+    )
+    why = r"\(level doc; span: hits of r have no span; anchor: hits of r have no path\)$"
+    with pytest.warns(UserWarning, match="^no query of r has a value of any ranking metric, though there are targets " + why) as caught:
+        assert rs.score(results, golden, ["mrr", "recall@5", "failed"])["mrr"].isna().all()
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rs.score(results, golden, ["failed"])  # no ranking metric is asked for
+        unlabelled = replace(golden, targets=golden.targets.iloc[:0])
+        rs.score(results, unlabelled, ["mrr"])  # nothing is expected at all

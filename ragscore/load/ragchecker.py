@@ -57,7 +57,7 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
 
 def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
     """One judgment per claim that has a verdict of every passage; claims and verdicts that don't go together are left as they are."""
-    found = []
+    found: list[dict[str, Any]] = []
     for criterion, (claims, verdicts) in CLAIMS.items():
         texts, rows = values.get(claims), values.get(verdicts)
         if not isinstance(texts, list) or not isinstance(rows, list) or len(texts) != len(rows) or not all(map(_is_verdicts, rows)):
@@ -65,7 +65,7 @@ def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
         for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
             is_entailed = "Entailment" in row
             claim = " ".join(map(str, text)) if isinstance(text, list) else as_text(text)
-            about = {"criterion": criterion, "item": str(place), "item_text": claim}
+            about: dict[str, Any] = {"criterion": criterion, "item": str(place), "item_text": claim}
             found.append(about | {"value": float(is_entailed), "verdict": "supported" if is_entailed else "unsupported", "state": "scored"})
     return found
 
