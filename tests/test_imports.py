@@ -295,6 +295,13 @@ def test_deepeval_says_in_its_trace_that_a_system_failed():
     assert failed[["criterion", "reason"]].to_numpy().tolist() == [["faithfulness", "ValueError: the judge's reply could not be parsed"]]
 
 
+def test_labels_and_scores_in_a_span_s_metadata_are_reached_by_their_path():
+    found = load("phoenix_spans.csv", columns=COLUMNS_OF["phoenix_spans.csv"])
+    assert found.golden.targets["chunk_id"].tolist() == ["merge#1"] * 3
+    failed = judgments(found, state="judge_failed").merge(found.results.responses[["run_id", "query_id", "query"]])
+    assert failed[["query", "reason"]].to_numpy().tolist() == [["How do I sort?", "no verdict"]]
+
+
 def test_a_ragas_experiment_has_an_error_row_and_a_failed_judge():
     found = load("ragas_experiment.csv")
     assert found.results.responses[["query", "error"]].dropna().to_numpy().tolist() == [["What fails?", "index unreachable"]]
@@ -306,7 +313,10 @@ def test_a_ragas_experiment_has_an_error_row_and_a_failed_judge():
 COLUMNS_OF = {
     "inspect_log.json": {"retrieved_ids": "metadata.sources", "gold_ids": "metadata.gold"},
     "promptfoo_results.json": {"retrieved_ids": "metadata.sources", "gold_ids": "testCase.metadata.gold"},
-}
+    "phoenix_spans.csv": {
+        "gold_ids": "attributes.metadata.gold", "score.hit@1": "attributes.metadata.hit_at_1", "scorer_error.hit@1": "attributes.metadata.judge_error",
+    },
+}  # fmt: skip
 # file -> run, question and metric whose value we count otherwise: reported, recomputed
 COUNTED_OTHERWISE = {
     # Its exact_match compares strings as they are. hit@1 is 1 for all there; of the rankings two begin with another chunk.
@@ -329,6 +339,8 @@ COUNTED_OTHERWISE = {
     ],
     # "Pandas.merge!" is "pandas.merge" after normalisation.
     "mlflow_result.csv": [(run, "How do I merge?", "exact_match", 0, 1) for run in ("mlflow_result", "mlflow_result-r2")],
+    # Only the first of the two answers about merging was reranked; the other begins with concat#1, and so does that of the failed question.
+    "phoenix_spans.csv": [("phoenix_spans-r2", "How do I merge?", "hit@1", 1, 0), ("phoenix_spans", "What fails?", "hit@1", 1, 0)],
     # Gold chunks are join#1 and concat#1, the system's first is merge#1, echo has no passages; "Use sort_values." is "use sort_values".
     "promptfoo_results.json": [
         (f"promptfoo_results.{system}", *one)

@@ -93,13 +93,12 @@ def _scores(cells: Cells) -> list[Stored]:
 
 
 def _reach(values: dict[str, Any], path: str) -> Any:
-    """A value by its name, or by a dotted path through mappings."""
+    """A value by its name, or by a dotted path through mappings, whose names may have dots themselves."""
     if path in values:
         return values[path]
-    place: Any = values
-    for name in path.split("."):
-        place = nested(place)
-        if not isinstance(place, dict) or name not in place:
-            return None
-        place = place[name]
-    return place
+    parts = path.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        if (name := ".".join(parts[:length])) in values:
+            place = nested(values[name])
+            return _reach(place, ".".join(parts[length:])) if isinstance(place, dict) else None
+    return None
