@@ -97,11 +97,11 @@ KINDS: dict[str, Kind] = {
         ("x_",),
         lowest={"hop": 0},
     ),
-    # Which document replaces which: by name, or as a later one of the same version_key.
+    # What a corpus holds; and which document replaces which: by name, or as a later one of the same version_key.
     "documents": Kind(
         ("doc_id",),
         {"doc_id": "str"},
-        {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str", "run_id": "category"},
+        {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str", "doc_type": "str", "path": "str", "run_id": "category"},
         ("x_",),
     ),
     # A query for which the rule found nothing has one row with rank 0 and an empty target_id.

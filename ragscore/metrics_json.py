@@ -12,7 +12,7 @@ from ragscore.aggregates import aggregate_rows, counted_rows, ks_of
 from ragscore.frames import DataError, Golden, Results
 from ragscore.load.written import check_one_run, write_json
 from ragscore.match import lookup
-from ragscore.operations import error_report
+from ragscore.operations import ALL_TYPES, error_report, indexing_report
 from ragscore.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.summary import NO_VALUE, slices
 
@@ -24,7 +24,8 @@ def write_metrics_json(results: Results, golden: Golden, path: str | Path, *, pr
 
     Names and values are those of `rs.aggregate` with that harness's profile, so that they can be compared with files that
     it wrote: questions to refuse count 0 in the means of retrieval, for one. Added are the costs of the judges, the same
-    means by tag and by category, and how many tests there are.
+    means by tag and by category, how many tests there are, and the share of documents that have a chunk by type of document, where
+    `results.chunks` and `results.documents` tell it.
 
     Parameters
     ----------
@@ -73,12 +74,24 @@ def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str,
     rows = counted_rows(results, golden, profile)[run_id]
     errors = error_report(results, golden).iloc[0]
     asked = golden.queries[lookup(golden.queries["query_id"], pd.Index(results.responses["query_id"].unique())) >= 0]
+    means = aggregate_rows(rows, profile, k)
+    if covered := _coverage_by_type(results):
+        means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = covered
     return {
-        **aggregate_rows(rows, profile, k),
+        **means,
         "cost": {"judge_total_tokens": _plain(errors["judge_tokens"]), "judge_total_usd": _plain(errors["judge_cost_usd"])},
         **{name: _by(rows, golden, by, profile, k) for name, by in (("by_tag", "tag"), ("by_category", "category"))},
         "total_tests": len(results.responses), "answerable_tests": int(asked["answerable"].sum()), "unanswerable_tests": int(asked["answerable"].eq(False).sum()),
     }  # fmt: skip
+
+
+def _coverage_by_type(results: Results) -> dict[str, float]:
+    """Share of the documents of each type that have a chunk, where the documents are known."""
+    if results.chunks is None or results.documents is None:
+        return {}
+    by_type = indexing_report(results)
+    known = by_type[(by_type["doc_type"] != ALL_TYPES) & by_type["coverage"].notna()]
+    return {str(doc_type): float(share) for doc_type, share in zip(known["doc_type"], known["coverage"], strict=True)}
 
 
 def _by(rows: pd.DataFrame, golden: Golden, by: str, profile: Profile, k: int) -> dict[str, Any]:

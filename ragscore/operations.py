@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from ragscore.answers import score_answers
+from ragscore.codes import has_pair, is_among
 from ragscore.dialogue import is_timeout
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type
 
 PERCENTILES = ("linear", "floor")
 ERRORS = ("exclude", "include")
 COVERAGE = "x_indexing_coverage."
-ALL_TYPES = "(all)"
+ALL_TYPES, NO_TYPE = "(all)", "(none)"
 
 
 def refusal_report(results: Results, golden: Golden) -> pd.DataFrame:
@@ -150,15 +151,16 @@ def indexing_report(results: Results) -> pd.DataFrame:
     """How the index of each run was built: documents without chunks, chunks skipped, their length, by type of document.
 
     Read from the record of indexing that came with the responses (`x_indexing_coverage.*`; the last one of a run stands),
-    and from the chunk catalogue `results.chunks` where there is one.
+    and from the chunk catalogue `results.chunks` where there is one; `results.documents` tells it of documents without chunks.
 
     Returns
     -------
     One row per run and `doc_type`: "(all)" is what the record says, the others are the types of the catalogue (its
-    `doc_type`, else the ending of the path). `n_docs` processed and `n_without_chunks`; `coverage`, the share of documents
+    `doc_type`, else the ending of the path; that of `results.documents` first). `n_docs` processed and `n_without_chunks`; `coverage`, the share of documents
     that have a chunk (0 to 1, higher is better); `n_attempted`, `n_embedded` and `n_skipped` chunks, `skipped_rate`; `reasons`
     for skipping (JSON); `tokens_min`, `tokens_mean`, `tokens_p95`, `tokens_max` of a chunk; `chunker_version`,
-    `index_version`. By type, documents are those the catalogue knows, so every one has a chunk: `n_docs` and `n_embedded` only.
+    `index_version`. By type there are `n_docs` and `n_embedded`, and with `results.documents` also `n_without_chunks` and `coverage`:
+    the catalogue alone knows only documents that have a chunk.
 
     Raises
     ------
@@ -205,19 +207,37 @@ def _reasons(said: pd.DataFrame) -> pd.Series:
 
 
 def _catalogued(results: Results) -> pd.DataFrame:
-    """Documents and chunks of each run's catalogue, by type of document; a shared catalogue belongs to every run."""
-    chunks = results.chunks if results.chunks is not None else pd.DataFrame()
-    blank = pd.Series(pd.NA, index=chunks.index, dtype="str")
-    path = chunks.get("path", blank)
+    """Documents and chunks of each run's catalogue, by type of document."""
+    chunks = _listed(results.chunks, results)
+    known = _listed(results.documents, results)
+    # A chunk without doc_id belongs to the document of its path, and is of that document's type.
+    by_path = known.dropna(subset=["path"]).drop_duplicates(["run_id", "path"])[["run_id", "path", "document"]]
+    named = chunks.merge(by_path, on=["run_id", "path"], how="left", suffixes=("", "_known"))
+    chunks = named.assign(document=named["document"].mask(named["document"].eq(named["path"]), named["document_known"].fillna(named["document"])))
+    types = known.dropna(subset=["document"]).drop_duplicates(["run_id", "document"])[["run_id", "document", "doc_type"]]
+    typed = chunks.merge(types, on=["run_id", "document"], how="left", suffixes=("_own", ""))
+    chunks = typed.assign(doc_type=typed["doc_type"].fillna(typed["doc_type_own"]).fillna(NO_TYPE), n_embedded=1.0, without=0.0)
+    bare = types[~has_pair(types, chunks, ("run_id", "document"))].assign(n_embedded=0.0, without=1.0)
+    rows = pd.concat([chunks, bare.assign(doc_type=bare["doc_type"].fillna(NO_TYPE))], ignore_index=True)
+    counted = rows.groupby(["run_id", "doc_type"]).agg(n_docs=("document", "nunique"), n_without_chunks=("without", "sum"), n_embedded=("n_embedded", "sum"))
+    table = counted.astype("float64").reset_index()
+    table["n_without_chunks"] = table["n_without_chunks"].where(is_among(table["run_id"], known["run_id"]))
+    return table.assign(coverage=1 - table["n_without_chunks"] / table["n_docs"].where(table["n_docs"] > 0))
+
+
+def _listed(frame: pd.DataFrame | None, results: Results) -> pd.DataFrame:
+    """Chunks or documents of each run: run_id, document, path, doc_type; shared ones belong to every run."""
+    frame = pd.DataFrame() if frame is None else frame
+    blank = pd.Series(pd.NA, index=frame.index, dtype="str")
+    path = frame.get("path", blank)
     ending = path.astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
-    stated = chunks["doc_type"].fillna(ending) if "doc_type" in chunks else ending
-    document = chunks["doc_id"].fillna(path) if "doc_id" in chunks else path
-    own = chunks["run_id"].astype("str") if "run_id" in chunks else blank
-    listed = pd.DataFrame({"run_id": own, "doc_type": stated.fillna("(none)"), "document": document})
+    document = frame["doc_id"].fillna(path) if "doc_id" in frame else path
+    own = frame["run_id"].astype("str") if "run_id" in frame else blank
+    listed = pd.DataFrame({"run_id": own, "document": document, "path": path, "doc_type": frame.get("doc_type", blank).fillna(ending)})
     shared = listed[listed["run_id"].isna()].drop(columns="run_id")
-    listed = pd.concat([listed.dropna(subset=["run_id"]), *(shared.assign(run_id=str(run_id)) for run_id in results.runs["run_id"] if len(shared))])
-    groups = listed.groupby(["run_id", "doc_type"])
-    return pd.DataFrame({"n_docs": groups["document"].nunique().astype("float64"), "n_embedded": groups.size().astype("float64")}).reset_index()
+    return pd.concat(
+        [listed.dropna(subset=["run_id"]), *(shared.assign(run_id=str(run_id)) for run_id in results.runs["run_id"] if len(shared))], ignore_index=True
+    )
 
 
 def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -103,6 +103,44 @@ def test_the_catalogue_tells_documents_by_type():
         rs.indexing_report(results_of(responses(1)))
 
 
+def test_documents_without_chunks_show_by_type():
+    chunks = pd.DataFrame({"chunk_id": ["1", "2", "3", "4"], "doc_id": ["a", "a", None, "e"], "path": ["a.md", "a.md", "b.pdf", "e.txt"]})
+    documents = pd.DataFrame(
+        {"doc_id": ["a", "b", "c", "d", "f"], "doc_type": [None, "scan", "scan", None, None], "path": ["a.md", "b.pdf", "c.pdf", "d.md", None]}
+    )
+    report = rs.indexing_report(results_of(responses(1), chunks=chunks, documents=documents)).set_index("doc_type")
+    # b has a chunk by its path; c, d and f have none; e is known from the catalogue only.
+    columns = ["n_docs", "n_without_chunks", "coverage", "n_embedded"]
+    assert report[columns].to_numpy().tolist() == [[1, 1, 0, 0], [2, 1, 0.5, 2], [2, 1, 0.5, 1], [1, 0, 1, 1]]
+    assert report.index.tolist() == ["(none)", "md", "scan", "txt"]
+    alone = rs.indexing_report(results_of(responses(1), chunks=chunks))
+    assert alone["coverage"].isna().all() and alone["n_without_chunks"].isna().all()
+
+
+def test_documents_of_one_run_say_nothing_of_another():
+    chunks = pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]})
+    documents = pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"], "run_id": "one"})
+    results = rs.Results(runs=pd.DataFrame({"run_id": ["one", "two"]}), responses=responses(1).assign(run_id="one"), chunks=chunks, documents=documents)
+    report = rs.indexing_report(results).set_index("run_id")
+    assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1} and report["n_docs"].to_dict() == {"one": 2, "two": 1}
+
+
+def test_documents_load_with_their_type_and_path(tmp_path):
+    (tmp_path / "docs.jsonl").write_text('{"doc_id": "a", "doc_type": "note", "path": "x/a.md"}\n{"doc_id": "b"}\n', encoding="utf-8")
+    documents = rs.load_documents(tmp_path / "docs.jsonl")
+    assert documents[["doc_type", "path"]].fillna("").to_numpy().tolist() == [["note", "x/a.md"], ["", ""]]
+
+
+def test_metrics_json_holds_coverage_by_type_where_it_is_known(chatbot, tmp_path):
+    results, golden, _ = chatbot
+    told = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())["aggregate_metrics"]["operational_metrics"]
+    assert "coverage_by_doc_type" not in told
+    chunks, documents = pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]}), pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"]})
+    known = replace(results, chunks=chunks, documents=documents)
+    file = rs.write_metrics_json(known, golden, tmp_path / "known")
+    assert json.loads(file.read_text())["aggregate_metrics"]["operational_metrics"]["coverage_by_doc_type"] == {"md": 0.5}
+
+
 def test_the_hash_of_a_config_is_the_one_that_was_published_with_it():
     config = {
         "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3}, "folder_mode": "on_with_fallback", "llm_model": "Qwen2.5-3B-Instruct-Q4_K_M",

@@ -1,4 +1,4 @@
-"""The versions of a corpus, JSON lines -> the documents frame: which document replaces which."""
+"""The documents of a corpus, JSON lines -> the documents frame: what there is, and which document replaces which."""
 
 import os
 import warnings
@@ -14,10 +14,11 @@ from ragscore.load.source import Problems, Row, as_id, json_rows, shown
 
 
 def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.DataFrame:
-    """Load the versions of a corpus: one JSON object a line.
+    """Load the documents of a corpus: one JSON object a line.
 
     `doc_id` is required. `version_key` names what the document is a version of, `effective_timestamp` (a whole number,
     in any unit that orders them) from when on it holds, `superseded_by` the document that replaces it.
+    `doc_type` and `path` say of what type it is: `rs.indexing_report` counts by type, also those of which the index has nothing.
 
     Parameters
     ----------
@@ -27,8 +28,8 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
 
     Returns
     -------
-    The documents frame, one row per document: doc_id and whichever of version_key, effective_timestamp, superseded_by
-    the file has; other fields as `x_<name>`. It belongs in `Results.documents`, or goes straight to `rs.freshness`.
+    The documents frame, one row per document: doc_id and whichever of version_key, effective_timestamp, superseded_by,
+    doc_type and path the file has; other fields as `x_<name>`. It belongs in `Results.documents`, or goes straight to `rs.freshness`.
 
     Raises
     ------
@@ -63,4 +64,5 @@ def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, 
         stamp = None
     found = {"doc_id": doc_id, "effective_timestamp": stamp}
     found |= {name: fields.identifier(values.pop(name, None), name, row.line, problems) for name in ("version_key", "superseded_by")}
+    found |= {name: fields.text(values.pop(name, None), name, row.line, problems) for name in ("doc_type", "path")}
     return found | flatten(values)
