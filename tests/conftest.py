@@ -1,6 +1,7 @@
 """Small golden sets and runs, written as the files that people have."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,11 @@ settings.register_profile("unhurried", deadline=None, suppress_health_check=[Hea
 settings.load_profile("unhurried")
 
 Hit = tuple[str, str, int]
+
+
+def fuzzed(n: int) -> int:
+    """How many files or examples a fuzz test takes: RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night)."""
+    return max(1, round(n * float(os.environ.get("RAGSCORE_FUZZ", "1"))))
 
 
 def hit(chunk: str, doc: str, rank: int, **more: Any) -> dict[str, Any]:

@@ -1,18 +1,27 @@
-"""Whatever stands in a foreign file, reading it ends in frames or in one DataError."""
+"""Whatever stands in a foreign file, reading it ends in frames or in one DataError.
+
+Each importer sees 20 files of 50 rows that the tool wrote, changed here and there, so 1,000 records, beside the examples that
+hypothesis makes from nothing. RAGSCORE_FUZZ multiplies all of them (see conftest.fuzzed).
+"""
 
 import csv
 import io
 import json
+import random
 import warnings
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import fuzzed
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_readers_fuzz import N_FILES, N_RECORDS, changed, damaged
 
 import ragscore as rs
 from ragscore.load.imports import TOOLS
+from ragscore.load.source import Problems
+from ragscore.load.table_rows import table_rows
 
 FIXTURES = Path(__file__).parent / "fixtures"
 READ = {
@@ -36,7 +45,7 @@ WRAPPED = {
     "deepeval": lambda rows: {"testCases": rows},
     "promptfoo": lambda rows: {"evalId": "e", "results": {"results": rows}},
 }
-GENTLE = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+GENTLE = settings(max_examples=fuzzed(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def ends_well(source, tool):
@@ -60,6 +69,23 @@ def test_records_of_any_content(tool, tmp_path, data):
     rows = data.draw(st.lists(st.one_of(st.dictionaries(st.one_of(st.sampled_from(KEYS[tool]), TEXTS), VALUES, max_size=8), VALUES), max_size=3))
     (tmp_path / "rows.json").write_text(json.dumps(WRAPPED.get(tool, lambda rows: rows)(rows)), encoding="utf-8")
     ends_well(tmp_path / "rows.json", tool)
+
+
+ROWS_AT = {"promptfoo": lambda top: top["results"]["results"], "inspect": lambda top: top["samples"], "deepeval": lambda top: top["testCases"]}
+
+
+@pytest.mark.parametrize("tool", list(READ))
+def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
+    rows = [row.values for row in table_rows(FIXTURES / READ[tool], Problems(FIXTURES / READ[tool], strict=True))]
+    rows = ROWS_AT[tool](rows[0]) if tool in ROWS_AT else rows
+    n_loaded = 0
+    for seed in range(N_FILES):
+        by = random.Random(f"{tool} {seed}")
+        share, many = by.choice([0.0, 0.1, 0.4]), [by.choice(rows) for _ in range(N_RECORDS)]
+        content = json.dumps(WRAPPED.get(tool, lambda rows: rows)([changed(row, by) if by.random() < share else row for row in many]))
+        (tmp_path / "rows.json").write_bytes(damaged(content.encode("utf-8", "surrogatepass"), by))
+        n_loaded += ends_well(tmp_path / "rows.json", tool) is not None
+    assert n_loaded
 
 
 @pytest.mark.parametrize("tool", ["ragas", "mlflow", "phoenix", "table", "inspect"])

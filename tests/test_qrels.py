@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -355,7 +356,7 @@ def test_any_content_ends_in_frames_or_one_error(tmp_path_factory, name, texts):
     folder = tmp_path_factory.mktemp(name)
 
     @given(texts)
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=fuzzed(60), deadline=None)
     def fuzz(text):
         text = text.encode("utf-8", errors="surrogatepass")
         (folder / "file").write_bytes(text)

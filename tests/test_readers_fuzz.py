@@ -1,23 +1,23 @@
 """Whatever stands in a golden file or a run, each of our own readers ends in frames or in one DataError.
 
 Records are good ones with values, keys and bytes changed: a reader sees its own format nearly right, where mistakes hide.
-RAGSCORE_FUZZ sets the number of files per reader (20 records each).
+Each reader sees 20 files of 50 records, so 1,000 records, strictly and leniently; files that are one object (run.json, config.json,
+metrics.json, a report) are 20 objects. RAGSCORE_FUZZ multiplies the number of files (see conftest.fuzzed).
 """
 
 import copy
 import json
-import os
 import random
 import sqlite3
 import warnings
 
 import pytest
 import yaml
-from conftest import answer, hit, record
+from conftest import answer, fuzzed, hit, record
 
 import ragscore as rs
 
-N_FILES = int(os.environ.get("RAGSCORE_FUZZ", "15"))
+N_FILES, N_RECORDS = fuzzed(20), 50
 ODD = [
     None, True, 0, -1, 3, 10**400, 2**63, 1.5, float("nan"), float("inf"), "", " ", "a", "\u202e", "\x00", "\ud800", "ﬁ", "1e999", "2024-01-01", "x" * 300, [],
     [None], [[]], [["d1"]], {}, {"a": 1}, {"": None}, ["a", 1, {}], {"a": {"b": {"c": [1, {"d": None}]}}}, [1, 2], ["a", "a"], [{"rank": 1}],
@@ -63,6 +63,16 @@ RAG = {"run_id": "r", "topic_id": "1", "topic": "q", "references": ["d1", "d2"],
 CHECKED = {"query_id": "1", "query": "q", "gt_answer": "g", "response": "r", "retrieved_context": [{"doc_id": "d", "text": "t"}], "metrics": {"precision": 0.5}}
 REPORT = {"dataset_id": "d", "metrics": [{"metric": "mrr", "n": 2, "mean": 0.5, "per_query": [["q1", 0.0], ["q2", 1.0]], "ci": {"lower": 0.3, "level": 0.9}}]}
 QRELS = [{"query_id": "q1", "query": "x", "relevant_docs": {"a": 2, "b": 0}, "reference_answer": "r"}, {"query_id": "q2", "query": "y", "relevant_docs": {}}]
+RETRIEVED = [
+    {"query": "one?", "query_id": "q1", "retriever": "r", "k": 5, "elapsed_ms": 1.0, "hits": [{"source_key": "k", "text": "t", "score": 0.5, "metadata": {"y": 2024}}]},
+    {"query": "two?", "query_id": "q2", "retriever": "r", "k": 5, "error": "boom", "hits": []},
+    {"query": "three?", "query_id": "q3", "retriever": "s", "n_hits": 2, "rank_first_match": 1, "passed": True, "kind": "positive"},
+]  # fmt: skip
+PREDICATES = [
+    {"query": "one?", "id": "q1", "expected_source_keys": ["k"], "match": "any", "filters": {"product": "p"}},
+    {"query": "two?", "id": "q2", "expected_metadata": {"y": 2024}, "expected_substrings": ["s"], "must_not_contain_source_keys": ["z"]},
+    {"query": "three?", "id": "q3", "expected_empty": True},
+]  # fmt: skip
 VERSIONS = [{"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"}, {"doc_id": "b"}]
 
 
@@ -86,9 +96,13 @@ READERS = {
     "ragchecker": ("ragchecker", "c.json", {"results": [CHECKED], "metrics": {"overall": {"f1": 1.0}}}, "json", {}, "c.json"),
     "report": ("report", "r.json", REPORT, "json", {}, "r.json"),
     "json_run": ("json_run", "r.json", {"q1": {"d1": 1.0, "d2": 0.5}, "q2": {}}, "json", {}, "r.json"),
+    "retrievers": ("retrievers", "r.jsonl", RETRIEVED, "lines", {}, "r.jsonl"),
+    "predicates": ("predicates", "p.jsonl", PREDICATES, "lines", {}, "p.jsonl"),
+    "trec_qrels": ("trec_qrels", "q.txt", ["q1 0 d1 1", "q1 0 d2 0", "q2 0 d3 2"], "text", {}, "q.txt"),
+    "trec_run": ("trec_run", "r.txt", ["q1 Q0 d1 1 1.5 t", "q1 Q0 d2 2 1.0 t", "q2 Q0 d3 1 0.5 t"], "text", {}, "r.txt"),
     "documents": (None, "v.jsonl", VERSIONS, "lines", {}, "v.jsonl"),
 }
-IS_GOLDEN = ("golden", "golden as YAML", "chatbot golden", "qrels", "ragchecker golden")
+IS_GOLDEN = ("golden", "golden as YAML", "chatbot golden", "qrels", "ragchecker golden", "predicates", "trec_qrels")
 
 
 def changed(value, by):
@@ -125,14 +139,36 @@ def damaged(content, by):
     return {**made, "deep": deep, "utf-16": content.decode("utf-8", "replace").encode("utf-16")}.get(kind, content)
 
 
+def many(good, by):
+    """As many records as a file has here, each with an id of its own."""
+    records = [by.choice(good) for _ in range(N_RECORDS)]
+    return [one | {key: f"{one[key]}-{n}" for key in ("id", "query_id", "test_case_id", "doc_id") if key in one} for n, one in enumerate(records)]
+
+
+def garbled(line, by):
+    """A line of fields with one of them gone, doubled or odd."""
+    fields = line.split()
+    fields[by.randrange(len(fields))] = by.choice(["", "a b", "-1", "1e999", "nan", "\u202e", "\x00", "x" * 300, "0.5", "\t"])
+    return by.choice([" ", "\t", "  "]).join(fields)
+
+
 def written(good, how, by):
     if how == "json":
-        for _ in range(by.randrange(4)):
-            good = changed(good, by)
+        results = many(good["results"], by) if "results" in good else None
+        good = good if results is None else good | {"results": results}
+        for _ in range(by.randrange(4 if results is None else N_RECORDS // 2)):
+            # Not the whole file each time: among many results, one of them is changed.
+            good = (
+                changed(good, by) if results is None or by.random() < 0.02 or not isinstance(good, dict) else good | {"results": changed(good["results"], by)}
+            )
+            if not isinstance(good, dict) or "results" not in good or not isinstance(good["results"], list):
+                break
         return json.dumps(good)
-    records = [by.choice(good) for _ in range(20)]
-    records = [one | {key: f"{one[key]}-{n}" for key in ("id", "query_id", "test_case_id", "doc_id") if key in one} for n, one in enumerate(records)]
     share = by.choice([0.0, 0.1, 0.4])
+    if how == "text":
+        found = [line.replace("d", f"d{n}") for n, line in enumerate(by.choice(good) for _ in range(N_RECORDS))]
+        return "\n".join(garbled(line, by) if by.random() < share else line for line in found) + by.choice(["\n", ""])
+    records = many(good, by)
     records = [changed(one, by) if by.random() < share else one for one in records]
     if how == "yaml":
         return yaml.safe_dump(records, allow_unicode=True)
@@ -168,7 +204,7 @@ def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
         (tmp_path / file).write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
         n_loaded += sum(read(name, tmp_path, strict) is not None for strict in (True, False))
     # A reader that refused everything would pass: the good records of these files are read.
-    (tmp_path / file).write_text({"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump}[how](good), encoding="utf-8")
+    (tmp_path / file).write_text({"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump, "text": "\n".join}[how](good), encoding="utf-8")
     assert read(name, tmp_path, True) is not None and n_loaded
 
 
@@ -182,6 +218,21 @@ def test_files_of_nothing_nonsense_and_depth(name, content, tmp_path):
     (tmp_path / READERS[name][1]).write_text(content, encoding="utf-8")
     for strict in (True, False):
         read(name, tmp_path, strict)
+
+
+@pytest.mark.parametrize("name", IS_GOLDEN)
+def test_golden_files_nearly_right_end_in_a_table_of_problems_or_one_error(name, tmp_path):
+    format_name, file, good, how, _, _ = READERS[name]
+    n_told = 0
+    for seed in range(N_FILES):
+        by = random.Random(f"validate {name} {seed}")
+        (tmp_path / file).write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
+        found = ends_well(rs.validate, tmp_path / file, format=format_name)
+        if found is not None:
+            assert list(found.columns) == ["rule", "query_id", "file", "line", "field", "found", "allowed"]
+            assert found["rule"].notna().all() and found["found"].notna().all()
+            n_told += 1
+    assert n_told
 
 
 def test_a_database_of_any_content_ends_in_frames_or_one_error(tmp_path):

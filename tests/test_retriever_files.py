@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from conftest import fuzzed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_predicates import found, said
@@ -311,7 +312,7 @@ def test_a_kind_that_there_is_not_is_a_problem_and_not_written_on(tmp_path):
     assert len(rs.load_results(rs.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers").responses) == 1
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=fuzzed(150), deadline=None)
 @given(st.lists(RECORD, max_size=4), DAMAGE, st.booleans())
 def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
     results = loaded_or_refused(lambda file: rs.load_results(file, format="retrievers", strict=strict), rows, damage)
@@ -326,7 +327,7 @@ def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
                 pd.testing.assert_frame_equal(first, second, check_like=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=fuzzed(150), deadline=None)
 @given(st.lists(QUESTION, max_size=4), DAMAGE, st.booleans())
 def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
     golden = loaded_or_refused(lambda file: rs.load_golden(file, format="predicates", strict=strict), rows, damage)
@@ -337,7 +338,7 @@ def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
         assert again.golden_hash == golden.golden_hash
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=fuzzed(60), deadline=None)
 @given(st.lists(QUESTION, max_size=3), st.lists(RECORD, max_size=4))
 def test_whatever_loads_can_be_judged(questions, records):
     golden = loaded_or_refused(lambda file: rs.load_golden(file, format="predicates", strict=False), questions, "none")
