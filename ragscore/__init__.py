@@ -22,6 +22,7 @@ from ragscore.gain import Gain, candidate_documents, cosine, knowledge_gain, kno
 from ragscore.gate import Gate, gate
 from ragscore.golden_health import GoldenHealth, golden_health
 from ragscore.golden_versions import golden_changes, unchanged_queries
+from ragscore.grades import grade_hits
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
@@ -51,7 +52,7 @@ from ragscore.load import (
     write_trec_rag,
     write_trec_run,
 )
-from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span, grade_hits
+from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.metrics_json import write_metrics_json
 from ragscore.near_duplicates import near_duplicates

@@ -14,8 +14,9 @@ import pandas as pd
 from ragscore.cited import Source, catalogue_of, has, is_resolved
 from ragscore.codes import is_among
 from ragscore.frames import Golden, Results
+from ragscore.grades import grade_hits
 from ragscore.level import Level
-from ragscore.match import LEVELS, at_level, grade_hits, level_rows
+from ragscore.match import LEVELS, at_level, level_rows
 from ragscore.rules import rule_of
 
 Values = npt.NDArray[np.float64]

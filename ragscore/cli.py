@@ -17,9 +17,10 @@ from ragscore.frames import DataError, Golden, Results, concat_results, records_
 from ragscore.gate import RULES, gate
 from ragscore.load import load_golden, load_results
 from ragscore.metrics import DEFAULT_METRICS, HEADLINE, parse_label
+from ragscore.policies import POLICIES
 from ragscore.ranks import TIES
 from ragscore.run_files import read_parquet
-from ragscore.score import POLICIES, score
+from ragscore.score import score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
 from ragscore.validate import validate

@@ -12,15 +12,17 @@ from ragscore.aggregates import aggregate, find, place, rounded
 from ragscore.deltas import UNTESTED, paired_deltas, query_groups
 from ragscore.fingerprint import judge_fingerprint, judges_agree
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
+from ragscore.grades import grade_hits
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
-from ragscore.match import LEVELS, at_level, grade_hits
+from ragscore.match import LEVELS, at_level
 from ragscore.metrics import HEADLINE, parse_label
+from ragscore.policies import POLICIES, read_refusals, resolve_policies
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.report import changed_queries, describe_matching, shown_deltas
 from ragscore.rulers import check_rulers, recorded_parts
-from ragscore.score import POLICIES, read_refusals, resolve_policies, score
+from ragscore.score import score
 from ragscore.summary import metric_columns
 from ragscore.tables import markdown_table, shown_number
 

@@ -12,9 +12,10 @@ import pandas as pd
 
 from ragscore.codes import has_pair, is_among, lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_type
+from ragscore.grades import grade_hits
 from ragscore.kept import level_rule
 from ragscore.level import choose_level
-from ragscore.match import at_level, grade_hits
+from ragscore.match import at_level
 from ragscore.metrics import describe
 from ragscore.near_duplicates import near_duplicates
 from ragscore.refusals import score_rows

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import Golden, Results, check_inputs
+from ragscore.grades import grade_hits
 from ragscore.kept import level_rule, n_undecided
-from ragscore.match import at_level, grade_hits, lookup
+from ragscore.match import at_level, lookup
 from ragscore.metrics import score_hits
 from ragscore.rules import READS_TEXT
 

@@ -12,8 +12,9 @@ import pandas as pd
 
 from ragscore.codes import is_among
 from ragscore.frames import Golden, Results
+from ragscore.grades import decided
 from ragscore.kept import level_rule
-from ragscore.match import at_level, decided, response_of
+from ragscore.match import at_level, response_of
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

@@ -2,42 +2,24 @@
 
 import json
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import response_of, score_answers
-from ragscore.codes import has_pair, is_among, lookup
-from ragscore.frames import DataError, Golden, Results, categorical, check_inputs
+from ragscore.codes import is_among, lookup
+from ragscore.frames import Golden, Results, categorical, check_inputs
+from ragscore.grades import decided, grade_matches
 from ragscore.kept import level_rule, n_undecided, rule_name, with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, RANKLESS, Rule, apply_rule, at_level, check_ranks, decided, grade_matches, level_rows
+from ragscore.match import LEVELS, Rule, apply_rule, at_level, check_ranks, level_rows
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
+from ragscore.passed import hit_at_run_k, passed_of
+from ragscore.policies import NEVER_VACUOUS, STATES, VACUOUS, fill_empty_gold, read_refusals, resolve_policies, with_policies
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.rules import level_rule_name
-
-STATES = ("scored", "failed", "missing", "extra")
-# Each policy with what it may be, its default first.
-POLICIES = {
-    "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"), "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
-    "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
-}  # fmt: skip
-VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
-NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
-NO_LIMIT = 2**31 - 1  # no list is longer: ranks have 32 bits
-EXTRA_METRICS = (
-    "empty",
-    "empty_all",
-    "empty_response",
-    "timeout",
-    "failed",
-    "latency_ms",
-    "latency_ms_all",
-    "cost_usd",
-)  # what a row without a golden query still counts in
 
 
 def score(
@@ -101,7 +83,7 @@ def score(
     check_inputs(results, golden)
     chosen = find_profile(profile)
     given = {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown}
-    match, errors, missing, empty_gold, collapse, unknown = (_policy(chosen, name, value) for name, value in given.items())
+    match, errors, missing, empty_gold, collapse, unknown = resolve_policies(chosen, given).values()
     metrics = [metrics] if isinstance(metrics, str) else metrics
     labels = [parse_label(text) for text in (metrics or (chosen.labels(_run_ks(results)) if chosen else DEFAULT_METRICS))]
     if metrics and chosen is None:
@@ -115,12 +97,12 @@ def score(
     answers = _answer_scores(results, golden, rows, labels, level, unknown)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
-        columns["passed"] = _passed(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
+        columns["passed"] = passed_of(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
     if empty_gold != "nan":
-        _fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
+        fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
     _warn_of_no_value(rows, columns, labels, golden, level, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
-    return _with_policies(rows, ordered, errors, missing)
+    return with_policies(rows, ordered, errors, missing)
 
 
 def scoring(
@@ -167,32 +149,6 @@ def _run_ks(results: Results) -> list[int]:
     return [int(k) for k in results.runs["k"].dropna().unique()] if "k" in results.runs else []
 
 
-def _policy(profile: Profile | None, name: str, value: str) -> str:
-    """A policy as asked for; where that is the default, as the profile has it."""
-    if profile is not None and value == POLICIES[name][0]:
-        value = profile.policies.get(name, value)
-    _check(name, value, POLICIES[name])
-    return value
-
-
-def resolve_policies(profile: Profile | None, given: dict[str, str]) -> dict[str, str]:
-    """Every policy as it holds: as given, else as the profile has it, else its default.
-
-    Raises
-    ------
-    DataError
-        What is no policy, or no value of one.
-    """
-    if unknown := sorted(given.keys() - POLICIES.keys()):
-        raise DataError(f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}")
-    return {name: _policy(profile, name, given.get(name, allowed[0])) for name, allowed in POLICIES.items()}
-
-
-def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
-
-
 def _warn_of_deep_cuts(results: Results, labels: list[Label]) -> None:
     """Warn of cut-offs that a run can't fill, having kept fewer hits by its own account."""
     if "k" not in results.runs:
@@ -223,14 +179,6 @@ def _warn_of_no_value(
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
-    """The golden set with "should refuse" read as the profile reads it."""
-    if profile is None or profile.should_refuse == "labels":
-        return golden
-    with_docs = golden.targets.loc[golden.targets["level"] == "doc", "query_id"]
-    return replace(golden, queries=golden.queries.assign(answerable=pd.array(is_among(golden.queries["query_id"], with_docs), dtype="boolean")))
-
-
 def _rows(results: Results, golden: Golden) -> pd.DataFrame:
     """Every golden query of every run, then responses without a golden query: run_id, query_id, response, n_hits, state."""
     responses, run_ids = results.responses, results.runs["run_id"].cat.categories
@@ -255,7 +203,7 @@ def _ranking_scores(
     results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, rule: Rule | None, keep_refusals: bool, unknown: str
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of ranking metrics; `level` is added to `rows` as a column."""
-    for_passed = _hit_at_run_k(results).unique().tolist() if any(label.name == "passed" for label in labels) else []
+    for_passed = hit_at_run_k(results).unique().tolist() if any(label.name == "passed" for label in labels) else []
     own = list(dict.fromkeys([*(label.text for label in labels if label.is_ranking and label.level is None), *for_passed]))
     by_level: dict[str, dict[str, str]] = {}
     for label in labels:
@@ -306,21 +254,6 @@ def _score_at(
     return {label: scores[label].to_numpy() for label in labels}
 
 
-def _fill_empty_gold(
-    columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], vacuous: float, rows: pd.DataFrame, golden: Golden, keep_refusals: bool
-) -> None:
-    """Give queries without any relevant target their vacuous value; a query that the run never answered gets 0."""
-    relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
-    is_empty = ~is_among(golden.queries["query_id"], relevant)
-    if not keep_refusals:
-        is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
-    here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
-    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
-    for label in labels:
-        if label.is_ranking and label.name not in NEVER_VACUOUS:
-            columns[label.text] = np.where(here, 0.0 if label.name == "precision" else value, columns[label.text])
-
-
 def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):
@@ -329,75 +262,3 @@ def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels:
     response = rows["response"].to_numpy()
     names = [name for name in by_response.columns if name in BY_NAME]
     return {name: np.append(by_response[name].to_numpy(), np.nan)[response] for name in names}
-
-
-def _hit_at_run_k(results: Results) -> pd.Series:
-    """Per run (index run_id) the metric that says whether a hit within the run's own k is right; a run without a k has no limit."""
-    k = results.runs["k"].astype("Int64") if "k" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="Int64")
-    return ("hit@" + k.fillna(NO_LIMIT).astype("str")).set_axis(results.runs["run_id"].astype("str"))
-
-
-def _passed(
-    results: Results,
-    golden: Golden,
-    rows: pd.DataFrame,
-    ranking: dict[str, npt.NDArray[np.float64]],
-    refusal_correct: npt.NDArray[np.float64],
-    keep_refusals: bool,
-) -> npt.NDArray[np.float64]:
-    """One 0/1 value across kinds of queries; what it means for a query is its kind."""
-    of_run = _hit_at_run_k(results).reindex(rows["run_id"].cat.categories.astype("str")).to_numpy()[rows["run_id"].cat.codes.to_numpy()]
-    met = np.select([of_run == label for label in dict.fromkeys(of_run)], [ranking[label] for label in dict.fromkeys(of_run)], np.nan)
-    checks = golden.checks
-    expects_none, forbids = (is_among(rows["query_id"], checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS)
-    kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
-    run_k = pd.Series(results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf, index=results.runs["run_id"].astype("str"))
-    passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows, run_k), refusal_correct], met)
-    lost = rows["failed"].to_numpy() | (rows["state"] == "missing").to_numpy()
-    # What failed has not passed, also where its hits can't be judged.
-    return np.where(lost & (~np.isnan(passed) | _has_targets(golden, rows, keep_refusals)), 0.0, passed)
-
-
-def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> npt.NDArray[np.bool_]:
-    """Whether each row's query has a relevant target at the level that it is judged at."""
-    found = np.zeros(len(rows), dtype=bool)
-    for level in rows["level"].dropna().unique():
-        targets = at_level(golden, level, keep_refusals).targets
-        found |= (rows["level"] == level).to_numpy() & is_among(rows["query_id"], targets.loc[targets["grade"] > 0, "query_id"])
-    return found
-
-
-def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame, run_k: pd.Series) -> npt.NDArray[np.bool_]:
-    """Whether the source key of a hit within its run's k holds a forbidden token (case-insensitive substring)."""
-    tokens = golden.checks.loc[golden.checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
-    if not len(tokens) or "source_key" not in results.hits:
-        return np.zeros(len(rows), dtype=bool)
-    hits = results.hits.loc[is_among(results.hits["query_id"], tokens["query_id"]), ["run_id", "query_id", "rank", "source_key"]].dropna()
-    pairs = hits[hits["rank"].to_numpy() <= run_k.reindex(hits["run_id"].astype("str")).to_numpy()].merge(tokens, on="query_id")
-    # Substring search has no column form in pandas where both sides vary by row.
-    holds = [token.lower() in key.lower() for key, token in zip(pairs["source_key"], pairs["text"], strict=True)]
-    return has_pair(rows, pairs.loc[holds], ("run_id", "query_id"))
-
-
-def _with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str) -> pd.DataFrame:
-    """Apply what failed, missing and extra rows mean, and name the index."""
-    state = rows["state"].cat.codes.to_numpy()
-    failed, absent, extra = state == 1, state == 2, state == 3
-    if absent.any() and missing == "exclude":
-        runs = rows.loc[absent, "run_id"].astype("str").value_counts(sort=False)
-        listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
-        warnings.warn(f"golden queries without a row are left out of the means ({listed}); missing='zero' counts them as failures", UserWarning, stacklevel=3)
-    for name, values in columns.items():
-        label = parse_label(name)
-        column = values.copy()
-        if errors == "exclude" and label.name not in ("failed", "timeout", "empty_all", "latency_ms_all"):
-            column[failed] = np.nan
-        if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
-            column[absent] = np.nan
-        if extra.any() and label.name not in EXTRA_METRICS:
-            column[extra] = np.nan
-        columns[name] = column
-    if missing == "zero" and "failed" in columns:
-        columns["failed"][absent] = 1.0
-    frame = pd.DataFrame({"run_id": rows["run_id"], "state": rows["state"], "level": rows["level"], **columns}, copy=False)
-    return frame.set_axis(pd.Index(rows["query_id"], name="query_id"), axis=0)

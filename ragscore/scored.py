@@ -7,11 +7,12 @@ from ragscore.golden_versions import query_parts
 from ragscore.kept import level_rule, matches_to_keep, rule_name
 from ragscore.level import choose_level
 from ragscore.match import LEVELS, Rule
+from ragscore.policies import POLICIES, read_refusals, resolve_policies
 from ragscore.profiles import find_profile
 from ragscore.ranks import collapsed
 from ragscore.rulers import ruler_parts
 from ragscore.rules import level_rule_name
-from ragscore.score import POLICIES, read_refusals, resolve_policies, score, scoring
+from ragscore.score import score, scoring
 from ragscore.summary import metric_columns, summarize
 
 PROFILE = "profile"

@@ -12,9 +12,10 @@ import pandas as pd
 
 from ragscore.codes import lookup
 from ragscore.frames import DataError, Golden, Results, check_inputs, run_names
+from ragscore.grades import decided
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, apply_rule, at_level, decided, level_rows
+from ragscore.match import LEVELS, apply_rule, at_level, level_rows
 
 ROW = 24  # pixels of one hit in the drawing
 GAP = 56  # and of the space in which moves are drawn

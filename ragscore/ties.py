@@ -11,9 +11,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import Golden, Results, check_inputs
+from ragscore.grades import decided
 from ragscore.kept import level_rule
 from ragscore.level import choose_level
-from ragscore.match import apply_rule, at_level, decided, response_of
+from ragscore.match import apply_rule, at_level, response_of
 from ragscore.score import score
 from ragscore.summary import metric_columns
 

@@ -10,10 +10,10 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
     "errors": 0, "cast": 0, "codes": 0, "kinds": 0, "frames": 0,
-    "load": 1, "match": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
+    "load": 1, "match": 1, "grades": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
     "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
     "golden_versions": 2, "applies": 2, "row_facts": 2, "outcomes": 2, "resolve": 2, "doctor": 2, "golden_checks": 2,
-    "profiles": 3, "score": 3, "scored": 3, "operations": 3, "aggregates": 3, "report": 3, "rulers": 3, "relabelling": 4,
+    "profiles": 3, "policies": 3, "passed": 3, "score": 3, "scored": 3, "operations": 3, "aggregates": 3, "report": 3, "rulers": 3, "relabelling": 4,
     "deltas": 3, "compare": 4, "gate": 5, "metrics_json": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
     "texts": 2, "cited": 2, "citations": 2, "judgments": 2, "validate": 2,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
@@ -31,7 +31,9 @@ SIDEWAYS = {
     ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
     ("dialogue", "scope"), ("dialogue", "facts"), ("scope", "kept"),
     ("predicates", "satisfaction"), ("satisfaction", "match"), ("load", "satisfaction"),
-    ("scored", "score"), ("scored", "profiles"), ("metrics", "match"), ("score", "profiles"), ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
+    ("scored", "score"), ("scored", "profiles"), ("scored", "policies"),
+    ("metrics", "match"), ("grades", "match"), ("score", "profiles"), ("score", "policies"), ("score", "passed"), ("policies", "profiles"),
+    ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
     ("answers", "texts"), ("answers", "citations"), ("answers", "cited"), ("citations", "cited"),
     ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),

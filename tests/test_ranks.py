@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames import from_records
-from ragscore.score import POLICIES
+from ragscore.policies import POLICIES
 
 
 def hits(*rows, names=("query_id", "rank", "doc_id", "score")):

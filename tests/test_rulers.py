@@ -10,8 +10,8 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.metrics import BY_NAME
+from ragscore.policies import POLICIES
 from ragscore.rulers import COMPONENTS
-from ragscore.score import POLICIES
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
