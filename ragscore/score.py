@@ -100,7 +100,7 @@ def score(
         columns["passed"] = passed_of(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
     if empty_gold != "nan":
         fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
-    _warn_of_no_value(rows, columns, labels, golden, level, keep_refusals)
+    _warn_of_no_value(ranked, rows, columns, labels, golden, level, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
     return with_policies(rows, ordered, errors, missing)
 
@@ -162,7 +162,7 @@ def _warn_of_deep_cuts(results: Results, labels: list[Label]) -> None:
 
 
 def _warn_of_no_value(
-    rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], golden: Golden, level: Level, keep_refusals: bool
+    results: Results, rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], golden: Golden, level: Level, keep_refusals: bool
 ) -> None:
     """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
     values = [columns[label.text] for label in labels if label.is_ranking and label.name not in NEVER_VACUOUS]
@@ -173,6 +173,10 @@ def _warn_of_no_value(
     run, n_runs = rows["run_id"].cat.codes.to_numpy(), len(rows["run_id"].cat.categories)
     n_expected, n_valued = (np.bincount(run[expected & chosen], minlength=n_runs) for chosen in (True, ~np.all(np.isnan(values), axis=0)))
     lost = rows["run_id"].cat.categories[(n_expected > 0) & (n_valued == 0)].tolist()
+    if lost:  # of hits on cut text a warning was given already
+        used = level.joinable if level.name == "per_query" else (level.name,)
+        undecided = [n_undecided(results, golden, name) for name in used]
+        lost = [run_id for run_id in lost if not any(counts[str(run_id)] for counts in undecided)]
     if lost:
         why = level.left_out or f"no target of theirs is matched at level {level.name}"
         text = f"no query of {', '.join(map(str, lost))} has a value of any ranking metric, though there are targets (level {level.name}; {why})"
