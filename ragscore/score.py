@@ -165,7 +165,7 @@ def _warn_of_no_value(
     results: Results, rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], golden: Golden, level: Level, keep_refusals: bool
 ) -> None:
     """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
-    values = [columns[label.text] for label in labels if label.is_ranking and label.name not in NEVER_VACUOUS]
+    values = [columns[label.text] for label in labels if label.is_ranking and label.level is None and label.name not in NEVER_VACUOUS]
     if not values or not len(golden.targets):
         return
     relevant = (golden.targets["grade"] > 0).to_numpy() & np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)

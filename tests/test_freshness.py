@@ -100,7 +100,8 @@ def test_rates_become_metrics(two_queries, write_golden):
     scores = rs.add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2))
     summary = rs.summarize(scores).set_index("metric")
     assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75 and summary.loc["freshness.conflict_free_rate@2", "mean"] == 0.5
-    assert summary.loc["freshness.conflict_free_rate@2", ["low", "high"]].tolist() == [0, 1]  # a rate: its interval stays within 0..1
+    low, high = summary.loc["freshness.conflict_free_rate@2", ["low", "high"]]
+    assert 0 <= low < 0.1 and 0.9 < high <= 1, "a rate of 1 of 2 says next to nothing, and its interval stays within 0..1"
 
 
 def test_rates_of_other_queries_are_refused(two_queries, write_golden):

@@ -216,6 +216,7 @@ def test_recall_all_is_expected_of_queries_with_support_groups_only(write_golden
     assert expected_of(results, rs.load_golden(write_golden(rows)), "recall_all@5", match="doc") == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_a_query_judged_irrelevant_only_is_expected_nowhere(write_golden, write_run):
     golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 0}}]))
     assert expected_of(rs.load_results(write_run("a", RUN_A[:1])), golden, "hit@1", match="doc") == 1

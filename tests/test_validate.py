@@ -65,7 +65,7 @@ BROKEN = {
     "headings are joined by ' > '": ([case(gold_supports=[SUPPORT | {"heading": "A> B"}])], "A> B"),
     "tags name the question's vaults": ([SOUND[1], case(vaults=["work"], tags=["home", "free"])], "home"),
     "supports are in the folders": ([case(folders=["note", "other"])], "notes/a.md"),
-    "some target is relevant": ([{"id": "q", "query": "?", "expected_doc_ids": {"d": 0}}], "0"),
+    "some target is relevant": ([{"id": "q", "query": "?", "answerable": True, "expected_doc_ids": {"d": 0}}], "0"),
     "must_contain is not forbidden": ([{"id": "q", "query": "?", "must_contain": ["do use merge"], "forbidden": ["use"]}], "'do use merge' holds 'use'"),
     "expected source keys are not forbidden": (
         [{"id": "q", "query": "?", "expected_source_keys": ["Manual-7"], "must_not_contain_source_keys": ["manual"]}], "'Manual-7' holds 'manual'",
