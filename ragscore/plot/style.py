@@ -1,0 +1,110 @@
+"""What all figures share: colours, hatches and markers, axes, legends, labels, and what a frame must be to be drawn."""
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames import DataError
+from ragscore.metrics import describe
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe & Ito's colours: told apart by colour-blind readers, and in grey together with the hatches and markers.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
+
+
+def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def legend(ax: "Axes") -> None:
+    """Beside the data, never over it."""
+    if len(ax.get_legend_handles_labels()[0]):
+        ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def unit_scale(ax: "Axes", scale: str) -> None:
+    if scale != "any":
+        ax.set_ylim(0, 1 if scale == "0 to 1" else None)
+    ax.grid(axis="y", alpha=0.3)
+    ax.set_axisbelow(True)
+
+
+def error_lengths(rows: pd.DataFrame) -> Any:
+    """Lengths of the error bars below and above the mean; 0 where there is no interval."""
+    lengths = np.vstack([rows["mean"] - rows["low"], rows["high"] - rows["mean"]]).astype("float64")
+    return np.nan_to_num(np.maximum(lengths, 0))
+
+
+def wrapped(text: str, width: int = 28) -> str:
+    """Text on several lines of at most `width` characters; names may break after an underscore too."""
+    return "\n".join(wrap(text.replace("_", "_ "), width)).replace("_ ", "_") if len(text) > width else text
+
+
+def scale_of(summary: pd.DataFrame, metric: str) -> str:
+    """A metric's range; a column of your own whose values are within 0 to 1 has that one."""
+    declared = describe(metric).range
+    values = summary.loc[summary["metric"] == metric, ["min", "max"]]
+    return "0 to 1" if declared == "any" and values["min"].min() >= 0 and values["max"].max() <= 1 else declared
+
+
+def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
+    scales = {name: scale_of(table, name) for name in metrics}
+    usual = "0 to 1" if "0 to 1" in scales.values() else scales[metrics[0]]
+    other = [f"{name} ({scale})" for name, scale in scales.items() if scale != usual]
+    if other:
+        raise DataError(f"{', '.join(other)} beside metrics of scale {usual}", field="metrics", allowed="metrics of one scale a figure")
+
+
+def check_summary(summary: pd.DataFrame) -> None:
+    """Only the frame of `rs.summarize` without slices has one bar per run and metric."""
+    if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
+        what = "a scores frame" if "state" in summary.columns else f"a frame with the columns {', '.join(map(str, summary.columns))}"
+        raise DataError(f"found {what}", field="summary", allowed="rs.summarize(scores)")
+    if summary.duplicated(["run_id", "metric"]).any():
+        by = summary.columns[1]
+        raise DataError(
+            f"several rows for a run and metric, sliced by {by}",
+            field="summary",
+            allowed=f"rs.summarize(scores), or rs.plot.slices(scores, golden, metric, by={by!r})",
+        )
+    if not summary["n"].any():
+        raise DataError("no metric has a value", field="summary", allowed="a summary with n > 0")
+
+
+def check_scores(scores: pd.DataFrame) -> None:
+    if not {"run_id", "state", "level"} <= set(scores.columns):
+        what = "a summary" if "metric" in scores.columns else f"a frame with the columns {', '.join(map(str, scores.columns))}"
+        raise DataError(f"found {what}", field="scores", allowed="the frame of rs.score")
+
+
+def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+    missing = [name for name in metrics if name not in set(summary["metric"])]
+    if missing:
+        raise DataError(f"no metric {', '.join(missing)} in the summary", field="metrics", allowed=f"it has {', '.join(summary['metric'].unique())}")
+    return summary[summary["metric"].isin(metrics)]
+
+
+def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
+    """The runs drawn and their place among all runs of the scores: a run keeps its colour in every figure made from them."""
+    column = table["run_id"]
+    present = set(column.astype("str"))
+    order = column.cat.categories.astype("str") if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("str").unique()
+    return {run: number for number, run in enumerate(order) if run in present}
+
+
+def n_text(table: pd.DataFrame, column: str, value: str) -> str:
+    n = table.loc[table[column].astype("str") == value, "n"]
+    return str(n.min()) if n.min() == n.max() else f"{n.min()}–{n.max()}"
