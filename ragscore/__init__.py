@@ -56,6 +56,7 @@ from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.metrics_json import write_metrics_json
 from ragscore.near_duplicates import near_duplicates
+from ragscore.noise import noise_components, noise_floor
 from ragscore.operations import error_report, indexing_report, latency_report, refusal_report
 from ragscore.outcomes import explain
 from ragscore.overlap import rank_overlap
@@ -77,6 +78,7 @@ from ragscore.suites import compare_suites
 from ragscore.summary import slices, summarize
 from ragscore.synthetic import NeedleSet, needle_set
 from ragscore.ties import tie_sensitivity
+from ragscore.trend import trend
 from ragscore.trials import trial_summary, trials
 from ragscore.validate import validate
 
@@ -120,6 +122,8 @@ __all__ = [
     "query_hops", "hop_report", "hop_latency", "verification_report",
     # repeated trials of one system
     "trials", "trial_summary",
+    # runs over time, and how much of it is noise
+    "trend", "noise_floor", "noise_components",
     # values from elsewhere as metrics
     "add_columns",
     # stale hits and conflicts between versions

@@ -23,6 +23,7 @@ from ragscore.run_files import read_parquet
 from ragscore.score import score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
+from ragscore.trend import trend, trend_text
 from ragscore.validate import validate
 
 SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")  # policies that `score` takes besides the match level
@@ -101,6 +102,16 @@ def _parser() -> argparse.ArgumentParser:
     listed.add_argument("store", metavar="DIR")
     listed.add_argument("--json", action="store_true", help="print JSON")
     listed.set_defaults(run=_runs)
+
+    drawn = commands.add_parser("trend", help="one metric over the runs of a store, broken where what measures changed")
+    drawn.add_argument("store", metavar="DIR")
+    drawn.add_argument("--metric", required=True, metavar="LABEL", help="a metric such as mrr@10")
+    drawn.add_argument("--golden", action="append", default=[], help="golden file, to bridge a relabelling and to slice (several times)")
+    drawn.add_argument("--by", metavar="COLUMN", help="slice by a column or tag of the golden file")
+    drawn.add_argument("--order", default="created_at", metavar="COLUMN", help="column of the runs to order by (default: created_at)")
+    drawn.add_argument("--baseline", metavar="RUN", help="the run around which the noise band lies (default: the last group of repeats)")
+    drawn.add_argument("--json", action="store_true", help="print JSON")
+    drawn.set_defaults(run=_trend)
 
     demo = commands.add_parser("demo", help="build a real corpus, run four real systems over it, score and compare them")
     demo.add_argument("--out", default="ragscore-demo", metavar="DIR", help="where runs and report go (default: ragscore-demo)")
@@ -250,6 +261,14 @@ def _runs(args: argparse.Namespace) -> None:
     if not len(runs):
         raise DataError("not a store: no folder in it holds a run.json", file=args.store, allowed="the folder of a rs.RunStore")
     print(_json(records_of(runs)) if args.json else runs.drop(columns="config", errors="ignore").to_string(index=False))
+
+
+def _trend(args: argparse.Namespace) -> None:
+    if not Path(args.store).is_dir():
+        raise DataError("no such folder", file=args.store)
+    goldens = [load_golden(file) for file in args.golden]
+    table = trend(RunStore(args.store), args.metric, golden=goldens, by=args.by, order=args.order, baseline=args.baseline)
+    print(_json(records_of(table)) if args.json else trend_text(table))
 
 
 def _demo(args: argparse.Namespace) -> None:

@@ -186,6 +186,22 @@ class RunStore:
         old, new = (read_parquet(self.path(name) / "golden.parquet").set_index("query_id") for name in (baseline, candidate))
         return changes_of(old, new)
 
+    def measured(self, metric: str, runs: list[str] | str | None = None) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
+        """One metric of runs that different rulers may have measured, as stored, and what their run.json say of the scoring.
+
+        Nothing is checked: it is for readers that tell themselves what may be set side by side, as `rs.trend` does.
+
+        Raises
+        ------
+        DataError
+            A run was saved without a golden set, or the metric wasn't scored.
+        """
+        names = self._names(self.runs(), runs)
+        scorings = {str(described["run_id"]): described.get("scoring", {}) for _, described in self._described()}
+        if without := [name for name in names if not scorings[name]]:
+            raise DataError(f"{', '.join(without)} saved without scores", file=self.root, allowed="refresh(golden), or other runs")
+        return pd.concat([self._read_scores(name, [metric]) for name in names]), {name: scorings[name] for name in names}
+
     def metrics(self, *, ignore_invariants: bool | list[str] = False) -> pd.DataFrame:
         """What the runs' `metrics.json` say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out.
 

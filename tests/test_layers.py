@@ -19,6 +19,7 @@ LAYERS = {
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "refusals": 3, "selective": 4, "faults": 4,
     "near_duplicates": 2, "ties": 4, "suites": 4, "golden_health": 5,
+    "segments": 3, "history": 4, "noise": 4, "bands": 4, "bridges": 4, "trend": 4,
     "plot": 5, "overlap": 4, "show": 4,
     "predicates": 1, "satisfaction": 1, "predicate_report": 4,
     "demo": 6,
@@ -38,6 +39,8 @@ SIDEWAYS = {
     ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),
     ("outcomes", "judgments"), ("summary", "outcomes"), ("rulers", "score"), ("rulers", "profiles"), ("scored", "rulers"),
+    ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
+    ("trend", "bridges"), ("trend", "bands"), ("bands", "history"), ("bands", "noise"),
 }  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")
 

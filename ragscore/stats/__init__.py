@@ -5,7 +5,16 @@ reported: rank and sign tests answer another question and announce improvements 
 """
 
 from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
-from ragscore.stats.intervals import interval_of_differences, interval_of_means, mean_interval, paired_interval, t_interval, wilson_interval
+from ragscore.stats.components import Component, pooled_sd, repeat_means, variance_components
+from ragscore.stats.intervals import (
+    interval_of_differences,
+    interval_of_means,
+    mean_interval,
+    paired_interval,
+    t_interval,
+    t_quantile,
+    wilson_interval,
+)
 from ragscore.stats.moments import average_repeats, design_effect, moments, skewness, standard_error
 from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
 from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
@@ -14,9 +23,9 @@ from ragscore.stats.quantiles import least_n, median_interval, quantile_differen
 from ragscore.stats.verdicts import Verdict, verdict
 
 __all__ = [
-    "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval", "count_moves", "design_effect", "flip_rate", "holm",
+    "Component", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval", "count_moves", "design_effect", "flip_rate", "holm",
     "interval_of_differences", "interval_of_means", "is_heavy_tailed", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
-    "median_interval", "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "paired_interval", "paired_p",
-    "quantile_difference_interval", "quantile_interval", "queries_needed", "sign_flip_p", "skewness", "standard_error", "t_interval", "tango_interval",
-    "tied_sets", "tied_with_best", "verdict", "wilson_interval",
+    "median_interval", "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "paired_interval", "paired_p", "pooled_sd",
+    "quantile_difference_interval", "quantile_interval", "queries_needed", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
+    "tied_sets", "tied_with_best", "variance_components", "verdict", "wilson_interval",
 ]  # fmt: skip
