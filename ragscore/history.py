@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.fingerprint import judge_fingerprint
+from ragscore.fingerprint import judges_by_criterion
 from ragscore.frames import DataError, Results, check_type, run_names
-from ragscore.judgments import CRITERIA
+from ragscore.judgments import CRITERIA, FAILED
 from ragscore.segments import Parts, ruler_parts
 from ragscore.store import RunStore
 
@@ -120,7 +120,7 @@ def _with_columns(runs: pd.DataFrame) -> pd.DataFrame:
 def _rulers(
     rows: pd.DataFrame, runs: pd.DataFrame, scorings: dict[str, dict[str, Any]], metric: str, load: Callable[[list[str]], Results] | None
 ) -> dict[str, Parts]:
-    judges = judge_fingerprint(load(runs.index.tolist())) if metric in CRITERIA and load is not None else pd.Series(dtype="str")
+    judges = judges_by_criterion(load(runs.index.tolist())) if metric in (*CRITERIA, FAILED) and load is not None else {}
     levels = (
         rows.dropna(subset=["level"])
         .astype({"level": "str"})
@@ -131,7 +131,7 @@ def _rulers(
     return {
         run_id: ruler_parts(
             scorings.get(run_id) or {"level": levels.get(run_id)}, metric,
-            chunker=known["chunker_version"][run_id], golden=known["golden_hash"][run_id], judge=judges.get(run_id) or None,
+            chunker=known["chunker_version"][run_id], golden=known["golden_hash"][run_id], judges=judges.get(run_id),
         )
         for run_id in runs.index
     }  # fmt: skip

@@ -135,7 +135,7 @@ def ruler_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame
     rows = []
     for run_id, of_run in parts.items():
         for component in COMPONENTS:
-            content = _content(of_run, component, names)
+            content = content_of(of_run, component, names)
             text = json.dumps(content, sort_keys=True, ensure_ascii=False)
             rows.append([run_id, component, short_hash(text) if content else None, _in_words(content)])
     return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
@@ -178,7 +178,7 @@ def _first_difference(parts: dict[str, Parts], component: str, columns: list[str
     """The first two runs whose contents of a component contradict each other; what is unknown contradicts nothing."""
     known: dict[str, tuple[str, Any]] = {}
     for run_id, of_run in parts.items():
-        content = _content(of_run, component, columns)
+        content = content_of(of_run, component, columns)
         for key, value in (content if isinstance(content, dict) else {"": content}).items():
             other_id, other = known.setdefault(key, (run_id, value))
             if not _agree(other, value):
@@ -191,7 +191,7 @@ def _agree(a: Any, b: Any) -> bool:
     return settings_agree(a, b) if isinstance(a, list) and isinstance(b, list) else bool(a == b)
 
 
-def _content(parts: Parts, component: str, columns: list[str]) -> Any:
+def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
     """What a component says of these metric columns; keys that are unknown, or that none of them hangs on, left out."""
     content = parts.get(component)
     if content is None:

@@ -6,8 +6,9 @@ In: what run.json says of a run and its scoring. Out: segments of runs that one 
 from dataclasses import dataclass
 from typing import Any
 
-from ragscore.judgments import CRITERIA
-from ragscore.metrics import describe, parse_label
+from ragscore.fingerprint import settings_text
+from ragscore.metrics import describe
+from ragscore.rulers import content_of
 
 CONTENT = "label content"
 NAMES = {
@@ -50,26 +51,31 @@ class Segment:
     changed: tuple[str, ...]
 
 
-def ruler_parts(scoring: dict[str, Any], metric: str, *, chunker: str | None = None, golden: str | None = None, judge: str | None = None) -> Parts:
-    """The ruler of a run's values of one metric, as far as it is known.
+def ruler_parts(scoring: dict[str, Any], metric: str, *, chunker: str | None = None, golden: str | None = None, judges: dict[str, Any] | None = None) -> Parts:
+    """The ruler of a run's values of one metric, as far as it is known: what none states, or the metric doesn't hang on, is left out.
 
     Parameters
     ----------
     scoring
-        What run.json says of it: golden_hash, level, rule, policies, profile, and, where it is recorded, its `ruler` (golden, judge_fingerprint,
-        metric_versions).
-    chunker, golden, judge
-        What the run itself states: its chunker version, golden hash and judges.
+        What run.json says of it: golden_hash, level, rule, policies, profile, and, where it was recorded, its `ruler` (see `rs.ruler`).
+    chunker, golden, judges
+        What the run itself states: its chunker version, golden hash and, by criterion, its judges.
     """
-    ruler = scoring.get("ruler", {})
-    parts = {"labels": scoring.get("golden_hash", golden), CONTENT: ruler.get("golden"), "profile": scoring.get("profile") or ""}
+    ruler = {"judge_fingerprint": judges or {}} | scoring.get("ruler", {})
+    recorded = {name: content_of(ruler, name, [metric]) for name in ("golden", "judge_fingerprint", "metric_versions", "fields")}
+    parts = {"labels": scoring.get("golden_hash") or golden, CONTENT: recorded["golden"] or None, "profile": scoring.get("profile") or "none"}
     parts |= {f"policy {name}": value for name, value in scoring.get("policies", {}).items() if name != "match"}
     if describe(metric).kind not in ("time", "cost"):
         parts |= {"level": scoring.get("level"), "rule": scoring.get("rule"), "chunker": chunker}
-    if metric in CRITERIA:
-        parts["judge"] = judge or str(ruler.get("judge_fingerprint", {}).get(metric) or "") or None
-    parts["metric version"] = ruler.get("metric_versions", {}).get(_name_of(metric))
+    parts |= {f"judge of {name}": _judge_text(settings) for name, settings in recorded["judge_fingerprint"].items()}
+    parts |= {f"version of {name}": version for name, version in recorded["metric_versions"].items()}
+    parts |= {f"result field {name}": "recorded" if there else "not recorded" for name, there in recorded["fields"].items()}
     return {name: str(value) for name, value in parts.items() if value is not None and value == value}
+
+
+def _judge_text(settings: list[dict[str, Any]]) -> str:
+    """Judges as text; temperatures that differ by rounding only are the same."""
+    return settings_text([one | ({"temperature": round(one["temperature"], 2)} if "temperature" in one else {}) for one in settings])
 
 
 def segments(parts: dict[str, Parts]) -> list[Segment]:
@@ -99,10 +105,6 @@ def _returns(found: list[Segment]) -> list[Segment]:
         like = next((other.like for other in out if not contradictions(other.parts, one.parts)), one.number)
         out.append(Segment(one.number, one.run_ids, one.parts, like, one.broken_by, one.changed))
     return out
-
-
-def _name_of(metric: str) -> str:
-    return parse_label(metric).metric.name if describe(metric).range != "any" else metric
 
 
 def _words(name: str, a: str, b: str) -> str:

@@ -39,7 +39,7 @@ SIDEWAYS = {
     ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),
     ("outcomes", "judgments"), ("summary", "outcomes"), ("rulers", "score"), ("rulers", "profiles"), ("scored", "rulers"),
-    ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
+    ("segments", "rulers"), ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
     ("trend", "bridges"), ("trend", "bands"), ("bands", "history"), ("bands", "noise"),
 }  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "ragscore.demo")

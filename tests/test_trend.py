@@ -18,9 +18,10 @@ from ragscore.segments import ruler_parts, segments
 
 matplotlib.use("Agg")
 DEMO = Path(__file__).parents[1] / "data" / "demo"
+JUDGE = {"judge": "m", "prompt_hash": "p1", "temperature": 0.0}
 SCORING = {
     "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None, "policies": {"errors": "miss", "match": "auto"},
-    "ruler": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": "m:p1:0"}, "metric_versions": {"mrr@k": 1, "hit@k": 1}},
+    "ruler": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]}, "metric_versions": {"mrr@k": 1, "hit@k": 1}, "fields": {"hits.text": True, "chunks": None}},
 }  # fmt: skip
 
 
@@ -63,9 +64,10 @@ def with_ruler(**parts):
         ("mrr@10", SCORING | {"level": "doc", "rule": "by_doc"}, "other match level (chunk → doc); other rule (by_chunk → by_doc)"),
         ("mrr@10", SCORING | {"rule": "mine"}, "other rule (by_chunk → mine)"),
         ("mrr@10", SCORING | {"policies": {"errors": "nan", "match": "auto"}}, "policy errors (miss → nan)"),
-        ("mrr@10", SCORING | {"profile": "trec"}, "profile ( → trec)"),
-        ("mrr@10", with_ruler(metric_versions={"mrr@k": 2}), "metric version (1 → 2)"),
-        ("faithfulness", with_ruler(judge_fingerprint={"faithfulness": "m:p2:0"}), "other judge (m:p1:0 → m:p2:0)"),
+        ("mrr@10", SCORING | {"profile": "trec"}, "profile (none → trec)"),
+        ("mrr@10", with_ruler(metric_versions={"mrr@k": 2}), "version of mrr@k (1 → 2)"),
+        ("mrr@10", with_ruler(fields={"hits.text": False}), "result field hits.text (recorded → not recorded)"),
+        ("faithfulness", with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"prompt_hash": "p2"}]}), "judge of faithfulness (m:p1:0 → m:p2:0)"),
     ],
 )
 def test_each_part_of_the_ruler_breaks_the_line(metric, other, broken_by):
@@ -89,6 +91,7 @@ def test_another_chunker_breaks_the_line_and_says_what_differs():
     ("metric", "other"),
     [
         ("mrr@10", with_ruler(metric_versions={"mrr@k": 1, "hit@k": 9})), ("mrr@10", with_ruler(judge_fingerprint={})),
+        ("faithfulness", with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})), ("mrr@10", with_ruler(fields={"hits.text": True, "chunks": False})),
         ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"errors": "miss", "match": "chunk"}}), ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
     ],
 )  # fmt: skip
