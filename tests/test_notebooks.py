@@ -2,6 +2,7 @@
 
 import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -175,3 +176,48 @@ def test_outputs_are_committed_without_errors_paths_or_private_names(name):
             assert not re.search(r"\brs\._|import _|def ", source), source
             is_figure = any("image/png" in output.get("data", {}) for output in cell["outputs"])
             assert is_figure == ("NBVAL_IGNORE_OUTPUT" in source), "only figure cells are exempt from comparison"
+
+
+def test_the_trends_are_answered_with_true_numbers():
+    text = prose("05_trends_and_slices.ipynb")
+    store, golden = rs.RunStore(ROOT / "data" / "demo" / "history"), rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
+    stored = {
+        run: scores.groupby("run_id", observed=True)["mrr@10"].mean().iloc[0]
+        for run in store.runs()["run_id"]
+        if (scores := store.scores("mrr@10", runs=[run])) is not None
+    }
+    words, vectors = stored["05-bm25-k1.5"], stored["07-dense"]
+    assert f"goes from {stored['01-bm25-plain']:.3f} to {stored['18-rerank-unstemmed']:.3f}" in text
+    line = rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5").set_index("run_id")
+    band = line.loc["07-dense", ["band_low", "band_high"]]
+    assert line.index[line["left_band"]].tolist() == ["07-dense"]
+    assert (
+        f"Run 07 has {vectors:.3f} where run 05 had {words:.3f}, and no run after it came back into the band around run 05 ({band.iloc[0]:.3f} to {band.iloc[1]:.3f})"
+        in text
+    )
+    assert f"{stored['14-rerank-30-relabelled'] - stored['13-rerank-30']:+.3f} of what the line gained" in text
+    assert f"its step of {stored['06-bm25-passages-400'] - words:+.3f} lies well inside the band" in text and line.loc["06-bm25-passages-400", "in_band"]
+    late = rs.trend(store, "mrr@10", golden=golden, baseline="13-rerank-30").set_index("run_id")
+    edges = late.loc["13-rerank-30", ["band_low", "band_high"]]
+    assert late.loc["07-dense":, "in_band"].all() and f"inside the band around run 13 ({edges.iloc[0]:.3f} to {edges.iloc[1]:.3f} by the older labels)" in text
+    repeats = [stored[run] for run in stored if "repeat" in run]
+    floor = rs.noise_floor(store, "mrr@10").iloc[0]
+    assert f"know their spread (sd {statistics.stdev(repeats):.3f}) badly" in text and 0.2 < floor["flip_rate"] < 0.3  # "on every fourth question"
+
+
+def test_the_steps_by_slice_are_answered_with_true_numbers():
+    text = prose("05_trends_and_slices.ipynb")
+    store, golden = rs.RunStore(ROOT / "data" / "demo" / "history"), rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
+    for a, b, said in (
+        ("05-bm25-k1.5", "07-dense", "it is {delta:+.3f} ({low:.3f} to {high:.3f}): {verdict}."),
+        ("07-dense", "13-rerank-30", "{delta:+.3f} over run 07 ({low:.3f} to {high:.3f}): {verdict}."),
+    ):
+        row = rs.compare_runs(store.load([a, b]), golden, a, b, metrics=["mrr@10"]).deltas.iloc[0]
+        assert said.format(**row) in text
+    category = golden.queries.set_index("query_id")["category"]
+    means = {run: store.scores("mrr@10", runs=[run])["mrr@10"].groupby(category).agg(["mean", "count"]) for run in ("05-bm25-k1.5", "07-dense", "13-rerank-30")}
+    first, second = means["07-dense"]["mean"] - means["05-bm25-k1.5"]["mean"], means["13-rerank-30"]["mean"] - means["07-dense"]["mean"]
+    n = means["07-dense"]["count"]
+    assert f"all {len(first)} categories, from {first.min():+.3f} ({first.idxmin()}) to {first.max():+.3f} ({first.idxmax()})" in text and first.min() > 0
+    assert f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} questions)" in text
+    assert f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]} questions) to {second.drop(second.idxmax()).max():+.3f}" in text
