@@ -302,6 +302,8 @@ def test_slices_are_trends_of_their_own(store, golden):
     axes = rs.plot.trend_slices(table)
     assert [ax.get_title() for ax in axes] == ["easy (n = 41)", "hard (n = 49)", "medium (n = 60)"]
     assert len({ax.get_ylim() for ax in axes}) == 1
+    narrow = rs.plot.trend_slices(rs.trend(store, "mrr@10", golden=golden, by="category"))
+    assert narrow[-1].get_ylim()[1] >= table["high"].max() and narrow[0].get_ylim()[1] == pytest.approx(1.0)  # concept reaches up to .92, its band to 1
     with pytest.raises(rs.DataError, match=r"sliced by difficulty; rs\.plot\.trend_slices"):
         rs.plot.trend(table)
 

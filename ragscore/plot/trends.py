@@ -90,6 +90,8 @@ def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANE
         ax.set_title(wrapped(f"{name} (n = {n_text(own, 'metric', own['metric'].iloc[0])})", 34), fontsize=9)
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
+    if panels[0].get_ylim()[1] <= 1:
+        panels[0].set_ylim(top=_top(table))  # the axes are shared: the last panel's end would cut others
     for ax in panels[len(names) :]:
         ax.set_visible(False)
     more = f", the {len(names)} largest of {len(sizes)} slices" if len(names) < len(sizes) else ""
