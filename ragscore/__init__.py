@@ -79,7 +79,7 @@ from ragscore.summary import slices, summarize
 from ragscore.synthetic import NeedleSet, needle_set
 from ragscore.ties import tie_sensitivity
 from ragscore.trend import trend
-from ragscore.trials import trial_summary, trials
+from ragscore.trials import average_repeats, trial_summary, trials
 from ragscore.validate import validate
 
 from ragscore import plot  # isort: skip
@@ -121,7 +121,7 @@ __all__ = [
     # steps of multi-hop answers
     "query_hops", "hop_report", "hop_latency", "verification_report",
     # repeated trials of one system
-    "trials", "trial_summary",
+    "trials", "trial_summary", "average_repeats",
     # runs over time, and how much of it is noise
     "trend", "noise_floor", "noise_components",
     # values from elsewhere as metrics

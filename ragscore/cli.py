@@ -23,6 +23,7 @@ from ragscore.run_files import read_parquet
 from ragscore.score import score
 from ragscore.store import RunStore
 from ragscore.summary import summarize
+from ragscore.tables import shown_quantile
 from ragscore.trend import trend, trend_text
 from ragscore.validate import validate
 
@@ -289,7 +290,18 @@ def _readable(table: pd.DataFrame, by: str | None) -> str:
     texts = {name: [f"{value:.{decimals[metric]}f}" for value, metric in zip(shown[name], shown["metric"], strict=True)] for name in ("mean", "low", "high")}
     columns = shown[["run_id", *([by] if by else []), "metric"]].assign(**texts, n=shown["n"], n_expected=shown["n_expected"])
     without = _not_measured(table, by)
-    return "\n\n".join([*([columns.to_string(index=False)] if len(shown) else []), *([f"not measured: {without}"] if without else [])])
+    parts = [columns.to_string(index=False)] if len(shown) else []
+    return "\n\n".join([*parts, *_percentiles(shown, by), *([f"not measured: {without}"] if without else [])])
+
+
+def _percentiles(shown: pd.DataFrame, by: str | None) -> list[str]:
+    """Medians and 95th percentiles of times, with their intervals, as a table of its own."""
+    rows = shown[shown["metric"].map(lambda name: parse_label(name).metric.kind == "time").astype(bool)]
+    texts: dict[str, list[str]] = {}
+    for name in ("p50", "p95"):
+        texts[name] = [f"{value:.0f}" for value in rows[name]]
+        texts[f"{name}: 95 % interval"] = [shown_quantile(low, high) for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)]
+    return [rows[["run_id", *([by] if by else []), "metric"]].assign(**texts).to_string(index=False)] if len(rows) else []
 
 
 def _not_measured(table: pd.DataFrame, by: str | None) -> str:

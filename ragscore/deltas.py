@@ -3,16 +3,16 @@
 In: two frames of scores on the same queries. Out: one row per metric. Everything that is said about a difference is said here.
 """
 
-import re
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import lookup
-from ragscore.frames import DataError, Golden
-from ragscore.metrics import Label, Metric, is_better, parse_label
+from ragscore.intervals import BY_QUANTILES, kind_of
+from ragscore.intervals import bounds_of as bounds_of
+from ragscore.intervals import query_groups as query_groups
+from ragscore.metrics import Metric, describe, is_better
 from ragscore.stats import (
     Verdict,
     count_moves,
@@ -29,8 +29,7 @@ from ragscore.stats import (
 
 Values = npt.NDArray[np.float64]
 SAME = 1e-9  # scores closer than this are the same
-UNTESTED = ("time", "cost")  # told by medians and ratios: a mean follows its few largest values
-NO_RANGE = (-np.inf, np.inf)
+UNTESTED = BY_QUANTILES  # told by medians and ratios
 
 
 def paired_deltas(
@@ -54,60 +53,34 @@ def paired_deltas(
     """
     names = list(first.columns)
     differences = second.to_numpy("float64") - first.to_numpy("float64")
-    labels = [parse_label(name) for name in names]
+    about = [describe(name) for name in names]
     mean, _, n = moments(differences)
     known = ~np.isnan(differences)
     mean_a, mean_b = (moments(np.where(known, side.to_numpy("float64"), np.nan))[0] for side in (first, second))
     up, down, same = (moved.astype(np.int64) for moved in count_moves(differences, tie))
-    is_lower = np.array([label.metric.better == "lower" for label in labels], dtype=bool)
+    is_lower = np.array([metric.better == "lower" for metric in about], dtype=bool)
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = np.where(mean_a != 0, 100 * mean / mean_a, np.nan)
     table = pd.DataFrame({
-        "metric": names, "a": mean_a, "b": mean_b, "delta": mean, "delta_pct": percent, **_inference(differences, labels, groups, seed),
+        "metric": names, "a": mean_a, "b": mean_b, "delta": mean, "delta_pct": percent, **_inference(differences, about, groups, seed),
         "better": pd.array([is_better(name, float(d)) for name, d in zip(names, mean, strict=True)], dtype="boolean"),
         "n_better": np.where(is_lower, down, up), "n_worse": np.where(is_lower, up, down), "n_same": same, "n": n.astype(np.int64),
         "n_by_noise": [moves_by_noise(size, moved / size if size else np.nan)[0] for size, moved in zip(n, up + down, strict=True)],
         "skewness": skewness(differences), **_medians(first.to_numpy("float64"), second.to_numpy("float64"), differences),
-        **_lost(lost, mean, n, labels),
+        **_lost(lost, mean, n, about),
     })  # fmt: skip
-    verdicts = [_verdict(row, label, (margins or {}).get(row["metric"])) for row, label in zip(table.to_dict("records"), labels, strict=True)]
+    verdicts = [row_verdict(row, (margins or {}).get(row["metric"])) for row in table.to_dict("records")]
     # No difference is detectable where none can be named: infinite and unknown are one to a reader, and to JSON.
     return table.assign(mde=table["mde"].where(np.isfinite(table["mde"])), verdict=[one.word for one in verdicts], sentence=[one.sentence for one in verdicts])
 
 
-def query_groups(golden: Golden, query_ids: pd.Index, column: str | None) -> npt.NDArray[np.int64] | None:
-    """Number of each query's group by a column of `golden.queries`, -1 where it has none; None if no two queries share one.
-
-    Raises
-    ------
-    DataError
-        The golden set has no such column ("group" may be absent).
-    """
-    if column is None or (column == "group" and column not in golden.queries):
-        return None
-    if column not in golden.queries:
-        known = [name for name in golden.queries.columns if name not in ("query_id", "query", "position")]
-        raise DataError(f"found {column!r}", field="cluster", allowed=f"a column of golden.queries: {', '.join(known)}")
-    codes = np.append(pd.factorize(golden.queries[column])[0], -1)[lookup(query_ids, pd.Index(golden.queries["query_id"]))]
-    alone = np.bincount(codes[codes >= 0], minlength=1) < 2
-    return None if alone.all() else np.where((codes < 0) | np.append(alone, True)[codes], -1, codes)
-
-
-def bounds_of(metric: Metric) -> tuple[float, float]:
-    """Least and largest value of a metric, as its range says; infinite where it has none."""
-    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)", metric.range)
-    return (float(found[1]), float(found[2])) if found else NO_RANGE
-
-
-def _inference(differences: Values, labels: list[Label], groups: npt.NDArray[np.int64] | None, seed: int) -> dict[str, npt.NDArray[np.generic]]:
+def _inference(differences: Values, metrics: list[Metric], groups: npt.NDArray[np.int64] | None, seed: int) -> dict[str, npt.NDArray[np.generic]]:
     """Interval, p, minimum detectable difference and caution of every column, by kind and range of its metric."""
     size = differences.shape[1]
     low, high, p, mde, caution = (np.full(size, np.nan) for _ in range(5))
     families: dict[tuple[str, tuple[float, float]], list[int]] = {}
-    for place, label in enumerate(labels):
-        bounds = bounds_of(label.metric)
-        kind = "bounded" if label.metric.kind == "other" and np.isfinite(bounds).all() else label.metric.kind
-        families.setdefault((kind, bounds), []).append(place)
+    for place, metric in enumerate(metrics):
+        families.setdefault((kind_of(metric), bounds_of(metric)), []).append(place)
     for (kind, bounds), places in families.items():
         part = differences[:, places]
         width = bounds[1] - bounds[0]
@@ -134,7 +107,7 @@ def _median(columns: Values) -> Values:
     return pd.DataFrame(columns).median().to_numpy(dtype="float64")
 
 
-def _lost(lost: pd.DataFrame, mean: Values, n: Values, labels: list[Label]) -> dict[str, npt.NDArray[np.generic]]:
+def _lost(lost: pd.DataFrame, mean: Values, n: Values, metrics: list[Metric]) -> dict[str, npt.NDArray[np.generic]]:
     """How many values of a have none in b, because b failed or wasn't asked, and the mean difference if b had the worst value there.
 
     NaN where there are such queries and the metric has no worst value.
@@ -142,21 +115,22 @@ def _lost(lost: pd.DataFrame, mean: Values, n: Values, labels: list[Label]) -> d
     values = lost.to_numpy("float64")
     total, _, n_lost = moments(values)
     total = np.where(n_lost > 0, total, 0.0) * n_lost
-    worst = np.array([bounds_of(label.metric)[1 if label.metric.better == "lower" else 0] for label in labels])
+    worst = np.array([bounds_of(metric)[1 if metric.better == "lower" else 0] for metric in metrics])
     with np.errstate(invalid="ignore", divide="ignore"):
         at_worst = (np.where(n > 0, mean * n, 0.0) + worst * n_lost - total) / (n + n_lost)
     return {"n_lost": n_lost.astype(np.int64), "delta_worst": np.where(n_lost == 0, mean, np.where(np.isfinite(worst), at_worst, np.nan))}
 
 
-def _verdict(row: dict[Any, Any], label: Label, margin: float | None) -> Verdict:
-    """What the row allows to say. Times and costs go by the interval of the median difference."""
+def row_verdict(row: dict[Any, Any], margin: float | None = None) -> Verdict:
+    """What a row of `paired_deltas` allows to say. Times and costs go by the interval of the median difference."""
+    metric = describe(row["metric"])
     numbers = {name: float(value) for name, value in row.items() if isinstance(value, (int, float, np.number))}
-    if label.metric.kind not in UNTESTED:
+    if metric.kind not in UNTESTED:
         return verdict(
             numbers["delta"], numbers["low"], numbers["high"], numbers["p"], numbers["mde"], numbers["n"],
-            margin=margin, better=label.metric.better, caution=bool(row["caution"]),
+            margin=margin, better=metric.better, caution=bool(row["caution"]),
         )  # fmt: skip
     low, high = numbers["p50_low"], numbers["p50_high"]
     # The interval of a median is a sign test turned round: what it excludes is significant at its level.
     p = 0.0 if low > 0 or high < 0 else np.nan if np.isnan(low) else 1.0
-    return verdict(numbers["p50_delta"], low, high, p, np.inf, numbers["n"], margin=margin, better=label.metric.better)
+    return verdict(numbers["p50_delta"], low, high, p, np.inf, numbers["n"], margin=margin, better=metric.better)

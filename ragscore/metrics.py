@@ -196,7 +196,7 @@ def is_better(label: str, delta: float) -> bool | None:
     """Whether a change of this metric is an improvement; None for no change or NaN."""
     if not delta or np.isnan(delta):
         return None
-    return (delta > 0) == (parse_label(label).metric.better == "higher")
+    return (delta > 0) == (describe(label).better == "higher")
 
 
 @dataclass

@@ -22,6 +22,7 @@ from ragscore.outcomes import metric_columns
 from ragscore.rulers import check_rulers, ruler_frame
 from ragscore.run_files import check_columns, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
+from ragscore.summary import STATISTICS
 
 TEXTS = ("cut", "full", "none")
 CUT_AT = 200  # characters of hit text that a store keeps by default
@@ -216,9 +217,9 @@ class RunStore:
         if not parts:
             raise DataError("no run of the store has scores", file=self.root, allowed="save(results, golden=...) or refresh(golden)")
         self._check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), ignore_invariants)
-        return pd.concat(parts, ignore_index=True).astype(
-            {"run_id": "category", "metric": "str", **dict.fromkeys(("mean", "low", "high", "sum", "std", "min", "p50", "p95", "max"), "float64")}
-        )
+        numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]  # files of before may lack some
+        table = pd.concat(parts, ignore_index=True).reindex(columns=["run_id", "metric", *STATISTICS])
+        return table.astype({"run_id": "category", "metric": "str", **dict.fromkeys(numbers, "float64")})
 
     def refresh(self, golden: Golden, *, rule: Rule | None = None, **policies: str | None) -> list[str]:
         """Score every stored run anew and rewrite its scores and `metrics.json`: formulas or labels have changed.

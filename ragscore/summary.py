@@ -4,15 +4,17 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_type
+from ragscore.intervals import Groups, cluster_of, intervals, quantile_intervals, shared_only
 from ragscore.metrics import describe
 from ragscore.outcomes import Ledger, chosen_columns, score_rows
 from ragscore.outcomes import metric_columns as metric_columns
-from ragscore.stats import mean_interval
 
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 
-STATISTICS = ("mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50", "p95", "max")
+STATISTICS = (
+    "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50", "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
+)  # fmt: skip
 BOUNDS = ("if_all_zero", "if_all_one")
 
 
@@ -24,6 +26,7 @@ def summarize(
     metrics: list[str] | str | None = None,
     results: Results | None = None,
     bounds: bool = False,
+    cluster: str | None = "group",
 ) -> pd.DataFrame:
     """Means of every metric, by run and, if asked, by a column or tag of the golden set.
 
@@ -44,19 +47,25 @@ def summarize(
     bounds
         Add `if_all_zero` and `if_all_one`: the mean over `n_expected` if every value that is missing were 0, or 1. NaN for
         metrics that don't range from 0 to 1.
+    cluster
+        With a golden set: the column of `golden.queries` whose equal values make queries depend on each other (paraphrases,
+        a source, a conversation); intervals allow for it. None: every query stands alone. Repeats of a run are no queries
+        of their own: average them first (`rs.average_repeats`).
 
     Returns
     -------
     One row per run, slice and metric: `mean`; `low`, `high`, its 95 % interval (Wilson for 0/1 metrics, for bounded ones
-    Wilson's form with the n that their spread amounts to, else t); `n`, the queries in the mean; `n_expected`, those the metric was expected for; `n_failed`,
-    `n_missing` queries of the slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. A metric that applies to no
-    query has n = 0 and NaN.
+    Wilson's form with the n that their spread amounts to, else t, or a bootstrap-t where values are skewed; NaN where equal
+    values tell nothing); `n`, the queries in the mean; `n_expected`, those the metric was expected for; `n_failed`,
+    `n_missing` queries of the slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have order-statistic
+    intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN where n is too small for one: both bounds of a median take 6
+    values, of a p95 72), every query counted as its own. A metric that applies to no query has n = 0 and NaN.
 
     Raises
     ------
     DataError
         `by` without a golden set, not one of its columns or kinds of tag, or both; an unknown metric column, or one
-        of text.
+        of text; a `cluster` that the golden set doesn't have.
     """
     check_type(scores, pd.DataFrame, "scores")
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
@@ -86,12 +95,22 @@ def summarize(
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
         counts = rows["state"].eq(state).groupby([rows[key] for key in keys], observed=True, sort=False).sum().rename(name)
         table = table.join(counts, on=keys)
-    table["low"], table["high"] = np.nan, np.nan
-    for name in chosen:
-        here = table["metric"] == name
-        mean, std, n = (table.loc[here, part].to_numpy("float64") for part in ("mean", "std", "n"))
-        table.loc[here, "low"], table.loc[here, "high"] = mean_interval(mean, std, n, describe(name).kind)
+    groups_of = cluster_of(golden, pd.Index(rows["query_id"]), cluster)
+    table = table.merge(_intervals(rows, keys, chosen, groups_of), on=[*keys, "metric"], how="left")
     return _ordered(_with_bounds(table) if bounds else table, keys, chosen, scores)
+
+
+def _intervals(rows: pd.DataFrame, keys: list[str], chosen: list[str], groups: Groups | None) -> pd.DataFrame:
+    """Bounds of every run's, or run's and slice's, means and quantiles: one row per metric."""
+    parts = []
+    for key, places in rows.groupby(keys, observed=True, sort=False).indices.items():
+        values = rows[chosen].to_numpy("float64")[places]
+        low, high = intervals(values, chosen, shared_only(None if groups is None else groups[places]))
+        (p50_low, p50_high), (p95_low, p95_high) = quantile_intervals(values, chosen, 0.5), quantile_intervals(values, chosen, 0.95)
+        found = {"metric": chosen, "low": low, "high": high, "p50_low": p50_low, "p50_high": p50_high, "p95_low": p95_low, "p95_high": p95_high}
+        parts.append(pd.DataFrame(dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True)) | found))
+    columns = [*keys, "metric", "low", "high", "p50_low", "p50_high", "p95_low", "p95_high"]
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
 
 
 def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:

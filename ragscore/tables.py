@@ -22,6 +22,13 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''}.{decimals}f}"
 
 
+def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
+    """An order-statistic interval for a table; "n too small" where there is no such bound."""
+    if math.isnan(high):
+        return "n too small" if math.isnan(low) else f"from {low:.{decimals}f} up; n too small above"
+    return f"{low:.{decimals}f} to {high:.{decimals}f}" if not math.isnan(low) else f"up to {high:.{decimals}f}; n too small below"
+
+
 def markdown_table(frame: pd.DataFrame) -> str:
     """A frame as a Markdown table, index left out; NaN is `—`, pipes and line breaks in texts are escaped."""
     header = [_cell(name) for name in frame.columns]

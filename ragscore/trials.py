@@ -1,7 +1,9 @@
-"""Repeated trials of one system: whether a query succeeds at least once, or every time, in k of them.
+"""Repeated trials of one system: whether a query succeeds at least once, or every time, in k of them; and their averages.
 
 In: scores of several runs that are repeats of each other. Out: one row per system and query, one per system.
 """
+
+import warnings
 
 import numpy as np
 import numpy.typing as npt
@@ -9,7 +11,9 @@ import pandas as pd
 
 from ragscore.frames import DataError
 from ragscore.metrics import describe
+from ragscore.stats import average_repeats as average_observations
 from ragscore.stats import mean_interval
+from ragscore.summary import metric_columns
 
 Values = npt.NDArray[np.float64]
 
@@ -71,6 +75,78 @@ def trial_summary(rows: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame({name: part.rename_axis(columns="measure").stack() for name, part in parts.items()}).reset_index()
     low, high = mean_interval(table["mean"].to_numpy(), table["std"].to_numpy(), table["n"].to_numpy("float64"), "bounded")
     return table.assign(low=low, high=high)[["system", "measure", "mean", "low", "high", "n"]]
+
+
+def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Scores with the repeats of each system averaged query by query, so that every query counts once.
+
+    Repeats are no new queries: five runs of one system on 50 queries know as much about other queries as 50 do.
+
+    Parameters
+    ----------
+    scores
+        From `rs.score` or `store.scores`.
+    runs
+        Such as `results.runs`. Runs of one `system` that have a `repeat` are averaged, and called by the system from then on;
+        all others stay as they are.
+
+    Returns
+    -------
+    The frame of scores with one row per system or run and query. A query is `scored` if it was in any of the repeats.
+
+    Raises
+    ------
+    DataError
+        Two runs of a system are the same repeat, or another run has the system's name as its run_id.
+
+    Warns
+    -----
+    UserWarning
+        Queries that some repeats were not asked; they are averaged over the others.
+    """
+    rows = scores if "query_id" in scores else scores.reset_index()
+    run_ids = rows["run_id"].astype("str")
+    named = _repeated(runs, run_ids.drop_duplicates())
+    new = run_ids.map(named).astype("str").fillna(run_ids)
+    order = new.drop_duplicates().tolist()
+    queries, known = pd.factorize(rows["query_id"])
+    cells = pd.Series(pd.Categorical(new, categories=order).codes.astype("int64") * len(known) + queries)
+    codes, _ = pd.factorize(cells)
+    is_there = rows["state"].ne("missing").to_numpy() if "state" in rows else np.ones(len(rows), dtype=bool)
+    _warn_of_gaps(new, codes, is_there, named)
+    first = ~pd.Series(codes).duplicated().to_numpy()
+    names = metric_columns(scores)
+    means = average_observations(rows[names].to_numpy("float64", na_value=np.nan), codes)
+    kept = rows[first].reset_index(drop=True)
+    kept = kept.assign(run_id=pd.Categorical(new[first], categories=order), **dict(zip(names, means.T, strict=True)))
+    if "state" in rows:
+        scored = np.bincount(codes, weights=rows["state"].eq("scored").to_numpy(), minlength=len(kept)) > 0
+        kept["state"] = kept["state"].astype("str").mask(scored, "scored").astype("category")
+    return kept if "query_id" in scores else kept.set_index("query_id")
+
+
+def _repeated(runs: pd.DataFrame, known: pd.Series) -> pd.Series:
+    """The system (value) of every run (index) that is one of several repeats."""
+    if not {"system", "repeat"} <= set(runs.columns):
+        return pd.Series(dtype="str")
+    here = runs[runs["repeat"].notna() & runs["system"].notna()]
+    systems = _systems_of(here, known.to_numpy(dtype=object))
+    systems = systems[systems.map(systems.value_counts()) > 1]
+    others = set(known) - set(systems.index)
+    if taken := others & set(systems):
+        raise DataError(f"{', '.join(sorted(taken))} is a run and the system of repeats", field="runs.system", allowed="a system that isn't also a run_id")
+    return systems
+
+
+def _warn_of_gaps(new: pd.Series, codes: npt.NDArray[np.int64], is_there: npt.NDArray[np.bool_], named: pd.Series) -> None:
+    expected = named.value_counts()
+    found = np.bincount(codes, weights=is_there)
+    first = ~pd.Series(codes).duplicated().to_numpy()
+    lacking = new[first].map(expected).fillna(0).to_numpy("float64") > found
+    if lacking.any():
+        where = new[first][lacking].value_counts()
+        text = ", ".join(f"{n} of {name}" for name, n in where.items())
+        warnings.warn(f"queries that some repeats were not asked: {text}; averaged over the others", UserWarning, stacklevel=3)
 
 
 def pass_at_k(n: int, n_passed: Values, k: int) -> Values:

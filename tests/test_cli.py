@@ -1,6 +1,7 @@
 """The command line as people type it: what it prints, where, and with which exit status."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -247,3 +248,12 @@ def test_compare_takes_the_policies_of_scoring(passages, capsys):
     assert json.loads(capsys.readouterr().out)["policies"] == {"match": "auto", "collapse": "doc", "empty_gold": "zero", "unknown": "miss"}
     main(["compare", a, b, "--golden", golden, "--collapse", "doc"])
     assert "Scored with collapse=doc." in capsys.readouterr().out
+
+
+def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(write_golden, write_run, capsys):
+    golden = write_golden(THREE_QUERIES)
+    main(["score", str(golden), str(write_run("a", RUN_A)), "--metric", "latency_ms"])
+    printed = capsys.readouterr().out
+    assert re.search(
+        r"run_id +metric +p50 +p50: 95 % interval +p95 +p95: 95 % interval\n +a +latency_ms +1 +n too small +1 +from 1 up; n too small above\n", printed
+    )

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
     "errors": 0, "cast": 0, "codes": 0, "kinds": 0, "frames": 0,
     "load": 1, "match": 1, "grades": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
-    "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
+    "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "intervals": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
     "golden_versions": 2, "applies": 2, "row_facts": 2, "outcomes": 2, "resolve": 2, "doctor": 2, "golden_checks": 2,
     "profiles": 3, "policies": 3, "passed": 3, "score": 3, "scored": 3, "operations": 3, "aggregates": 3, "report": 3, "rulers": 3, "relabelling": 4,
     "deltas": 3, "compare": 4, "gate": 5, "metrics_json": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
@@ -29,7 +29,7 @@ LAYERS = {
 SIDEWAYS = {
     ("rules", "match"), ("rules", "anchors"), ("anchors", "match"), ("health", "kept"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"),
     ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("frames", "kinds"), ("kinds", "cast"), ("kinds", "errors"),
-    ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
+    ("summary", "intervals"), ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
     ("dialogue", "scope"), ("dialogue", "facts"), ("scope", "kept"),
     ("predicates", "satisfaction"), ("satisfaction", "match"), ("load", "satisfaction"),
     ("scored", "score"), ("scored", "profiles"), ("scored", "policies"),

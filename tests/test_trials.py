@@ -99,3 +99,46 @@ def test_runs_of_a_system_are_its_trials(write_golden, write_run):
         rs.trials(scores, "hit@1", 2, runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")))
     with pytest.raises(rs.DataError, match="found \\['nobody'\\]"):
         rs.trials(scores, "hit@1", 1, runs=["nobody"])
+
+
+def repeats(**more):
+    """Runs t0, t1, t2: the first two are repeats of system s."""
+    return pd.DataFrame({"run_id": ["t0", "t1", "t2"], "system": ["s", "s", "other"], "repeat": pd.array([1, 2, pd.NA], dtype="Int64")} | more)
+
+
+def test_repeats_of_a_system_are_averaged_query_by_query_and_other_runs_stay():
+    found = rs.average_repeats(scores_of({"q1": [1, 0, 1], "q2": [0, 0, 1], "q3": [np.nan, 1, 0], "q4": [np.nan, np.nan, 0]}), repeats())
+    table = found.reset_index().pivot(index="query_id", columns="run_id", values="hit@1")
+    # q3 has a value in one repeat only, q4 in none
+    np.testing.assert_array_equal(table[["s", "t2"]].to_numpy(), [[0.5, 1], [0, 1], [1, 0], [np.nan, 0]])
+    assert found.index.name == "query_id" and found["run_id"].cat.categories.tolist() == ["s", "t2"]
+
+
+def test_repeats_leave_n_the_number_of_queries():
+    scores = scores_of({f"q{n}": [n % 2, n % 2, 1] for n in range(10)})
+    row = rs.summarize(rs.average_repeats(scores, repeats()), metrics=["hit@1"]).set_index("run_id").loc["s"]
+    alone = rs.summarize(scores[scores["run_id"] == "t0"], metrics=["hit@1"]).iloc[0]
+    assert row["n"] == 10 and (row["low"], row["high"]) == (alone["low"], alone["high"])
+
+
+def test_a_query_that_a_repeat_was_not_asked_is_averaged_over_the_others_and_counted():
+    scores = scores_of({"q1": [1, 0, 1], "q2": [0, np.nan, 1]}, state={"t1": ["scored", "missing"]})
+    with pytest.warns(UserWarning, match="not asked: 1 of s; averaged over the others"):
+        found = rs.average_repeats(scores, repeats())
+    assert found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0] and found["state"].eq("scored").all()
+    with pytest.warns(UserWarning, match="not asked: 1 of s"):
+        rs.average_repeats(scores.iloc[[0, 1, 2, 4, 5]], repeats())
+
+
+def test_runs_without_repeats_are_left_as_they_are():
+    scores = scores_of(THREE)
+    for runs in (repeats(repeat=[pd.NA] * 3), repeats(system=["a", "b", "c"]), repeats().drop(columns="repeat")):
+        found = rs.average_repeats(scores, runs)
+        assert found["hit@1"].tolist() == scores["hit@1"].tolist() and found["run_id"].astype("str").tolist() == scores["run_id"].tolist()
+
+
+def test_a_run_that_is_called_like_a_system_of_repeats_is_refused():
+    with pytest.raises(rs.DataError, match="t2 is a run and the system of repeats"):
+        rs.average_repeats(scores_of(THREE), repeats(system=["t2", "t2", "x"]))
+    with pytest.raises(rs.DataError, match="repeat 1 of s is there twice"):
+        rs.average_repeats(scores_of(THREE), repeats(repeat=pd.array([1, 1, pd.NA], dtype="Int64")))

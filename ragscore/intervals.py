@@ -1,0 +1,102 @@
+"""Intervals of means by metric: what its kind and range ask for, with queries that depend on each other counted together.
+
+In: values per query, the labels of their metrics, and which queries share a group. Out: arrays, one bound per metric.
+"""
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.codes import lookup
+from ragscore.frames import DataError, Golden
+from ragscore.metrics import Metric, describe
+from ragscore.stats import interval_of_means, mean_interval, moments, quantile_interval
+
+Values = npt.NDArray[np.float64]
+Groups = npt.NDArray[np.int64]
+NO_RANGE = (-np.inf, np.inf)
+BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
+BOOTSTRAP_UP_TO = 5_000  # values: resamples of more take seconds for each run, and move the bounds of a mean by little
+
+
+def query_groups(golden: Golden, query_ids: pd.Index, column: str | None) -> Groups | None:
+    """Number of each query's group by a column of `golden.queries`, -1 where it has none; None if no two queries share one.
+
+    Raises
+    ------
+    DataError
+        The golden set has no such column ("group" may be absent).
+    """
+    if column is None or (column == "group" and column not in golden.queries):
+        return None
+    if column not in golden.queries:
+        known = [name for name in golden.queries.columns if name not in ("query_id", "query", "position")]
+        raise DataError(f"found {column!r}", field="cluster", allowed=f"a column of golden.queries: {', '.join(known)}")
+    return shared_only(np.append(pd.factorize(golden.queries[column])[0], -1)[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
+
+
+def cluster_of(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> Groups | None:
+    """As `query_groups`, where the golden set may not be at hand: no groups then, unless a column was asked for by name."""
+    if golden is None and cluster not in (None, "group"):
+        raise DataError(f"cluster={cluster!r} needs the golden set", field="cluster", allowed="a golden set, or cluster=None")
+    return None if golden is None else query_groups(golden, query_ids, cluster)
+
+
+def shared_only(codes: Groups | None) -> Groups | None:
+    """The groups that several of these queries are in, the others -1; None if there are none."""
+    if codes is None:
+        return None
+    alone = np.bincount(codes[codes >= 0], minlength=1) < 2
+    return None if alone.all() else np.where((codes < 0) | np.append(alone, True)[codes], -1, codes)
+
+
+def bounds_of(metric: Metric) -> tuple[float, float]:
+    """Least and largest value of a metric, as its range says; infinite where it has none."""
+    found = re.fullmatch(r"(-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)", metric.range)
+    return (float(found[1]), float(found[2])) if found else NO_RANGE
+
+
+def kind_of(metric: Metric) -> str:
+    """The kind that intervals and tests go by: points on a scale with two ends are bounded."""
+    return "bounded" if metric.kind == "other" and np.isfinite(bounds_of(metric)).all() else metric.kind
+
+
+def intervals(values: Values, names: list[str], groups: Groups | None = None, level: float = 0.95) -> tuple[Values, Values]:
+    """Interval of the mean of every column, by its metric (`stats.interval_of_means`).
+
+    Values beyond a metric's range, which other tools' scores may have, are treated as a metric without one.
+
+    Parameters
+    ----------
+    values
+        One row per query, one column per name; NaN where a metric doesn't apply.
+    groups
+        From `query_groups`.
+    """
+    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
+    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
+    for place, name in enumerate(names):
+        metric = describe(name)
+        kind, bounds = kind_of(metric), bounds_of(metric)
+        column = values[:, place]
+        is_within = not ((column < bounds[0] - 1e-9) | (column > bounds[1] + 1e-9)).any()
+        kind = kind if is_within or kind not in ("binary", "bounded") else "other"
+        families.setdefault((kind, bounds if kind == "bounded" else (0.0, 1.0)), []).append(place)
+    for (kind, bounds), places in families.items():
+        part = values[:, places]
+        if kind not in ("binary", "bounded") and len(part) > BOOTSTRAP_UP_TO and groups is None:
+            low[places], high[places] = mean_interval(*moments(part), kind, level)
+        else:
+            low[places], high[places] = interval_of_means(part, kind, bounds=bounds, groups=groups, level=level)
+    return low, high
+
+
+def quantile_intervals(values: Values, names: list[str], q: float, level: float = 0.95) -> tuple[Values, Values]:
+    """Order-statistic interval of the q-quantile of every column that holds times or costs; NaN for the others, and where n is too small."""
+    found = [
+        quantile_interval(column, q, level) if describe(name).kind in BY_QUANTILES else (np.nan, np.nan) for column, name in zip(values.T, names, strict=True)
+    ]
+    low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    return low, high
