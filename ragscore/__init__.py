@@ -27,6 +27,7 @@ from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summ
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.judgments import judge_counts
+from ragscore.leaderboard import Leaderboard, leaderboard
 from ragscore.lint import Lint, lint_chunks
 from ragscore.load import (
     import_results,
@@ -53,6 +54,7 @@ from ragscore.load import (
     write_trec_run,
 )
 from ragscore.match import Rule, at_level, by_chunk, by_doc, by_span
+from ragscore.matrix import query_matrix
 from ragscore.metrics import metric_card, metrics, score_hits
 from ragscore.metrics_json import write_metrics_json
 from ragscore.near_duplicates import near_duplicates
@@ -116,6 +118,8 @@ __all__ = [
     "summarize", "explain", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # what measures, and whether the labels changed
     "ruler", "golden_changes", "unchanged_queries", "compare_goldens", "GoldenComparison",
+    # many runs
+    "leaderboard", "Leaderboard", "query_matrix",
     # paraphrases of one intent
     "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
     # steps of multi-hop answers

@@ -1,0 +1,217 @@
+"""Many runs side by side: the queries they share, tied sets, each against a baseline; checked on real TREC runs by an independent permutation."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import permutation_test
+
+import ragscore as rs
+from ragscore.leaderboard import _letter
+from ragscore.stats import holm, interval_of_means
+
+SHARED = next((folder / "shared" for folder in Path(__file__).resolve().parents if (folder / "shared").is_dir()), Path("shared"))
+ROBUST = SHARED / "data" / "trec-robust03-runs"
+needs_robust = pytest.mark.skipif(not ROBUST.is_dir(), reason="the shared TREC Robust 2003 runs are not beside the project")
+
+
+def scores_of(metric="hit@5", **runs):
+    """One column of values per run, queries q0, q1, ..."""
+    parts = [
+        pd.DataFrame(
+            {"run_id": run_id, "state": "scored", "level": "doc", metric: values}, index=pd.Index([f"q{n}" for n in range(len(values))], name="query_id")
+        )
+        for run_id, values in runs.items()
+    ]
+    return pd.concat(parts)
+
+
+def clear(n=40):
+    """`top` and `near` can't be told apart, `low` is far below."""
+    low = np.zeros(n)
+    top, near = np.ones(n), np.ones(n)
+    near[:2], top[2] = 0, 0
+    return scores_of(low=low, near=near, top=top)
+
+
+def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_means():
+    board = rs.leaderboard(clear())
+    table = board.table.set_index("run_id")
+    assert board.run_ids == ["top", "near", "low"] and table["rank"].to_dict() == {"low": 3, "near": 2, "top": 1}
+    assert table["sets"].to_dict() == {"low": "b", "near": "a", "top": "a"}
+    assert table["is_tied_with_best"].to_dict() == {"low": False, "near": True, "top": True}
+    assert board.sentences == {"hit@5": "hit@5: top leads and can't be told from near; low differs from every other run (40 queries)."}
+    assert board.pairs.set_index(["run_a", "run_b"])["is_tied"].to_dict() == {("low", "near"): False, ("low", "top"): False, ("near", "top"): True}
+
+
+def test_where_lower_is_better_the_least_is_first():
+    board = rs.leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
+    assert board.run_ids == ["low", "near", "top"]
+    assert board.sentences["false_refusal"].startswith("false_refusal: low leads, ahead of every other run; near and top can't be told apart")
+
+
+@pytest.mark.parametrize(
+    ("runs", "sentence"),
+    [
+        ({"a": [1, 0], "b": [1, 0]}, "all 2 runs have the same mean (2 queries)."),
+        ({"a": [1, 0]}, "one run (2 queries)."),
+        ({"a": [1.0], "b": [0.0]}, "a leads, but 1 query can't tell any of the 2 runs apart."),
+        ({"a": [1, 1, 0], "b": [1, 0, 1], "c": [0, 0, 0]}, "a and b lead, but 3 queries can't tell any of the 3 runs apart."),
+        ({"a": [np.nan], "b": [0.0]}, "no query has a value in every run."),
+    ],
+)
+def test_sentences_say_no_more_than_the_queries_do(runs, sentence):
+    assert rs.leaderboard(scores_of(**runs)).sentences["hit@5"] == f"hit@5: {sentence}"
+
+
+def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_listed():
+    scores = scores_of(a=[1, 0, 1, np.nan, np.nan], b=[0, 0, 1, 1], c=[0, np.nan, 1])
+    board = rs.leaderboard(scores)
+    # q0 and q2; q4 has a value in no run: there the metric doesn't apply
+    assert board.table["n"].tolist() == [2, 2, 2] and board.table["n_left_out"].tolist() == [2, 2, 2]
+    assert board.table.set_index("run_id")["mean"].to_dict() == {"a": 1, "b": 0.5, "c": 0.5}
+    assert board.left_out[["query_id", "n_lacking", "lacking"]].values.tolist() == [["q1", 1, "c"], ["q3", 2, "a, c"]]
+    assert board.notes()[-1] == "hit@5 leaves out 2 queries that some runs have no value for (2 in c, 1 in a): q1, q3."
+    assert board.matrix("hit@5").to_dict("list") == {"a": [1, 1], "b": [0, 1], "c": [0, 1]}
+    only = rs.leaderboard(scores, runs=["a", "b"])
+    assert only.table["n"].tolist() == [3, 3] and only.run_ids == ["a", "b"]
+
+
+def test_answers_to_queries_without_labels_stay_out():
+    scores = scores_of(a=[1, 0], b=[1, 1]).assign(state=["scored", "extra", "scored", "extra"])
+    assert rs.query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
+
+
+def test_each_candidate_has_the_difference_of_compare_runs_and_holms_p(pair):
+    results, golden = pair
+    board = rs.leaderboard(rs.score(results, golden), "a", ["hit@1", "mrr@10"])
+    row = board.table.set_index(["metric", "run_id"]).loc["mrr@10", "b"]
+    expected = rs.compare_runs(results, golden, "a", "b", metrics=["mrr@10"]).deltas.iloc[0]
+    assert row[["delta", "delta_low", "delta_high", "p"]].tolist() == expected[["delta", "low", "high", "p"]].tolist()
+    assert row["p_holm"] == row["p"] and row["verdict"] == expected["verdict"] and row["sentence"] == expected["sentence"]
+    assert board.table.set_index(["metric", "run_id"])["delta"].isna().loc["mrr@10", "a"]
+
+
+def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates():
+    rng = np.random.default_rng(3)
+    base = rng.random(30)
+    runs = {f"c{n}": np.clip(base + rng.normal(0.04 * n, 0.15, 30), 0, 1) for n in range(4)}
+    board = rs.leaderboard(scores_of("mrr", base=base, **runs), "base")
+    rows = board.table.set_index("run_id").drop("base")
+    np.testing.assert_allclose(rows["p_holm"].to_numpy("float64"), holm(rows["p"].to_numpy("float64")), rtol=0, atol=1e-12)
+    assert (rows["p_holm"] > rows["p"]).any() and set(rows.loc[rows["p_holm"] >= 0.05, "verdict"]) == {"can't tell"}
+
+
+def test_a_baseline_alone_has_nothing_to_be_compared_with():
+    board = rs.leaderboard(scores_of(a=[1, 0, 1]), "a")
+    assert board.table["delta"].isna().all() and board.against_baseline().empty
+
+
+def test_paraphrases_count_together(write_golden):
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 8}"} for n in range(16)]))
+    scores = scores_of(a=[1] * 8 + [0] * 8, b=[0] * 16)
+    alone, together = rs.leaderboard(scores), rs.leaderboard(scores, golden=golden)
+    # two groups have 2! relabellings relative to each other, and b is never ahead: p = 1 where only one of them moves
+    assert alone.pairs["p"].iloc[0] < 0.05 and together.pairs["p"].iloc[0] == 1
+    expected = interval_of_means(np.array([1.0] * 8 + [0.0] * 8), "binary", groups=np.repeat([0, 1], 8))
+    assert together.table[["low", "high"]].iloc[0].tolist() == [expected[0][0], expected[1][0]]
+    assert rs.leaderboard(scores, golden=golden, cluster=None).pairs.equals(alone.pairs)
+
+
+def test_times_are_ranked_by_their_median_and_not_tested():
+    scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
+    board = rs.leaderboard(scores, "slow")
+    row = board.table.set_index("run_id").loc["quick"]
+    assert board.run_ids == ["quick", "slow"] and (row["p50"], row["sets"]) == (1, "") and board.pairs["p"].isna().all()
+    assert (row["delta"], row["verdict"]) == (-6, "can't tell")  # the interval of a median of seven reaches from the least to the largest
+    assert board.sentences["latency_ms"] == "latency_ms: ordered by the median of 7 queries; not tested."
+    assert board.shown().columns.tolist() == ["run", "latency_ms (p50)"]
+
+
+def test_a_column_of_your_own_is_ranked_too():
+    board = rs.leaderboard(scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), "b")
+    assert board.run_ids == ["a", "b"] and board.table.set_index("run_id").loc["a", "delta"] == pytest.approx(2.375)
+
+
+def test_text_forms_show_the_rounded_numbers_and_escape_names():
+    board = rs.leaderboard(clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low")
+    markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
+    assert "| <b>\\|top | 0.97 (0.87 to 1.00) a |" in markdown and "## Against low" in markdown and markdown.endswith("\n")
+    assert "<b>|top" not in page and page.count("&lt;b&gt;|top") >= 2 and "0.97 (0.87 to 1.00) a" in text and "better" in text
+    assert markdown.count("\n- ") == len(board.notes())
+
+
+def test_what_cannot_be_ranked_is_refused():
+    with pytest.raises(rs.DataError, match="no metric column hit@7; scores has hit@5"):
+        rs.leaderboard(clear(), metrics=["hit@7"])
+    with pytest.raises(rs.DataError, match="no run or system 'x'; there are low, near, top"):
+        rs.leaderboard(clear(), "x")
+    with pytest.raises(rs.DataError, match="'top' is not among the runs; one of low, near"):
+        rs.leaderboard(clear(), "top", runs=["low", "near"])
+    with pytest.raises(rs.DataError, match="no metric 'mrr'; one of hit@5"):
+        rs.leaderboard(clear()).matrix("mrr")
+    with pytest.raises(rs.DataError, match="a query stands twice in one run"):
+        rs.leaderboard(pd.concat([clear(), clear()]))
+
+
+def test_letters_go_on_after_z():
+    assert [_letter(n) for n in (0, 25, 26, 52)] == ["a", "z", "a2", "a3"]
+
+
+@pytest.fixture(scope="module")
+def robust():
+    results = rs.load_results(str(ROBUST / "input.*.gz"), ties="trec")
+    return rs.score(results, rs.load_golden(ROBUST / "robust03_qrels.txt.gz"), ["map@1000", "precision@10"], missing="zero")
+
+
+def all_pairs(values, rounds, seed):
+    """Randomised Tukey HSD as Carterette 2012 writes it down, one relabelling after the other."""
+    rng, n_runs = np.random.default_rng(seed), values.shape[1]
+    least = np.abs(values.mean(axis=0)[:, None] - values.mean(axis=0)[None, :])
+    beyond = np.zeros((n_runs, n_runs))
+    for _ in range(rounds):
+        mixed = np.take_along_axis(values, rng.random(values.shape).argsort(axis=1), axis=1)
+        beyond += np.ptp(mixed.mean(axis=0)) >= least - 1e-12
+    return beyond / rounds
+
+
+@needs_robust
+@pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
+def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):
+    board = rs.leaderboard(robust, metrics=[metric])
+    by_run = {run_id: rows[metric].sort_index().to_numpy() for run_id, rows in robust.groupby("run_id", observed=True)}
+    assert board.run_ids == sorted(by_run, key=lambda run_id: -by_run[run_id].mean()) and set(board.table["n"]) == {100}
+    p = pd.DataFrame(all_pairs(np.column_stack(list(by_run.values())), 3000, 11), index=list(by_run), columns=list(by_run))
+    theirs = np.array([p.loc[a, b] for a, b in zip(board.pairs["run_a"], board.pairs["run_b"], strict=True)])
+    # standard error of a share near .05 from 3000 and 2000 rounds: .006
+    np.testing.assert_allclose(board.pairs["p"], theirs, rtol=0, atol=0.04)
+    is_near = np.abs(theirs - 0.05) < 0.02
+    assert is_near.sum() <= 2 and (board.pairs["is_tied"].to_numpy(bool) == (theirs > 0.05))[~is_near].all()
+
+
+@needs_robust
+def test_which_trec_runs_are_tied_is_said_in_words(robust):
+    assert rs.leaderboard(robust, metrics=["map@1000"]).sentences["map@1000"] == (
+        "map@1000: pircRBa1 leads and can't be told from aplrob03a, THUIRr0301 and fub03IeOLKe3; THUIRr0301, fub03IeOLKe3 and SABIR03BASE "
+        "can't be told apart; humR03dc, NLPR03vb10 and rutcor03100 can't be told apart (100 queries)."
+    )
+
+
+@needs_robust
+def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
+    board = rs.leaderboard(robust, "THUIRr0301", ["map@1000"])
+    rows = board.table.set_index("run_id").drop("THUIRr0301")
+    base = robust[robust["run_id"] == "THUIRr0301"]["map@1000"]
+    theirs = []
+    for run_id in rows.index:
+        difference = (robust[robust["run_id"] == run_id]["map@1000"] - base).to_numpy()
+        test = permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=9999, vectorized=True, rng=np.random.default_rng(5))
+        theirs.append(test.pvalue)
+    np.testing.assert_allclose(rows["p"].to_numpy("float64"), theirs, rtol=0, atol=0.02)
+    order = np.argsort(theirs)
+    stepped = np.maximum.accumulate(np.array(theirs)[order] * np.arange(len(theirs), 0, -1))
+    expected = np.empty(len(theirs))
+    expected[order] = np.minimum(stepped, 1)
+    np.testing.assert_allclose(rows["p_holm"].to_numpy("float64"), expected, rtol=0, atol=0.1)
+    assert (rows["verdict"].ne("can't tell") == (expected < 0.05)).all()
