@@ -74,6 +74,7 @@ from ragscore.rulers import ruler
 from ragscore.score import score, scoring
 from ragscore.selective import refusal_curve, refusal_thresholds
 from ragscore.show import QueryView, show_query
+from ragscore.sliced import SliceComparison, compare_slices, slice_means
 from ragscore.stats import bootstrap_mean
 from ragscore.store import RunStore
 from ragscore.suites import compare_suites
@@ -120,6 +121,8 @@ __all__ = [
     "ruler", "golden_changes", "unchanged_queries", "compare_goldens", "GoldenComparison",
     # many runs
     "leaderboard", "Leaderboard", "query_matrix",
+    # by slice of the questions
+    "slice_means", "compare_slices", "SliceComparison",
     # paraphrases of one intent
     "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
     # steps of multi-hop answers

@@ -20,12 +20,13 @@ from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets
 from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
 from ragscore.stats.power import flip_rate, is_heavy_tailed, mde_of_differences, minimum_detectable, minimum_detectable_rate, moves_by_noise, queries_needed
 from ragscore.stats.quantiles import least_n, median_interval, quantile_difference_interval, quantile_interval
+from ragscore.stats.two_sample import two_sample_p
 from ragscore.stats.verdicts import Verdict, verdict
 
 __all__ = [
     "Component", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval", "count_moves", "design_effect", "flip_rate", "holm",
     "interval_of_differences", "interval_of_means", "is_heavy_tailed", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
     "median_interval", "minimum_detectable", "minimum_detectable_rate", "moments", "moves_by_noise", "paired_interval", "paired_p", "pooled_sd",
-    "quantile_difference_interval", "quantile_interval", "queries_needed", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "tied_with_best", "variance_components", "verdict", "wilson_interval",
+    "quantile_difference_interval", "quantile_interval", "queries_needed", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile",
+    "tango_interval", "tied_sets", "tied_with_best", "two_sample_p", "variance_components", "verdict", "wilson_interval",
 ]  # fmt: skip
