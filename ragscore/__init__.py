@@ -26,6 +26,7 @@ from ragscore.grades import grade_hits
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
+from ragscore.impact import Impact, impact
 from ragscore.judgments import judge_counts
 from ragscore.leaderboard import Leaderboard, leaderboard
 from ragscore.lint import Lint, lint_chunks
@@ -120,7 +121,7 @@ __all__ = [
     # what measures, and whether the labels changed
     "ruler", "golden_changes", "unchanged_queries", "compare_goldens", "GoldenComparison",
     # many runs
-    "leaderboard", "Leaderboard", "query_matrix",
+    "leaderboard", "Leaderboard", "query_matrix", "impact", "Impact",
     # by slice of the questions
     "slice_means", "compare_slices", "SliceComparison",
     # paraphrases of one intent

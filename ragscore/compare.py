@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.aggregates import aggregate, find, place, rounded
+from ragscore.config import dumped, flat, parsed
 from ragscore.deltas import UNTESTED, paired_deltas, query_groups
 from ragscore.fingerprint import judge_fingerprint, judges_agree
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
@@ -374,12 +375,12 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
     A config that is not JSON is one value, of the key `config`.
     """
     check_type(results, Results, "results")
-    flat = [_flat_config(results, run_id) for run_id in (a, b)]
+    both = [_flat_config(results, run_id) for run_id in (a, b)]
     rows = []
-    for key in dict.fromkeys([*flat[0], *flat[1]]):
-        values = [_dumped(one[key]) if key in one else None for one in flat]
+    for key in dict.fromkeys([*both[0], *both[1]]):
+        values = [dumped(one[key]) if key in one else None for one in both]
         if values[0] != values[1]:
-            plain = [one[key] if isinstance(one.get(key), str) else value for one, value in zip(flat, values, strict=True)]
+            plain = [one[key] if isinstance(one.get(key), str) else value for one, value in zip(both, values, strict=True)]
             # 5 and "5" differ, and must not look the same.
             rows.append([key, *(values if plain[0] == plain[1] else plain)])
     return pd.DataFrame(rows, columns=["key", "a", "b"], dtype="str")
@@ -421,26 +422,7 @@ def _field_invariants(results: Results, columns: list[str], level: str, ignore: 
 
 def _flat_config(results: Results, run_id: str) -> dict[str, Any]:
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
-    return _flat(_config(runs["config"].get(run_id))) if "config" in runs else {}
-
-
-def _config(text: Any) -> Any:
-    if pd.isna(text) or not text:
-        return {}
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _flat(config: Any, prefix: str = "") -> dict[str, Any]:
-    if not isinstance(config, dict):
-        return {prefix or "config": config}
-    return {key: value for name, inner in config.items() for key, value in _flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()}
-
-
-def _dumped(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return flat(parsed(runs["config"].get(run_id))) if "config" in runs else {}
 
 
 def _own_report(cmp: Comparison) -> dict[str, Any]:
@@ -482,8 +464,8 @@ def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
 def _profile_table(cmp: Comparison) -> pd.DataFrame:
     """A profile's aggregates of both runs and their differences, keys of nested ones dotted."""
     report = _profile_report(cmp)
-    a, b = _flat(report["aggregate_a"]), _flat(report["aggregate_b"])
-    deltas = _flat(report["deltas"])
+    a, b = flat(report["aggregate_a"]), flat(report["aggregate_b"])
+    deltas = flat(report["deltas"])
     keys = list(dict.fromkeys([*a, *b]))
     digits = {key: 0 if key in cmp.profile.totals else cmp.profile.decimals or 3 for key in keys} if cmp.profile else {}
     rows = [

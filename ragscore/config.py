@@ -1,0 +1,28 @@
+"""A run's configuration as flat keys and values that can be compared."""
+
+import json
+from typing import Any
+
+import pandas as pd
+
+
+def parsed(text: Any) -> Any:
+    """The stored config; {} where there is none, a text that isn't JSON as it stands."""
+    if pd.isna(text) or not text:
+        return {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def flat(config: Any, prefix: str = "") -> dict[str, Any]:
+    """Values by dotted key; a config that is no object is one value, of the key `config`."""
+    if not isinstance(config, dict):
+        return {prefix or "config": config}
+    return {key: value for name, inner in config.items() for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()}
+
+
+def dumped(value: Any) -> str:
+    """A value as JSON, the same for equal values: 5 and "5" differ."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
