@@ -1,8 +1,14 @@
 """Pictures: a frame in, matplotlib Axes out. Each draws one idea, says n, and computes nothing a table couldn't give."""
 
-from ragscore.plot.curves import hit_scores, tradeoff
+from ragscore.plot.curves import hit_scores, k_curve, risk_coverage, tradeoff
+from ragscore.plot.grids import heat, refusals, transitions
 from ragscore.plot.means import bars, slices
-from ragscore.plot.pairs import compare
+from ragscore.plot.pairs import compare, forest, outcomes, scatter
 from ragscore.plot.trends import trend, trend_slices
 
-__all__ = ["bars", "compare", "hit_scores", "slices", "tradeoff", "trend", "trend_slices"]
+__all__ = [
+    "bars", "slices", "heat", "trend", "trend_slices",
+    "forest", "outcomes", "compare", "scatter",
+    "k_curve", "tradeoff", "hit_scores",
+    "refusals", "transitions", "risk_coverage",
+]  # fmt: skip

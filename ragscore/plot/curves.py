@@ -6,16 +6,111 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import DataError, Results, check_type
-from ragscore.metrics import describe
-from ragscore.plot.style import COLOURS, MARKERS, check_scores, error_lengths, legend, new_axes, numbered_runs, scale_of, unit_scale, wrapped
+from ragscore.metrics import describe, parse_label
+from ragscore.plot.style import (
+    COLOURS,
+    LINES,
+    MARKERS,
+    check_columns,
+    check_scores,
+    check_summary,
+    error_lengths,
+    legend,
+    n_text,
+    new_axes,
+    numbered_runs,
+    scale_of,
+    unit_scale,
+    wrapped,
+)  # fmt: skip
 from ragscore.summary import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
+    """A ranking metric over its cut-off k: a line per run, with the 95 % intervals of its means as a band.
+
+    Parameters
+    ----------
+    summary
+        From `rs.summarize` (not sliced), with the metric at two or more k.
+    metric
+        Its name without k: hit, recall, precision, ndcg, ...; "recall:doc" for one of another match level.
+
+    Raises
+    ------
+    DataError
+        Not a summary, or no k of that metric has values.
+    """
+    check_summary(summary)
+    name, _, level = metric.partition(":")
+    labels = {label: _cut_off(label, name, level) for label in summary["metric"].unique()}
+    rows = summary[summary["metric"].isin([label for label, k in labels.items() if k]) & (summary["n"] > 0)]
+    if not len(rows):
+        raise DataError(f"no value of {metric} at any k", field="metric", allowed=f"the summary has {', '.join(labels)}")
+    ax = new_axes(ax)
+    for run, number in numbered_runs(rows).items():
+        own = rows[rows["run_id"].astype("str") == run].assign(k=lambda t: t["metric"].map(labels)).sort_values("k")
+        label = wrapped(f"{run} (n = {n_text(own, 'run_id', run)})")
+        ax.plot(own["k"], own["mean"], marker=MARKERS[number % 8], linestyle=LINES[number % 4], color=COLOURS[number % 8], label=label)
+        ax.fill_between(own["k"], own["low"], own["high"], color=COLOURS[number % 8], alpha=0.12, linewidth=0)
+    ax.set_xticks(sorted({k for k in labels.values() if k}))
+    ax.set_xlabel("k")
+    ax.set_ylabel(f"{name}@k{':' * bool(level)}{level}, mean with 95 % interval")
+    unit_scale(ax, "0 to 1")
+    legend(ax)
+    return ax
+
+
+def _cut_off(column: str, name: str, level: str) -> int:
+    """K of a metric's column, 0 for columns of other metrics."""
+    try:
+        label = parse_label(column)
+    except DataError:
+        return 0
+    return (label.k or 0) if (label.name, label.level or "") == (name, level) else 0
+
+
+def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+    """Risk against coverage as a threshold on the top score refuses more and more: a line per run, with 95 % intervals as a band.
+
+    On the right nothing more is refused (the mark); lower and further right is better. n are the questions of which the answer's rightness is known.
+
+    Parameters
+    ----------
+    curve
+        From `rs.refusal_curve`.
+
+    Raises
+    ------
+    DataError
+        Not that frame, or one without a threshold that answers anything.
+    """
+    check_columns(curve, {"run_id", "score_kind", "coverage", "risk", "risk_low", "risk_high", "n"}, "curve", "rs.refusal_curve(scores, golden, results)")
+    rows = curve[curve["risk"].notna()]
+    if not len(rows):
+        raise DataError("nothing is answered at any threshold", field="curve", allowed="rs.refusal_curve(scores, golden, results)")
+    ax = new_axes(ax)
+    numbers = numbered_runs(rows)
+    for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
+        colour, number = COLOURS[numbers[str(run)] % 8], numbers[str(run)]
+        label = wrapped(f"{run}, {kind} (n = {own['n'].iloc[0]})")
+        ax.plot(own["coverage"], own["risk"], color=colour, linestyle=LINES[number % 4], marker=MARKERS[number % 8], markevery=[0], linewidth=1.4, label=label)
+        ax.fill_between(own["coverage"], own["risk_low"], own["risk_high"], color=colour, alpha=0.1, linewidth=0)
+    ax.set_xlabel("coverage: share of the questions that is answered")
+    ax.set_ylabel("risk: share of the answers that is wrong")
+    ax.set_xlim(0, 1.02)
+    unit_scale(ax, "0 to 1")
+    legend(ax)
+    return ax
+
+
 def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None) -> "Axes":
-    """Quality against what it takes: one point per run, with the 95 % intervals of both means.
+    """Quality against what it takes: one point per run, with the 95 % intervals of both means, and the Pareto front.
+
+    Ringed and joined by a line are the runs that no other run beats in one of the means without losing in the other.
 
     Parameters
     ----------
@@ -43,12 +138,22 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
             place["mean"], height["mean"], xerr=error_lengths(place), yerr=error_lengths(height), fmt=MARKERS[number % 8], color=COLOURS[number % 8],
             label=wrapped(f"{run} (n = {height['n'].iloc[0]})"), capsize=2, markersize=7, linewidth=1,
         )  # fmt: skip
+    front = _front(x["mean"], y["mean"], describe(against).better, describe(metric).better)
+    ax.plot(x["mean"][front], y["mean"][front], linestyle=":", color="#333333", linewidth=1, zorder=0, label="Pareto front (ringed)")
+    ax.scatter(x["mean"][front], y["mean"][front], s=220, facecolor="none", edgecolor="#333333", zorder=0)
     ax.set_xlabel(f"{against}, mean with 95 % interval ({describe(against).better} is better)")
     ax.set_ylabel(f"{metric}, mean with 95 % interval")
     ax.set_xlim(left=0)
     unit_scale(ax, scale_of(table, metric))
     legend(ax)
     return ax
+
+
+def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
+    """Runs that no other one beats in one value without losing in the other, from left to right."""
+    gains = pd.DataFrame({"x": x if better_x == "higher" else -x, "y": y if better_y == "higher" else -y})
+    is_beaten = [((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any() for _, own in gains.iterrows()]
+    return x[~np.array(is_beaten)].sort_values(kind="stable").index.tolist()
 
 
 def hit_scores(results: Results, *, score_kind: str | None = None, ax: "Axes | None" = None) -> "Axes":

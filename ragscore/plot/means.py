@@ -8,15 +8,28 @@ import pandas as pd
 from ragscore.frames import DataError, Golden
 from ragscore.metrics import describe
 from ragscore.plot.style import (
-    COLOURS, ERROR_BAR, HATCHES, MARKERS, check_scales, check_scores, check_summary, error_lengths, legend, n_text, new_axes, numbered_runs, rows_of, scale_of,
-    unit_scale, wrapped,
+    COLOURS,
+    ERROR_BAR,
+    HATCHES,
+    MARKERS,
+    MAX_SLICES,
+    check_scales,
+    check_scores,
+    check_summary,
+    error_lengths,
+    legend,
+    n_text,
+    new_axes,
+    numbered_runs,
+    rows_of,
+    scale_of,
+    unit_scale,
+    wrapped,
 )  # fmt: skip
 from ragscore.summary import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MAX_SLICES = 30
 
 
 def bars(summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None) -> "Axes":

@@ -1,18 +1,27 @@
 """Two runs: what changed, by metric and by query."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ragscore.compare import Comparison
-from ragscore.plot.style import legend, new_axes, wrapped
+from ragscore.compare import OUTCOMES, Comparison
+from ragscore.deltas import bounds_of
+from ragscore.frames import DataError, check_type, run_names
+from ragscore.metrics import HEADLINE, describe
+from ragscore.plot.style import check_columns, check_scores, legend, new_axes, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OUTCOME_COLOURS = {"win": "#009E73", "loss": "#E69F00", "regression": "#D55E00", "draw": "#BBBBBB"}
+_OUTCOME_HATCHES = {"win": "", "loss": "//", "regression": "xx", "draw": "..", "both_miss": "\\\\", "only_a": "--", "only_b": "++"}
 _LINES = {"draw": "-", "win": "-", "loss": "--", "regression": ":"}
+GREY = "#777777"
+# verdict -> colour, marker, filled
+_VERDICTS = {"better": ("#009E73", "^", True), "no worse than margin": ("#0072B2", "D", True), "worse": ("#D55E00", "v", True)}
+_OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
 def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
@@ -42,4 +51,134 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_ylabel("rank of the first hit")
     ax.set_title(f"{len(rows)} queries, matched by {cmp.level.name.replace('_', ' ')}", fontsize=10)
     legend(ax)
+    return ax
+
+
+def forest(deltas: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None) -> "Axes":
+    """The differences of two runs, metric by metric: a point with its paired 95 % interval, and what it allows to say.
+
+    A filled mark is a difference that was found (▲ better, ▼ worse, ◆ no worse than the margin), an open circle one that can't be told. The two grey
+    ticks on a line are the least difference that so many queries find 4 times in 5; where there are none, no difference is detectable.
+
+    Parameters
+    ----------
+    deltas
+        `Comparison.deltas`.
+    metrics
+        Which, in this order; by default the headline metrics of 0 to 1 that have values, else all of that scale.
+
+    Raises
+    ------
+    DataError
+        Not that frame, a metric that it doesn't have, or none of one scale with values.
+    """
+    check_columns(deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas")
+    rows = _drawn_deltas(deltas, metrics)
+    ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.3)
+    ax.axvline(0, color="black", linewidth=0.8)
+    for verdict, part in rows.groupby("verdict", sort=False):
+        colour, marker, is_filled = _VERDICTS.get(str(verdict), _OPEN)
+        errors = np.nan_to_num(np.vstack([part["delta"] - part["low"], part["high"] - part["delta"]]).clip(0))
+        ax.errorbar(
+            part["delta"], part["place"], xerr=errors, fmt=marker, color=colour, markerfacecolor=colour if is_filled else "white", markersize=7, capsize=3,
+            linewidth=1.4, label=f"{verdict} ({len(part)})",
+        )  # fmt: skip
+    known = rows[rows["mde"].notna()]
+    if len(known):
+        ends = np.concatenate([-known["mde"], known["mde"]])
+        ax.plot(ends, np.tile(known["place"], 2), linestyle="none", marker="|", markersize=11, color="#999999", label="detectable from")
+    ax.set_yticks(rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)])
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_xlabel("b − a, with paired 95 % interval (↓: lower is better)")
+    ax.grid(axis="x", alpha=0.3)
+    legend(ax)
+    return ax
+
+
+def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFrame:
+    known = deltas.set_index("metric", drop=False)
+    usable = [name for name, n in zip(deltas["metric"], deltas["n"], strict=True) if n and np.isfinite(bounds_of(describe(name))).all()]
+    unit = [name for name in usable if bounds_of(describe(name)) == (0, 1)]
+    chosen = metrics or [name for name in HEADLINE if name in unit] or unit
+    missing = [name for name in chosen if name not in known.index]
+    if missing or not chosen:
+        found = f"no metric {', '.join(missing)}" if missing else "no metric of 0 to 1 has values"
+        raise DataError(found, field="metrics", allowed=f"the comparison has {', '.join(deltas['metric'])}")
+    scales = {name: describe(name).range for name in chosen}
+    if len(set(scales.values())) > 1:
+        raise DataError(", ".join(f"{name} ({scale})" for name, scale in scales.items()), field="metrics", allowed="metrics of one scale a figure")
+    return known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
+
+
+def _delta_label(metric: str, n: int) -> str:
+    return wrapped(f"{metric}{' ↓' if describe(metric).better == 'lower' else ''} (n = {n})", 40)
+
+
+def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
+    """How many queries had each outcome of a comparison: one bar each, with its number.
+
+    Parameters
+    ----------
+    counts
+        `Comparison.counts`; its words may be those of another harness.
+    """
+    check_type(counts, Mapping, "counts", "cmp.counts")
+    names = [name for name in OUTCOMES if name in counts] + [name for name in counts if name not in OUTCOMES]
+    ax = new_axes(ax, width=6.0, height=0.32 * max(len(names), 1) + 1.0)
+    drawn = ax.barh(
+        np.arange(len(names)), [counts[name] for name in names], color=[OUTCOME_COLOURS.get(name, "#DDDDDD") for name in names],
+        hatch=[_OUTCOME_HATCHES.get(name, "") for name in names], edgecolor="white", height=0.75,
+    )  # fmt: skip
+    ax.bar_label(drawn, padding=3, fontsize=9)
+    ax.set_yticks(np.arange(len(names)), [wrapped(name.replace("_", " ")) for name in names])
+    ax.invert_yaxis()
+    ax.margins(x=0.1)
+    ax.set_xlabel(f"queries (n = {sum(counts.values())})")
+    legend(ax)
+    return ax
+
+
+def scatter(scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None) -> "Axes":
+    """One metric of every query in run a against the same in run b: above the line b is higher. Larger where more queries share a place.
+
+    Parameters
+    ----------
+    scores
+        From `rs.score` or `store.scores`; queries with a value in both runs are drawn.
+    baseline, candidate
+        Run ids.
+
+    Raises
+    ------
+    DataError
+        No such run or metric, or no query has a value in both.
+    """
+    check_scores(scores)
+    names = run_names(pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()}), [baseline, candidate])
+    check_columns(scores, {metric}, "metric", "a metric column of the scores")
+    first, second = (scores.loc[(scores["run_id"] == name).to_numpy() & (scores["state"] != "extra").to_numpy(), metric] for name in names)
+    points = pd.DataFrame({"a": first, "b": second}).dropna()
+    if not len(points):
+        raise DataError(f"no query has a value of {metric} in both runs", field="metric", allowed="a metric with n > 0 in rs.summarize(scores)")
+    places = points.groupby(["a", "b"]).size().rename("n").reset_index()
+    from matplotlib.collections import PathCollection
+
+    ax = new_axes(ax, width=5.8, height=4.6)
+    side = np.sign(places["b"] - places["a"]) * (-1 if describe(metric).better == "lower" else 1)
+    for value, word, colour, marker in ((1, "b better", "#009E73", "^"), (0, "same", "#999999", "o"), (-1, "b worse", "#D55E00", "v")):
+        part = places[side == value]
+        label = f"{word} ({int(part['n'].sum())})"
+        ax.scatter(part["a"], part["b"], s=14 + 14 * part["n"], color=colour, marker=marker, alpha=0.75, edgecolor="white", linewidth=0.6, label=label)
+    ends = [float(places[["a", "b"]].min().min()), float(places[["a", "b"]].max().max())]
+    ends = [0.0, 1.0] if describe(metric).range == "0 to 1" else ends
+    ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
+    ax.set_xlabel(wrapped(f"a: {names[0]}", 50))
+    ax.set_ylabel(wrapped(f"b: {names[1]}", 40))
+    ax.set_title(f"{metric} of {len(points)} queries", fontsize=10)
+    ax.margins(0.06)
+    ax.grid(alpha=0.3)
+    # Marks of a legend all of one size: their area means a count in the figure.
+    names_of = ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9, scatterpoints=1)
+    for mark in names_of.findobj(PathCollection):
+        mark.set_sizes([40])
     return ax

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError
+from ragscore.frames import DataError, check_type
 from ragscore.metrics import describe
 
 if TYPE_CHECKING:
@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+LINES = ("-", "--", "-.", ":")
+MAX_SLICES = 30
 ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
 
 
 def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":
+    """The axes given, or those of a new figure of this size in inches."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -36,6 +39,7 @@ def legend(ax: "Axes") -> None:
 
 
 def unit_scale(ax: "Axes", scale: str) -> None:
+    """An upward axis that starts at 0 and, for metrics of 0 to 1, ends at 1."""
     if scale != "any":
         ax.set_ylim(0, 1 if scale == "0 to 1" else None)
     ax.grid(axis="y", alpha=0.3)
@@ -49,8 +53,9 @@ def error_lengths(rows: pd.DataFrame) -> Any:
 
 
 def wrapped(text: str, width: int = 28) -> str:
-    """Text on several lines of at most `width` characters; names may break after an underscore too."""
-    return "\n".join(wrap(text.replace("_", "_ "), width)).replace("_ ", "_") if len(text) > width else text
+    """Text on several lines of at most `width` characters; names may break after an underscore too, and a dollar is no formula."""
+    lines = "\n".join(wrap(text.replace("_", "_ "), width)).replace("_ ", "_") if len(text) > width else text
+    return lines.replace("$", r"\$")
 
 
 def scale_of(summary: pd.DataFrame, metric: str) -> str:
@@ -61,6 +66,7 @@ def scale_of(summary: pd.DataFrame, metric: str) -> str:
 
 
 def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
+    """Metrics of different scales have no common axis."""
     scales = {name: scale_of(table, name) for name in metrics}
     usual = "0 to 1" if "0 to 1" in scales.values() else scales[metrics[0]]
     other = [f"{name} ({scale})" for name, scale in scales.items() if scale != usual]
@@ -84,13 +90,22 @@ def check_summary(summary: pd.DataFrame) -> None:
         raise DataError("no metric has a value", field="summary", allowed="a summary with n > 0")
 
 
+def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str) -> None:
+    """Refuse a frame that lacks columns of the one to pass."""
+    check_type(frame, pd.DataFrame, field)
+    if not names <= set(frame.columns):
+        raise DataError(f"found a frame with the columns {', '.join(map(str, frame.columns))}", field=field, allowed=allowed)
+
+
 def check_scores(scores: pd.DataFrame) -> None:
+    """Refuse what is no frame of `rs.score`."""
     if not {"run_id", "state", "level"} <= set(scores.columns):
         what = "a summary" if "metric" in scores.columns else f"a frame with the columns {', '.join(map(str, scores.columns))}"
         raise DataError(f"found {what}", field="scores", allowed="the frame of rs.score")
 
 
 def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
+    """The rows of these metrics, all of which must be there."""
     missing = [name for name in metrics if name not in set(summary["metric"])]
     if missing:
         raise DataError(f"no metric {', '.join(missing)} in the summary", field="metrics", allowed=f"it has {', '.join(summary['metric'].unique())}")
@@ -106,5 +121,6 @@ def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
 
 
 def n_text(table: pd.DataFrame, column: str, value: str) -> str:
+    """The n of the rows where a column has this value: one number, or from which to which."""
     n = table.loc[table[column].astype("str") == value, "n"]
     return str(n.min()) if n.min() == n.max() else f"{n.min()}–{n.max()}"
