@@ -70,6 +70,7 @@ from ragscore.ranks import collapse_hits, rank_hits
 from ragscore.refusals import answered_quality, refusal_decisions, refusal_table
 from ragscore.relabelling import GoldenComparison, compare_goldens
 from ragscore.reported import check_reported, reported_scores
+from ragscore.reports import Report, report
 from ragscore.resolve import resolve_spans
 from ragscore.rulers import ruler
 from ragscore.score import score, scoring
@@ -151,6 +152,6 @@ __all__ = [
     "write_predicates", "write_retrievers", "write_retriever_summary",
     # two rankings side by side
     "rank_overlap", "show_query", "QueryView",
-    # keep, draw
-    "RunStore", "plot",
+    # keep, draw, report
+    "RunStore", "plot", "report", "Report",
 ]  # fmt: skip

@@ -3,6 +3,8 @@
 import json
 import warnings
 from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from ragscore.aggregates import aggregate, find, place, rounded
 from ragscore.config import dumped, flat, parsed
 from ragscore.deltas import UNTESTED, paired_deltas, query_groups
 from ragscore.fingerprint import judge_fingerprint, judges_agree
+from ragscore.frame_json import dtypes_of, frame_of, rows_of
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, records_of, run_names
 from ragscore.grades import grade_hits
 from ragscore.kept import level_rule
@@ -93,8 +96,8 @@ class Comparison:
         Latency is shown by its median (`p50_*` of `deltas`), every other metric by its mean. With a profile: what that
         harness reports.
         """
-        shown, note = self._shown()
-        parts = [f"# {self.candidate} against {self.baseline}", self._headline(), markdown_table(shown), *note.splitlines()]
+        shown, note = self.shown()
+        parts = [f"# {self.candidate} against {self.baseline}", self.headline(), markdown_table(shown), *note.splitlines()]
         if len(self.config_diff) and not self.profile:
             parts += ["## What differs between the runs", markdown_table(self.config_diff)]
         changed = self.changed()
@@ -102,10 +105,36 @@ class Comparison:
         parts += [f"## Queries that changed ({len(changed)})", markdown_table(changed.head(len(changed) - left_out)) if len(changed) else "None."]
         return "\n\n".join(parts + ([f"{left_out} more are not listed."] if left_out else [])) + "\n"
 
-    def to_json(self) -> str:
-        """The comparison as JSON, NaN as null; with a profile, the report of that harness."""
-        content = _profile_report(self) if self.profile else _own_report(self)
+    def to_json(self, *, own: bool = False) -> str:
+        """The comparison as JSON, NaN as null; with a profile, the report of that harness, but with `own` the one that `from_json` reloads."""
+        content = _profile_report(self) if self.profile and not own else _own_report(self)
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, profile: Profile | None = None) -> "Comparison":
+        """The comparison that `to_json` wrote: the same frames, level, policies, and profile by its name.
+
+        Parameters
+        ----------
+        profile
+            The profile itself, if it is one of your own.
+
+        Raises
+        ------
+        DataError
+            No JSON, the report of another harness (write it with `to_json(own=True)`), or a profile that isn't known.
+        """
+        try:
+            content = json.loads(text)
+        except ValueError as error:
+            raise DataError(f"no JSON: {error}", field="text", allowed="cmp.to_json()") from error
+        return _reloaded(content, profile)
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """The comparison as one HTML page that needs nothing else: verdicts, figures, what differs, every changed query. Written to `path` if given."""
+        from ragscore.reports import report
+
+        return report(self, path=path).to_html()
 
     def changed(self) -> pd.DataFrame:
         """The queries that changed, worst first: one row per query with its ranks as text, and targets gained and lost."""
@@ -114,24 +143,25 @@ class Comparison:
         notes = [_profile_note(row) or "" for row in records_of(_profile_ranks(self.per_query))]
         return changed_queries(self.per_query.assign(note=notes, n_gained=0, n_lost=0)).drop(columns=["gained", "lost"])
 
-    def _headline(self) -> str:
+    def headline(self) -> str:
+        """How many queries had each outcome, how hits were matched, and by which policies, in words."""
         counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
         changed = ", ".join(f"{name}={value}" for name, value in self.policies.items() if name != "match" and value != POLICIES[name][0])
         return f"{counts}. {describe_matching(self.level, None if self.profile else self.k)}" + (f" Scored with {changed}." if changed else "")
 
-    def _shown(self) -> tuple[pd.DataFrame, str]:
+    def shown(self) -> tuple[pd.DataFrame, str]:
         """The table of metrics for display, and a note to it."""
         return (_profile_table(self), "") if self.profile else shown_deltas(self.deltas)
 
     def __repr__(self) -> str:
-        shown, note = self._shown()
-        text = f"Comparison of {self.candidate} (b) against {self.baseline} (a)\n{self._headline()}\n\n{shown.to_string(index=False)}"
+        shown, note = self.shown()
+        text = f"Comparison of {self.candidate} (b) against {self.baseline} (a)\n{self.headline()}\n\n{shown.to_string(index=False)}"
         return f"{text}\n\n{note}" if note else text
 
     def _repr_html_(self) -> str:
-        shown, note = self._shown()
-        title = f"<p><b>{self.candidate}</b> (b) against <b>{self.baseline}</b> (a)<br>{self._headline()}</p>"
-        return title + shown.to_html(index=False, border=0) + ("<p>" + note.replace("\n", "<br>") + "</p>" if note else "")
+        shown, note = self.shown()
+        title = f"<p><b>{escape(self.candidate)}</b> (b) against <b>{escape(self.baseline)}</b> (a)<br>{escape(self.headline())}</p>"
+        return title + shown.to_html(index=False, border=0) + ("<p>" + escape(note).replace("\n", "<br>") + "</p>" if note else "")
 
 
 def compare_runs(
@@ -425,6 +455,14 @@ def _flat_config(results: Results, run_id: str) -> dict[str, Any]:
     return flat(parsed(runs["config"].get(run_id))) if "config" in runs else {}
 
 
+def flat_configs(results: Results, run_ids: list[str]) -> dict[str, dict[str, str]]:
+    """Run id -> its config's keys, nested ones dotted, with their values as JSON text."""
+    return {run_id: {key: dumped(value) for key, value in _flat_config(results, run_id).items()} for run_id in run_ids}
+
+
+FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
+
+
 def _own_report(cmp: Comparison) -> dict[str, Any]:
     content: dict[str, Any] = {
         "run_a": cmp.baseline,
@@ -434,8 +472,25 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
         "k": cmp.k,
     }
     content |= {"left_out": cmp.level.left_out, "policies": cmp.policies, "counts": cmp.counts}
-    names = ("deltas", "per_query", "targets", "invariants", "config_diff")
-    return content | {name: records_of(getattr(cmp, name)) for name in names}
+    content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
+    content |= {"profile": cmp.profile.name if cmp.profile else None, "joinable": list(cmp.level.joinable), "aggregates": cmp.aggregates}
+    return content | {"dtypes": {name: dtypes_of(getattr(cmp, name)) for name in FRAMES}}
+
+
+def _reloaded(content: Any, profile: Profile | None) -> Comparison:
+    """A comparison from the content of its JSON."""
+    names = ("run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies", "aggregates", "profile", "dtypes", *FRAMES)
+    missing = [name for name in names if not isinstance(content, dict) or name not in content]
+    if missing:
+        raise DataError(f"no {', '.join(missing)}", field="text", allowed="cmp.to_json(), with a profile cmp.to_json(own=True)")
+    if profile is not None and profile.name != content["profile"]:
+        raise DataError(f"found {profile.name!r}", field="profile", allowed=f"the profile that was compared with, {content['profile']!r}")
+    level = Level(content["match"], content["left_out"], tuple(content["joinable"]), content["chunker_version_match"])
+    frames = {name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES}
+    return Comparison(
+        baseline=content["run_a"], candidate=content["run_b"], **frames, level=level, k=content["k"], aggregates=content["aggregates"],
+        profile=profile or find_profile(content["profile"]), policies=content["policies"],
+    )  # fmt: skip
 
 
 def _profile_report(cmp: Comparison) -> dict[str, Any]:

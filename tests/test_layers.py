@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
     "errors": 0, "cast": 0, "codes": 0, "kinds": 0, "frames": 0,
-    "load": 1, "match": 1, "grades": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
+    "frame_json": 1, "load": 1, "match": 1, "grades": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
     "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "intervals": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
     "golden_versions": 2, "applies": 2, "row_facts": 2, "outcomes": 2, "resolve": 2, "doctor": 2, "golden_checks": 2,
     "profiles": 3, "policies": 3, "passed": 3, "score": 3, "scored": 3, "operations": 3, "aggregates": 3, "report": 3, "rulers": 3, "relabelling": 4,
@@ -22,6 +22,7 @@ LAYERS = {
     "segments": 3, "history": 4, "noise": 4, "bands": 4, "bridges": 4, "trend": 4,
     "plot": 5, "overlap": 4, "show": 4,
     "predicates": 1, "satisfaction": 1, "predicate_report": 4,
+    "reports": 6,
     "demo": 6,
     "cli": 7, "__init__": 7,
 }  # fmt: skip
@@ -36,6 +37,7 @@ SIDEWAYS = {
     ("metrics", "match"), ("grades", "match"), ("score", "profiles"), ("score", "policies"), ("score", "passed"), ("policies", "profiles"),
     ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
     ("answers", "texts"), ("answers", "citations"), ("answers", "cited"), ("citations", "cited"),
+    ("compare", "reports"),  # a comparison writes itself as a page; imported on use
     ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),
     ("outcomes", "judgments"), ("summary", "outcomes"), ("rulers", "score"), ("rulers", "profiles"), ("scored", "rulers"),

@@ -19,6 +19,7 @@ from ragscore.plot.style import (
     n_text,
     new_axes,
     numbered_runs,
+    rows_of,
     scale_of,
     unit_scale,
     wrapped,
@@ -114,6 +115,8 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
 
     Parameters
     ----------
+    scores
+        From `rs.score` or `store.scores`, or their `rs.summarize`.
     metric
         What stands on the upward axis, such as `hit@5`.
     against
@@ -124,8 +127,12 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
     DataError
         Not a scores frame, or no run has values of both.
     """
-    check_scores(scores)
-    table = summarize(scores, metrics=[metric, against])
+    if "metric" in scores:
+        check_summary(scores)
+        table = rows_of(scores, [metric, against])
+    else:
+        check_scores(scores)
+        table = summarize(scores, metrics=[metric, against])
     rows = {name: table[table["metric"] == name].set_index("run_id") for name in (metric, against)}
     both = (rows[metric]["n"] > 0) & (rows[against]["n"] > 0)
     if not both.any():

@@ -1,0 +1,6 @@
+"""Runs and comparisons as one page: frames in, one HTML file with its figures inside, one Markdown, one JSON that reloads."""
+
+from ragscore.reports.build import report
+from ragscore.reports.model import Report
+
+__all__ = ["Report", "report"]

@@ -1,0 +1,136 @@
+"""The frames of a report, from runs and golden set or from a comparison."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from ragscore.codes import is_among
+from ragscore.compare import Comparison, compare_runs, flat_configs
+from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, run_names
+from ragscore.health import coverage
+from ragscore.metrics import HEADLINE
+from ragscore.refusals import refusal_table
+from ragscore.reports.model import Report
+from ragscore.score import score
+from ragscore.summary import summarize
+
+DESCRIBED = ("system", "created_at", "note", "suite", "commit", "k", "chunker_version", "golden_hash")
+USUAL_SLICES = ("difficulty", "category", "lang")
+ANSWERED = ("refusal_correct", "false_refusal")
+
+
+def report(
+    source: Results | Comparison, golden: Golden | None = None, path: str | Path | None = None, *, baseline: str | None = None,
+    by: Sequence[str] | str | None = None, match: str = "auto", title: str | None = None,
+) -> Report:  # fmt: skip
+    """A page to decide from: what changed from run to run, how good each run is, for which slices, and what each run was.
+
+    Parameters
+    ----------
+    source
+        Runs, with their golden set; or a comparison alone.
+    path
+        Where to write it: .html, .md or .json.
+    baseline
+        The run that all others are compared with; without it each run is compared with the one before it (by created_at where every run has one, else
+        as loaded).
+    by
+        Slices: columns or tags of the golden set; by default difficulty, category and lang where it has them.
+    match
+        The match level, as for `rs.score`.
+
+    Returns
+    -------
+    A `Report`: its frames, `to_html`, `to_markdown`, `to_json` and `write`.
+
+    Raises
+    ------
+    DataError
+        Runs without a golden set, a comparison with one, an unknown baseline or slice, or an ending that names no form.
+    """
+    if isinstance(source, Comparison):
+        made = _of_comparison(source, title)
+        if golden is not None:
+            raise DataError("a golden set beside a comparison", field="golden", allowed="rs.report(cmp), or rs.report(results, golden)")
+    else:
+        check_type(source, Results, "source", "Results and a golden set, or a Comparison")
+        if golden is None:
+            raise DataError("runs without a golden set", field="golden", allowed="rs.report(results, golden)")
+        made = _of_runs(source, golden, baseline, _slices(golden, by), match, title)
+    if path is not None:
+        made.write(path)
+    return made
+
+
+def _of_comparison(cmp: Comparison, title: str | None) -> Report:
+    nothing = pd.DataFrame()
+    return Report(title or f"{cmp.candidate} against {cmp.baseline}", nothing, nothing, nothing, nothing, nothing, nothing, (cmp,))
+
+
+def _of_runs(results: Results, golden: Golden, baseline: str | None, by: list[str], match: str, title: str | None) -> Report:
+    check_inputs(results, golden)
+    results = _oldest_first(results)
+    scores = score(results, golden, match=match)
+    compared = tuple(compare_runs(results, golden, a, b, match=match) for a, b in _pairs(results, baseline))
+    names = [name for name in HEADLINE if name in scores]
+    parts = [summarize(scores, golden, by=one, metrics=names).rename(columns={one: "slice"}).assign(by=one) for one in by]
+    sliced = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    has_decisions = scores[list(ANSWERED)].notna().any(axis=None)
+    run_ids = results.runs["run_id"].astype("str").tolist()
+    return Report(
+        title=title or f"{len(run_ids)} runs on {len(golden.queries)} golden queries", runs=_runs(results, golden), config=_config(results, run_ids),
+        summary=_plain(summarize(scores, golden)), slices=_plain(sliced), decisions=_plain(refusal_table(scores, golden) if has_decisions else pd.DataFrame()),
+        answers=_answers(results, compared), comparisons=compared,
+    )  # fmt: skip
+
+
+def _slices(golden: Golden, by: Sequence[str] | str | None) -> list[str]:
+    if by is None:
+        return [name for name in USUAL_SLICES if name in golden.queries and golden.queries[name].notna().any()]
+    return [by] if isinstance(by, str) else list(dict.fromkeys(by))
+
+
+def _oldest_first(results: Results) -> Results:
+    runs = results.runs
+    if "created_at" not in runs or runs["created_at"].isna().any():
+        return results
+    return results.select(runs.sort_values("created_at", kind="stable")["run_id"].astype("str").tolist())
+
+
+def _pairs(results: Results, baseline: str | None) -> list[tuple[str, str]]:
+    """Baseline and candidate of every comparison, newest first."""
+    names = results.runs["run_id"].astype("str").tolist()
+    if baseline is None:
+        return list(zip(names[:-1], names[1:], strict=True))[::-1]
+    (first,) = run_names(results.runs, [baseline])
+    return [(first, name) for name in names[::-1] if name != first]
+
+
+def _runs(results: Results, golden: Golden) -> pd.DataFrame:
+    """What each run is, and how much of the golden set it answered."""
+    known = [name for name in DESCRIBED if name in results.runs and results.runs[name].notna().any()]
+    counts = coverage(results, golden).reset_index()[["run_id", "n_rows", "n_failed", "n_missing"]].rename(columns={"n_rows": "n_queries"})
+    described = results.runs[["run_id", *known]].assign(run_id=results.runs["run_id"].astype("str"))
+    return described.merge(counts.assign(run_id=counts["run_id"].astype("str")), on="run_id", how="left")
+
+
+def _config(results: Results, run_ids: list[str]) -> pd.DataFrame:
+    """One row per config key and run that has it: `value` as JSON text, `differs` where not all runs have the same."""
+    rows = [(key, run_id, value) for run_id, config in flat_configs(results, run_ids).items() for key, value in config.items()]
+    table = pd.DataFrame(rows, columns=["key", "run_id", "value"], dtype="str")
+    of_key = table.groupby("key", sort=False)["value"]
+    return table.assign(differs=((of_key.transform("nunique") > 1) | (of_key.transform("size") < len(run_ids))).astype("bool"))
+
+
+def _answers(results: Results, compared: tuple[Comparison, ...]) -> pd.DataFrame:
+    """What was answered to the questions that changed."""
+    changed = pd.concat([pd.Series([], dtype="str"), *(one.changed()["query_id"] for one in compared)])
+    names = [name for name in ("answer", "refused", "error") if name in results.responses]
+    rows = results.responses.loc[is_among(results.responses["query_id"], changed), ["run_id", "query_id", *names]]
+    return _plain(rows)
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Run ids as text, so that a reloaded frame equals this one; the order of the rows is theirs."""
+    return frame.assign(run_id=frame["run_id"].astype("str")).reset_index(drop=True) if "run_id" in frame else frame
