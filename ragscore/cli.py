@@ -19,6 +19,7 @@ from ragscore.load import load_golden, load_results
 from ragscore.metrics import DEFAULT_METRICS, HEADLINE, parse_label
 from ragscore.policies import POLICIES
 from ragscore.ranks import TIES
+from ragscore.reports import report
 from ragscore.run_files import read_parquet
 from ragscore.score import score
 from ragscore.store import RunStore
@@ -78,6 +79,21 @@ def _parser() -> argparse.ArgumentParser:
     gated.add_argument("--require", action="store_true", help="exit status 2 if a metric can't be evaluated")
     gated.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     gated.set_defaults(run=_gate)
+
+    reported = commands.add_parser("report", help="write one page about some runs: what changed from run to run, how good each is, what it was")
+    reported.add_argument("runs", nargs="+", metavar="run", help="per_query.jsonl files, or names in --store; each is compared with the one before it")
+    reported.add_argument("--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names")
+    reported.add_argument(
+        "-o", "--out", metavar="FILE", help=".html (all in one file), .md or .json (reloads with rs.Report.from_json); else Markdown is printed"
+    )
+    reported.add_argument("--markdown", action="store_true", help="write the Markdown beside that file, too")
+    reported.add_argument("--baseline", metavar="RUN", help="compare every run with this one")
+    reported.add_argument("--by", action="append", metavar="COLUMN", help="slice by a column or tag of the golden file (may be given several times)")
+    reported.add_argument("--title", help="the heading of the page")
+    reported.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
+    reported.add_argument("--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query")
+    reported.add_argument("--ties", metavar="|".join(TIES), help="rank each list as its file says (the default), or anew as trec_eval does")
+    reported.set_defaults(run=_report)
 
     for command in (scored, compared, gated):
         command.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
@@ -149,7 +165,8 @@ def _load_runs(names: list[str], store: str | None, ties: str | None) -> tuple[R
 
 def _load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, list[str]]:
     """Golden set, runs and their ids; every run must answer some of the golden questions."""
-    usage = f"ragscore {'score GOLDEN RUN...' if args.run is _score else 'compare RUN_A RUN_B --golden GOLDEN'}"
+    usages = {_score: "score GOLDEN RUN...", _report: "report RUN... --golden GOLDEN"}
+    usage = f"ragscore {usages.get(args.run, 'compare RUN_A RUN_B --golden GOLDEN')}"
     try:
         golden = load_golden(args.golden)
     except DataError as error:
@@ -232,6 +249,19 @@ def _allowed_loss(text: str) -> tuple[str, float]:
     except ValueError as error:
         raise DataError(f"found {text!r}", field="--max-drop", allowed="a metric and the loss allowed, such as mrr@10=0.02") from error
     return parse_label(label).text, allowed
+
+
+def _report(args: argparse.Namespace) -> None:
+    out = Path(args.out) if args.out else None
+    if args.markdown and (out is None or out.suffix.lower() == ".md"):
+        raise DataError("nothing to stand beside", field="--markdown", allowed="with -o report.html; without -o Markdown is printed")
+    golden, results, _ = _load(args, args.runs)
+    made = report(results, golden, out, baseline=args.baseline, by=args.by, match=args.match or "auto", title=args.title)
+    written = [] if out is None else [out, *([made.write(out.with_suffix(".md"))] if args.markdown else [])]
+    if out is None:
+        print(made.to_markdown(), end="")
+    for file in written:
+        print(f"ragscore: wrote {file}", file=sys.stderr)
 
 
 def _folder(args: argparse.Namespace, candidate: str) -> Path:

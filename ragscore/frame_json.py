@@ -32,12 +32,7 @@ def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
     if not isinstance(dtypes, dict) or not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) == set(dtypes) for row in rows):
         raise DataError("rows and dtypes that don't belong together", field=field, allowed="the JSON that to_json wrote")
     try:
-        columns = {name: pd.Series([row[name] for row in rows], dtype="object").astype(_written(str(dtype))) for name, dtype in dtypes.items()}
-        return pd.DataFrame(columns).astype({name: str(dtype) for name, dtype in dtypes.items()})
+        wanted: dict[Any, Any] = {name: str(dtype) for name, dtype in dtypes.items()}
+        return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in wanted}).astype(wanted)
     except (TypeError, ValueError) as error:
         raise DataError(" ".join(str(error).split()), field=field, allowed="the JSON that to_json wrote") from error
-
-
-def _written(dtype: str) -> str:
-    """As what a dtype's values stand in JSON, where that isn't the dtype itself."""
-    return "str" if dtype.startswith("datetime64") else dtype

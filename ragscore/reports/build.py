@@ -1,6 +1,7 @@
 """The frames of a report, from runs and golden set or from a comparison."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -102,7 +103,7 @@ def _pairs(results: Results, baseline: str | None) -> list[tuple[str, str]]:
     """Baseline and candidate of every comparison, newest first."""
     names = results.runs["run_id"].astype("str").tolist()
     if baseline is None:
-        return list(zip(names[:-1], names[1:], strict=True))[::-1]
+        return list(pairwise(names))[::-1]
     (first,) = run_names(results.runs, [baseline])
     return [(first, name) for name in names[::-1] if name != first]
 

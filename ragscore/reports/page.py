@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from html import escape
 
 import pandas as pd
@@ -16,16 +17,16 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; m
 h1 { font-size: 1.6em } h2 { font-size: 1.3em; margin-top: 2.2em; border-top: 1px solid #ccc; padding-top: .8em } h3 { font-size: 1.05em; margin-top: 1.6em }
 h1, h2, h3, p, li { overflow-wrap: anywhere }
 nav { font-size: .92em } nav a { margin-right: 1.1em }
-.scroll { overflow-x: auto; max-height: 34em; overflow-y: auto; border: 1px solid #ddd; margin: .8em 0 }
+.scroll { overflow-x: auto; border: 1px solid #ddd; margin: .8em 0 } .long { max-height: 34em; overflow-y: auto }
 table { border-collapse: collapse; font-size: .87em; min-width: 100% }
 th, td { text-align: left; vertical-align: top; padding: .25em .7em; border-bottom: 1px solid #eee }
 td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 th { position: sticky; top: 0; background: #f3f3f3; padding: 0 }
 th button { font: inherit; font-weight: 600; border: 0; background: none; padding: .3em .7em; cursor: pointer; text-align: left; width: 100%; white-space: nowrap }
 th[aria-sort=ascending] button::after { content: " ▲" } th[aria-sort=descending] button::after { content: " ▼" }
-td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: anywhere }
+td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap } td > div.t { min-width: 20em }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; max-width: 46em; max-height: 22em; overflow: auto; margin: .3em 0 }
-figure { display: inline-block; margin: .5em 1em .5em 0; vertical-align: top } img { max-width: 100%; height: auto }
+.figures { display: flex; flex-wrap: wrap; gap: .8em 1em; align-items: flex-start } figure { margin: .3em 0 } img { max-width: 100%; height: auto }
 .better, .win { color: #00694c; font-weight: 600 } .worse, .regression { color: #a63f00; font-weight: 600 } .note { color: #555; font-size: .9em }
 """
 # A click on a heading sorts by it: numbers by size, texts by the alphabet, missing values last; a second click turns the order round.
@@ -48,6 +49,9 @@ for (const button of document.querySelectorAll('th button')) button.addEventList
   body.append(...rows.map(([, row]) => row));
 });
 """
+LONG = 25  # rows from which a table scrolls in itself
+SHORT, WIDE = 22, 45  # characters up to which a text stays on one line, and from which it gets room
+NUMBER = r"(< )?[-+−]?\d*\.?\d+"
 MARKED = ("better", "worse", "win", "regression")
 
 
@@ -66,7 +70,8 @@ def to_html(title: str, parts: list[Section]) -> str:
 
 def _section(place: int, part: Section) -> str:
     lines = [f'<h{part.depth} id="s{place}">{escape(part.title)}</h{part.depth}>', *(f"<p>{escape(text)}</p>" for text in part.sentences)]
-    lines += [f"<figure>{image(escape(alt), draw)}</figure>" for alt, draw in part.figures]
+    figures = "\n".join(f"<figure>{image(escape(alt), draw)}</figure>" for alt, draw in part.figures)
+    lines += [f'<div class="figures">{figures}</div>'] if figures else []
     lines += [] if part.table is None else [_table(part.table, part.folded)]
     return "\n".join([*lines, *(f'<p class="note">{escape(text)}</p>' for text in part.notes)])
 
@@ -74,15 +79,23 @@ def _section(place: int, part: Section) -> str:
 def _table(table: pd.DataFrame, folded: tuple[str, ...]) -> str:
     names = [str(name) for name in table.columns]
     head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names)
-    rows = ["".join(_cell(value, name in folded) for name, value in zip(names, row, strict=True)) for row in table.astype(object).to_numpy().tolist()]
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>\n' + "\n".join(f"<tr>{row}</tr>" for row in rows) + "\n</tbody></table></div>"
+    columns = [_cells([_text(value) for value in table.iloc[:, place]], name in folded) for place, name in enumerate(names)]
+    rows = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
+    return f'<div class="scroll{" long" if len(table) > LONG else ""}"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
 
 
-def _cell(value: object, is_folded: bool) -> str:
-    text = "—" if value is None or value is pd.NA else shown_number(value) if isinstance(value, float) else str(value)
+def _cells(texts: list[str], is_folded: bool) -> list[str]:
+    """The cells of one column; numbers stand on the right if there is nothing else in it."""
     if is_folded:
-        return f"<td><details><summary>show</summary><pre>{escape(text)}</pre></details></td>"
-    if text in MARKED:
-        return f'<td class="{text}">{text}</td>'
-    is_number = text.lstrip("+-−< ").replace(".", "", 1).isdigit() or text == "—"
-    return f'<td class="n">{escape(text)}</td>' if is_number else f"<td><div>{escape(text)}</div></td>"
+        return [f"<td><details><summary>show</summary><pre>{escape(text)}</pre></details></td>" for text in texts]
+    if any(text != "—" for text in texts) and all(text == "—" or re.fullmatch(NUMBER, text) for text in texts):
+        return [f'<td class="n">{escape(text)}</td>' for text in texts]
+    return [f'<td class="{text}">{text}</td>' if text in MARKED else f"<td><div{_width(text)}>{escape(text)}</div></td>" for text in texts]
+
+
+def _width(text: str) -> str:
+    return ' class="s"' if len(text) <= SHORT else ' class="t"' if len(text) >= WIDE else ""
+
+
+def _text(value: object) -> str:
+    return "—" if value is None or value is pd.NA else shown_number(value) if isinstance(value, float) else str(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,9 +69,20 @@ def _compared(cmp: Comparison, answers: pd.DataFrame) -> list[Section]:
     if cmp.profile is None:
         sentences = cmp.deltas.set_index("metric")["sentence"]
         shown = shown.assign(**{"in words": [str(sentences[name.removesuffix(" (p50)")]) for name in shown["metric"]]})
-    short = [f"{verdict}: {names}." for verdict, names in _by_verdict(cmp).items() if names] if cmp.profile is None else []
+    short = (
+        [f"b is {verdict}: {names}." if verdict != "can't tell" else f"Can't tell: {names}." for verdict, names in _by_verdict(cmp).items() if names]
+        if cmp.profile is None
+        else []
+    )
     title = f"{cmp.candidate} against {cmp.baseline}"
-    first = Section(title, 2, (f"a is {cmp.baseline}, b is {cmp.candidate}.", *short, cmp.headline()), _change_figures(cmp), shown, tuple(note.splitlines()))
+    first = Section(
+        title,
+        2,
+        (f"a is {cmp.baseline}, b is {cmp.candidate}. {' '.join(short)}".strip(), cmp.headline()),
+        _change_figures(cmp),
+        shown,
+        tuple(note.splitlines()),
+    )
     return [first, *_differs(cmp), _changed(cmp, answers)]
 
 
@@ -78,10 +90,10 @@ def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
     title = f"{cmp.candidate} against {cmp.baseline}"
     found: list[Figure] = []
     if cmp.profile is None and any(n and describe(name).range == "0 to 1" for name, n in zip(cmp.deltas["metric"], cmp.deltas["n"], strict=True)):
-        found.append((f"Differences of {title} with their intervals; the numbers are in the table below", lambda: plot.forest(cmp.deltas)))
-    found.append((f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}", lambda: plot.outcomes(cmp.counts)))
+        found.append((f"Differences of {title} with their intervals; the numbers are in the table below", partial(plot.forest, cmp.deltas)))
+    found.append((f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}", partial(plot.outcomes, cmp.counts)))
     if cmp.profile is None and cmp.per_query["outcome"].isin(["win", "loss", "regression"]).any():
-        found.append((f"Rank of the first hit of every query in {cmp.baseline} and {cmp.candidate}", lambda: plot.compare(cmp)))
+        found.append((f"Rank of the first hit of every query in {cmp.baseline} and {cmp.candidate}", partial(plot.compare, cmp)))
     return tuple(found)
 
 
@@ -126,6 +138,8 @@ def _results(report: Report) -> list[Section]:
         return []
     measured = summary[summary["n"] > 0]
     without = [name for name in summary["metric"].unique() if name not in set(measured["metric"])]
+    order = {name: place for place, name in enumerate(HEADLINE)}
+    measured = measured.sort_values("metric", key=lambda column: column.map(order).fillna(len(order)), kind="stable")
     notes = (f"Mean (95 % interval) and n; times in ms. Not measured: {', '.join(without) or 'none'}.",)
     return [Section("Results", figures=tuple(_result_figures(measured)), table=_means(measured), notes=notes)]
 
@@ -133,12 +147,12 @@ def _results(report: Report) -> list[Section]:
 def _result_figures(measured: pd.DataFrame) -> list[Figure]:
     names = set(measured["metric"])
     headline = [name for name in ("hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10") if name in names]
-    found: list[Figure] = [("Means of the ranking metrics by run, with intervals", lambda: plot.bars(measured, headline))] if headline else []
-    found += [(f"{name} over k by run, with intervals", lambda name=name: plot.k_curve(measured, name)) for name in ("hit", "recall") if _ks(names, name) > 1]
+    found: list[Figure] = [("Means of the ranking metrics by run, with intervals", partial(plot.bars, measured, headline))] if headline else []
+    found += [(f"{name} over k by run, with intervals", partial(plot.k_curve, measured, name)) for name in ("hit", "recall") if _ks(names, name) > 1]
     quality = next((name for name in ("hit@5", "mrr@10", "passed") if name in names), None)
     for against in ("latency_ms", "cost_usd"):
         if quality and _in_one_run(measured, quality, against):
-            found.append((f"{quality} against {against}", lambda against=against: plot.tradeoff(measured, quality, against=against)))
+            found.append((f"{quality} against {against}", partial(plot.tradeoff, measured, quality, against=against)))
     return found
 
 
@@ -171,8 +185,10 @@ def _slices(report: Report) -> list[Section]:
     for by, rows in report.slices[report.slices["n"] > 0].groupby("by", sort=False) if len(report.slices) else ():
         names = [name for name in ("hit@5", "mrr@10", "passed") if name in set(rows["metric"])] or rows["metric"].unique()[:1].tolist()
         shown = rows[rows["metric"].isin(names)]
-        renamed = rows.drop(columns="by")[["run_id", "slice", *[name for name in rows if name not in ("run_id", "slice", "by")]]].rename(columns={"slice": str(by)})
-        figure = (f"{names[0]} by {by} and run; the numbers are in the table below", lambda t=renamed, name=names[0]: plot.heat(t, name))
+        renamed = rows.drop(columns="by")[["run_id", "slice", *[name for name in rows if name not in ("run_id", "slice", "by")]]].rename(
+            columns={"slice": str(by)}
+        )
+        figure = (f"{names[0]} by {by} and run; the numbers are in the table below", partial(plot.heat, renamed, names[0]))
         found.append(Section(f"By {by}", figures=(figure,), table=_means(shown.sort_values("metric", kind="stable"), ("metric", "slice"))))
     return found
 
@@ -184,7 +200,7 @@ def _decisions(report: Report) -> list[Section]:
     table = rows[rows["of"] > 0].assign(text=lambda t: [_share(*row) for row in _each(t, "n", "of", "share", "low", "high")])
     wide = table.pivot(index="decision", columns="run_id", values="text").reindex(index=table["decision"].unique(), columns=table["run_id"].unique())
     note = f"Right is an answer with {rows['right_by'].iloc[0]}." if rows["right_by"].iloc[0] else "Nothing says which answers are right."
-    figure = ("Answerable and refused questions of every run; the numbers are in the table below", lambda: plot.refusals(rows))
+    figure = ("Answerable and refused questions of every run; the numbers are in the table below", partial(plot.refusals, rows))
     return [Section("Refusing as a decision", figures=(figure,), table=wide.fillna("—").reset_index(), notes=(note,))]
 
 

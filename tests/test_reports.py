@@ -1,0 +1,280 @@
+"""Reports: the same frames give the same page, every text is escaped, and a page needs nothing but itself."""
+
+import html
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import matplotlib
+import pandas as pd
+import pytest
+from browser import CHROMIUM, Browser
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pandas.testing import assert_frame_equal
+
+import ragscore as rs
+from ragscore.cli import main
+from ragscore.profiles import PROFILES
+from ragscore.reports.page import to_html
+from ragscore.reports.sections import Section
+
+matplotlib.use("Agg")
+FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
+NASTY = [
+    "<script>document.title = 'taken'</script>", '"><img src=x onerror="document.title=1">', "a | b || c", "it's \"quoted\" & <b>bold</b>", "]]>--></style></script>",
+    "long " + "x" * 10_000, r"$\nothing$ _{ ^", "問い 질문 \u202e \x0b", "'; alert(1); //", "http://example.org/a.png", "line\nbreak\r\n# no heading",
+]  # fmt: skip
+
+
+@pytest.fixture
+def two(write_golden, write_run):
+    """Three questions, two runs whose answers, configs and questions are full of markup."""
+    rows = [one | {"query": text, "difficulty": NASTY[1]} for one, text in zip(THREE_QUERIES, NASTY, strict=False)]
+    golden = rs.load_golden(write_golden(rows))
+    files = []
+    for name, records, day in (("old", RUN_A, 1), ("<i>new", RUN_B, 2)):
+        said = [one | {"answer": answer(text)} for one, text in zip(records, (NASTY[0], NASTY[5], NASTY[8]), strict=True)]
+        file = write_run(f"run{day}", said, created_at=f"2026-01-0{day}T00:00:00Z", note=NASTY[3], config={"chunker_version": "test@1", "note": NASTY[day]})
+        (file.parent / "run.json").write_text((file.parent / "run.json").read_text().replace(f'"run{day}"', f'"{name}"'))
+        files.append(file)
+    return rs.load_results(files[::-1]), golden
+
+
+def same(a: rs.Comparison, b: rs.Comparison) -> None:
+    for name in FRAMES:
+        assert_frame_equal(getattr(a, name), getattr(b, name))
+    values = ("baseline", "candidate", "level", "k", "policies", "profile", "aggregates", "counts")
+    assert [getattr(a, name) for name in values] == [getattr(b, name) for name in values]
+
+
+def test_a_comparison_reloads_from_its_json(pair):
+    cmp = rs.compare_runs(*pair, "a", "b", empty_gold="zero")
+    again = rs.Comparison.from_json(cmp.to_json())
+    same(again, cmp)
+    assert again.to_json() == cmp.to_json() and again.to_markdown() == cmp.to_markdown() and again.policies["empty_gold"] == "zero"
+
+
+def test_frames_without_rows_keep_their_columns(write_golden, write_run):
+    results = rs.load_results([write_run(name, [record("q1", [])]) for name in "ab"])
+    cmp = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
+    assert not len(cmp.targets) and not len(cmp.config_diff)
+    same(rs.Comparison.from_json(cmp.to_json()), cmp)
+
+
+def test_a_comparison_by_a_profile_reloads_with_it(pair):
+    cmp = rs.compare_runs(*pair, "a", "b", profile="kebab")
+    again = rs.Comparison.from_json(cmp.to_json(own=True))
+    same(again, cmp)
+    assert again.to_json() == cmp.to_json(), "the report of that harness"
+    with pytest.raises(rs.DataError, match=r"no match, left_out.*cmp\.to_json\(own=True\)"):
+        rs.Comparison.from_json(cmp.to_json())
+    mine = replace(PROFILES["kebab"], name="mine")
+    text = rs.compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
+    assert rs.Comparison.from_json(text, profile=mine).profile == mine
+    with pytest.raises(rs.DataError, match="unknown profile 'mine'"):
+        rs.Comparison.from_json(text)
+
+
+@pytest.mark.parametrize(("text", "message"), [("", "no JSON"), ("[]", "no run_a, run_b"), ('{"run_a": "a"}', "no run_b, match")])
+def test_what_is_no_comparison_is_refused(text, message):
+    with pytest.raises(rs.DataError, match=message):
+        rs.Comparison.from_json(text)
+
+
+def test_rows_that_do_not_fit_their_columns_are_refused(pair):
+    content = json.loads(rs.compare_runs(*pair, "a", "b").to_json())
+    del content["targets"][0]["change"]
+    with pytest.raises(rs.DataError, match="targets: rows and dtypes that don't belong together"):
+        rs.Comparison.from_json(json.dumps(content))
+    content["targets"] = []
+    content["deltas"][0]["n"] = "many"
+    with pytest.raises(rs.DataError, match=r"deltas: .*many"):
+        rs.Comparison.from_json(json.dumps(content))
+
+
+def test_a_report_reloads_into_the_same_pages(two):
+    made = rs.report(*two)
+    again = rs.Report.from_json(made.to_json())
+    for name in ("runs", "config", "summary", "slices", "decisions", "answers"):
+        assert_frame_equal(getattr(again, name), getattr(made, name))
+    same(again.comparisons[0], made.comparisons[0])
+    assert again.to_html() == made.to_html() and again.to_markdown() == made.to_markdown() and again.to_json() == made.to_json()
+    with pytest.raises(rs.DataError, match="no title, comparisons"):
+        rs.Report.from_json("{}")
+
+
+def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(two):
+    import matplotlib.pyplot as plt
+
+    first = rs.report(*two).to_html()
+    with plt.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.hashsalt": None}):
+        assert rs.report(*two).to_html() == first
+    assert not plt.get_fignums(), "no figure is left open"
+
+
+def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    days = {"late": 3, "early": 1, "middle": 2}
+    results = rs.load_results([write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z", config={"k": day}) for name, day in days.items()])
+    made = rs.report(results, golden)
+    assert made.runs["run_id"].tolist() == ["early", "middle", "late"]
+    assert [(one.baseline, one.candidate) for one in made.comparisons] == [("middle", "late"), ("early", "middle")]
+    assert [(one.baseline, one.candidate) for one in rs.report(results, golden, baseline="middle").comparisons] == [("middle", "late"), ("middle", "early")]
+    text = made.to_markdown()
+    assert (
+        text.index("## In short")
+        < text.index("## late against middle")
+        < text.index("## Results")
+        < text.index("## The runs")
+        < text.index("### Configuration")
+    )
+    assert "| k | 1 | 2 | 3 | differs |" in text
+
+
+def test_markdown_and_page_hold_the_same_tables(two):
+    made = rs.report(*two)
+    for one in (made.to_markdown(), html.unescape(made.to_html())):
+        assert "2 win, 1 loss" in one and "question q3" not in one and "By difficulty" in one and "Configuration" in one
+
+
+def test_no_text_opens_a_tag_a_cell_or_a_heading_in_markdown(two):
+    text = rs.report(*two, title="# <b>").to_markdown()
+    assert "<" not in text and "\n# no heading" not in text and text.startswith("# # &lt;b>\n")
+    for block in text.strip().split("\n\n"):
+        lines = block.split("\n")
+        if lines[0].startswith("|"):
+            assert len({len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) for line in lines}) == 1, "every row has all its cells"
+
+
+class Page(HTMLParser):
+    """Tags, addresses and texts of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+        self.handlers += [name for name, _ in attrs if name.startswith("on")]
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+ALLOWED = {
+    "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a", "p", "div", "table", "thead", "tbody", "tr", "th", "td", "button",
+    "script", "details", "summary", "pre", "figure", "img",
+}  # fmt: skip
+
+
+def read(page: str) -> Page:
+    found = Page()
+    found.feed(page)
+    assert found.tags.count("script") == 1 and set(found.tags) <= ALLOWED and not found.handlers
+    assert all(address.startswith(("data:", "#")) for address in found.addresses)
+    return found
+
+
+def test_every_text_of_a_report_is_text(two):
+    page = read(rs.report(*two, title=NASTY[0]).to_html())
+    shown = "".join(page.texts)
+    for text in (NASTY[0], NASTY[1], NASTY[2], NASTY[5], NASTY[8], "<i>new against old"):
+        assert text in shown
+
+
+@given(st.lists(st.text() | st.sampled_from(NASTY), min_size=3, max_size=6), st.sampled_from(NASTY))
+@settings(max_examples=60)
+def test_no_text_breaks_out_of_a_page(texts, title):
+    table = pd.DataFrame(dict.fromkeys((texts[0] + "1", texts[1] + "2", "answers"), texts))
+    part = Section(title, 2, tuple(texts), (), table, (texts[-1],), ("answers",))
+    page = read(to_html(title, [part]))
+    assert page.tags.count("td") == 3 * len(texts) and page.tags.count("p") == len(texts) + 1
+    shown = "".join(page.texts)
+    assert all(line in shown for text in texts for line in re.split(r"[\r\n\0]", text))
+
+
+def test_a_comparison_alone_is_a_page(pair, tmp_path):
+    cmp = rs.compare_runs(*pair, "a", "b")
+    text = cmp.to_html(tmp_path / "cmp.html")
+    assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count("img") == 3
+    profile = rs.compare_runs(*pair, "a", "b", profile="kebab").to_html()
+    assert "hit_at_k.1" in profile and "ndcg" not in re.sub(r"base64,[^\"]*", "", profile)
+    with pytest.raises(rs.DataError, match="a golden set beside a comparison"):
+        rs.report(cmp, pair[1])
+    with pytest.raises(rs.DataError, match="runs without a golden set"):
+        rs.report(pair[0])
+    with pytest.raises(rs.DataError, match=r"found '\.pdf'; a name that ends in"):
+        rs.report(cmp, path=tmp_path / "cmp.pdf")
+
+
+def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
+    made = rs.report(rs.load_results(write_run("a", RUN_A)), rs.load_golden(write_golden(THREE_QUERIES)))
+    text = made.to_markdown()
+    assert made.comparisons == () and "## Results" in text and "Refusing" not in text and "against" not in text
+    assert rs.Report.from_json(made.to_json()).to_html() == made.to_html()
+
+
+def test_the_command_writes_page_and_markdown(write_golden, write_run, tmp_path, capsys):
+    files = [str(write_run("a", RUN_A)), str(write_run("b", RUN_B))]
+    golden, out = str(write_golden(THREE_QUERIES)), tmp_path / "report.html"
+    assert main(["report", *files, "--golden", golden, "-o", str(out), "--markdown", "--title", "T"]) == 0
+    assert "wrote" in capsys.readouterr().err
+    assert main(["report", *files, "--golden", golden, "--title", "T"]) == 0
+    assert capsys.readouterr().out == out.with_suffix(".md").read_text(encoding="utf-8")
+    results = rs.load_results(files)
+    assert out.read_text(encoding="utf-8") == rs.report(results, rs.load_golden(golden), title="T").to_html()
+    assert main(["report", *files, "--golden", golden, "--markdown"]) == 2 and "nothing to stand beside" in capsys.readouterr().err
+    assert main(["report", *files, "--golden", golden, "--baseline", "c"]) == 2 and "no run or system 'c'" in capsys.readouterr().err
+
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page")
+
+
+@needs_chromium
+def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
+    page = tmp_path / "bad.html"
+    page.write_text('<title>bad</title><img src="missing.png"><script>document.title = "taken"; nothing()</script>')
+    with Browser() as browser:
+        browser.open(page)
+        assert any(url.endswith("missing.png") for url in browser.loaded) and any("nothing is not defined" in one for one in browser.complaints)
+        assert browser.run("document.title") == "taken"
+
+
+@needs_chromium
+def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(write_golden, write_run, tmp_path):
+    rows = [{"id": f"q{n}", "query": text, "expected_doc_ids": ["d"], "difficulty": text[:60]} for n, text in enumerate(NASTY)]
+    golden = rs.load_golden(write_golden(rows))
+    runs = [
+        write_run(
+            name, [record(f"q{n}", [hit(f"c{n}", "d" if (n + side) % 2 else "x", 1)], answer=answer(text)) for n, text in enumerate(NASTY)], note=NASTY[0]
+        )
+        for side, name in enumerate(("a", "b"))
+    ]
+    out = tmp_path / "report.html"
+    rs.report(rs.load_results(runs), golden, out, title=NASTY[0])
+    with Browser() as browser:
+        browser.open(out)
+        assert browser.complaints == [] and browser.loaded == [out.as_uri()]
+        assert browser.run("document.title") == NASTY[0]
+        assert browser.run("[...document.images].every(image => image.complete && image.naturalWidth > 100)")
+        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth"), "long lines are broken, wide tables scroll in themselves"
+        texts = "[...[...document.querySelectorAll('table')].find(t => t.tHead.textContent.startsWith('query_id')).tBodies[0].rows].map(r => r.cells[{}].textContent)"
+        assert set(browser.run(texts.format(1))) >= {NASTY[0], NASTY[5]} and any(NASTY[0] in text for text in browser.run(texts.format(8)))
+        button = "[...document.querySelectorAll('th button')].find(b => b.textContent === 'n')"
+        column = f"[...{button}.closest('table').tBodies[0].rows].map(r => r.cells[{button}.parentElement.cellIndex].textContent)"
+        before = browser.run(column)
+        browser.run(f"{button}.click()")
+        assert browser.run(column) == sorted(before, key=int) and browser.run(f"{button}.parentElement.getAttribute('aria-sort')") == "ascending"
+        browser.run(f"{button}.click()")
+        assert browser.run(column) == sorted(before, key=int, reverse=True)
+        ranks = "[...document.querySelectorAll('th button')].find(b => b.textContent === 'rank_a')"
+        browser.run(f"{ranks}.click()")
+        assert browser.run(texts.format(3)) == sorted(browser.run(texts.format(3)), key=lambda text: (text == "—", text)), "what is missing comes last"
+        assert browser.complaints == []
