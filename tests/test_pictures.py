@@ -161,6 +161,13 @@ def test_a_run_has_its_colour_in_curves_too(pair):
     assert ax.get_lines()[0].get_color() == COLOURS[1]
 
 
+def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
+    names = [f"{letter} " + "a long name " * 9 for letter in "abc"] + ["x" * 10_000]
+    summary = pd.DataFrame({"run_id": "a", "slice": names, "metric": "hit@5", "mean": 0.5, "n": 12})
+    ax = rs.plot.heat(summary, "hit@5")
+    assert not overlaps(drawn(ax.get_yticklabels())) and ax.get_yticklabels()[3].get_text().replace("\n", " ").endswith("… (n = 12)")
+
+
 def test_names_with_dollars_are_no_formulas(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     names = [r"$\nothing$", "b $"]

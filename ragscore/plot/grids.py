@@ -7,7 +7,7 @@ import pandas as pd
 
 from ragscore.frames import DataError
 from ragscore.metrics import describe
-from ragscore.plot.style import MAX_SLICES, check_columns, new_axes, numbered_runs, wrapped
+from ragscore.plot.style import LONGEST, MAX_SLICES, check_columns, new_axes, numbered_runs, wrapped
 from ragscore.tables import shown_number
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ def heat(summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Ax
     kept = sizes.index[largest]
     means = rows.pivot(index="slice", columns="run", values="mean").reindex(index=kept, columns=runs)
     is_unit = describe(metric).range == "0 to 1"
-    ax = new_axes(ax, width=1.15 * len(runs) + 3.6, height=0.34 * len(means) + 1.5)
+    labels = [_slice_label(name, *n) for name, n in zip(kept, sizes.loc[kept].itertuples(index=False), strict=True)]
+    lines = max(label.count("\n") + 1 for label in labels)
+    ax = new_axes(ax, width=1.15 * len(runs) + 3.6, height=max(0.34, 0.16 * lines + 0.06) * len(means) + 1.5)
     image = _grid(ax, means.to_numpy("float64"), (0, 1) if is_unit else None, MEANS_MAP)
     _in_cells(ax, means.to_numpy("float64"), [[shown_number(float(value), 2) for value in line] for line in means.to_numpy()], image)
     ax.set_xticks(np.arange(len(runs)), [wrapped(run, 14) for run in runs], fontsize=9)
-    ax.set_yticks(np.arange(len(means)), [_slice_label(name, *n) for name, n in zip(kept, sizes.loc[kept].itertuples(index=False), strict=True)], fontsize=9)
+    ax.set_yticks(np.arange(len(means)), labels, fontsize=9)
     ax.set_ylabel(by)
     notes = [f"the {len(kept)} largest of {len(sizes)} slices"] * (len(kept) < len(sizes)) + [f"*: fewer than {FEW} queries"] * bool(
         (sizes["max"][kept] < FEW).any()
@@ -64,6 +66,7 @@ def heat(summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Ax
 
 
 def _slice_label(name: str, low: int, high: int) -> str:
+    name = name if len(name) < LONGEST - 40 else name[: LONGEST - 40] + "…"
     return wrapped(f"{name}{'*' if high < FEW else ''} (n = {low if low == high else f'{low}–{high}'})", 34)
 
 

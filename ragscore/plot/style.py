@@ -18,6 +18,7 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
+LONGEST = 160  # characters of a label
 ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
 
 
@@ -53,7 +54,11 @@ def error_lengths(rows: pd.DataFrame) -> Any:
 
 
 def wrapped(text: str, width: int = 28) -> str:
-    """Text on several lines of at most `width` characters; names may break after an underscore too, and a dollar is no formula."""
+    """Text on several lines of at most `width` characters; names may break after an underscore too, and a dollar is no formula.
+
+    Of texts that no figure has room for only the beginning is shown.
+    """
+    text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     lines = "\n".join(wrap(text.replace("_", "_ "), width)).replace("_ ", "_") if len(text) > width else text
     return lines.replace("$", r"\$")
 
