@@ -13,7 +13,7 @@ from ragscore.tables import shown_number
 
 STYLE = """
 :root { color-scheme: light }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1250px; margin: 2em auto; padding: 0 1.5em }
+body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1400px; margin: 2em auto; padding: 0 1.5em }
 h1 { font-size: 1.6em } h2 { font-size: 1.3em; margin-top: 2.2em; border-top: 1px solid #ccc; padding-top: .8em } h3 { font-size: 1.05em; margin-top: 1.6em }
 h1, h2, h3, p, li { overflow-wrap: anywhere }
 nav { font-size: .92em } nav a { margin-right: 1.1em }
@@ -24,7 +24,7 @@ td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowra
 th { position: sticky; top: 0; background: #f3f3f3; padding: 0 }
 th button { font: inherit; font-weight: 600; border: 0; background: none; padding: .3em .7em; cursor: pointer; text-align: left; width: 100%; white-space: nowrap }
 th[aria-sort=ascending] button::after { content: " ▲" } th[aria-sort=descending] button::after { content: " ▼" }
-td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap } td > div.t { min-width: 20em }
+td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap } td > div.t { min-width: 13em }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; max-width: 46em; max-height: 22em; overflow: auto; margin: .3em 0 }
 .figures { display: flex; flex-wrap: wrap; gap: .8em 1em; align-items: flex-start } figure { margin: .3em 0 } img { max-width: 100%; height: auto }
 .better, .win { color: #00694c; font-weight: 600 } .worse, .regression { color: #a63f00; font-weight: 600 } .note { color: #555; font-size: .9em }
