@@ -53,13 +53,10 @@ def _notes(rows: pd.DataFrame, times: list[str]) -> list[str]:
     """What a reader of the table must know beside it."""
     notes = ["By chance: wins, and as many losses, if what moved had moved evenly both ways."]
     if (rows["verdict"] == "can't tell").any():
-        notes.append(
-            "can't tell: differences below the one under *detectable* are more likely missed than not; the interval says how large they may be.".replace(
-                "*", ""
-            )
-        )
-    if rows["caution"].any():
-        notes.append(f"Caution, a few queries carry the difference in {', '.join(rows.index[rows['caution']])}: look at the largest movers.")
+        notes.append("Can't tell: so many queries find a difference as large as the detectable one 4 times in 5; the interval says how large it may be.")
+    cautions = [name for name in rows.index[rows["caution"]] if name not in times]
+    if cautions:
+        notes.append(f"Caution, a few queries carry the difference in {', '.join(cautions)}: look at the largest movers.")
     lost = rows[rows["n_lost"] > 0]
     if len(lost):
         notes.append(f"Left out, because b failed or was not asked: {', '.join(f'{n} of {name}' for name, n in lost['n_lost'].items())}.")

@@ -103,5 +103,8 @@ def test_results_without_judgments_have_no_judged_values(pair):
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [(name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))]
     row = rs.summarize(rs.score(judged(*rows), golden, ["judge_correctness"]), golden).iloc[0]
-    # t of 2 degrees of freedom at .975 is 4.3027, std 1: 4 ± 4.3027 / √3
-    assert (row["low"], row["high"]) == pytest.approx((4 - 4.302653 / np.sqrt(3), 4 + 4.302653 / np.sqrt(3)))
+    # Points of 5: mean .8, standard error .2 / √3, which is that of .16 / .0133 + 1 = 13 answers that are right or wrong. Wilson's
+    # interval with t(2) = 4.3027 for z: s = 4.3027² / 13, (.8 + s/2 ± √(.16 s + s²/4)) / (1 + s).
+    s = 4.302653**2 / 13
+    half = np.sqrt(0.16 * s + s * s / 4)
+    assert (row["low"], row["high"]) == pytest.approx((5 * (0.8 + s / 2 - half) / (1 + s), 5 * (0.8 + s / 2 + half) / (1 + s)))

@@ -4,9 +4,11 @@ from ragscore.plot.curves import hit_scores, k_curve, risk_coverage, tradeoff
 from ragscore.plot.grids import heat, refusals, transitions
 from ragscore.plot.means import bars, slices
 from ragscore.plot.pairs import compare, forest, outcomes, scatter
+from ragscore.plot.style import COLOURS
 from ragscore.plot.trends import trend, trend_slices
 
 __all__ = [
+    "COLOURS",
     "bars", "slices", "heat", "trend", "trend_slices",
     "forest", "outcomes", "compare", "scatter",
     "k_curve", "tradeoff", "hit_scores",
