@@ -9,7 +9,9 @@ from ragscore.answers import refusal_reasons, score_answers
 from ragscore.attribution import parse_citations
 from ragscore.behaviour import behaviour, behaviour_checks
 from ragscore.columns import add_columns
-from ragscore.compare import Comparison, compare_runs, diff_config
+from ragscore.compare import compare_runs
+from ragscore.comparison import Comparison
+from ragscore.differences import diff_config
 from ragscore.diffs import ScoreDiff, diff_scores, flips
 from ragscore.doctor import doctor
 from ragscore.events import write_event_log

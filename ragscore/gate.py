@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.compare import Comparison
+from ragscore.comparison import Comparison
 from ragscore.frames import DataError, check_type, records_of
 from ragscore.metrics import parse_label
 from ragscore.tables import decimals_for, markdown_table, shown_number

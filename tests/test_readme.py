@@ -15,7 +15,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.cli import _parser
-from ragscore.compare import OUTCOMES
+from ragscore.comparison import OUTCOMES
 from ragscore.tables import markdown_table
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.compare import Comparison, compare_runs
+from ragscore.compare import compare_runs
+from ragscore.comparison import Comparison
 from ragscore.demo.answerer import Familiarity, Values, answer, tune_threshold
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.compare import OUTCOMES, Comparison
+from ragscore.comparison import OUTCOMES, Comparison
 from ragscore.deltas import bounds_of
 from ragscore.frames import DataError, check_type, run_names
 from ragscore.metrics import HEADLINE, describe

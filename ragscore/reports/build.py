@@ -7,7 +7,9 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.codes import is_among
-from ragscore.compare import Comparison, compare_runs, flat_configs
+from ragscore.compare import compare_runs
+from ragscore.comparison import Comparison
+from ragscore.differences import flat_configs
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.health import coverage
 from ragscore.metrics import HEADLINE

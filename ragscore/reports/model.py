@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.compare import Comparison
+from ragscore.comparison import Comparison
 from ragscore.frame_json import dtypes_of, frame_of, rows_of
 from ragscore.frames import DataError
 from ragscore.profiles import Profile

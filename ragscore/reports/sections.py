@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore import plot
-from ragscore.compare import Comparison
+from ragscore.comparison import Comparison
 from ragscore.metrics import HEADLINE, describe
 from ragscore.tables import decimals_for, shown_number
 
