@@ -73,6 +73,9 @@ PREDICATES = [
     {"query": "two?", "id": "q2", "expected_metadata": {"y": 2024}, "expected_substrings": ["s"], "must_not_contain_source_keys": ["z"]},
     {"query": "three?", "id": "q3", "expected_empty": True},
 ]  # fmt: skip
+BEIR = [{"_id": "q1", "text": "one?", "metadata": {"url": "u"}}, {"_id": "q2", "text": "two?"}]
+CORPUS = [{"_id": "d1", "title": "t", "text": "x"}, {"_id": "d2", "text": "y"}]
+JUDGED = "query-id\tcorpus-id\tscore\nq1-0\td1-0\t2\nq2-1\td2-1\t1\n"
 VERSIONS = [{"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"}, {"doc_id": "b"}]
 
 
@@ -100,9 +103,23 @@ READERS = {
     "predicates": ("predicates", "p.jsonl", PREDICATES, "lines", {}, "p.jsonl"),
     "trec_qrels": ("trec_qrels", "q.txt", ["q1 0 d1 1", "q1 0 d2 0", "q2 0 d3 2"], "text", {}, "q.txt"),
     "trec_run": ("trec_run", "r.txt", ["q1 Q0 d1 1 1.5 t", "q1 Q0 d2 2 1.0 t", "q2 Q0 d3 1 0.5 t"], "text", {}, "r.txt"),
+    "beir queries": ("beir", "queries.jsonl", BEIR, "lines", {"qrels/test.tsv": JUDGED, "corpus.jsonl": lines(CORPUS)}, "."),
+    "beir corpus": ("beir", "corpus.jsonl", CORPUS, "lines", {"qrels/test.tsv": JUDGED, "queries.jsonl": lines(BEIR)}, "."),
+    "json_qrels": ("json_qrels", "q.json", {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1}}, "json", {}, "q.json"),
     "documents": (None, "v.jsonl", VERSIONS, "lines", {}, "v.jsonl"),
 }
-IS_GOLDEN = ("golden", "golden as YAML", "chatbot golden", "qrels", "ragchecker golden", "predicates", "trec_qrels")
+IS_GOLDEN = (
+    "golden",
+    "golden as YAML",
+    "chatbot golden",
+    "qrels",
+    "ragchecker golden",
+    "predicates",
+    "trec_qrels",
+    "beir queries",
+    "beir corpus",
+    "json_qrels",
+)
 
 
 def changed(value, by):
@@ -142,7 +159,7 @@ def damaged(content, by):
 def many(good, by):
     """As many records as a file has here, each with an id of its own."""
     records = [by.choice(good) for _ in range(N_RECORDS)]
-    return [one | {key: f"{one[key]}-{n}" for key in ("id", "query_id", "test_case_id", "doc_id") if key in one} for n, one in enumerate(records)]
+    return [one | {key: f"{one[key]}-{n}" for key in ("id", "_id", "query_id", "test_case_id", "doc_id") if key in one} for n, one in enumerate(records)]
 
 
 def garbled(line, by):
@@ -186,6 +203,12 @@ def ends_well(load, *arguments, **options):
             return None
 
 
+def put(files, folder):
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
 def read(name, folder, strict):
     format_name, target = READERS[name][0], folder / READERS[name][5]
     if format_name is None:
@@ -196,8 +219,7 @@ def read(name, folder, strict):
 @pytest.mark.parametrize("name", list(READERS))
 def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
     _, file, good, how, beside, _ = READERS[name]
-    for other, text in beside.items():
-        (tmp_path / other).write_text(text, encoding="utf-8")
+    put(beside, tmp_path)
     n_loaded = 0
     for seed in range(N_FILES):
         by = random.Random(f"{name} {seed}")
@@ -214,6 +236,7 @@ def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
 )
 def test_files_of_nothing_nonsense_and_depth(name, content, tmp_path):
     for other, text in READERS[name][4].items():
+        (tmp_path / other).parent.mkdir(exist_ok=True)
         (tmp_path / other).write_text(text, encoding="utf-8")
     (tmp_path / READERS[name][1]).write_text(content, encoding="utf-8")
     for strict in (True, False):
@@ -222,12 +245,13 @@ def test_files_of_nothing_nonsense_and_depth(name, content, tmp_path):
 
 @pytest.mark.parametrize("name", IS_GOLDEN)
 def test_golden_files_nearly_right_end_in_a_table_of_problems_or_one_error(name, tmp_path):
-    format_name, file, good, how, _, _ = READERS[name]
+    format_name, file, good, how, beside, target = READERS[name]
+    put(beside, tmp_path)
     n_told = 0
     for seed in range(N_FILES):
         by = random.Random(f"validate {name} {seed}")
         (tmp_path / file).write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
-        found = ends_well(rs.validate, tmp_path / file, format=format_name)
+        found = ends_well(rs.validate, tmp_path / target, format=format_name)
         if found is not None:
             assert list(found.columns) == ["rule", "query_id", "file", "line", "field", "found", "allowed"]
             assert found["rule"].notna().all() and found["found"].notna().all()
