@@ -239,7 +239,7 @@ def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: 
     golden
         With the targets those were graded against (see `at_level`), and its support groups.
     rows
-        One row per question asked: run_id, query_id, n_hits. A question without hits is here too, and scores 0.
+        One row per question asked: run_id, query_id, n_hits. A question without hits is here too, and scores 0, whatever `graded` says of it.
     metrics
         Labels of ranking metrics; a `:level` suffix is not interpreted here.
 
@@ -268,7 +268,7 @@ def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: 
 
 
 def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> _Earned:
-    row = _row_of(graded, rows, queries)
+    row = _row_with_hits(graded, rows, queries)
     order = np.flatnonzero(row >= 0)
     if (np.diff(row[order]) < 0).any() or ((np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)).any():
         order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
@@ -287,6 +287,12 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"), n_targets=n_targets[row_query],
         ideal_query=ideal_query, ideal_place=place, ideal_grade=wanted["grade"].to_numpy().astype(np.int64)[best_first], row_query=row_query,
     )  # fmt: skip
+
+
+def _row_with_hits(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> npt.NDArray[np.int64]:
+    """As `_row_of`, -1 also where the row has no hits: hits of a question that the run has no response to are nobody's."""
+    row = _row_of(frame, rows, queries)
+    return np.where(np.append(rows["n_hits"].to_numpy() > 0, False)[row], row, -1)
 
 
 def _row_of(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> npt.NDArray[np.int64]:
@@ -354,7 +360,7 @@ def _complete_rank(found: pd.DataFrame, support_groups: pd.DataFrame, rows: pd.D
     groups = support_groups.drop_duplicates().assign(query=lambda g: lookup(g["query_id"], queries))
     asked = pd.DataFrame({"row": np.arange(len(rows)), "query": lookup(rows["query_id"], queries)})
     members = asked.merge(groups[["query", "group", "target_id"]], on="query")
-    met = found[["target_id", "rank"]].assign(row=_row_of(found, rows, queries))
+    met = found[["target_id", "rank"]].assign(row=_row_with_hits(found, rows, queries))
     members = members.merge(met, on=["row", "target_id"], how="left")
     ranks = members.assign(rank=members["rank"].fillna(np.inf)).groupby(["row", "group"])["rank"].max().groupby("row").min()
     complete[ranks.index] = ranks.to_numpy()

@@ -145,3 +145,14 @@ def test_the_metric_table_is_complete():
 def test_values_keep_full_precision():
     third = ours({"q": ["x", "y", "d1"]}, {"q": {"d1": 1}}, ["mrr"])["mrr"].iloc[0]
     assert third == 1 / 3 and isinstance(third, np.float64)
+
+
+@pytest.mark.parametrize("collapse", ["none", "doc"])
+def test_hits_of_a_query_without_a_response_earn_nothing(write_golden, collapse):
+    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["d"], "required_support_groups": [["d"]]}]))
+    hits = pd.DataFrame({"run_id": ["r"], "query_id": ["q1"], "rank": [1], "doc_id": ["d"]})
+    responses = pd.DataFrame({"run_id": ["r"], "query_id": ["other"], "query": ["?"], "error": [None]})
+    results = rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits)
+    labels = ["hit@1", "recall@1", "recall_all@1", "mrr", "judged@1", "passed"]
+    row = rs.score(results, golden, labels, missing="zero", collapse=collapse).loc["q1", labels]
+    assert row.drop("judged@1").eq(0).all() and np.isnan(row["judged@1"])  # 0 of 0 hits: not infinite
