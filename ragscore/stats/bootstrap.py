@@ -31,7 +31,7 @@ def bootstrap_mean(values: npt.ArrayLike, iterations: int = 10_000, level: float
     DataError
         `iterations` below 1, a `level` that is not between 0 and 1, a negative seed or one of more than 64 bits, an unknown method.
     """
-    _check_bootstrap(iterations, level, seed, method)
+    check_bootstrap(iterations, level, seed, method)
     kept = np.asarray(values, dtype=np.float64).ravel()
     kept = kept[~np.isnan(kept)]
     n = len(kept)
@@ -59,7 +59,7 @@ def bootstrap_t_interval(values: npt.ArrayLike, iterations: int = 10_000, level:
     values
         One row per query, one column per metric, NaN where it doesn't apply. A column's interval doesn't depend on the others.
     """
-    _check_bootstrap(iterations, level, seed, "numpy")
+    check_bootstrap(iterations, level, seed)
     columns = as_columns(values)
     low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
     is_there = ~np.isnan(columns)
@@ -106,7 +106,8 @@ def _studentised(centred: Values, iterations: int, seed: int) -> Values:
     return ratios
 
 
-def _check_bootstrap(iterations: int, level: float, seed: int, method: str) -> None:
+def check_bootstrap(iterations: int, level: float, seed: int, method: str = "numpy") -> None:
+    """Refuse arguments that no bootstrap can work with."""
     if iterations < 1:
         raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
     if not 0 < level < 1:

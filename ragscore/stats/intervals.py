@@ -161,7 +161,7 @@ def _rate_interval(columns: Values, groups: npt.ArrayLike | None, level: float) 
 def _bounded_interval(mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], level: float) -> tuple[Values, Values]:
     constant = constant | (units < 2)
     inside = np.clip(mean, 0, 1)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         amount = np.where(constant, units, np.maximum(inside * (1 - inside) / error**2 + 1, 1))
     return _score_interval(inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level)))
 

@@ -1,0 +1,230 @@
+"""How far raters agree beyond chance: Cohen's kappa, Gwet's AC1 and Krippendorff's alpha, each with a bootstrap interval.
+
+Ratings are numbers, flags or texts (texts for nominal scales only); NaN or None: not rated. Every coefficient is 1 − observed / expected disagreement:
+1 where raters always agree, 0 where they agree as often as chance would make them, below 0 where less.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ragscore.errors import DataError
+from ragscore.stats.bootstrap import BLOCK, check_bootstrap
+from ragscore.stats.intervals import wilson_interval
+from ragscore.stats.moments import Codes, Values
+
+NO_CHANCE = 1e-12  # expected disagreement below this is rounding
+SCALES = ("nominal", "ordinal", "interval")
+Coefficient = Callable[[Values], Values]  # how often each kind of item was drawn (resamples × kinds) -> one coefficient per resample
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A coefficient of agreement: its `value`, at most 1, the bounds of its interval, and `n`, the items that at least two raters rated."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+
+def cohen_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2_000, level: float = 0.95, seed: int = 0) -> Agreement:
+    """Cohen's kappa of two raters who put the same items into classes (Cohen 1960, doi:10.1177/001316446002000104).
+
+    κ = (p_o − p_e) / (1 − p_e), p_o the share of items with the same class, p_e that share if both raters, each with its own shares of classes,
+    rated at random. Items that either didn't rate are left out. It falls where one class is rare, however often raters agree: look at `gwet_ac1` beside.
+
+    NaN where both raters put all items into one class: chance agrees always, so nothing can exceed it. If only one of them does, κ is 0 by its formula
+    and has no interval.
+
+    The interval is that of `iterations` resamples of items (percentiles); resamples in which κ is undefined are left out. Raters who never disagree are
+    no certainty: the lower bound is then 1 − u/(1 − p_e), u = z²/(n + z²) the share of disagreements that n items leave open (Wilson).
+
+    Raises
+    ------
+    DataError
+        Unequal numbers of ratings; bad `iterations`, `level` or `seed`.
+    """
+    codes, values = _pairs(first, second, is_numeric=False)
+    return _of_two(codes, len(values), lambda rows, cols: 1 - (rows * cols).sum(axis=1), (iterations, level, seed))
+
+
+def weighted_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2_000, level: float = 0.95, seed: int = 0) -> Agreement:
+    """Cohen's kappa with quadratic weights, for points on a scale (Cohen 1968, doi:10.1037/h0026256).
+
+    κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances are those of the points, not of their places among the points that were given: a
+    scale of 0 to 5 of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989) with variances over n.
+
+    NaN, interval and errors as in `cohen_kappa`.
+    """
+    codes, values = _pairs(first, second, is_numeric=True)
+    points = _unit_range(values)
+
+    def expected(rows: Values, cols: Values) -> Values:
+        return rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
+
+    return _of_two(codes, len(values), expected, (iterations, level, seed), points)
+
+
+def gwet_ac1(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2_000, level: float = 0.95, seed: int = 0) -> Agreement:
+    """Gwet's AC1 of two raters who put the same items into classes (Gwet 2008, doi:10.1348/000711006X126600); holds up where one class is rare.
+
+    (p_o − p_e) / (1 − p_e) with p_e = Σ_k π_k(1 − π_k) / (q − 1), π_k the share of class k in the ratings of both, q the number of classes seen, at
+    least 2. NaN without an item; 1 where all items are in one class. Interval and errors as in `cohen_kappa`.
+    """
+    codes, values = _pairs(first, second, is_numeric=False)
+
+    def expected(rows: Values, cols: Values) -> Values:
+        share = (rows + cols) / 2
+        return 1 - (share * (1 - share)).sum(axis=1) / (max(len(values), 2) - 1)
+
+    return _of_two(codes, len(values), expected, (iterations, level, seed))
+
+
+def krippendorff_alpha(
+    ratings: npt.ArrayLike, scale: str = "nominal", *, iterations: int = 2_000, level: float = 0.95, seed: int = 0
+) -> Agreement:  # fmt: skip
+    """Krippendorff's alpha of two or more raters, some ratings missing (Krippendorff 2019, Content Analysis, 4th ed., 12.3).
+
+    α = 1 − D_o/D_e: the mean squared distance of two ratings of one item over that of two ratings of any items. An item of m ratings counts with each
+    of its pairs 1/(m − 1) times; items with fewer than two ratings are left out. The squared distance of two values is 0 or 1 ("nominal"), that of
+    their numbers ("interval"), or that of their mean ranks among all ratings ("ordinal").
+
+    NaN where no item has two ratings, or all ratings that count are equal. A rater who always says the same is one among others. Interval as in
+    `cohen_kappa`, of resamples of whole items.
+
+    Parameters
+    ----------
+    ratings
+        One row per item, one column per rater; NaN or None: not rated.
+    scale
+        "nominal", "ordinal" or "interval".
+
+    Raises
+    ------
+    DataError
+        Another scale, ratings without rows and columns; bad `iterations`, `level` or `seed`.
+    """
+    if scale not in SCALES:
+        raise DataError(f"found {scale!r}", field="scale", allowed=", ".join(map(repr, SCALES)))
+    codes, values = _codes(ratings, is_numeric=scale != "nominal")
+    if codes.ndim != 2:
+        raise DataError(f"found {codes.ndim} dimensions", field="ratings", allowed="one row per item, one column per rater")
+    # The same ratings in another order count the same: rows are kinds of items, `times` how often each occurs.
+    kinds, times = np.unique(np.sort(codes[(codes >= 0).sum(axis=1) > 1], axis=1), axis=0, return_counts=True)
+    counts = _counts(kinds, len(values))
+    return _agreement(_alpha(kinds, counts, _unit_range(values), scale), times, counts, (iterations, level, seed))
+
+
+def _alpha(kinds: Codes, counts: Values, points: Values, scale: str) -> Coefficient:
+    """Krippendorff's alpha as a function of how often each kind of item was drawn."""
+    left, right = np.triu_indices(kinds.shape[1], 1)
+    kind, pair = np.nonzero((kinds[:, left] >= 0) & (kinds[:, left] != kinds[:, right]))  # sorted, -1 first
+    first, second = kinds[kind, left[pair]], kinds[kind, right[pair]]
+    weight = 2 / (counts.sum(axis=1) - 1)[kind]
+
+    def alpha(times: Values) -> Values:
+        given = times @ counts
+        n = given.sum(axis=1)
+        if scale == "nominal":
+            observed, expected = times[:, kind] @ weight, n**2 - (given**2).sum(axis=1)
+        else:
+            # Ordinal distances are those of mean ranks, which every resample has its own of.
+            at = (np.cumsum(given, axis=1) - given / 2) / n[:, None] - 0.5 if scale == "ordinal" else points[None, :]
+            observed = (times[:, kind] * (at[:, first] - at[:, second]) ** 2) @ weight
+            expected = 2 * (n * (given * at**2).sum(axis=1) - (given * at).sum(axis=1) ** 2)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(expected > NO_CHANCE * n**2, 1 - observed * (n - 1) / expected, np.nan)
+
+    return alpha
+
+
+def _of_two(codes: Codes, n_values: int, expected: Callable[[Values, Values], Values], how: tuple[int, float, int], points: Values | None = None) -> Agreement:
+    """A coefficient of two raters from the disagreement expected of their shares of values; squared distances of `points`, else all disagreements alike."""
+    kinds, times = np.unique(codes, axis=0, return_counts=True)
+    first, second = (np.eye(n_values)[kinds[:, rater]] for rater in (0, 1))
+    apart = (kinds[:, 0] != kinds[:, 1]).astype(np.float64) if points is None else (points[kinds[:, 0]] - points[kinds[:, 1]]) ** 2
+
+    def coefficient(drawn: Values) -> Values:
+        share = drawn / drawn.sum(axis=1, keepdims=True)
+        chance = expected(share @ first, share @ second)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(chance > NO_CHANCE, 1 - share @ apart / chance, np.nan)
+
+    return _agreement(coefficient, times, first + second, how)
+
+
+def _agreement(coefficient: Coefficient, times: Codes, counts: Values, how: tuple[int, float, int]) -> Agreement:
+    iterations, level, seed = how
+    check_bootstrap(iterations, level, seed)
+    n = int(times.sum())
+    value = float(coefficient(times[None, :].astype(np.float64))[0]) if n else np.nan
+    if np.isnan(value):
+        return Agreement(value, np.nan, np.nan, n)
+    share = times @ counts / (times @ counts).sum()
+    if value >= 1 - NO_CHANCE:
+        unseen = float(wilson_interval(np.zeros(1), np.array([float(n)]), level)[1][0])
+        by_chance = float(1 - (share**2).sum())  # disagreements, if ratings were drawn at random
+        return Agreement(value, max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen, 1.0, n)
+    return Agreement(value, *_percentiles(coefficient, times, counts.shape[1], iterations, level, seed), n)
+
+
+def _percentiles(coefficient: Coefficient, times: Codes, width: int, iterations: int, level: float, seed: int) -> tuple[float, float]:
+    """Interval over resamples of items; NaN where no resample differs from another."""
+    rng, n, found = np.random.default_rng(seed), int(times.sum()), np.empty(iterations)
+    step = max(BLOCK // max(len(times), width), 1)
+    for start in range(0, iterations, step):
+        rows = min(step, iterations - start)
+        found[start : start + rows] = coefficient(rng.multinomial(n, times / n, size=rows).astype(np.float64))
+    found = found[~np.isnan(found)]
+    if not len(found) or np.ptp(found) <= NO_CHANCE:
+        return np.nan, np.nan
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _pairs(first: npt.ArrayLike, second: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDArray[np.generic]]:
+    """Codes of the items that both raters rated, one column per rater, and the values that the codes stand for."""
+    shapes = [np.shape(side) for side in (first, second)]
+    if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
+        raise DataError(f"found shapes {shapes[0]} and {shapes[1]}", field="ratings", allowed="two lists with one rating per item each")
+    try:
+        both: npt.NDArray[np.generic] = np.column_stack([np.asarray(side, dtype=np.float64) for side in (first, second)])
+    except (TypeError, ValueError):
+        both = np.column_stack([np.asarray(side, dtype=object) for side in (first, second)])
+    codes, values = _codes(both, is_numeric=is_numeric)
+    return codes[(codes >= 0).all(axis=1)], values
+
+
+def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDArray[np.generic]]:
+    """Ratings as positions among their sorted values, -1 where there is none."""
+    try:
+        numbers = np.asarray(ratings, dtype=np.float64)
+        found, is_there = numbers, ~np.isnan(numbers)
+    except (TypeError, ValueError):
+        if is_numeric:
+            raise DataError("found ratings that are no numbers", field="ratings", allowed="numbers, for distances between them") from None
+        texts = np.asarray(ratings, dtype=object)
+        is_there = np.array([value is not None and value == value for value in texts.ravel()], dtype=bool).reshape(texts.shape)
+        found = texts.astype(np.str_)
+    values, place = np.unique(found[is_there], return_inverse=True)
+    codes = np.full(found.shape, -1, dtype=np.int64)
+    codes[is_there] = place.ravel()
+    return codes, values
+
+
+def _counts(kinds: Codes, n_values: int) -> Values:
+    """How often each kind of item has each value."""
+    counts = np.zeros((len(kinds), n_values))
+    row, _ = np.nonzero(kinds >= 0)
+    np.add.at(counts, (row, kinds[kinds >= 0]), 1.0)
+    return counts
+
+
+def _unit_range(values: npt.NDArray[np.generic]) -> Values:
+    """Points from 0 to 1, with the distances they had; places, where values are texts."""
+    points = np.asarray(values, dtype=np.float64) if values.dtype.kind == "f" else np.arange(len(values), dtype=np.float64)
+    width = np.ptp(points) if len(points) else 0.0
+    return (points - points.min(initial=np.inf)) / width if width > 0 else np.zeros(len(points))
