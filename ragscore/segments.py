@@ -87,7 +87,7 @@ def segments(parts: dict[str, Parts]) -> list[Segment]:
         if last and not changed:
             found[-1] = Segment(last.number, (*last.run_ids, run_id), last.parts | own, last.like, last.broken_by, last.changed)
         else:
-            words = "; ".join(_words(name, last.parts[name], own[name]) for name in changed) if last else ""
+            words = "; ".join(_words(name, last.parts, own) for name in changed) if last else ""
             found.append(Segment(len(found) + 1, (run_id,), own, len(found) + 1, words, changed))
     return _returns(found)
 
@@ -107,9 +107,10 @@ def _returns(found: list[Segment]) -> list[Segment]:
     return out
 
 
-def _words(name: str, a: str, b: str) -> str:
-    if name == "labels":
-        a, b = a[:SHORT], b[:SHORT]
+def _words(name: str, before: Parts, now: Parts) -> str:
+    a, b = before[name], now[name]
+    if name in ("labels", CONTENT) and "labels" in before and "labels" in now:
+        a, b = before["labels"][:SHORT], now["labels"][:SHORT]  # the names that a store lists its golden sets by
     if name == "chunker":
         a, b = _differing(a, b)
     return f"{NAMES.get(name, name)} ({a} → {b})"

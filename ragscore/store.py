@@ -203,15 +203,16 @@ class RunStore:
             raise DataError(f"{', '.join(without)} saved without scores", file=self.root, allowed="refresh(golden), or other runs")
         return pd.concat([self._read_scores(name, [metric]) for name in names]), {name: scorings[name] for name in names}
 
-    def metrics(self, *, ignore_invariants: bool | list[str] = False) -> pd.DataFrame:
-        """What the runs' `metrics.json` say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out.
+    def metrics(self, runs: list[str] | str | None = None, *, ignore_invariants: bool | list[str] = False) -> pd.DataFrame:
+        """What the `metrics.json` of all or some runs say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out.
 
         Runs that were measured by different rulers are refused, unless ignored: see `scores`.
         """
+        wanted = None if runs is None else self._names(self.runs(), runs)
         parts, names = [], []
         for folder, described in self._described():
             file = folder / "metrics.json"
-            if file.exists():
+            if file.exists() and (wanted is None or str(described["run_id"]) in wanted):
                 parts.append(_metrics_of(file))
                 names.append(str(described["run_id"]))
         if not parts:
@@ -221,8 +222,8 @@ class RunStore:
         table = pd.concat(parts, ignore_index=True).reindex(columns=["run_id", "metric", *STATISTICS])
         return table.astype({"run_id": "category", "metric": "str", **dict.fromkeys(numbers, "float64")})
 
-    def refresh(self, golden: Golden, *, rule: Rule | None = None, **policies: str | None) -> list[str]:
-        """Score every stored run anew and rewrite its scores and `metrics.json`: formulas or labels have changed.
+    def refresh(self, golden: Golden, *, runs: list[str] | str | None = None, rule: Rule | None = None, **policies: str | None) -> list[str]:
+        """Score every stored run, or those named, anew and rewrite scores and `metrics.json`: formulas or labels have changed.
 
         Each run keeps the policies and the profile it was saved with, but for those given here. Hits whose text was cut keep the matches that were
         found before the cut, as long as rule and question are unchanged.
@@ -239,7 +240,8 @@ class RunStore:
         check_type(golden, Golden, "golden")
         check_choices(policies)
         described = {str(content["run_id"]): content for _, content in self._described()}
-        names = self.runs()["run_id"].astype("str").tolist()
+        table = self.runs()
+        names = self._names(table, runs) if len(table) else []
         for name in names:
             before = described[name].get("scoring", {})
             if rule is None and before and before.get("rule") != rule_of_scoring(str(before.get("level")), None):

@@ -128,6 +128,8 @@ def refused(store, component, message, columns=None):
     assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match=component):
         store.scores(columns, ignore_invariants=True)
+    line = rs.trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
+    assert line["segment"].tolist() == [1, 2] and line["broken_by"].notna().tolist() == [False, True]
 
 
 def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, write_golden):
@@ -239,6 +241,16 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
     row = cmp.invariants.set_index("name").loc["judge_fingerprint"]
     assert row["state"] == "differs" and row["a"] == "faithfulness:m:p1:0" and len(cmp.deltas) == 1
     rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
+
+
+@pytest.mark.parametrize("other", [{"judge": "m2"}, {"prompt": "p2"}, {"temperature": 0.7}])
+def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
+    results, golden = pair
+    results = replace(results, judgments=pd.concat([judgments_of("a"), judgments_of("b", **other)], ignore_index=True))
+    scores = rs.score(results, golden, ["faithfulness", "hit@1"])
+    judged, found = (rs.trend(scores, metric, results=results, order=["a", "b"]) for metric in ("faithfulness", "hit@1"))
+    assert judged["segment"].tolist() == [1, 2] and judged["broken_by"][1].startswith("judge of faithfulness (m:p1:0 → m")
+    assert found["segment"].tolist() == [1, 1]
 
 
 def test_judges_that_differ_at_another_criterion_don_t_matter(pair):

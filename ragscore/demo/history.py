@@ -102,8 +102,7 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
 
     The vectors of the passages are kept in `out/cache`, which `ragscore demo` uses too.
     """
-    today = load_golden(golden_file)
-    golden = {True: today, False: earlier_golden(today, golden_file.with_name("golden_before.yaml"))}
+    golden = _goldens(golden_file)
     sizes = {settings_of(one.run_id)[1].max_chars for one in VARIATIONS}
     chunks = {size: build_corpus(size)[1] for size in sizes}
     # The answerer always reads stemmed words, so that refusals don't hang on the retriever's stemmer.
@@ -119,6 +118,21 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
         report(f"{position:2d}/{len(VARIATIONS)} {one.run_id:24s} mrr@10 {mrr:.3f}  {perf_counter() - start:4.1f} s  {results.runs['note'].iloc[0]}")
     report(f"\nruns: {store.root}")
     return store
+
+
+def refresh_history(folder: Path, golden_file: Path) -> RunStore:
+    """Score the stored runs of a history anew, each by the labels it had: formulas, or what a store keeps of a scoring, have changed."""
+    store = history_store(folder)
+    for relabelled, golden in _goldens(golden_file).items():
+        for name in store.refresh(golden, runs=[one.run_id for one in VARIATIONS if one.relabelled is relabelled]):
+            make_small(store.path(name))
+    return store
+
+
+def _goldens(golden_file: Path) -> dict[bool, Golden]:
+    """The golden sets before (False) and after the relabelling."""
+    today = load_golden(golden_file)
+    return {False: earlier_golden(today, golden_file.with_name("golden_before.yaml")), True: today}
 
 
 def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) -> Results:
