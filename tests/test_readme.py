@@ -14,7 +14,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.cli import _parser
+from ragscore.cli import make_parser
 from ragscore.comparison import OUTCOMES
 from ragscore.tables import markdown_table
 
@@ -60,7 +60,7 @@ def test_the_table_of_metrics_is_the_one_in_the_code():
 
 
 def test_every_command_and_module_is_in_the_readme():
-    for command in next(action for action in _parser()._actions if action.choices).choices:
+    for command in next(action for action in make_parser()._actions if action.choices).choices:
         assert f"ragscore {command}" in README, command
     for file in (ROOT / "ragscore").iterdir():
         if file.suffix == ".py" and not file.name.startswith("_"):
