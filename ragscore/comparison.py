@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.aggregates import find, place, rounded
 from ragscore.config import flat
 from ragscore.deltas import UNTESTED
-from ragscore.frame_json import dtypes_of, frame_of, rows_of
+from ragscore.frame_json import dtypes_of, frame_of, parse, require, rows_of
 from ragscore.frames import DataError, records_of
 from ragscore.level import Level
 from ragscore.metrics import HEADLINE, parse_label
@@ -116,11 +116,7 @@ class Comparison:
         DataError
             No JSON, the report of another harness (write it with `to_json(own=True)`), or a profile that isn't known.
         """
-        try:
-            content = json.loads(text)
-        except ValueError as error:
-            raise DataError(f"no JSON: {error}", field="text", allowed="cmp.to_json()") from error
-        return _reloaded(content, profile)
+        return _reloaded(parse(text, "cmp.to_json()"), profile)
 
     def to_html(self, path: str | Path | None = None) -> str:
         """The comparison as one HTML page that needs nothing else: verdicts, figures, what differs, every changed query. Written to `path` if given."""
@@ -173,9 +169,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
 def _reloaded(content: Any, profile: Profile | None) -> Comparison:
     """A comparison from the content of its JSON."""
     names = ("run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies", "aggregates", "profile", "dtypes", *FRAMES)
-    missing = [name for name in names if not isinstance(content, dict) or name not in content]
-    if missing:
-        raise DataError(f"no {', '.join(missing)}", field="text", allowed="cmp.to_json(), with a profile cmp.to_json(own=True)")
+    require(content, names, "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
         raise DataError(f"found {profile.name!r}", field="profile", allowed=f"the profile that was compared with, {content['profile']!r}")
     level = Level(content["match"], content["left_out"], tuple(content["joinable"]), content["chunker_version_match"])

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden
 from ragscore.metrics import describe
 from ragscore.summary import metric_columns
@@ -41,6 +42,15 @@ class Gain:
     total_weight: float
     metrics: pd.DataFrame
     per_query: pd.DataFrame
+
+    def to_json(self) -> str:
+        """The gain as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Gain":
+        """The gain that `to_json` wrote."""
+        return reload(cls, text)
 
 
 def knowledge_gain(scores: pd.DataFrame, baseline: str, candidate: str, weights: Mapping[str, float] | None = None) -> Gain:

@@ -3,7 +3,6 @@
 In: a `Comparison`. Out: a `Gate`, a table of verdicts that prints well in a pull request.
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.comparison import Comparison
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, check_type, records_of
 from ragscore.metrics import parse_label
 from ragscore.tables import decimals_for, markdown_table, shown_number
@@ -70,10 +70,13 @@ class Gate:
         return "\n\n".join(parts) + "\n"
 
     def to_json(self) -> str:
-        """The gate as JSON, NaN as null."""
-        content: dict[str, Any] = {"baseline": self.baseline, "candidate": self.candidate, "rule": self.rule, "require": self.require, "passed": self.passed}
-        content |= {"exit_status": self.exit_status, "overall": self.overall, "table": records_of(self.table), "regressions": records_of(self.regressions)}
-        return json.dumps(content, ensure_ascii=False, allow_nan=False)
+        """The gate as JSON, NaN as null, with the answer (`passed`, `exit_status`); `from_json` reloads it."""
+        return dump(self, passed=self.passed, exit_status=self.exit_status)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Gate":
+        """The gate that `to_json` wrote."""
+        return reload(cls, text)
 
     def _headline(self) -> str:
         answer = "passed" if self.passed else "failed" if self.exit_status == 1 else "not evaluated"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.codes import has_pair, is_among, lookup
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, Results, categorical, check_type
 from ragscore.grades import grade_hits
 from ragscore.kept import level_rule
@@ -70,6 +71,15 @@ class GoldenHealth:
     ties: pd.DataFrame
     effective: pd.DataFrame
     needed: pd.DataFrame
+
+    def to_json(self) -> str:
+        """The report as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "GoldenHealth":
+        """The report that `to_json` wrote."""
+        return reload(cls, text)
 
     def __repr__(self) -> str:
         return f"GoldenHealth by {self.metric}\n{self.summary.round(3).to_string(index=False)}"

@@ -15,6 +15,7 @@ import pandas as pd
 
 from ragscore.config import dumped, flat, parsed
 from ragscore.deltas import paired_deltas, row_verdict
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, check_type
 from ragscore.intervals import Groups, cluster_of, shared_only
 from ragscore.matrix import Aligned, align
@@ -78,6 +79,15 @@ class Impact:
     def to_markdown(self) -> str:
         """The table and what changed with each key, as Markdown."""
         return "\n\n".join(["# What changed with what", markdown_table(self.shown()), "\n".join(f"- {note}" for note in self.notes())]) + "\n"
+
+    def to_json(self) -> str:
+        """The report as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Impact":
+        """The report that `to_json` wrote."""
+        return reload(cls, text)
 
     def _repr_html_(self) -> str:
         return self.shown().to_html(index=False, border=0) + "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in self.notes()) + "</ul>"

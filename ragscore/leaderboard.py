@@ -12,9 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.deltas import paired_deltas, row_verdict
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, check_type
 from ragscore.intervals import BY_QUANTILES, Groups, cluster_of, intervals, quantile_intervals, shared_only
-from ragscore.matrix import Aligned, align
+from ragscore.matrix import Aligned, align, aligned_of
 from ragscore.metrics import describe
 from ragscore.stats import holm, max_t_p, tied_sets
 from ragscore.tables import decimals_for, markdown_table, shown_number
@@ -83,6 +84,15 @@ class Leaderboard:
         parts = ["# Leaderboard", markdown_table(self.shown())]
         parts += [f"## Against {self.baseline}", markdown_table(self.against_baseline())] if self.baseline else []
         return "\n\n".join([*parts, "\n".join(f"- {note}" for note in self.notes())]) + "\n"
+
+    def to_json(self) -> str:
+        """The leaderboard as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self, aligned=self.aligned.rows())
+
+    @classmethod
+    def from_json(cls, text: str) -> "Leaderboard":
+        """The leaderboard that `to_json` wrote."""
+        return reload(cls, text, aligned=aligned_of)
 
     def _repr_html_(self) -> str:
         tables = self.shown().to_html(index=False, border=0)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError
 
 KINDS = ("empty", "near_empty", "tiny", "giant", "missing_id", "duplicate_id", "duplicate", "near_duplicate", "control_characters", "byte_order_mark")
@@ -25,6 +26,15 @@ class Lint(NamedTuple):
 
     findings: pd.DataFrame
     summary: pd.DataFrame
+
+    def to_json(self) -> str:
+        """The findings as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Lint":
+        """The findings that `to_json` wrote."""
+        return reload(cls, text)
 
 
 def lint_chunks(

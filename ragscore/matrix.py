@@ -38,6 +38,20 @@ class Aligned:
         """One run's values: one row per query, one column per metric."""
         return pd.DataFrame(self.values[:, self.run_ids.index(run_id)], index=self.query_ids, columns=self.metrics)
 
+    def rows(self) -> pd.DataFrame:
+        """One row per query and run, one column per metric."""
+        query, run = (axis.ravel() for axis in np.indices(self.values.shape[:2]))
+        columns = {"query_id": self.query_ids.astype("str")[query], "run_id": pd.Index(self.run_ids, dtype="str")[run]}
+        return pd.DataFrame(columns | {name: self.of(name).ravel() for name in self.metrics})
+
+
+def aligned_of(rows: pd.DataFrame) -> Aligned:
+    """What `Aligned.rows` was made from."""
+    query_ids, run_ids, metrics = rows["query_id"].unique(), rows["run_id"].unique().tolist(), rows.columns[2:].tolist()
+    return Aligned(
+        pd.Index(query_ids, name="query_id"), run_ids, metrics, rows[metrics].to_numpy("float64").reshape(len(query_ids), len(run_ids), len(metrics))
+    )
+
 
 def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = None) -> pd.DataFrame:
     """One metric, query by query: one row per query (index query_id), one column per run.

@@ -6,11 +6,13 @@ runs on the queries that did not change.
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pandas as pd
 
 from ragscore.codes import is_among
 from ragscore.deltas import SAME
+from ragscore.frame_json import dump, from_content, reload
 from ragscore.frames import Golden, Results, check_inputs, check_type, run_names
 from ragscore.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.level import choose_level
@@ -45,6 +47,15 @@ class GoldenComparison:
     changes: pd.DataFrame
     unchanged: Golden
     verdict: str
+
+    def to_json(self) -> str:
+        """The comparison as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "GoldenComparison":
+        """The comparison that `to_json` wrote."""
+        return reload(cls, text, unchanged=partial(from_content, Golden))
 
     def __repr__(self) -> str:
         return (

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.codes import lookup
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, Results, check_inputs, run_names
 from ragscore.grades import decided
 from ragscore.kept import level_rule
@@ -71,6 +72,15 @@ class QueryView:
         lists = f'<div style="display:flex;align-items:flex-start;overflow-x:auto">{"".join(parts)}</div>'
         answers = "".join(f"<p><b>{escape(str(row['run_id']))}</b>: {_br(_answer_text(row))}</p>" for row in self.answers.to_dict("records"))
         return f"<div><p><b>{escape(self._title())}</b></p><p>{_br(self._expected_text())}</p>{lists}{answers}</div>"
+
+    def to_json(self) -> str:
+        """The view as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "QueryView":
+        """The view that `to_json` wrote."""
+        return reload(cls, text)
 
     def _repr_html_(self) -> str:
         return self.to_html()

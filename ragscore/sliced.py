@@ -13,6 +13,7 @@ import pandas as pd
 
 from ragscore.codes import is_among
 from ragscore.deltas import paired_deltas, row_verdict
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, check_type
 from ragscore.intervals import BY_QUANTILES, Groups, cluster_of, intervals, shared_only
 from ragscore.matrix import Aligned, align
@@ -124,6 +125,15 @@ class SliceComparison:
         """The comparison as Markdown."""
         title = f"# {self.candidate} against {self.baseline} by {' × '.join(self.by)}"
         return "\n\n".join([title, markdown_table(self.shown()), "\n".join(f"- {note}" for note in self.notes())]) + "\n"
+
+    def to_json(self) -> str:
+        """The comparison as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "SliceComparison":
+        """The comparison that `to_json` wrote."""
+        return reload(cls, text)
 
     def _repr_html_(self) -> str:
         return self.shown().to_html(index=False, border=0) + "<ul>" + "".join(f"<li>{escape(note)}</li>" for note in self.notes()) + "</ul>"

@@ -102,7 +102,7 @@ def test_a_report_reloads_into_the_same_pages(two):
         assert_frame_equal(getattr(again, name), getattr(made, name))
     same(again.comparisons[0], made.comparisons[0])
     assert again.to_html() == made.to_html() and again.to_markdown() == made.to_markdown() and again.to_json() == made.to_json()
-    with pytest.raises(rs.DataError, match="no title, comparisons"):
+    with pytest.raises(rs.DataError, match="no dtypes, title, runs"):
         rs.Report.from_json("{}")
 
 

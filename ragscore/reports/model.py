@@ -3,19 +3,16 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from ragscore.comparison import Comparison
-from ragscore.frame_json import dtypes_of, frame_of, rows_of
+from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError
 from ragscore.profiles import Profile
 from ragscore.reports.markdown import to_markdown
 from ragscore.reports.page import to_html
 from ragscore.reports.sections import sections
-
-FRAMES = ("runs", "config", "summary", "slices", "decisions", "answers")
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,7 @@ class Report:
 
     def to_json(self) -> str:
         """The frames as JSON, NaN as null; `from_json` reloads it."""
-        content: dict[str, Any] = {"title": self.title, "comparisons": [json.loads(one.to_json(own=True)) for one in self.comparisons]}
-        content |= {name: rows_of(getattr(self, name)) for name in FRAMES}
-        return json.dumps(content | {"dtypes": {name: dtypes_of(getattr(self, name)) for name in FRAMES}}, ensure_ascii=False, allow_nan=False)
+        return dump(self, comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons])
 
     @classmethod
     def from_json(cls, text: str, profile: Profile | None = None) -> "Report":
@@ -77,16 +72,7 @@ class Report:
         DataError
             No JSON, or not that of a report.
         """
-        try:
-            content = json.loads(text)
-        except ValueError as error:
-            raise DataError(f"no JSON: {error}", field="text", allowed="report.to_json()") from error
-        missing = [name for name in ("title", "comparisons", "dtypes", *FRAMES) if not isinstance(content, dict) or name not in content]
-        if missing:
-            raise DataError(f"no {', '.join(missing)}", field="text", allowed="report.to_json()")
-        frames = {name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES}
-        compared = tuple(Comparison.from_json(json.dumps(one), profile) for one in content["comparisons"])
-        return cls(title=content["title"], **frames, comparisons=compared)
+        return reload(cls, text, comparisons=lambda parts: tuple(Comparison.from_json(json.dumps(one), profile) for one in parts))
 
     def write(self, path: str | Path) -> Path:
         """Write the form that the file's ending names: .html, .md or .json.
