@@ -296,8 +296,14 @@ class RunStore:
         parts = self._rulers(names)
         a, b = next(((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]), ("", ""))
         n = len(read_parquet(self._folder(a) / "golden.parquet", ["query_id"])) if a else 0
+        parts = parts if len(parts) == len(names) else self._by_hash(names, parts)
         details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}" if a else ""
         check_rulers(parts, columns, ignore, details=details, remedy=": refresh(golden)")
+
+    def _by_hash(self, names: list[str], parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The rulers of runs of which some were saved without one: all that run.json knows of those is the hash of the golden set."""
+        hashes = {str(described["run_id"]): described.get("scoring", {}).get("golden_hash") for _, described in self._described()}
+        return {name: parts.get(name, {}) | {"golden": f"golden set {hashes[name]}"} for name in names if hashes[name]}
 
     def _names(self, table: pd.DataFrame, runs: list[str] | str | None) -> list[str]:
         names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()

@@ -201,6 +201,21 @@ def test_a_run_of_an_older_store_contradicts_nothing(runs, tmp_path):
     assert len(store.scores()) == 6 and set(store.rulers()["run_id"]) == {"a"}
 
 
+def test_runs_saved_without_a_ruler_are_told_apart_by_the_hash_of_their_golden_set(runs, tmp_path):
+    store, a, b, golden = runs
+    scored(store, a, golden)
+    scored(store, b, replace(golden, targets=golden.targets.iloc[1:]))
+    for name in ("b", "a"):  # first one of them, then both
+        file = tmp_path / "store" / name / "run.json"
+        content = json.loads(file.read_text())
+        del content["scoring"]["ruler"]
+        file.write_text(json.dumps(content))
+        with pytest.raises(rs.DataError, match=r"golden: a was measured by 'golden set [0-9a-f]{16}', b by 'golden set [0-9a-f]{16}'"):
+            store.scores(["mrr"])
+        with pytest.warns(UserWarning, match="different rulers side by side: golden"):
+            assert len(store.scores(["mrr"], ignore_invariants=["golden"])) == 6
+
+
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run, tmp_path):
     store, _, _, golden = runs
     policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
