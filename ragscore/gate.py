@@ -81,7 +81,9 @@ class Gate:
     def _headline(self) -> str:
         answer = "passed" if self.passed else "failed" if self.exit_status == 1 else "not evaluated"
         open_note = f", {(self.table['verdict'] == 'not evaluated').sum()} not evaluated" if self._is_open else ""
-        return f"Gate {answer}{open_note}: {self.candidate} against {self.baseline} is {self.overall}"
+        failed = ", ".join(self.table.loc[(self.table["verdict"] == "fail").to_numpy(), "metric"])
+        reason = f" by {failed}" if failed else ""
+        return f"Gate {answer}{reason}{open_note}: {self.candidate} against {self.baseline} (over all metrics compared: {self.overall})"
 
     def _shown(self) -> pd.DataFrame:
         places = [max(decimals_for((high - low) / 4), 2) for low, high in zip(self.table["low"], self.table["high"], strict=True)]
@@ -165,7 +167,7 @@ def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) ->
 
 def _judged(loss: float, farthest: float, allowed: float, rule: str, n_lost: int) -> dict[str, str]:
     counted = f", {n_lost} failed queries counted at their worst" if n_lost else ""
-    seen = f"lost {_short(loss)}" if loss > SLACK else f"gained {_short(-loss)}" if loss < -SLACK else "nothing changed"
+    seen = f"worse by {_short(loss)}" if loss > SLACK else f"better by {_short(-loss)}" if loss < -SLACK else "nothing changed"
     if loss > allowed + SLACK:
         return {"verdict": "fail", "reason": f"{seen}, more than {allowed:g}{counted}"}
     if rule == "threshold":

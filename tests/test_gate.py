@@ -29,7 +29,7 @@ def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden
     cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, []))
     found = rs.gate(cmp, {"hit@5": 0.25, "mrr": 0.2, "empty": 0.25, "failed": 0})
     assert found.table["verdict"].tolist() == ["pass", "fail", "pass", "pass"]
-    assert found.table.set_index("metric").loc["mrr", "reason"] == "lost 0.25, more than 0.2"
+    assert found.table.set_index("metric").loc["mrr", "reason"] == "worse by 0.25, more than 0.2"
     assert (found.passed, found.exit_status) == (False, 1)
     assert rs.gate(cmp, {"empty": 0.2}).exit_status == 1, "more empty lists are a loss"
     assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [["q3", "regression"]]
@@ -53,7 +53,7 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     row = rs.gate(cmp, {"empty": 0.1}).table.iloc[0]
     assert (row["verdict"], row["n_lost"]) == ("pass", 2) and "2 failed queries counted at their worst" in row["reason"]
     worse = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), b)
-    assert rs.gate(worse, {"empty": 0.1}).table["reason"][0] == "lost 0.5, more than 0.1, 2 failed queries counted at their worst"
+    assert rs.gate(worse, {"empty": 0.1}).table["reason"][0] == "worse by 0.5, more than 0.1, 2 failed queries counted at their worst"
     slow = rs.gate(worse, {"latency_ms": 1000}).table.iloc[0]
     assert (slow["verdict"], slow["reason"]) == ("fail", "the candidate failed on 2 queries that have no latency_ms now")
 
@@ -101,7 +101,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     assert (content["passed"], content["exit_status"], content["overall"]) == (found.passed, found.exit_status, found.overall)
     assert [row["verdict"] for row in content["table"]] == found.table["verdict"].tolist() and content["table"][1]["a"] is None
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
-        assert "Gate failed" in text and "lost 0.5, more than 0.1" in text and "q1" in text
+        assert "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text and "worse by 0.5, more than 0.1" in text and "q1" in text
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))

@@ -122,7 +122,7 @@ def test_an_improvement_is_better():
 
 
 def test_where_lower_is_better_a_rise_is_worse():
-    assert verdict(80, 20, 140, 0.0004, 90, 50, better="lower") == Verdict("worse", "worse: +80 (+20 to +140), p = under .001")
+    assert verdict(80, 20, 140, 0.0004, 90, 50, better="lower") == Verdict("worse", "worse: +80 (+20 to +140), p < .001")
     assert verdict(-80, -140, -20, 0.0004, 90, 50, better="lower").word == "better"
 
 

@@ -62,11 +62,11 @@ def verdict(
     if math.isnan(delta) or not n > 0:
         return Verdict("can't tell", "can't tell: no query has a value in both runs")
     if is_sure and gain > 0:
-        return Verdict("better", f"better: {_shown_delta(delta, low, high)}, p = {_p(p)}{warned}")
+        return Verdict("better", f"better: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
     if margin is not None and least_gain > -margin:
         return Verdict("no worse than margin", f"no worse than {_short(margin)}: {_loss(gain, least_gain, is_sure)}{warned}")
     if is_sure:
-        return Verdict("worse", f"worse: {_shown_delta(delta, low, high)}, p = {_p(p)}{warned}")
+        return Verdict("worse", f"worse: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
     return Verdict("can't tell", f"can't tell: {_what_n_sees(mde, n, worth or margin, p, max(-low, high))}{warned}")
 
 
@@ -107,7 +107,7 @@ def _short(value: float) -> str:
 
 
 def _p(p: float) -> str:
-    return "under .001" if p < 0.001 else _without_zero(f"{p:.3f}")
+    return "< .001" if p < 0.001 else f"= {_without_zero(f'{p:.3f}')}"
 
 
 def _without_zero(text: str) -> str:
