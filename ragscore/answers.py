@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.citations import score_citations
+from ragscore.citations import SETS, score_citations
 from ragscore.cited import catalogue_of, cited_passages, has, hits_of, is_resolved
 from ragscore.codes import is_among, lookup
 from ragscore.dialogue import score_dialogue
@@ -37,6 +37,13 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None, 
     metric of `rs.metrics()`, NaN where it does not apply.
     """
     check_inputs(results, golden)
+    columns = answer_columns(results, golden, level or choose_level(results, golden), unknown)
+    names = {name: results.responses[name].reset_index(drop=True) for name in ("run_id", "query_id")}
+    return pd.DataFrame({**names, **columns}, copy=False)
+
+
+def answer_columns(results: Results, golden: Golden, level: Level, unknown: str) -> dict[str, Values]:
+    """The columns of `score_answers` as arrays."""
     responses = results.responses.reset_index(drop=True)
     queries = pd.Index(golden.queries["query_id"])
     query = lookup(responses["query_id"], queries)
@@ -51,11 +58,11 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None, 
     place = response_of(results.hits, responses)
     n_hits = np.bincount(place[place >= 0], minlength=len(responses))
     checks = _checks_passed(responses, golden, answered)
-    columns = {
+    return {
         "answer_checks": np.where(answerable == 0, np.nan, checks),
         "answer_checks_all": checks,
         **_reference_scores(responses, golden, answered & (answerable != 0)),
-        **_citation_scores(results, golden, responses, answered, place, level or choose_level(results, golden)),
+        **_citation_scores(results, golden, responses, answered, place, level),
         **_judged_scores(results, responses, failed),
         "refusal_correct": np.where(refuses, refused, np.nan),
         "hallucinated": np.where(refuses, 1 - refused, np.nan),
@@ -68,7 +75,6 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None, 
         "latency_ms_all": _number(responses, "elapsed_ms"),
         "cost_usd": np.where(failed, np.nan, _number(responses, "cost_usd")),
     }
-    return pd.DataFrame({"run_id": responses["run_id"], "query_id": responses["query_id"], **columns}, copy=False)
 
 
 def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFrame:
@@ -126,11 +132,12 @@ def _checks_passed(responses: pd.DataFrame, golden: Golden, answered: Flags) -> 
 
 def _reference_scores(responses: pd.DataFrame, golden: Golden, applies: Flags) -> dict[str, Values]:
     """Answers against the reference answer of their query, where there is one."""
-    by_query = golden.queries.set_index("query_id")
-    references = responses["query_id"].map(by_query["reference_answer"] if "reference_answer" in by_query else pd.Series(dtype="str"))
+    columns = {name: np.full(len(responses), np.nan) for name in ("exact_match", "token_f1", "rouge_l")}
+    if "reference_answer" not in golden.queries or not applies.any():
+        return columns
+    references = responses["query_id"].map(golden.queries.set_index("query_id")["reference_answer"])
     rows = np.flatnonzero(applies & references.notna().to_numpy())
     compared = score_texts(responses["answer"].iloc[rows], references.iloc[rows]) if len(rows) else {}
-    columns = {name: np.full(len(responses), np.nan) for name in ("exact_match", "token_f1", "rouge_l")}
     for name, values in compared.items():
         columns[name][rows] = values
     return columns
@@ -146,6 +153,8 @@ def _judged_scores(results: Results, responses: pd.DataFrame, failed: Flags) -> 
 def _citation_scores(
     results: Results, golden: Golden, responses: pd.DataFrame, answered: Flags, place_of_hits: npt.NDArray[np.int64], level: Level
 ) -> dict[str, Values]:
+    if not answered.any():
+        return {name: np.full(len(responses), np.nan) for name in ("citation_present", "citation_coverage", "citation_coverage_weak", *SETS)}
     citations = results.citations.reset_index(drop=True)
     place = response_of(citations, responses)
     citations, place = citations[place >= 0].reset_index(drop=True), place[place >= 0]

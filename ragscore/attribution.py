@@ -74,12 +74,14 @@ def _found(texts: pd.Series) -> pd.DataFrame:
 
 def score_attribution(results: Results, golden: Golden, responses: pd.DataFrame, answered: Flags) -> dict[str, Values]:
     """What the answers attribute to the gold supports: `attribution_hit` and `recency_ok`, in the order of `responses`."""
+    none = np.full(len(responses), np.nan)
     anchors = at_level(golden, "anchor").targets
+    if not len(anchors) or not answered.any():
+        return {"attribution_hit": none, "recency_ok": none.copy()}
     anchors = anchors[anchors["grade"] > 0].drop_duplicates(["query_id", "target_id"]).reset_index(drop=True)
     queries = pd.Index(anchors["query_id"].unique())
     query = lookup(responses["query_id"], queries)
     applies = answered & (query >= 0)
-    none = np.full(len(responses), np.nan)
     if not applies.any():
         return {"attribution_hit": none, "recency_ok": none.copy()}
     cited = _cited(results, responses, applies)

@@ -23,6 +23,7 @@ Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.int64]
 
+SETS = ("citation_precision", "citation_recall", "retrieved_cited", "citation_fabricated", "citation_out_of_scope", "citation_duplicate")
 COMPARED = {"chunk": "chunk_id", "span": "start", "anchor": "path", "doc": "doc_id"}
 """Match level -> what a citation must carry to be matched there. The metadata that predicates ask for, no citation has."""
 
@@ -75,10 +76,12 @@ def _earned(results: Results, golden: Golden, passages: pd.DataFrame, responses:
     place = passages[["run_id", "query_id", "rank", "place"]].astype({"run_id": "str"})
     for level in reversed(levels):
         targets = at_level(golden, level).targets
-        graded, _ = grade_hits(passages, targets, rule_of(level, results, golden))
-        graded = graded.astype({"run_id": "str"}).merge(place, on=["run_id", "query_id", "rank"])
+        good = found = np.zeros(len(responses))
+        if len(passages):
+            graded, _ = grade_hits(passages, targets, rule_of(level, results, golden))
+            graded = graded.astype({"run_id": "str"}).merge(place, on=["run_id", "query_id", "rank"])
+            good, found = (np.bincount(graded["place"], values, len(responses)).astype("float64") for values in (graded["grade"] > 0, graded["n_found"]))
         here = responses["query_id"].map(targets[targets["grade"] > 0].groupby("query_id")["target_id"].nunique()).to_numpy("float64", na_value=0.0)
-        good, found = (np.bincount(graded["place"], values, len(responses)) for values in (graded["grade"] > 0, graded["n_found"]))
         earned, met, wanted = (np.where(here > 0, new, old) for new, old in ((good, earned), (found, met), (here, wanted)))
     return earned, met, wanted
 

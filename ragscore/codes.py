@@ -28,12 +28,12 @@ def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequen
 
     `Series.isin` walks texts one by one in Python; this takes a fraction of its time.
     """
-    wanted = values if isinstance(values, (pd.Series, pd.Index)) else pd.Series(list(values), dtype="str")
+    wanted = _arrow(values) if isinstance(values, (pd.Series, pd.Index)) else pa.array(values, type=pa.large_string())
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return lookup(column, wanted.drop_duplicates()) >= 0
-    found = pc.is_in(_arrow(column), value_set=_arrow(wanted))
-    is_na = column.isna().to_numpy() if isinstance(column, pd.Series) else np.asarray(column.isna())
-    return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False) & ~is_na
+        known = column if isinstance(column, pd.Series) else column.to_series()
+        return np.append(is_among(known.cat.categories, values), False)[known.cat.codes.to_numpy()]
+    found = pc.is_in(_arrow(column), value_set=wanted, skip_nulls=True)
+    return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
 
 def pair_codes(frame: pd.DataFrame, columns: tuple[str, str], first: pd.Index, second: pd.Index) -> Codes:
@@ -67,4 +67,7 @@ def _arrow(column: pd.Series | pd.Index) -> pa.Array | pa.ChunkedArray:
     # One string type on both sides; for `str` columns this is a view, not a copy.
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str")
-    return pa.array(column, type=pa.large_string()) if column.dtype == object else pa.array(column).cast(pa.large_string())
+    if column.dtype == object:
+        return pa.array(column, type=pa.large_string())
+    texts = pa.array(column.array)
+    return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())

@@ -25,8 +25,10 @@ def score_facts(golden: Golden, responses: pd.DataFrame, applies: Flags) -> dict
 def _literal(golden: Golden, responses: pd.DataFrame, applies: Flags) -> Values:
     """Share of the facts whose words stand in the answer, one after the other."""
     share = np.full(len(responses), np.nan)
+    if not len(golden.checks) or not applies.any():
+        return share
     facts = golden.checks.loc[golden.checks["kind"] == "key_fact", ["query_id", "text"]]
-    if not len(facts) or not applies.any():
+    if not len(facts):
         return share
     answers = responses.loc[applies, ["query_id", "answer"]].assign(row=np.flatnonzero(applies))
     answers["words"] = [_words(answer) for answer in answers["answer"]]

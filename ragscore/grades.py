@@ -3,7 +3,10 @@
 In: hits, the targets of one level, and a rule or its matches. Out: one row per judged hit, and one per target met.
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.codes import lookup
@@ -40,7 +43,8 @@ def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -
     """
     check_type(hits, pd.DataFrame, "hits")
     check_type(targets, pd.DataFrame, "targets")
-    return grade_matches(decided(apply_rule(rule, hits, targets)), hits, targets, getattr(rule, "__qualname__", "rule"))
+    graded, found = grade_matches(decided(apply_rule(rule, hits, targets)), hits, targets, getattr(rule, "__qualname__", "rule"))
+    return graded.astype({"query_id": "str"}), found.astype({"query_id": "str"})
 
 
 def decided(matches: pd.DataFrame) -> pd.DataFrame:
@@ -49,40 +53,40 @@ def decided(matches: pd.DataFrame) -> pd.DataFrame:
 
 
 def grade_matches(matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFrame, rule_name: str = "rule") -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the hits earn by these matches: the frames `graded` and `found` of `grade_hits`."""
+    """What the hits earn by these matches: the frames `graded` and `found` of `grade_hits`, with query_id as a category."""
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
     queries = pd.Index(targets["query_id"].unique())
-    query = lookup(targets["query_id"], queries)[target]
+    query_of_target = lookup(targets["query_id"], queries)
+    query = query_of_target[target]
     if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
         raise DataError("the rule matched a hit with a target of another query", field=rule_name, allowed="pairs of one query")
-    run_ids = hits["run_id"].astype("category")
-    pairs = pd.DataFrame({
-        "cell": run_ids.cat.codes.to_numpy()[hit].astype(np.int64) * len(queries) + query,
-        "rank": hits["rank"].to_numpy()[hit],
-        "target": targets.groupby(["query_id", "target_id"], sort=False).ngroup().to_numpy()[target],
-        "grade": targets["grade"].to_numpy()[target],
-        "row": target,
-    })  # fmt: skip
-    # Only matched pairs are ever sorted: they are a few per cent of the hits.
-    pairs = pairs.iloc[np.lexsort((pairs["target"], pairs["rank"], pairs["cell"]))].reset_index(drop=True)
-    is_first = ~pairs.duplicated(["cell", "target"]).to_numpy()
-    relevant = (pairs["grade"] > 0).to_numpy()
-    pairs = pairs.assign(gain=np.where(is_first, pairs["grade"], 0), n_found=(is_first & relevant).astype("int32"))
-    begins = np.flatnonzero((np.diff(pairs["cell"], prepend=-1) != 0) | (np.diff(pairs["rank"], prepend=-1) != 0))
-    graded = _named(pairs.iloc[begins], run_ids, queries).assign(**{
-        name: how.reduceat(pairs[name].to_numpy(), begins).astype("int32") if len(begins) else np.zeros(0, "int32")
-        for name, how in (("grade", np.maximum), ("gain", np.maximum), ("n_found", np.add))
-    })  # fmt: skip
-    met = pairs[is_first & relevant]
-    found = _named(met, run_ids, queries).assign(target_id=targets["target_id"].iloc[met["row"]].to_numpy(), grade=met["grade"].to_numpy())
-    return graded, found[["run_id", "query_id", "target_id", "grade", "rank"]]
+    target_ids = pd.Index(targets["target_id"].unique())
+    known_as = query_of_target * len(target_ids) + lookup(targets["target_id"], target_ids)
+    run_ids = hits["run_id"] if isinstance(hits["run_id"].dtype, pd.CategoricalDtype) else hits["run_id"].astype("category")
+    run = run_ids.cat.codes.to_numpy()[hit].astype(np.int64)
+    # Arrays from here on: only matched pairs are ever sorted, a few per cent of the hits, and frames would cost more than the work on them.
+    cell, rank, one = run * len(queries) + query, hits["rank"].to_numpy()[hit], known_as[target]
+    order = np.lexsort((one, rank, cell))
+    cell, rank, one, run, target = cell[order], rank[order], one[order], run[order], target[order]
+    grade = targets["grade"].to_numpy()[target]
+    is_first = ~pd.Index(run * (int(known_as.max(initial=0)) + 1) + one).duplicated()
+    earns = {"grade": grade, "gain": np.where(is_first, grade, 0), "n_found": is_first & (grade > 0)}
+    begins = np.flatnonzero((np.diff(cell, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
+    graded = _named(cell[begins], rank[begins], run_ids, queries) | {name: _by_hit(values, begins, name) for name, values in earns.items()}
+    met = is_first & (grade > 0)
+    found = _named(cell[met], rank[met], run_ids, queries) | {"target_id": targets["target_id"].take(target[met]).array, "grade": grade[met]}
+    return pd.DataFrame(graded), pd.DataFrame({name: found[name] for name in ("run_id", "query_id", "target_id", "grade", "rank")})
 
 
-def _named(pairs: pd.DataFrame, run_ids: pd.Series, queries: pd.Index) -> pd.DataFrame:
+def _by_hit(values: npt.NDArray[np.generic], begins: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.int32]:
+    """The best grade and gain, the sum of targets found, of the pairs of each hit."""
+    if not len(begins):
+        return np.zeros(0, np.int32)
+    how = np.add if name == "n_found" else np.maximum
+    return how.reduceat(values.astype(np.int32), begins).astype(np.int32, copy=False)
+
+
+def _named(cell: npt.NDArray[np.int64], rank: npt.NDArray[np.int32], run_ids: pd.Series, queries: pd.Index) -> dict[str, Any]:
     """Run, query and rank of matched pairs, with their names again."""
-    run, query = np.divmod(pairs["cell"].to_numpy(), max(len(queries), 1))
-    return pd.DataFrame({
-        "run_id": categorical(run, run_ids.dtype),
-        "query_id": pd.Series(queries.astype("str")).take(query).reset_index(drop=True).astype("str"),
-        "rank": pairs["rank"].to_numpy(),
-    })  # fmt: skip
+    run, query = np.divmod(cell, max(len(queries), 1))
+    return {"run_id": categorical(run, run_ids.dtype), "query_id": categorical(query, pd.CategoricalDtype(queries)), "rank": rank}

@@ -199,6 +199,8 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
         raise DataError(f"columns {missing} are missing", field=name, allowed="a DataFrame with the columns hit and target")
     for column, frame in (("hit", hits), ("target", targets)):
         positions = matches[column]
+        if isinstance(positions.dtype, np.dtype) and positions.dtype.kind == "i" and positions.min() >= 0 and positions.max() < len(frame):
+            continue
         allowed = f"row positions from 0 to {len(frame) - 1}"
         if not pd.api.types.is_integer_dtype(positions):
             raise DataError(f"{positions.dtype} values", field=f"{name}.{column}", allowed=allowed)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,11 @@ def parse_label(text: str) -> Label:
     """
     if not isinstance(text, str):
         raise DataError(f"found {text!r}", field="metrics", allowed="labels, such as 'mrr@10'")
+    return _parsed(text)
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> Label:
     found = re.fullmatch(r"([a-z_]+?)(?:@(\d+))?(?::([a-z]+))?", text)
     name, k, level = found.groups() if found else (text, None, None)
     if f"{name}@k" in BY_NAME and k is not None and int(k) < 1:
@@ -251,20 +257,25 @@ def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: 
     missing = [name for name in ("run_id", "query_id", "n_hits") if name not in rows]
     if missing:
         raise DataError(f"columns {missing} are missing", field="rows", allowed="run_id, query_id and n_hits")
+    return pd.DataFrame(ranking_columns(graded, found, golden, rows, [metrics] if isinstance(metrics, str) else metrics), index=rows.index, copy=False)
+
+
+def ranking_columns(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: pd.DataFrame, metrics: list[str]) -> dict[str, Values]:
+    """The columns of `score_hits` as arrays."""
     rows = rows if isinstance(rows["run_id"].dtype, pd.CategoricalDtype) else rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
     earned = _earned(graded, golden.targets, rows, queries)
     undefined = earned.n_targets == 0
     columns: dict[str, Values] = {}
     complete: Values | None = None
-    for label in map(parse_label, [metrics] if isinstance(metrics, str) else metrics):
+    for label in map(parse_label, metrics):
         if label.name == "recall_all":
             complete = _complete_rank(found, golden.support_groups, rows, queries) if complete is None else complete
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
                 columns[label.text] = np.where(undefined, np.nan, FORMULAS[label.name](earned, label.k))
-    return pd.DataFrame(columns, index=rows.index, copy=False)
+    return columns
 
 
 def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> _Earned:
@@ -272,10 +283,14 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
     order = np.flatnonzero(row >= 0)
     if (np.diff(row[order]) < 0).any() or ((np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)).any():
         order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
-    wanted = targets.loc[targets["grade"] > 0, ["query_id", "target_id", "grade"]]
-    if wanted.duplicated(["query_id", "target_id"]).any():  # alternatives: the best grade is what a target can pay
-        wanted = wanted.sort_values("grade", ascending=False, kind="stable").drop_duplicates(["query_id", "target_id"])
+    wanted = targets[["query_id", "target_id", "grade"]][targets["grade"].to_numpy() > 0]
     ideal_query = lookup(wanted["query_id"], queries)
+    target_ids = pd.Index(wanted["target_id"].unique())
+    if pd.Index(
+        ideal_query * len(target_ids) + lookup(wanted["target_id"], target_ids)
+    ).has_duplicates:  # alternatives: the best grade is what a target can pay
+        wanted = wanted.sort_values("grade", ascending=False, kind="stable").drop_duplicates(["query_id", "target_id"])
+        ideal_query = lookup(wanted["query_id"], queries)
     best_first = np.lexsort((-wanted["grade"].to_numpy(), ideal_query))
     ideal_query = ideal_query[best_first]
     begins = np.flatnonzero(np.diff(ideal_query, prepend=-1))

@@ -92,7 +92,8 @@ def _gold_folders(golden: Golden) -> pd.DataFrame:
 def _proxy(results: Results, golden: Golden, responses: pd.DataFrame, unknown: str) -> Values:
     """1 where folders were chosen and no hit, however deep, meets a support; hits with cut text are misses, or make it NaN if it hangs on them."""
     anchors = at_level(golden, "anchor").targets
-    applies = _selects_folders(results, responses) & is_among(responses["query_id"], anchors["query_id"])
+    applies = is_among(responses["query_id"], anchors["query_id"])
+    applies = applies & _selects_folders(results, responses) if applies.any() else applies
     if not applies.any():
         return np.full(len(responses), np.nan)
     place = response_of(results.hits, responses)

@@ -7,14 +7,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.answers import response_of, score_answers
+from ragscore.answers import answer_columns, response_of
 from ragscore.codes import is_among, lookup
 from ragscore.frames import Golden, Results, categorical, check_inputs
 from ragscore.grades import decided, grade_matches
 from ragscore.kept import level_rule, n_undecided, rule_name, with_kept_matches
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, apply_rule, at_level, check_ranks, level_rows
-from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, score_hits
+from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
 from ragscore.passed import hit_at_run_k, passed_of
 from ragscore.policies import NEVER_VACUOUS, STATES, VACUOUS, fill_empty_gold, read_refusals, resolve_policies, with_policies
 from ragscore.profiles import Profile, find_profile
@@ -168,10 +168,13 @@ def _warn_of_no_value(
     values = [columns[label.text] for label in labels if label.is_ranking and label.level is None and label.name not in NEVER_VACUOUS]
     if not values or not len(golden.targets):
         return
+    is_nan = np.all(np.isnan(values), axis=0)
+    if not is_nan[rows["state"].cat.codes.to_numpy() == 0].any():
+        return
     relevant = (golden.targets["grade"] > 0).to_numpy() & np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
     expected = (rows["state"] == "scored").to_numpy() & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
     run, n_runs = rows["run_id"].cat.codes.to_numpy(), len(rows["run_id"].cat.categories)
-    n_expected, n_valued = (np.bincount(run[expected & chosen], minlength=n_runs) for chosen in (True, ~np.all(np.isnan(values), axis=0)))
+    n_expected, n_valued = (np.bincount(run[expected & chosen], minlength=n_runs) for chosen in (True, ~is_nan))
     lost = rows["run_id"].cat.categories[(n_expected > 0) & (n_valued == 0)].tolist()
     if lost:  # of hits on cut text a warning was given already
         used = level.joinable if level.name == "per_query" else (level.name,)
@@ -244,9 +247,9 @@ def _score_at(
     judge = with_kept_matches(rule, results, golden, level) if rule is not None else level_rule(level, results, golden)
     matches = apply_rule(judge, results.hits, selected.targets)
 
-    def earned(pairs: pd.DataFrame) -> pd.DataFrame:
+    def earned(pairs: pd.DataFrame) -> dict[str, npt.NDArray[np.float64]]:
         graded, found = grade_matches(pairs, results.hits, selected.targets, getattr(judge, "__qualname__", "rule"))
-        return score_hits(graded, found, selected, rows, labels)
+        return ranking_columns(graded, found, selected, rows, labels)
 
     scores = earned(decided(matches))
     if "unknown" in matches and matches["unknown"].any():
@@ -254,15 +257,14 @@ def _score_at(
         policy = "they count as misses" if unknown == "miss" else "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
         warnings.warn(f"{n_unknown} hits can't be judged, their text is cut and what is left holds no expected text; {policy}", UserWarning, stacklevel=4)
         if unknown == "exclude":
-            scores = scores.where(scores == earned(matches))
-    return {label: scores[label].to_numpy() for label in labels}
+            scores = {label: np.where(scores[label] == values, scores[label], np.nan) for label, values in earned(matches).items()}
+    return scores
 
 
 def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):
         return {}
-    by_response = score_answers(results, golden, level, unknown)
+    by_response = answer_columns(results, golden, level, unknown)
     response = rows["response"].to_numpy()
-    names = [name for name in by_response.columns if name in BY_NAME]
-    return {name: np.append(by_response[name].to_numpy(), np.nan)[response] for name in names}
+    return {name: np.append(values, np.nan)[response] for name, values in by_response.items() if name in BY_NAME}
