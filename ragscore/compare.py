@@ -8,13 +8,14 @@ import pandas as pd
 
 from ragscore.aggregates import aggregate
 from ragscore.comparison import Comparison
-from ragscore.deltas import paired_deltas, query_groups
+from ragscore.deltas import check_margins, paired_deltas, query_groups
 from ragscore.differences import declared, diff_config, equal, field_invariants, invariants_of
 from ragscore.frames import DataError, Golden, Results, check_inputs, run_names
 from ragscore.grades import grade_hits
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level
+from ragscore.moves import answer_flips, largest_moves
 from ragscore.policies import POLICIES, read_refusals, resolve_policies
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
@@ -41,6 +42,7 @@ def compare_runs(
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
     margins: dict[str, float] | None = None,
+    tie_margins: dict[str, float] | None = None,
     vary: list[str] | str | None = None,
     ignore_invariants: bool | list[str] = False,
 ) -> Comparison:
@@ -67,6 +69,8 @@ def compare_runs(
         conversation): they change sign together in tests, and intervals allow for it. None: every query stands alone.
     margins
         Metric -> largest loss that doesn't matter; the verdict then knows "no worse than margin".
+    tie_margins
+        Metric -> largest difference at which a query counts as the same: what repeats of one system differ by. By default none.
     vary
         Config keys that are meant to differ (a key that holds others stands for all of them). `config_diff` then has a
         column `declared`, and other keys that differ are warned of.
@@ -79,7 +83,8 @@ def compare_runs(
     ------
     DataError
         Unknown or ambiguous run names; the same run twice; different chunkers with `strict_chunker_version`; `match`
-        or a policy beside a profile; a `cluster` that the golden set doesn't have; different judges of a metric that is compared; a key of `vary` that neither run has.
+        or a policy beside a profile; a `cluster` that the golden set doesn't have;
+        a margin of a metric that isn't compared; different judges of a metric that is compared; a key of `vary` that neither run has.
 
     Warns
     -----
@@ -89,10 +94,8 @@ def compare_runs(
     check_inputs(results, golden)
     chosen = find_profile(profile)
     policies = resolve_policies(None, {"match": match, "collapse": collapse, "empty_gold": empty_gold, "unknown": unknown})
-    changed = [name for name, value in policies.items() if value != POLICIES[name][0]]
-    if chosen is not None and changed:
-        found, what = f"found {policies[changed[0]]!r} beside a profile", "levels" if changed[0] == "match" else "policies"
-        raise DataError(f"{found}, which has {what} of its own", field=changed[0], allowed=f"{changed[0]} or profile, not both")
+    if chosen is not None:
+        _refuse_policies(policies)
     a, b = run_names(results.runs, [baseline, candidate])
     if a == b:
         raise DataError(f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs")
@@ -115,12 +118,23 @@ def compare_runs(
     per_query["note"] = _notes(per_query, config_diff, invariants)
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
-    deltas = _paired_deltas(whole, golden, a, b, metrics, policies, level, cluster, margins)
+    scores = _scores(whole, golden, metrics, policies, level)
+    deltas = _paired_deltas(scores, golden, a, b, cluster, margins, tie_margins)
     of_ruler = field_invariants(pair, deltas["metric"].tolist(), level.name, ignore_invariants)
     invariants = pd.concat([invariants, of_ruler], ignore_index=True)
     aggregates = aggregate(pair, golden, chosen) if chosen else {}
     made_by = {name: policies[name] for name in ("match", "collapse", "empty_gold", "unknown")} if chosen is None else {}
-    return Comparison(a, b, deltas, per_query, targets, invariants, config_diff, level, k, aggregates, chosen, made_by)
+    moves = {"flips": answer_flips(scores, a, b), "movers": largest_moves(scores, a, b)}
+    return Comparison(
+        a, b, deltas, per_query, targets, invariants, config_diff, **moves, level=level, k=k, aggregates=aggregates, profile=chosen, policies=made_by
+    )
+
+
+def _refuse_policies(policies: dict[str, Any]) -> None:
+    """A profile has policies of its own: beside it only the defaults may stand."""
+    for name in (name for name, value in policies.items() if value != POLICIES[name][0]):
+        found, what = f"found {policies[name]!r} beside a profile", "levels" if name == "match" else "policies"
+        raise DataError(f"{found}, which has {what} of its own", field=name, allowed=f"{name} or profile, not both")
 
 
 def _profile_level(profile: Profile, versions_agree: bool) -> Level:
@@ -214,17 +228,22 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values("query_id", ignore_index=True)
 
 
-def _paired_deltas(
-    results: Results, golden: Golden, a: str, b: str, metrics: list[str] | str | None, policies: dict[str, Any], level: Level,
-    cluster: str | None, margins: dict[str, float] | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Deltas over the queries that both runs were asked; what b failed on or was not asked is counted as lost."""
+def _scores(results: Results, golden: Golden, metrics: list[str] | str | None, policies: dict[str, Any], level: Level) -> pd.DataFrame:
+    """Scores of both runs, one row per golden query."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)  # those are only_a and only_b here
         match = level.name if level.name in LEVELS or policies["match"] == "per_query" else policies["match"]
         scores = score(results, golden, metrics, **policies | {"match": match})
+    return scores[(scores["state"] != "extra").to_numpy()]
+
+
+def _paired_deltas(
+    scores: pd.DataFrame, golden: Golden, a: str, b: str, cluster: str | None, margins: dict[str, float] | None, tie_margins: dict[str, float] | None
+) -> pd.DataFrame:
+    """Deltas over the queries that both runs were asked; what b failed on or was not asked is counted as lost."""
     names = metric_columns(scores)
-    scores = scores[(scores["state"] != "extra").to_numpy()]
+    for field, given in (("margins", margins), ("tie_margins", tie_margins)):
+        check_margins(given or {}, field, names)
     first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in (a, b))
     second = second.reindex(first.index)
     states = [side["state"].astype("str").to_numpy() for side in (first, second)]
@@ -232,4 +251,6 @@ def _paired_deltas(
     is_lost = (states[1] == "missing") | (states[1] == "failed")
     lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
     groups = query_groups(golden, first.index, cluster)
-    return paired_deltas(first[names][in_both], second[names][in_both], lost, groups=None if groups is None else groups[in_both], margins=margins)
+    return paired_deltas(
+        first[names][in_both], second[names][in_both], lost, groups=None if groups is None else groups[in_both], margins=margins, ties=tie_margins
+    )

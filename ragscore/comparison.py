@@ -20,12 +20,12 @@ from ragscore.level import Level
 from ragscore.metrics import HEADLINE, parse_label
 from ragscore.policies import POLICIES
 from ragscore.profiles import Profile, find_profile
-from ragscore.report import changed_queries, describe_matching, shown_deltas
+from ragscore.report import changed_queries, describe_matching, shown_deltas, shown_flips, shown_moves
 from ragscore.tables import markdown_table, shown_number
 
 OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
 
-FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
+FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff", "flips", "movers")
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,10 @@ class Comparison:
         One row per target that either run found: its ranks and `change` (gained, lost, moved, same).
     invariants, config_diff
         What should be equal (state: equal, differs, unknown), and every config key that isn't (with `vary=`, whether it was declared).
+    flips
+        One row per 0/1 answer metric, or judge's points, and query that went from good to bad (kind: regression) or back (improvement), with both values `a`, `b`.
+    movers
+        The three queries that lost most and the three that gained most in every other metric: `a`, `b`, `delta`, kind.
     policies
         How both runs were scored: `match`, `collapse`, `empty_gold`, `unknown`.
     """
@@ -62,6 +66,8 @@ class Comparison:
     targets: pd.DataFrame
     invariants: pd.DataFrame
     config_diff: pd.DataFrame
+    flips: pd.DataFrame
+    movers: pd.DataFrame
     level: Level
     k: int
     aggregates: dict[str, dict[str, Any]]
@@ -83,7 +89,7 @@ class Comparison:
         return "mixed" if {"better", "worse"} <= words else "better" if "better" in words else "regressed" if "worse" in words else "same"
 
     def to_markdown(self, limit: int | None = None) -> str:
-        """The comparison as Markdown: metrics, what differs between the runs, and every query that changed, or the first `limit`.
+        """The comparison as Markdown: metrics, what differs between the runs, which answers flipped, and every query that changed, or the first `limit`.
 
         Latency is shown by its median (`p50_*` of `deltas`), every other metric by its mean. With a profile: what that
         harness reports.
@@ -92,6 +98,9 @@ class Comparison:
         parts = [f"# {self.candidate} against {self.baseline}", self.headline(), markdown_table(shown), *note.splitlines()]
         if len(self.config_diff) and not self.profile:
             parts += ["## What differs between the runs", markdown_table(self.config_diff)]
+        if not self.profile:
+            parts += ["## Largest moves", markdown_table(shown_moves(self.deltas, self.movers))] if len(self.movers) else []
+            parts += ["## Answers that flipped", markdown_table(shown_flips(self.flips))] if len(self.flips) else []
         changed = self.changed()
         left_out = 0 if limit is None else max(len(changed) - limit, 0)
         parts += [f"## Queries that changed ({len(changed)})", markdown_table(changed.head(len(changed) - left_out)) if len(changed) else "None."]
@@ -139,7 +148,7 @@ class Comparison:
 
     def shown(self) -> tuple[pd.DataFrame, str]:
         """The table of metrics for display, and a note to it."""
-        return (_profile_table(self), "") if self.profile else shown_deltas(self.deltas)
+        return (_profile_table(self), "") if self.profile else shown_deltas(self.deltas, self.movers)
 
     def __repr__(self) -> str:
         shown, note = self.shown()

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.frames import DataError
 from ragscore.intervals import BY_QUANTILES, kind_of
 from ragscore.intervals import bounds_of as bounds_of
 from ragscore.intervals import query_groups as query_groups
@@ -34,7 +35,7 @@ UNTESTED = BY_QUANTILES  # told by medians and ratios
 
 def paired_deltas(
     first: pd.DataFrame, second: pd.DataFrame, lost: pd.DataFrame, *,
-    groups: npt.NDArray[np.int64] | None = None, margins: dict[str, float] | None = None, tie: float = SAME, seed: int = 0,
+    groups: npt.NDArray[np.int64] | None = None, margins: dict[str, float] | None = None, ties: dict[str, float] | None = None, seed: int = 0,
 ) -> pd.DataFrame:  # fmt: skip
     """The table `Comparison.deltas`.
 
@@ -48,8 +49,8 @@ def paired_deltas(
         Number of each query's group (paraphrases, source, conversation), -1: none. Groups count as one observation in tests.
     margins
         Label -> largest loss that doesn't matter.
-    tie
-        Differences up to this size count as the same.
+    ties
+        Label -> largest difference of a query that counts as the same.
     """
     names = list(first.columns)
     differences = second.to_numpy("float64") - first.to_numpy("float64")
@@ -57,7 +58,8 @@ def paired_deltas(
     mean, _, n = moments(differences)
     known = ~np.isnan(differences)
     mean_a, mean_b = (moments(np.where(known, side.to_numpy("float64"), np.nan))[0] for side in (first, second))
-    up, down, same = (moved.astype(np.int64) for moved in count_moves(differences, tie))
+    widths = np.array([(ties or {}).get(name, 0.0) + SAME for name in names])
+    up, down, same = (moved.astype(np.int64) for moved in count_moves(differences / widths, 1.0))
     is_lower = np.array([metric.better == "lower" for metric in about], dtype=bool)
     with np.errstate(invalid="ignore", divide="ignore"):
         percent = np.where(mean_a != 0, 100 * mean / mean_a, np.nan)
@@ -72,6 +74,21 @@ def paired_deltas(
     verdicts = [row_verdict(row, (margins or {}).get(row["metric"])) for row in table.to_dict("records")]
     # No difference is detectable where none can be named: infinite and unknown are one to a reader, and to JSON.
     return table.assign(mde=table["mde"].where(np.isfinite(table["mde"])), verdict=[one.word for one in verdicts], sentence=[one.sentence for one in verdicts])
+
+
+def check_margins(margins: dict[str, float], field: str, names: list[str]) -> None:
+    """Refuse a margin of a metric that isn't there, or one below 0: it would be left out without a word.
+
+    Raises
+    ------
+    DataError
+        The first such margin.
+    """
+    for name, margin in margins.items():
+        if name not in names:
+            raise DataError(f"found {name!r}", field=field, allowed=f"metrics that are compared: {', '.join(names)}")
+        if not margin >= 0:
+            raise DataError(f"{name}: found {margin!r}", field=field, allowed="0 or more")
 
 
 def _inference(differences: Values, metrics: list[Metric], groups: npt.NDArray[np.int64] | None, seed: int) -> dict[str, npt.NDArray[np.generic]]:

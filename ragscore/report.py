@@ -20,13 +20,12 @@ NOT_FINER = {
 }
 
 
-def shown_deltas(deltas: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def shown_deltas(deltas: pd.DataFrame, movers: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """The headline metrics of `Comparison.deltas` as text, one row per metric that was measured, and a note to the table.
 
     Times are shown by their median, which one slow query doesn't move; every other metric by its mean.
     """
-    measured = deltas.loc[deltas["n"] > 0, "metric"].tolist()
-    names = [name for name in HEADLINE if name in measured] or measured
+    names = _headline(deltas)
     rows = deltas.set_index("metric").loc[names]
     times = [name for name in names if _is_time(name)]
     for part in ("a", "b", "delta", "low", "high"):
@@ -46,10 +45,48 @@ def shown_deltas(deltas: pd.DataFrame) -> tuple[pd.DataFrame, str]:
         "by chance": ["" if name in times else f"{value:.0f}" for name, value in zip(names, rows["n_by_noise"], strict=True)],
         "n": rows["n"].astype("str").tolist(),
     })  # fmt: skip
-    return table, "\n".join(_notes(rows, times))
+    return table, "\n".join(_notes(rows, times, movers))
 
 
-def _notes(rows: pd.DataFrame, times: list[str]) -> list[str]:
+def _headline(deltas: pd.DataFrame) -> list[str]:
+    measured = deltas.loc[deltas["n"] > 0, "metric"].tolist()
+    return [name for name in HEADLINE if name in measured] or measured
+
+
+def shown_moves(deltas: pd.DataFrame, movers: pd.DataFrame) -> pd.DataFrame:
+    """The headline metrics that moved by more than 0 and 1, as text: Δ, how skew the differences are, and the queries that lost and gained most."""
+    names = [name for name in _headline(deltas) if name in set(movers["metric"])]
+    rows = deltas.set_index("metric").loc[names]
+    parts = {word: movers[(movers["kind"] == kind).to_numpy()] for word, kind in (("lost most", "regression"), ("gained most", "improvement"))}
+    changes = [median if _is_time(name) else mean for name, median, mean in zip(names, rows["p50_delta"], rows["delta"], strict=True)]
+    table = pd.DataFrame(
+        {
+            "metric": names,
+            "delta": [shown_number(value, 3, True) for value in changes],
+            "skewness": [shown_number(value, 1, True) for value in rows["skewness"]],
+        }
+    )
+    return table.assign(**{word: [_moves_text(part, name) for name in names] for word, part in parts.items()})
+
+
+def _moves_text(movers: pd.DataFrame, metric: str) -> str:
+    own = movers[(movers["metric"] == metric).to_numpy()]
+    return (
+        ", ".join(f"{query} {shown_number(delta, 1 if _is_time(metric) else 2, True)}" for query, delta in zip(own["query_id"], own["delta"], strict=True))
+        or "none"
+    )
+
+
+def shown_flips(flips: pd.DataFrame) -> pd.DataFrame:
+    """How many answers flipped by metric, as text, and which."""
+    kinds = {"good to bad": "regression", "bad to good": "improvement"}
+    by_metric = dict(iter(flips.groupby("metric", sort=False)))
+    counts = {word: [int((rows["kind"] == kind).sum()) for rows in by_metric.values()] for word, kind in kinds.items()}
+    named = {f"{word}: queries": [", ".join(rows.loc[rows["kind"] == kind, "query_id"]) for rows in by_metric.values()] for word, kind in kinds.items()}
+    return pd.DataFrame({"metric": list(by_metric), **counts, **named})
+
+
+def _notes(rows: pd.DataFrame, times: list[str], movers: pd.DataFrame) -> list[str]:
     """What a reader of the table must know beside it."""
     notes = ["By chance: wins, and as many losses, if what moved had moved evenly both ways."]
     if (rows["verdict"] == "can't tell").any():
@@ -57,6 +94,7 @@ def _notes(rows: pd.DataFrame, times: list[str]) -> list[str]:
     cautions = [name for name in rows.index[rows["caution"]] if name not in times]
     if cautions:
         notes.append(f"Caution, a few queries carry the difference in {', '.join(cautions)}: look at the largest movers.")
+        notes += [f"{name}, largest moves: {_moves_text(movers, name)}." for name in cautions if name in set(movers["metric"])]
     lost = rows[rows["n_lost"] > 0]
     if len(lost):
         notes.append(f"Left out, because b failed or was not asked: {', '.join(f'{n} of {name}' for name, n in lost['n_lost'].items())}.")
