@@ -209,7 +209,7 @@ def _ranks_before(shown: pd.DataFrame, names: list[str]) -> pd.Series:
     """Where the run before has the same id first."""
     before = dict(zip(names[1:], names[:-1], strict=True))
     first = shown.drop_duplicates(["run_id", "id"]).rename(columns={"rank": "rank_before", "run_id": "before"})
-    wanted = shown[["run_id", "id"]].assign(before=shown["run_id"].map(before))
+    wanted = shown[["run_id", "id"]].assign(before=shown["run_id"].map(before).astype("str"))  # nothing is before a single run
     return wanted.merge(first[["before", "id", "rank_before"]], on=["before", "id"], how="left")["rank_before"].astype("Int64")
 
 

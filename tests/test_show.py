@@ -46,6 +46,11 @@ def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
     assert "b: failed: broke & burned" in text
 
 
+def test_one_run_alone_is_shown_without_moves(three):
+    view = rs.show_query(*three, "q", ["b"])
+    assert view.hits["rank_before"].isna().all() and "* c1\n" in view.to_text() and "<line" not in view.to_html()
+
+
 def test_moves_are_drawn_from_where_a_hit_was_to_where_it_is(three):
     html = rs.show_query(*three, "q", ["a", "b"]).to_html()
     lines = re.findall(r'y1="([\d.]+)" x2="\d+" y2="([\d.]+)" stroke="(#\w+)"', html)
