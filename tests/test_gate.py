@@ -101,7 +101,9 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     assert (content["passed"], content["exit_status"], content["overall"]) == (found.passed, found.exit_status, found.overall)
     assert [row["verdict"] for row in content["table"]] == found.table["verdict"].tolist() and content["table"][1]["a"] is None
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
-        assert "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text and "worse by 0.5, more than 0.1" in text and "q1" in text
+        assert (
+            "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text and "worse by 0.5, more than 0.1" in text and "q1" in text
+        )
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
