@@ -1,10 +1,13 @@
 """The notebooks' prose is as true as their tables: the numbers of their answers, computed again."""
 
 import json
+import math
 import re
 import statistics
+from collections import Counter
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -221,3 +224,158 @@ def test_the_steps_by_slice_are_answered_with_true_numbers():
     assert f"all {len(first)} categories, from {first.min():+.3f} ({first.idxmin()}) to {first.max():+.3f} ({first.idxmax()})" in text and first.min() > 0
     assert f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} questions)" in text
     assert f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]} questions) to {second.drop(second.idxmax()).max():+.3f}" in text
+
+
+def last(name: str) -> str:
+    """The cell with the answer."""
+    return "".join(cells(name)[-1]["source"])
+
+
+def demo_records(run: str) -> dict[str, dict]:
+    """The records of a demo run by question, as they stand in its file."""
+    lines = (ROOT / "data" / "demo" / "runs" / run / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+    return {record["query_id"]: record for record in map(json.loads, lines)}
+
+
+@pytest.fixture(scope="module")
+def expected_docs():
+    """Answerable question -> the documents that meet one of its targets, read from the file without the library."""
+    expected = {}
+    for question in yaml.safe_load((ROOT / "data" / "demo" / "golden.yaml").read_text(encoding="utf-8")):
+        if question.get("answerable", True):
+            targets = [one["any"] if isinstance(one, dict) else one for one in question["expected_doc_ids"]]
+            expected[question["id"]] = {doc for one in targets for doc in ([one] if isinstance(one, str) else one)}
+    return expected
+
+
+def found_within(run: str, expected: dict[str, set[str]], k: int) -> dict[str, bool]:
+    records = demo_records(run)
+    return {query: any(hit["doc_id"] in docs for hit in records[query]["hits_top_k"] if hit["rank"] <= k) for query, docs in expected.items()}
+
+
+def test_what_150_questions_show_is_answered_with_true_numbers(data, expected_docs):
+    results, golden = data
+    text = last("04_trust_a_difference.ipynb")
+    before, after = (found_within(run, expected_docs, 5) for run in ("dense", "hybrid_rerank"))
+    won, lost = (sum(a[query] > b[query] for query in expected_docs) for a, b in ((after, before), (before, after)))
+    fair_coin = 2 * sum(math.comb(won + lost, heads) for heads in range(lost + 1)) / 2 ** (won + lost)
+    assert f"{won} questions won and {lost} lost are not enough, a fair coin falls as unevenly in {fair_coin:.1%} of cases" in text
+    metrics = ["hit@5", "mrr@10", "ndcg@10", "latency_ms"]
+    cmp = rs.compare_runs(results, golden, "dense", "hybrid_rerank", metrics=metrics)
+    hit, ndcg, latency = (cmp.deltas.set_index("metric").loc[name] for name in ("hit@5", "ndcg@10", "latency_ms"))
+    assert hit["delta"] == pytest.approx((won - lost) / len(expected_docs)) and hit["verdict"] == "can't tell"
+    assert f"**At hit@5 it can't be told**: {hit['delta']:+.3f} ({hit['low']:+.3f} to {hit['high']:+.3f}, p = {hit['p']:.2f})" in text
+    differences = [after[query] - before[query] for query in expected_docs]
+    # two quantiles of the normal distribution, 1.96 + 0.84; that 0/1 values move by whole steps makes a little of a difference
+    roughly = 2.8016 * statistics.stdev(differences) / math.sqrt(len(differences))
+    assert f"{len(differences)} questions find {hit['mde']:.3f} four times in five" in text and hit["mde"] == pytest.approx(roughly, rel=0.05)
+    needed = rs.golden_health(rs.score(results.select(["dense", "hybrid_rerank"]), golden), golden, metric="hit@5", differences=(0.06,)).needed["n_needed"]
+    assert f"a gain of 0.06 would need {needed.iloc[0]}." in text and needed.iloc[0] == pytest.approx((roughly / 0.06) ** 2 * len(differences), rel=0.05)
+    board = rs.leaderboard(rs.score(results, golden), "dense", ["hit@5", "ndcg@10"], golden)
+    corrected = board.table.set_index(["metric", "run_id"]).loc[("ndcg@10", "hybrid_rerank")]
+    said = f"it is better: {ndcg['delta']:+.3f} ({ndcg['low']:+.3f} to {ndcg['high']:+.3f}), p = {ndcg['p']:.3f}, and {corrected['p_holm']:.3f} after Holm"
+    assert said in text and corrected["verdict"] == ndcg["verdict"] == "better"
+    pairs = board.pairs.query("metric == 'hit@5'").set_index(["run_a", "run_b"])
+    apart = pairs[~pairs["is_tied"]]
+    assert set(apart.index) == {("bm25", "dense"), ("bm25", "hybrid"), ("bm25", "hybrid_rerank"), ("hybrid", "hybrid_rerank")}
+    assert f"`hybrid` from `hybrid_rerank` ({apart.loc[('hybrid', 'hybrid_rerank'), 'delta']:+.3f})" in text
+    assert f"of 0.05 at ndcg@10 is ruled out, for {latency['p50_delta']:.1f} ms more" in text and hit["low"] > -0.1 and ndcg["low"] > -0.05
+    fused = rs.compare_runs(results, golden, "dense", "hybrid", metrics="hit@5").deltas.iloc[0]
+    assert f"a loss of {-fused['low']:.3f} at hit@5 may be there" in text
+    sliced = rs.compare_slices(rs.score(results, golden), golden, "difficulty", "dense", "hybrid_rerank", ["hit@5", "ndcg@10"]).table
+    assert len(sliced) == 6 and (sliced["q"] > 0.05).all() and ((sliced["low"] > 0) | (sliced["high"] < 0)).sum() == 3
+
+
+def test_what_the_labels_did_is_answered_with_true_numbers():
+    text = last("04_trust_a_difference.ipynb")
+    store, golden = rs.RunStore(ROOT / "data" / "demo" / "history"), rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
+    both = ["07-dense", "14-rerank-30-relabelled"]
+    stored = [store.scores("mrr@10", runs=run)["mrr@10"] for run in both]
+    differences = (stored[1] - stored[0]).dropna()
+    with pytest.raises(rs.DataError, match="golden"):
+        store.scores("mrr@10", runs=both)
+    with pytest.warns(UserWarning, match="golden"):
+        mixed = rs.leaderboard(store.scores("mrr@10", runs=both, ignore_invariants=["golden"]), "07-dense", golden=golden).table.iloc[1]
+    assert mixed["verdict"] == "better" and f"differ by {differences.mean():+.3f} at mrr@10, which looks *better* (p = {mixed['p']:.3f})" in text
+    today = rs.compare_runs(store.load(both), golden, *both, metrics="mrr@10").deltas.iloc[0]
+    changed = yaml.safe_load((ROOT / "data" / "demo" / "golden_before.yaml").read_text(encoding="utf-8"))
+    assert f"{len(changed)} of {len(golden.queries)} questions were relabelled" in text and today["verdict"] == "can't tell"
+    of_labels = differences.mean() - today["delta"]
+    assert f"{of_labels:+.3f} of it is the labels', {today['delta']:+.3f} ({today['low']:+.3f} to {today['high']:+.3f}) the systems'" in text
+
+
+def faults_of(run: str, expected: dict[str, set[str]]) -> dict[str, str]:
+    """Question -> what became of it, read from the run's file: whether it was refused, what was found in five hits, which entries the answer cites."""
+    found, classes = found_within(run, expected, 5), {}
+    for query, one in demo_records(run).items():
+        refused, cited = not one["answer"]["grounded"], {citation["citation"]["path"] for citation in one["answer"].get("citations", [])}
+        if query not in expected:
+            classes[query] = "right refusal" if refused else "unsupported answer"
+        elif refused:
+            classes[query] = "refused after hit" if found[query] else "refused after miss"
+        elif cited & expected[query]:
+            classes[query] = "right" if found[query] else "memory"
+        else:
+            classes[query] = "generation fault" if found[query] else "retrieval fault"
+    return classes
+
+
+def wilson(n: int, of: int) -> tuple[float, float]:
+    z = 1.959964
+    middle, half = (n + z * z / 2) / (of + z * z), z / (of + z * z) * math.sqrt(n * (of - n) / of + z * z / 4)
+    return middle - half, middle + half
+
+
+def test_whose_fault_it_is_is_answered_with_true_numbers(expected_docs):
+    text = last("06_refusals_and_faults.ipynb")
+    before, after = (faults_of(run, expected_docs) for run in ("dense", "hybrid_rerank"))
+    was, now = Counter(before.values()), Counter(after.values())
+    due, asked = now["right refusal"] + now["unsupported answer"], len(expected_docs)
+    over = {run: counts["refused after hit"] + counts["refused after miss"] for run, counts in (("was", was), ("now", now))}
+    wrong = [over[run] + counts["unsupported answer"] + counts["retrieval fault"] + counts["generation fault"] for run, counts in (("was", was), ("now", now))]
+    assert f"Of {len(after)} questions `hybrid_rerank` gets {wrong[1]} wrong" in text and f"{wrong[0]} wrong before" in text
+    assert f"**The decision to refuse comes first, with {over['now'] + now['unsupported answer']}**" in text
+    low, high = wilson(over["now"], asked)
+    assert f"{over['now']} refused that could be answered ({over['now'] / asked:.0%}, {low:.0%} to {high:.0%})" in text
+    low, high = wilson(now["unsupported answer"], due)
+    of_due = f"{now['unsupported answer'] / due:.0%}, {low:.0%} to {high:.0%}"
+    assert f"{now['unsupported answer']} of {due} answered that should be refused ({of_due}). Retrieval has {now['retrieval fault']}" in text
+    assert f"the generator {now['generation fault']}. Not all of the 43 are lost answers: {now['refused after miss']} of those refused had no right hit" in text
+    assert not was["memory"] and not now["memory"]
+    named = {query: list(dict.fromkeys(hit["doc_id"] for hit in one["hits_top_k"]))[:2] for query, one in demo_records("hybrid_rerank").items()}
+    thrown_away = [after[query] for query in expected_docs if after[query].startswith("refused after") and expected_docs[query] & set(named[query])]
+    assert f"{now['refused after hit']} had one, and {len(thrown_away)} would have been answered right." in text and set(thrown_away) == {"refused after hit"}
+    parts = f"refusing {over['was'] + was['unsupported answer']} to {over['now'] + now['unsupported answer']}, retrieval {was['retrieval fault']} to"
+    assert f"{parts} {now['retrieval fault']}, generator {was['generation fault']} to {now['generation fault']}." in text
+    moves = Counter((before[query], after[query]) for query in after)
+    assert f"{moves['right', 'generation fault']} right answers became generation faults and {moves['generation fault', 'right']} generation faults" in text
+    newly = [query for query in after if after[query].startswith("refused after") and not before[query].startswith("refused after")]
+    assert not newly and over["was"] - over["now"] == 6  # "Six over-refusals fewer and none more"
+
+
+def test_how_sure_the_faults_are_is_answered_with_true_numbers(data, expected_docs):
+    results, golden = data
+    text, runs = last("06_refusals_and_faults.ipynb"), ["dense", "hybrid_rerank"]
+    scores, classes = rs.score(results.select(runs), golden), {run: faults_of(run, expected_docs) for run in runs}
+    refusing = rs.compare_runs(results, golden, *runs, metrics="false_refusal").deltas.iloc[0]
+    assert f"({refusing['delta']:+.3f}, {refusing['low']:+.3f} to {refusing['high']:+.3f})" in text and refusing["p"] < 0.05
+    kinds = ["generation fault", "retrieval fault"]
+    rows = [{"run_id": run, "query_id": query, **{kind: classes[run][query] == kind for kind in kinds}} for run in runs for query in expected_docs]
+    columns = rs.add_columns(scores, pd.DataFrame(rows), kinds, partial=True)
+    tested = rs.leaderboard(columns, "dense", kinds, golden).table.dropna(subset="delta").set_index("metric")
+    said = {kind: f"{row['delta']:+.3f} ({row['delta_low']:+.3f} to {row['delta_high']:+.3f})" for kind, row in tested.iterrows()}
+    assert f"rose by {said['generation fault']} and retrieval faults fell by {said['retrieval fault']}: can't tell" in text and (tested["p"] > 0.05).all()
+    quality = rs.answered_quality(scores, golden, "citation_precision").set_index("run_id")
+    overall, answered = (" against ".join(f"{quality.loc[run, name]:.3f}" for run in runs[::-1]) for name in ("overall", "answered"))
+    assert f"is {overall}, on the answers given {answered}." in text
+
+
+def test_the_top_score_refuses_worse_than_the_rule_does(expected_docs):
+    text, records = last("06_refusals_and_faults.ipynb"), demo_records("hybrid_rerank")
+    found = found_within("hybrid_rerank", expected_docs, 5)
+    by_rule = [query for query, one in records.items() if one["answer"]["grounded"]]
+    by_score = sorted(records, key=lambda query: -records[query]["hits_top_k"][0]["retrieval"]["fusion_score"])[: len(by_rule)]
+    let_through = [sum(query not in expected_docs for query in answered) for answered in (by_score, by_rule)]
+    risks = [sum(not found.get(query, False) for query in answered) / len(answered) for answered in (by_score, by_rule)]
+    assert f"it would let {let_through[0]} through that should be refused, where the present rule lets {let_through[1]}" in text
+    assert f"at a risk of {risks[0]:.3f} instead of {risks[1]:.3f}" in text
