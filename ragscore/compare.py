@@ -4,9 +4,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.aggregates import aggregate
+from ragscore.codes import lookup
 from ragscore.comparison import Comparison
 from ragscore.deltas import check_margins, paired_deltas, query_groups
 from ragscore.differences import declared, diff_config, equal, field_invariants, invariants_of
@@ -15,13 +17,16 @@ from ragscore.grades import grade_hits
 from ragscore.kept import level_rule
 from ragscore.level import Level, choose_level, chunker_versions
 from ragscore.match import LEVELS, at_level
+from ragscore.matrix import align, expected_in
 from ragscore.moves import answer_flips, largest_moves
+from ragscore.overlap import rank_overlap
 from ragscore.policies import POLICIES, read_refusals, resolve_policies
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.score import score
 from ragscore.summary import metric_columns
 
+Values = npt.NDArray[np.float64]
 NO_CUT = 2**31 - 1
 CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
 """What a change of rank is known to come from -> the part of a config key's name that tells."""
@@ -116,10 +121,11 @@ def compare_runs(
     invariants, config_diff = invariants_of(pair, a, b), declared(diff_config(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, asked, k)
     per_query["note"] = _notes(per_query, config_diff, invariants)
+    per_query["rbo"] = _overlap(pair, per_query["query_id"], a, b)
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     scores = _scores(whole, golden, metrics, policies, level)
-    deltas = _paired_deltas(scores, golden, a, b, cluster, margins, tie_margins)
+    deltas = _paired_deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
     of_ruler = field_invariants(pair, deltas["metric"].tolist(), level.name, ignore_invariants)
     invariants = pd.concat([invariants, of_ruler], ignore_index=True)
     aggregates = aggregate(pair, golden, chosen) if chosen else {}
@@ -195,6 +201,14 @@ def _outcomes(targets: pd.DataFrame, with_target: set[str], golden: Golden, resu
     return rows.assign(outcome=outcome)[["query_id", "query", "outcome", "rank_a", "rank_b", "n_gained", "n_lost", "gained", "lost"]]
 
 
+def _overlap(pair: Results, query_ids: pd.Series, a: str, b: str) -> Values:
+    """Rank-biased overlap of both lists of every query; NaN where a side has no hits, or hits have no ids to compare."""
+    if not {"chunk_id", "doc_id"} & set(pair.hits):
+        return np.full(len(query_ids), np.nan)
+    found = rank_overlap(pair, a, b)
+    return np.append(found["rbo"].to_numpy("float64"), np.nan)[lookup(query_ids, pd.Index(found["query_id"]))]
+
+
 def _notes(per_query: pd.DataFrame, config_diff: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """What happened to the first hit, and the known causes that changed between the runs."""
     differs = invariants[invariants["state"] == "differs"].set_index("name")
@@ -238,19 +252,23 @@ def _scores(results: Results, golden: Golden, metrics: list[str] | str | None, p
 
 
 def _paired_deltas(
-    scores: pd.DataFrame, golden: Golden, a: str, b: str, cluster: str | None, margins: dict[str, float] | None, tie_margins: dict[str, float] | None
-) -> pd.DataFrame:
+    scores: pd.DataFrame, results: Results, golden: Golden, names_of_runs: tuple[str, str], cluster: str | None, margins: dict[str, float] | None,
+    tie_margins: dict[str, float] | None,
+) -> pd.DataFrame:  # fmt: skip
     """Deltas over the queries that both runs were asked; what b failed on or was not asked is counted as lost."""
     names = metric_columns(scores)
     for field, given in (("margins", margins), ("tie_margins", tie_margins)):
         check_margins(given or {}, field, names)
-    first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in (a, b))
+    first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in names_of_runs)
     second = second.reindex(first.index)
     states = [side["state"].astype("str").to_numpy() for side in (first, second)]
     in_both = (states[0] != "missing") & (states[1] != "missing")
     is_lost = (states[1] == "missing") | (states[1] == "failed")
     lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
     groups = query_groups(golden, first.index, cluster)
-    return paired_deltas(
+    table = paired_deltas(
         first[names][in_both], second[names][in_both], lost, groups=None if groups is None else groups[in_both], margins=margins, ties=tie_margins
     )
+    found = align(scores, names, list(names_of_runs))
+    n_expected_a, n_expected_b = expected_in(found, scores, golden, results).sum(axis=0)
+    return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b)

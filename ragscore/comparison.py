@@ -44,9 +44,11 @@ class Comparison:
         `p50_a`, `p50_b` are medians, `p50_delta` the median of the paired differences with its interval `p50_low`,
         `p50_high` (NaN below six queries), `ratio` the geometric mean of b / a. `n_lost` values of a have none in b,
         because b failed or was not asked; `delta_worst` counts them at the metric's worst value.
+        `n_expected_a`, `n_expected_b` values were expected of either side (see `rs.explain`); n of them are in the means.
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no hit), `n_gained` and
-        `n_lost` targets with their names in `gained`, `lost`, and a `note`.
+        `n_lost` targets with their names in `gained`, `lost`, a `note`, and `rbo`, how alike
+        both rankings are (`rs.rank_overlap`, 0 to 1; NaN where a side has no hits).
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved, same).
     invariants, config_diff

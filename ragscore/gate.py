@@ -14,13 +14,13 @@ from ragscore.comparison import Comparison
 from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, check_type, records_of
 from ragscore.metrics import parse_label
-from ragscore.tables import decimals_for, markdown_table, shown_number
+from ragscore.tables import decimals_for, markdown_table, shown_n, shown_number
 
 SLACK = 1e-9  # the last bit of a difference is no loss
 RULES = ("threshold", "interval")
 SHOWN_REGRESSIONS = 10
 SHOWN_QUERY = 60  # characters of a question in the text form
-COLUMNS = ["metric", "a", "b", "change", "low", "high", "max_drop", "n", "n_lost", "verdict", "reason"]
+COLUMNS = ["metric", "a", "b", "change", "low", "high", "max_drop", "n", "n_expected_a", "n_expected_b", "n_lost", "verdict", "reason"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Gate:
     ----------
     table
         One row per metric asked for: `a`, `b`, `change` (b − a, queries that b failed on at their worst), the interval of the difference, `max_drop`,
-        `n`, `n_lost`, `verdict` (pass, fail, not evaluated) and the `reason`.
+        `n` of `n_expected_a`, `n_expected_b` values, `n_lost`, `verdict` (pass, fail, not evaluated) and the `reason`.
     regressions
         The queries that lost most, worst first: query_id, query, outcome, ranks, targets lost.
     overall
@@ -92,8 +92,9 @@ class Gate:
             for name in ("a", "b", "change")
         }
         return pd.DataFrame({
-            "metric": self.table["metric"], **numbers, "allowed": [f"{drop:g}" for drop in self.table["max_drop"]], "verdict": self.table["verdict"],
-            "why": self.table["reason"],
+            "metric": self.table["metric"], **numbers, "allowed": [f"{drop:g}" for drop in self.table["max_drop"]],
+            "n / expected": [shown_n(*counts) for counts in zip(*(self.table[name] for name in ("n", "n_expected_a", "n_expected_b")), strict=True)],
+            "verdict": self.table["verdict"], "why": self.table["reason"],
         })  # fmt: skip
 
     def __repr__(self) -> str:
@@ -145,10 +146,10 @@ def gate(cmp: Comparison, max_drop: Mapping[str, float], *, rule: str = "thresho
 def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) -> dict[str, Any]:
     metric = parse_label(label).metric
     row: dict[str, Any] = dict.fromkeys(("a", "b", "change", "low", "high"), math.nan)
-    row |= {"metric": label, "max_drop": allowed, "n": 0, "n_lost": 0, "verdict": "not evaluated"}
+    row |= {"metric": label, "max_drop": allowed, "n": 0, "n_expected_a": 0, "n_expected_b": 0, "n_lost": 0, "verdict": "not evaluated"}
     if delta is None:
         return row | {"reason": "the comparison lacks this metric"}
-    row |= {"n": delta["n"], "n_lost": delta["n_lost"]}
+    row |= {name: delta[name] for name in ("n", "n_expected_a", "n_expected_b", "n_lost")}
     if not delta["n"] and not delta["n_lost"]:
         return row | {"reason": "no query has a value in both runs"}
     part = "p50_" if metric.kind == "time" else ""

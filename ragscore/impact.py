@@ -18,9 +18,9 @@ from ragscore.deltas import paired_deltas, row_verdict
 from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, check_type
 from ragscore.intervals import Groups, cluster_of, shared_only
-from ragscore.matrix import Aligned, align
+from ragscore.matrix import Aligned, align, expected_in
 from ragscore.stats import benjamini_hochberg, moments
-from ragscore.tables import markdown_table, shown_number
+from ragscore.tables import markdown_table, shown_n, shown_number
 
 Codes = npt.NDArray[np.int64]
 ABSENT = "—"
@@ -38,6 +38,8 @@ class Impact:
         The keys that have more than one value, nested ones dotted.
     table
         One row per run: each key's value (numbers where all are numbers; NA: null, or the run doesn't have the key), and each metric's mean.
+    counts
+        One row per run and metric: `n` values in the mean, of `n_expected` (see `rs.explain`).
     by_value
         One row per key, value and metric: `n_runs`, `mean` of their means, `min`, `max`. Other keys may differ between these runs, too.
     pairs
@@ -58,6 +60,7 @@ class Impact:
     keys: list[str]
     metrics: list[str]
     table: pd.DataFrame
+    counts: pd.DataFrame
     by_value: pd.DataFrame
     pairs: pd.DataFrame
     changes: pd.DataFrame
@@ -72,7 +75,8 @@ class Impact:
 
     def shown(self) -> pd.DataFrame:
         """The table with values and means as text."""
-        texts = {name: [shown_number(value) for value in self.table[name]] for name in self.metrics}
+        n = {name: rows.set_index("run_id").loc[self.table["run_id"], ["n", "n_expected"]].to_numpy() for name, rows in self.counts.groupby("metric")}
+        texts = {name: [f"{shown_number(mean)}, n = {shown_n(*of)}" for mean, of in zip(self.table[name], n[name], strict=True)] for name in self.metrics}
         keys = {key: [ABSENT if pd.isna(value) else f"{value:g}" if isinstance(value, float) else str(value) for value in self.table[key]] for key in self.keys}
         return self.table[["run_id"]].assign(**keys, **texts)
 
@@ -139,6 +143,7 @@ def impact(
     keys = [str(key) for key in texts if known[key].nunique(dropna=False) > 1]
     codes = np.column_stack([pd.factorize(texts[key], use_na_sentinel=False)[0] for key in keys]) if keys else np.zeros((len(configs), 0), dtype=np.int64)
     pairs = _pairs(found, configs, keys, codes, cluster_of(golden, found.query_ids, cluster), seed)
+    counts = _counts(found, expected_in(found, scores, golden))
     means = pd.DataFrame([moments(found.values[:, place])[0] for place in range(len(found.run_ids))], columns=found.metrics)
     table = pd.DataFrame({"run_id": found.run_ids} | {key: _column([(config or {}).get(key) for config in configs]) for key in keys})
     shown = pd.DataFrame({key: [_shown(config, key) for config in configs] for key in keys}, index=range(len(configs)), dtype="str")
@@ -147,7 +152,14 @@ def impact(
     together = _tied_keys(codes[is_known], keys, pairs)
     changes = _changes(by_value, pairs, keys, found.metrics)
     sentences = {key: _in_words(key, by_value, pairs, together.get(key, [])) for key in keys}
-    return Impact(keys, found.metrics, pd.concat([table, means], axis=1), by_value, pairs, changes, together, sentences, unknown)
+    return Impact(keys, found.metrics, pd.concat([table, means], axis=1), counts, by_value, pairs, changes, together, sentences, unknown)
+
+
+def _counts(found: Aligned, expected: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """How many values each run's mean of each metric has, and how many were expected."""
+    n = np.logical_not(np.isnan(found.values)).sum(axis=0)
+    columns = {"run_id": np.repeat(found.run_ids, len(found.metrics)), "metric": np.tile(found.metrics, len(found.run_ids))}
+    return pd.DataFrame(columns | {"n": n.ravel(), "n_expected": expected.sum(axis=0).ravel()}).astype({"run_id": "str", "metric": "str"})
 
 
 def _configs(runs: pd.DataFrame, run_ids: list[str], ignore: Sequence[str]) -> list[dict[str, Any] | None]:

@@ -13,12 +13,12 @@ import pandas as pd
 
 from ragscore.deltas import paired_deltas, row_verdict
 from ragscore.frame_json import dump, reload
-from ragscore.frames import DataError, Golden, check_type
+from ragscore.frames import DataError, Golden, Results, check_type
 from ragscore.intervals import BY_QUANTILES, Groups, cluster_of, intervals, quantile_intervals, shared_only
-from ragscore.matrix import Aligned, align, aligned_of
+from ragscore.matrix import Aligned, align, aligned_of, expected_in
 from ragscore.metrics import describe
 from ragscore.stats import holm, max_t_p, tied_sets
-from ragscore.tables import decimals_for, markdown_table, shown_number
+from ragscore.tables import decimals_for, markdown_table, shown_n, shown_number
 
 Values = npt.NDArray[np.float64]
 ALPHA = 0.05
@@ -35,8 +35,9 @@ class Leaderboard:
     ----------
     table
         One row per metric and run: `rank` (1 is best; by the median for times and costs), `mean` with its 95 % interval `low`,
-        `high`; for times and costs `p50` with `p50_low`, `p50_high`; `n` queries, `n_left_out`, those that another run has no
-        value for; `sets`, letters: runs that share one can't be told apart ("": not tested); `is_tied_with_best`. With a
+        `high`; for times and costs `p50` with `p50_low`, `p50_high`; `n` queries, `n_expected`, those that the run should have
+        a value for (see `rs.explain`), `n_left_out`, those that another run has no value for; `sets`, letters: runs that share one
+        can't be told apart ("": not tested); `is_tied_with_best`. With a
         baseline also `delta` = run − baseline with its paired interval `delta_low`, `delta_high` (of medians for times and
         costs), `p`, `p_holm` (Holm over the candidates, metric by metric), `mde`, and the `verdict` with its `sentence`, which
         go by `p_holm`.
@@ -68,7 +69,7 @@ class Leaderboard:
         return values[self.run_ids]
 
     def shown(self) -> pd.DataFrame:
-        """Runs × metrics as text: mean (median for times and costs), interval, and the letters of its tied sets."""
+        """Runs × metrics as text: mean (median for times and costs), interval, the letters of its tied sets, n / n_expected."""
         return _as_text(self, _shown_mean)
 
     def against_baseline(self) -> pd.DataFrame:
@@ -113,6 +114,7 @@ def leaderboard(
     golden: Golden | None = None,
     *,
     runs: list[str] | None = None,
+    results: Results | None = None,
     cluster: str | None = "group",
     iterations: int = ITERATIONS,
     seed: int = 0,
@@ -133,9 +135,11 @@ def leaderboard(
     metrics
         Columns of the scores; by default those a table for reading starts with, as far as they were measured.
     golden
-        For `cluster`.
+        For `cluster`, and so that `n_expected` knows to which queries a metric applies.
     runs
         Only these; by default all.
+    results
+        As for `rs.summarize`: with them `n_expected` also counts what was refused, not judged or not recorded.
     cluster
         With a golden set: the column of `golden.queries` whose equal values make queries depend on each other. None: every query stands alone.
     iterations, seed
@@ -155,7 +159,9 @@ def leaderboard(
         raise DataError(f"{base!r} is not among the runs", field="baseline", allowed=f"one of {', '.join(found.run_ids)}")
     groups = cluster_of(golden, found.query_ids, cluster)
     parts = [_metric_rows(found, metric, groups, base, iterations, seed) for metric in found.metrics]
+    n_expected = expected_in(found, scores, golden, results).sum(axis=0)  # runs × metrics
     table = pd.concat([part[0] for part in parts], ignore_index=True)
+    table.insert(table.columns.tolist().index("n") + 1, "n_expected", n_expected.T.ravel())
     pairs = pd.concat([part[1] for part in parts], ignore_index=True)
     first = table[(table["metric"] == found.metrics[0]).to_numpy()]
     order = first.sort_values("rank", kind="stable")["run_id"].tolist()
@@ -273,7 +279,8 @@ def _as_text(board: Leaderboard, shown: Callable[[pd.DataFrame, str], list[str]]
 def _shown_mean(rows: pd.DataFrame, metric: str) -> list[str]:
     names = ("p50", "p50_low", "p50_high") if describe(metric).kind in BY_QUANTILES else ("mean", "low", "high")
     texts = _rounded(rows, names, signed=False)
-    return [f"{text} {letters}".rstrip() for text, letters in zip(texts, rows["sets"], strict=True)]
+    counts = [shown_n(*pair) for pair in zip(rows["n"], rows["n_expected"], strict=True)]
+    return [f"{f'{text} {letters}'.rstrip()}, n = {count}" for text, letters, count in zip(texts, rows["sets"], counts, strict=True)]
 
 
 def _shown_delta(rows: pd.DataFrame, metric: str) -> list[str]:

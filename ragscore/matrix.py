@@ -10,8 +10,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.codes import lookup
-from ragscore.frames import DataError, check_type, run_names
+from ragscore.frames import DataError, Golden, Results, check_type, run_names
 from ragscore.metrics import HEADLINE
+from ragscore.outcomes import Ledger, score_rows
 from ragscore.summary import metric_columns
 
 Values = npt.NDArray[np.float64]
@@ -95,6 +96,20 @@ def align(scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: li
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
     return Aligned(pd.Index(query_ids, name="query_id"), chosen, names, values)
+
+
+def expected_in(found: Aligned, scores: pd.DataFrame, golden: Golden | None = None, results: Results | None = None) -> npt.NDArray[np.bool_]:
+    """Where a value was expected (see `rs.explain`): queries × runs × metrics as in `found`. Where there is one, if the scores don't say what became of queries."""
+    rows = scores if "query_id" in scores else scores.reset_index()
+    if not {"state", "level"} <= set(rows):
+        return np.logical_not(np.isnan(found.values))
+    rows = score_rows(rows[(lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")) >= 0) & rows["state"].ne("extra").to_numpy()], found.metrics)
+    ledger = Ledger(rows, golden, results)
+    query, run = lookup(rows["query_id"], found.query_ids), lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str"))
+    flags = np.zeros(found.values.shape, dtype=bool)
+    for place, name in enumerate(found.metrics):
+        flags[query, run, place] = ledger.is_expected(name)
+    return flags
 
 
 def shown_metrics(scores: pd.DataFrame, metrics: list[str] | str | None = None) -> list[str]:

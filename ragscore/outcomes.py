@@ -93,12 +93,10 @@ class Ledger:
 
     def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
         """State (a position in STATES) and reason of every row, the first cause that holds."""
-        label = label_of(name)
-        value = self.rows[name].to_numpy("float64")
-        causes = [*self._golden_causes(label, np.isnan(value)), *self._run_causes(label, np.isnan(value)), (~np.isnan(value), "scored", "")]
-        codes, reasons = np.full(len(value), STATES.index("unexplained"), dtype=np.int8), np.full(len(value), "no cause found", dtype=object)
-        is_open = np.ones(len(value), dtype=bool)
-        for holds, state, reason in [*causes, *self._last_causes(label)]:
+        n = len(self.rows)
+        codes, reasons = np.full(n, STATES.index("unexplained"), dtype=np.int8), np.full(n, "no cause found", dtype=object)
+        is_open = np.ones(n, dtype=bool)
+        for holds, state, reason in self._causes(name):
             here = is_open & holds
             codes[here] = STATES.index(state)
             reasons[here] = reason if isinstance(reason, str) else reason[here]
@@ -107,7 +105,19 @@ class Ledger:
 
     def is_expected(self, name: str) -> Flags:
         """Where a value was expected: there is one, or what kept it away is a failure and not the question."""
-        return ~np.isin(self.of(name)[0], [STATES.index(state) for state in NOT_EXPECTED])
+        is_nan = np.isnan(self.rows[name].to_numpy("float64"))
+        expected, is_open = ~is_nan, is_nan.copy()
+        for holds, state, _ in self._causes(name) if is_nan.any() else ():
+            if state not in NOT_EXPECTED:
+                expected |= is_open & holds
+            is_open &= ~holds
+        return expected
+
+    def _causes(self, name: str) -> list[Cause]:
+        """What can have become of a metric's value, in the order in which it is asked."""
+        label = label_of(name)
+        is_nan = np.isnan(self.rows[name].to_numpy("float64"))
+        return [*self._golden_causes(label, is_nan), *self._run_causes(label, is_nan), (~is_nan, "scored", ""), *self._last_causes(label)]
 
     def _golden_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
         """Why a metric doesn't apply to a query. A value that a policy gave all the same counts."""
@@ -193,7 +203,8 @@ def _hit_causes(facts: Facts, label: Label, is_nan: Flags) -> list[Cause]:
     if name in OF_CITED:
         causes.append((is_nan & (facts.n_cited == 0), "not_applicable", "nothing cited"))
     if label.is_ranking or name in ("passed", "scope_miss_proxy"):
-        texts = np.array([f"{n} hits have cut text" for n in facts.n_cut], dtype=object)
+        counts, place = np.unique(facts.n_cut, return_inverse=True)  # few: a text for each, not for each row
+        texts = np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]
         causes.append((is_nan & (facts.n_cut > 0), "undecided", texts))
     if name in UNMEASURABLE:
         causes.append((is_nan, "not_applicable", UNMEASURABLE[name]))

@@ -16,16 +16,16 @@ from ragscore.deltas import paired_deltas, row_verdict
 from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, check_type
 from ragscore.intervals import BY_QUANTILES, Groups, cluster_of, intervals, shared_only
-from ragscore.matrix import Aligned, align
+from ragscore.matrix import Aligned, align, expected_in
 from ragscore.metrics import describe
 from ragscore.reversals import reversals
 from ragscore.stats import benjamini_hochberg, moments, two_sample_p
 from ragscore.summary import slices
-from ragscore.tables import decimals_for, markdown_table, shown_number
+from ragscore.tables import decimals_for, markdown_table, shown_n, shown_number
 
 Flags = npt.NDArray[np.bool_]
 LEAST = 10  # queries: below, a slice is shown and not tested
-TAKEN = ("run_id", "query_id", "metric", "n", "mean", "low", "high", "a", "b", "delta", "p", "q", "mde", "is_small")
+TAKEN = ("run_id", "query_id", "metric", "n", "n_expected_a", "n_expected_b", "mean", "low", "high", "a", "b", "delta", "p", "q", "mde", "is_small")
 TOO_FEW = "too few queries"
 
 
@@ -89,7 +89,8 @@ class SliceComparison:
     by
         The columns of the slices.
     table
-        One row per slice and metric: means `a` and `b` over the `n` queries where both have a value, `delta` = b − a with its paired 95 % interval
+        One row per slice and metric: means `a` and `b` over the `n` queries where both have a value, of `n_expected_a`,
+        `n_expected_b` (see `rs.explain`), `delta` = b − a with its paired 95 % interval
         `low`, `high`, `p`, `q` (Benjamini and Hochberg over all tests of the table), `mde` (the least difference that n queries
         find with 80 % power; NaN: none at this n), `verdict` by q, `is_small`. Slices of fewer queries than `least` have an
         interval, and neither p, q nor mde.
@@ -170,11 +171,14 @@ def compare_slices(
     if len(found.run_ids) < 2:
         raise DataError(f"{found.run_ids[0]!r} is both baseline and candidate", field="candidate", allowed="two different runs")
     everything = np.ones(len(found.query_ids), dtype=bool)
-    parts = [_deltas(found, inside, groups, seed).assign(**labels) for labels, inside in members]
+    expected = expected_in(found, scores, golden)
+    parts = [_with_expected(_deltas(found, inside, groups, seed), expected[inside]).assign(**labels) for labels, inside in members]
     columns = _columns(by)
     table = _explored(pd.concat(parts, ignore_index=True), least)
-    shown = ["metric", "n", "a", "b", "delta", "low", "high", "p", "q", "mde", "verdict", "is_small"]
-    overall = _deltas(found, everything, groups, seed)[["metric", "n", "a", "b", "delta", "low", "high", "p", "mde", "verdict", "sentence"]]
+    shown = ["metric", "n", "n_expected_a", "n_expected_b", "a", "b", "delta", "low", "high", "p", "q", "mde", "verdict", "is_small"]
+    overall = _with_expected(_deltas(found, everything, groups, seed), expected)[
+        ["metric", "n", "n_expected_a", "n_expected_b", "a", "b", "delta", "low", "high", "p", "mde", "verdict", "sentence"]
+    ]
     own = pd.concat([_own_means(found, inside).assign(**labels) for labels, inside in members], ignore_index=True)
     names = [" × ".join(map(str, labels.values())) for labels, _ in members]
     turned = reversals(found.run_ids, " × ".join(columns), names, overall, table, _own_means(found, everything), own, least=least)
@@ -225,6 +229,11 @@ def _deltas(found: Aligned, inside: Flags, groups: Groups | None, seed: int) -> 
     return paired_deltas(first, second, first * np.nan, groups=shared_only(None if groups is None else groups[inside]), seed=seed)
 
 
+def _with_expected(table: pd.DataFrame, expected: Flags) -> pd.DataFrame:
+    n_expected_a, n_expected_b = expected.sum(axis=0)
+    return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b)
+
+
 def _explored(table: pd.DataFrame, least: int) -> pd.DataFrame:
     """Small slices untested; q values, and verdicts that go by them."""
     is_small = table["n"] < least
@@ -253,7 +262,8 @@ def _as_text(compared: SliceComparison) -> pd.DataFrame:
     labels = {name: rows[name].astype("str").tolist() for name in compared.by}
     labels[last] = [f"{label}{mark}" for label, mark in zip(labels[last], marks, strict=True)]
     return pd.DataFrame(labels | {
-        "metric": rows["metric"].tolist(), "n": rows["n"].astype("str").tolist(), "a": texts["a"], "b": texts["b"], "delta": texts["delta"],
+        "metric": rows["metric"].tolist(), "n / expected": [shown_n(*row) for row in zip(*(rows[name] for name in ("n", "n_expected_a", "n_expected_b")), strict=True)],
+        "a": texts["a"], "b": texts["b"], "delta": texts["delta"],
         "95 % interval": [f"{low} to {high}" for low, high in zip(texts["low"], texts["high"], strict=True)],
         "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]], "b is": rows["verdict"].tolist(),
         "detectable": ["" if np.isnan(p) else "not at this n" if np.isnan(mde) else text for p, mde, text in zip(rows["p"], rows["mde"], texts["mde"], strict=True)],

@@ -22,6 +22,11 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
     return f"{value:{'+' if signed else ''}.{decimals}f}"
 
 
+def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
+    """How many values a mean has, of how many that were expected; of both sides where these differ."""
+    return f"{n} / {n_expected}" if other is None or other == n_expected else f"{n} / {n_expected} (a), {other} (b)"
+
+
 def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
     """An order-statistic interval for a table; "n too small" where there is no such bound."""
     if math.isnan(high):

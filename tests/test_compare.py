@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from conftest import RUN_A, THREE_QUERIES, answer, hit, record
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 
@@ -145,7 +145,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(writ
     # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second ones.
     assert (row["p50_low"], row["p50_high"]) == (-980, 1)
     line = next(line for line in cmp.to_markdown().splitlines() if line.startswith("| latency_ms"))
-    assert line.startswith("| latency_ms (p50) | 13.5 | 14.5 | +1.0 | -980.0 to +1.0 | — | can't tell |  | 1 / 7 / 0 |  | 8 |")
+    assert line.startswith("| latency_ms (p50) | 13.5 | 14.5 | +1.0 | -980.0 to +1.0 | — | can't tell |  | 1 / 7 / 0 |  | 8 / 8 |")
     assert "latency_ms (p50): medians" in cmp.to_markdown() and "latency_ms (p50): medians" in repr(cmp)
 
 
@@ -230,3 +230,27 @@ def test_a_policy_beside_a_profile_is_refused(pair, policy, value):
         rs.compare_runs(*pair, "a", "b", profile="kebab", **{policy: value})
     with pytest.raises(rs.DataError, match=f"{policy}: found 'x'"):
         rs.compare_runs(*pair, "a", "b", **{policy: "x"})
+
+
+def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golden, write_run):
+    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}]))
+    late = [RUN_B[0], RUN_B[1] | {"error": "late"}, RUN_B[2], record("q4", [])]
+    cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", late)]), golden, "a", "b", metrics=["mrr", "empty", "hallucinated"])
+    counts = cmp.deltas.set_index("metric")[["n", "n_expected_a", "n_expected_b"]]
+    # a was not asked q3; `empty` is measured where queries finished, so not at b's q2; nobody answered q4
+    assert counts.loc["mrr"].tolist() == [2, 3, 3] and counts.loc["empty"].tolist() == [1, 4, 3]
+    shown = cmp.shown()[0].set_index("metric")["n / expected"]
+    assert shown["empty"] == "1 / 4 (a), 3 (b)"
+    for form in (repr(cmp), cmp.to_markdown(), cmp._repr_html_()):
+        assert "n / expected" in form and "1 / 4 (a), 3 (b)" in form
+
+
+def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
+    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "expected_doc_ids": ["d"]}]))
+    results = rs.load_results([write_run("a", [*RUN_A, record("q4", [])]), write_run("b", [*RUN_B[:2], record("q4", [hit("c", "d", 1)])])])
+    cmp = rs.compare_runs(results, golden, "a", "b")
+    expected = rs.rank_overlap(results, "a", "b").set_index("query_id")["rbo"]
+    found = cmp.per_query.set_index("query_id")["rbo"]
+    assert found["q1"] == expected["q1"] and found["q2"] == expected["q2"] and 0 < found["q1"] < 1
+    assert found[["q3", "q4"]].isna().all(), "b was not asked q3, a found nothing for q4"
+    assert rs.compare_runs(results, golden, "a", "b", collapse="doc").per_query["rbo"].notna().sum() == 2

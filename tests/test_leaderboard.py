@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES
 from scipy.stats import permutation_test
 
 import ragscore as rs
@@ -137,7 +138,7 @@ def test_a_column_of_your_own_is_ranked_too():
 def test_text_forms_show_the_rounded_numbers_and_escape_names():
     board = rs.leaderboard(clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low")
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
-    assert "| <b>\\|top | 0.97 (0.87 to 1.00) a |" in markdown and "## Against low" in markdown and markdown.endswith("\n")
+    assert "| <b>\\|top | 0.97 (0.87 to 1.00) a, n = 40 / 40 |" in markdown and "## Against low" in markdown and markdown.endswith("\n")
     assert "<b>|top" not in page and page.count("&lt;b&gt;|top") >= 2 and "0.97 (0.87 to 1.00) a" in text and "better" in text
     assert markdown.count("\n- ") == len(board.notes())
 
@@ -215,3 +216,20 @@ def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
     expected[order] = np.minimum(stepped, 1)
     np.testing.assert_allclose(rows["p_holm"].to_numpy("float64"), expected, rtol=0, atol=0.1)
     assert (rows["verdict"].ne("can't tell") == (expected < 0.05)).all()
+
+
+def test_means_stand_beside_how_many_values_were_expected(write_run, write_golden):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    results = rs.load_results([write_run("full", RUN_A), write_run("short", [RUN_B[0], RUN_B[1] | {"error": "late"}])])
+    with pytest.warns(UserWarning, match="golden queries without a row"):
+        scores = rs.score(results, golden, ["mrr", "empty"])
+    board = rs.leaderboard(scores, metrics=["mrr", "empty"], golden=golden)
+    rows = board.table.set_index(["metric", "run_id"])
+    assert rows.loc[("mrr", "short"), ["n", "n_expected"]].tolist() == [2, 3], "q3 was not asked; the failed q2 counts 0"
+    assert rows.loc[("empty", "short"), ["n", "n_expected"]].tolist() == [1, 2] and rows.loc[("empty", "full"), "n_expected"] == 3
+    assert "n = 1 / 2" in repr(board)
+    about = results.runs.assign(config=['{"k": 1}', '{"k": 2}'])
+    assert "n = 2 / 3" in repr(rs.impact(scores, about, ["mrr"], golden))
+    assert rs.compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[["n", "n_expected_a", "n_expected_b"]].to_numpy().tolist() == [
+        [2, 3, 3]
+    ]
