@@ -6,6 +6,7 @@ In: a `Comparison`. Out: a `Gate`, a table of verdicts that prints well in a pul
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import pandas as pd
@@ -59,14 +60,19 @@ class Gate:
         return 1 if (self.table["verdict"] == "fail").any() else 2 if self.require and self._is_open else 0
 
     @property
+    def answer(self) -> str:
+        """passed, failed, or not evaluated (a required metric)."""
+        return ("passed", "failed", "not evaluated")[self.exit_status]
+
+    @property
     def _is_open(self) -> bool:
         return bool((self.table["verdict"] == "not evaluated").any())
 
     def to_markdown(self) -> str:
         """The gate as Markdown for a pull request: the answer first, then why, then the largest regressions."""
-        parts = [f"## {self._headline()}", markdown_table(self._shown())]
+        parts = [f"## {self.headline()}", markdown_table(self.shown())]
         if len(self.regressions):
-            parts += ["### Largest regressions", markdown_table(self.regressions)]
+            parts += ["### Largest regressions", markdown_table(self.largest_regressions())]
         return "\n\n".join(parts) + "\n"
 
     def to_json(self) -> str:
@@ -78,14 +84,15 @@ class Gate:
         """The gate that `to_json` wrote."""
         return reload(cls, text)
 
-    def _headline(self) -> str:
-        answer = "passed" if self.passed else "failed" if self.exit_status == 1 else "not evaluated"
+    def headline(self) -> str:
+        """The answer in one line."""
         open_note = f", {(self.table['verdict'] == 'not evaluated').sum()} not evaluated" if self._is_open else ""
         failed = ", ".join(self.table.loc[(self.table["verdict"] == "fail").to_numpy(), "metric"])
         reason = f" by {failed}" if failed else ""
-        return f"Gate {answer}{reason}{open_note}: {self.candidate} against {self.baseline} (over all metrics compared: {self.overall})"
+        return f"Gate {self.answer}{reason}{open_note}: {self.candidate} against {self.baseline} (over all metrics compared: {self.overall})"
 
-    def _shown(self) -> pd.DataFrame:
+    def shown(self) -> pd.DataFrame:
+        """The table as text, without the interval's bounds."""
         places = [max(decimals_for((high - low) / 4), 2) for low, high in zip(self.table["low"], self.table["high"], strict=True)]
         numbers = {
             name: [shown_number(value, digits, name == "change") for value, digits in zip(self.table[name], places, strict=True)]
@@ -97,14 +104,19 @@ class Gate:
             "verdict": self.table["verdict"], "why": self.table["reason"],
         })  # fmt: skip
 
+    def largest_regressions(self) -> pd.DataFrame:
+        """The queries that lost most, long questions cut."""
+        query = self.regressions["query"].astype("str")
+        return self.regressions.assign(query=query.where(query.str.len() <= SHOWN_QUERY, query.str.slice(0, SHOWN_QUERY - 1) + "…"))
+
     def __repr__(self) -> str:
-        lost = self.regressions.assign(query=self.regressions["query"].str.slice(0, SHOWN_QUERY))
+        lost = self.largest_regressions()
         regressions = f"\n\nlargest regressions\n{lost.to_string(index=False)}" if len(lost) else ""
-        return f"{self._headline()}\n\n{self._shown().to_string(index=False)}{regressions}"
+        return f"{self.headline()}\n\n{self.shown().to_string(index=False)}{regressions}"
 
     def _repr_html_(self) -> str:
-        regressions = "<p>largest regressions</p>" + self.regressions.to_html(index=False, border=0) if len(self.regressions) else ""
-        return f"<p><b>{self._headline()}</b></p>" + self._shown().to_html(index=False, border=0) + regressions
+        regressions = "<p>largest regressions</p>" + self.largest_regressions().to_html(index=False, border=0) if len(self.regressions) else ""
+        return f"<p><b>{escape(self.headline())}</b></p>" + self.shown().to_html(index=False, border=0) + regressions
 
 
 def gate(cmp: Comparison, max_drop: Mapping[str, float], *, rule: str = "threshold", require: bool = False) -> Gate:

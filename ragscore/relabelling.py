@@ -7,6 +7,7 @@ runs on the queries that did not change.
 import warnings
 from dataclasses import dataclass, replace
 from functools import partial
+from html import escape
 
 import pandas as pd
 
@@ -63,7 +64,8 @@ class GoldenComparison:
         )
 
     def _repr_html_(self) -> str:
-        title = f"<p><b>{self.candidate}</b> (b) by the new golden set against <b>{self.baseline}</b> (a) by the old one<br>{self.verdict}</p>"
+        a, b, verdict = (escape(text) for text in (self.baseline, self.candidate, self.verdict))
+        title = f"<p><b>{b}</b> (b) by the new golden set against <b>{a}</b> (a) by the old one<br>{verdict}</p>"
         return title + self._shown().to_html(index=False, border=0)
 
     def _shown(self) -> pd.DataFrame:

@@ -189,12 +189,18 @@ def trend_text(table: pd.DataFrame) -> str:
         .assign(**{name: table[name].map(shown_number) for name in ("mean", "low", "high")}, n=counts, segment=table["segment"])
     )
     lines = [shown.assign(**{"": marks}).to_string(index=False)]
-    lines += [_break_text(row, is_sliced=bool(by)) for row in table[table["broken_by"].notna()].drop_duplicates("segment").to_dict("records")]
+    lines += break_texts(table)
     band = table[table["band_low"].notna()]
     if len(band) and not by:
         edges = "; ".join(f"{low:.3f} to {high:.3f}" for low, high in band[["band_low", "band_high"]].drop_duplicates().to_numpy())
         lines.append(f"noise ({band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged system land in {edges}")
     return "\n".join([lines[0], "", *lines[1:]]).rstrip()
+
+
+def break_texts(table: pd.DataFrame) -> list[str]:
+    """What broke the line of `rs.trend`, and what joins it: one sentence per break."""
+    is_sliced = any(name not in COLUMNS for name in table.columns)
+    return [_break_text(row, is_sliced=is_sliced) for row in table[table["broken_by"].notna()].drop_duplicates("segment").to_dict("records")]
 
 
 def _break_text(row: dict[Hashable, Any], is_sliced: bool) -> str:

@@ -19,7 +19,7 @@ import ragscore as rs
 from ragscore.cli import main
 from ragscore.profiles import PROFILES
 from ragscore.reports.page import to_html
-from ragscore.reports.sections import Section
+from ragscore.reports.section import Section
 
 matplotlib.use("Agg")
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")

@@ -6,11 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.cli.inputs import load_pair
-from ragscore.cli.options import COMPARED_BY, Commands, add_inputs, add_json, add_pair, add_policies, add_profile, policies, refuse_without_effect
+from ragscore.cli.options import (
+    COMPARED_BY,
+    Commands,
+    add_allowances,
+    add_inputs,
+    add_json,
+    add_pair,
+    add_policies,
+    add_profile,
+    allowances,
+    losses,
+    policies,
+    refuse_without_effect,
+)
 from ragscore.compare import compare_runs
-from ragscore.frames import DataError
 from ragscore.gate import RULES, gate
-from ragscore.metrics import DEFAULT_METRICS, parse_label
+from ragscore.metrics import DEFAULT_METRICS
 from ragscore.store import RunStore
 
 LISTED = 20  # changed queries that a comparison lists unless asked for all
@@ -26,6 +38,7 @@ def add_compare(commands: Commands) -> None:
     parser.add_argument("--all", action="store_true", help=f"list every changed query, not only the first {LISTED}")
     add_inputs(parser)
     add_policies(parser, COMPARED_BY)
+    add_allowances(parser)
     add_profile(parser)
     add_json(parser)
     parser.set_defaults(run=_compare, usage=USAGE)
@@ -40,6 +53,7 @@ def add_gate(commands: Commands) -> None:
     parser.add_argument("--markdown", action="store_true", help="print Markdown, for a pull request")
     add_inputs(parser)
     add_policies(parser, COMPARED_BY)
+    add_allowances(parser)
     add_json(parser)
     parser.set_defaults(run=_gate, usage=USAGE)
 
@@ -52,15 +66,10 @@ def add_max_drop(parser: argparse.ArgumentParser, required: bool) -> None:
     parser.add_argument("--rule", default="threshold", metavar="|".join(RULES), help="by the loss seen (the default), or by what its interval rules out")
 
 
-def allowed_losses(texts: list[str]) -> dict[str, float]:
-    """The values of --max-drop."""
-    return dict(_allowed_loss(text) for text in texts)
-
-
 def _compare(args: argparse.Namespace) -> None:
     refuse_without_effect(args, ["match", *COMPARED_BY])
     golden, results, baseline, candidate = load_pair(args)
-    options: dict[str, Any] = {"strict_chunker_version": args.strict_chunker_version, **policies(args, COMPARED_BY)}
+    options: dict[str, Any] = {"strict_chunker_version": args.strict_chunker_version, **policies(args, COMPARED_BY), **allowances(args)}
     cmp = compare_runs(results, golden, baseline, candidate, match=args.match or "auto", profile=args.profile, **options)
     left_out = 0 if args.all or args.json else max(len(cmp.changed()) - LISTED, 0)
     print(cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None), end="\n" if args.json else "")
@@ -73,22 +82,14 @@ def _compare(args: argparse.Namespace) -> None:
 
 
 def _gate(args: argparse.Namespace) -> int:
-    allowed = allowed_losses(args.max_drop)
+    allowed = losses(args.max_drop, "--max-drop")
     golden, results, baseline, candidate = load_pair(args)
     metrics = list(dict.fromkeys([*DEFAULT_METRICS, *allowed]))
-    cmp = compare_runs(results, golden, baseline, candidate, metrics=metrics, match=args.match or "auto", **policies(args, COMPARED_BY))
+    options: dict[str, Any] = {"metrics": metrics, "match": args.match or "auto", **policies(args, COMPARED_BY), **allowances(args)}
+    cmp = compare_runs(results, golden, baseline, candidate, **options)
     found = gate(cmp, allowed, rule=args.rule, require=args.require)
     print(found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found), end="" if args.markdown else "\n")
     return found.exit_status
-
-
-def _allowed_loss(text: str) -> tuple[str, float]:
-    label, _, loss = text.partition("=")
-    try:
-        allowed = float(loss)
-    except ValueError as error:
-        raise DataError(f"found {text!r}", field="--max-drop", allowed="a metric and the loss allowed, such as mrr@10=0.02") from error
-    return parse_label(label).text, allowed
 
 
 def _folder(args: argparse.Namespace, candidate: str) -> Path:

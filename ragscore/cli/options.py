@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ragscore.frames import DataError
+from ragscore.metrics import parse_label
 from ragscore.policies import POLICIES
 from ragscore.ranks import TIES
+from ragscore.rulers import COMPONENTS
 
 SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")  # policies that `score` takes besides the match level
 COMPARED_BY = SCORED_BY[:3]
@@ -39,6 +41,34 @@ def add_policies(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     for name in names:
         allowed = POLICIES[name]
         parser.add_argument(flag(name), metavar="|".join(allowed), help=f"how to score: {allowed[0]} is the default (see rs.score)")
+
+
+def add_allowances(parser: argparse.ArgumentParser) -> None:
+    """What may differ between the runs that are compared: --margin, --vary, --ignore-invariants."""
+    parser.add_argument("--margin", action="append", default=[], metavar="LABEL=LOSS", help="a loss that doesn't matter, for the verdict (several times)")
+    parser.add_argument("--vary", action="append", metavar="KEY", help="a config key that is meant to differ (several times); others that differ are warned of")
+    allowed = f"all, or one of {', '.join(COMPONENTS)}"
+    parser.add_argument("--ignore-invariants", action="append", default=[], metavar="PART", help=f"what measures may differ here (several times): {allowed}")
+
+
+def allowances(args: argparse.Namespace) -> dict[str, Any]:
+    """What was allowed to differ, as parameters of `rs.compare_runs`."""
+    ignored = True if "all" in args.ignore_invariants else args.ignore_invariants or False
+    return {"margins": losses(args.margin, "--margin") or None, "vary": args.vary, "ignore_invariants": ignored}
+
+
+def losses(texts: Sequence[str], field: str) -> dict[str, float]:
+    """Values such as mrr@10=0.02."""
+    found = {}
+    for text in texts:
+        label, _, loss = text.partition("=")
+        try:
+            found[parse_label(label).text] = float(loss)
+        except ValueError as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"found {text!r}", field=field, allowed="a metric and a loss, such as mrr@10=0.02") from error
+    return found
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:

@@ -4,8 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from ragscore.cli.inputs import load
-from ragscore.cli.options import Commands, add_golden, add_inputs
+from ragscore.cli.comparing import add_max_drop
+from ragscore.cli.inputs import load, open_store
+from ragscore.cli.options import Commands, add_allowances, add_golden, add_inputs, allowances, losses
 from ragscore.frames import DataError
 from ragscore.reports import report
 
@@ -22,7 +23,10 @@ def add_report(commands: Commands) -> None:
     parser.add_argument("--baseline", metavar="RUN", help="compare every run with this one")
     parser.add_argument("--by", action="append", metavar="COLUMN", help="slice by a column or tag of the golden file (may be given several times)")
     parser.add_argument("--title", help="the heading of the page")
+    add_max_drop(parser, required=False)
+    parser.add_argument("--history", metavar="DIR", help="a store: draw the trend over its runs")
     add_inputs(parser)
+    add_allowances(parser)
     parser.set_defaults(run=_report, usage="report RUN... --golden GOLDEN")
 
 
@@ -31,7 +35,10 @@ def _report(args: argparse.Namespace) -> None:
     if args.markdown and (out is None or out.suffix.lower() == ".md"):
         raise DataError("nothing to stand beside", field="--markdown", allowed="with -o report.html; without -o Markdown is printed")
     golden, results, _ = load(args, args.runs)
-    made = report(results, golden, out, baseline=args.baseline, by=args.by, match=args.match or "auto", title=args.title)
+    made = report(
+        results, golden, out, baseline=args.baseline, by=args.by, match=args.match or "auto", title=args.title, gate=losses(args.max_drop or [], "--max-drop"),
+        rule=args.rule, history=open_store(args.history) if args.history else None, **allowances(args),
+    )  # fmt: skip
     written = [] if out is None else [out, *([made.write(out.with_suffix(".md"))] if args.markdown else [])]
     if out is None:
         print(made.to_markdown(), end="")

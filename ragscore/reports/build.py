@@ -1,8 +1,9 @@
 """The frames of a report, from runs and golden set or from a comparison."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -12,22 +13,26 @@ from ragscore.comparison import Comparison
 from ragscore.differences import flat_configs
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.health import coverage
-from ragscore.metrics import HEADLINE
-from ragscore.refusals import refusal_table
+from ragscore.metrics import DEFAULT_METRICS, HEADLINE
+from ragscore.reports.measured import gates, measure
 from ragscore.reports.model import Report
 from ragscore.score import score
+from ragscore.store import RunStore
 from ragscore.summary import summarize
 
 DESCRIBED = ("system", "created_at", "note", "suite", "commit", "k", "chunker_version", "golden_hash")
 USUAL_SLICES = ("difficulty", "category", "lang")
-ANSWERED = ("refusal_correct", "false_refusal")
 
 
 def report(
     source: Results | Comparison, golden: Golden | None = None, path: str | Path | None = None, *, baseline: str | None = None,
     by: Sequence[str] | str | None = None, match: str = "auto", title: str | None = None,
+    gate: Mapping[str, float] | None = None, rule: str = "threshold", history: RunStore | None = None,
+    margins: dict[str, float] | None = None, vary: list[str] | str | None = None, ignore_invariants: bool | list[str] = False,
 ) -> Report:  # fmt: skip
     """A page to decide from: what changed from run to run, how good each run is, for which slices, and what each run was.
+
+    Parts that there is no data for are left out, and named at the end with the reason.
 
     Parameters
     ----------
@@ -42,6 +47,12 @@ def report(
         Slices: columns or tags of the golden set; by default difficulty, category and lang where it has them.
     match
         The match level, as for `rs.score`.
+    gate, rule
+        Metric -> largest loss that is allowed, and how that is decided; see `rs.gate`. Every comparison then says whether it passes.
+    history
+        A store: the trend is drawn over its runs. Without it, over these runs, if a system has runs of several times.
+    margins, vary, ignore_invariants
+        As for `rs.compare_runs`.
 
     Returns
     -------
@@ -50,41 +61,44 @@ def report(
     Raises
     ------
     DataError
-        Runs without a golden set, a comparison with one, an unknown baseline or slice, or an ending that names no form.
+        Runs without a golden set, a comparison with one, an unknown baseline, slice or metric of `gate`, or an ending that names no form; runs that
+        `rs.compare_runs` refuses to compare.
     """
     if isinstance(source, Comparison):
-        made = _of_comparison(source, title)
+        made = Report(title or f"{source.candidate} against {source.baseline}", comparisons=(source,), gates=gates((source,), gate, rule))
         if golden is not None:
             raise DataError("a golden set beside a comparison", field="golden", allowed="rs.report(cmp), or rs.report(results, golden)")
     else:
         check_type(source, Results, "source", "Results and a golden set, or a Comparison")
         if golden is None:
             raise DataError("runs without a golden set", field="golden", allowed="rs.report(results, golden)")
-        made = _of_runs(source, golden, baseline, _slices(golden, by), match, title)
+        options: dict[str, Any] = {"metrics": list(dict.fromkeys([*DEFAULT_METRICS, *(gate or {})])), "match": match}
+        options |= {"margins": margins, "vary": vary, "ignore_invariants": ignore_invariants}
+        made = _of_runs(source, golden, baseline, _slices(golden, by), title, options, gate, rule, history)
     if path is not None:
         made.write(path)
     return made
 
 
-def _of_comparison(cmp: Comparison, title: str | None) -> Report:
-    nothing = pd.DataFrame()
-    return Report(title or f"{cmp.candidate} against {cmp.baseline}", nothing, nothing, nothing, nothing, nothing, nothing, (cmp,))
-
-
-def _of_runs(results: Results, golden: Golden, baseline: str | None, by: list[str], match: str, title: str | None) -> Report:
+def _of_runs(
+    results: Results, golden: Golden, baseline: str | None, by: list[str], title: str | None,
+    options: dict[str, Any], max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
+) -> Report:  # fmt: skip
     check_inputs(results, golden)
+    check_type(history, (RunStore, type(None)), "history", "a RunStore")
     results = _oldest_first(results)
-    scores = score(results, golden, match=match)
-    compared = tuple(compare_runs(results, golden, a, b, match=match) for a, b in _pairs(results, baseline))
+    scores = score(results, golden, match=options["match"])
+    compared = tuple(compare_runs(results, golden, a, b, **options) for a, b in _pairs(results, baseline))
     names = [name for name in HEADLINE if name in scores]
-    parts = [summarize(scores, golden, by=one, metrics=names).rename(columns={one: "slice"}).assign(by=one) for one in by]
-    sliced = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
-    has_decisions = scores[list(ANSWERED)].notna().any(axis=None)
+    parts = [summarize(scores, golden, by=one, metrics=names, results=results).rename(columns={one: "slice"}).assign(by=one) for one in by]
+    found = measure(results, golden, scores, compared, baseline=baseline, max_drop=max_drop, rule=rule, history=history)
+    parts_of_page: dict[str, Any] = {name: _plain(part) if isinstance(part, pd.DataFrame) else part for name, part in found.parts.items()}
     run_ids = results.runs["run_id"].astype("str").tolist()
     return Report(
         title=title or f"{len(run_ids)} runs on {len(golden.queries)} golden queries", runs=_runs(results, golden), config=_config(results, run_ids),
-        summary=_plain(summarize(scores, golden)), slices=_plain(sliced), decisions=_plain(refusal_table(scores, golden) if has_decisions else pd.DataFrame()),
-        answers=_answers(results, compared), comparisons=compared,
+        summary=_plain(summarize(scores, golden, results=results)), slices=_plain(pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()),
+        answers=_answers(results, compared), comparisons=compared, left_out=found.left_out,
+        **parts_of_page,
     )  # fmt: skip
 
 

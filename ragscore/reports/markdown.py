@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from ragscore.reports.sections import Section
+from ragscore.reports.section import Section
 from ragscore.tables import markdown_table
 
 

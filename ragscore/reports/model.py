@@ -1,7 +1,7 @@
 """`Report`: the frames that a page is written from, and its forms."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +9,8 @@ import pandas as pd
 from ragscore.comparison import Comparison
 from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError
+from ragscore.gate import Gate
+from ragscore.leaderboard import Leaderboard
 from ragscore.profiles import Profile
 from ragscore.reports.markdown import to_markdown
 from ragscore.reports.page import to_html
@@ -29,22 +31,44 @@ class Report:
         `rs.summarize` of these runs.
     slices
         One row per `by`, `slice`, run and headline metric, with the columns of `summary`.
-    decisions
-        `rs.refusal_table`; empty where no run says whether it refused.
+    leaderboard
+        `rs.leaderboard` of several runs.
+    gates
+        One `rs.gate` per comparison where losses were declared, in their order.
+    trends
+        `rs.trend` of hit@5, mrr@10 and passed, one below the other.
+    decisions, quality
+        `rs.refusal_table` and `rs.answered_quality`; empty where no run says whether it refused.
+    faults
+        `rs.fault_table`.
+    transitions
+        One row per comparison (baseline, candidate), class before and class after: `n` questions, as `rs.fault_transitions` counts them.
+    curve
+        `rs.refusal_curve`, and `right_by`, what says that an answer is right.
     answers
         One row per run and query of those that changed: answer, refused, error.
     comparisons
         Of each run with the one before it, or with one baseline; newest first.
+    left_out
+        One row per part that there is no data for: `part`, `why`.
     """
 
     title: str
-    runs: pd.DataFrame
-    config: pd.DataFrame
-    summary: pd.DataFrame
-    slices: pd.DataFrame
-    decisions: pd.DataFrame
-    answers: pd.DataFrame
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    config: pd.DataFrame = field(default_factory=pd.DataFrame)
+    summary: pd.DataFrame = field(default_factory=pd.DataFrame)
+    slices: pd.DataFrame = field(default_factory=pd.DataFrame)
+    answers: pd.DataFrame = field(default_factory=pd.DataFrame)
+    leaderboard: Leaderboard | None = None
+    gates: tuple[Gate, ...] = ()
+    trends: pd.DataFrame = field(default_factory=pd.DataFrame)
+    decisions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    quality: pd.DataFrame = field(default_factory=pd.DataFrame)
+    faults: pd.DataFrame = field(default_factory=pd.DataFrame)
+    transitions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    curve: pd.DataFrame = field(default_factory=pd.DataFrame)
     comparisons: tuple[Comparison, ...] = ()
+    left_out: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def to_html(self) -> str:
         """One page that needs nothing else: style, figures and the script that sorts its tables are inside, every text is escaped."""
@@ -56,7 +80,8 @@ class Report:
 
     def to_json(self) -> str:
         """The frames as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self, comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons])
+        board = None if self.leaderboard is None else json.loads(self.leaderboard.to_json())
+        return dump(self, comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons], leaderboard=board)
 
     @classmethod
     def from_json(cls, text: str, profile: Profile | None = None) -> "Report":
@@ -72,7 +97,13 @@ class Report:
         DataError
             No JSON, or not that of a report.
         """
-        return reload(cls, text, comparisons=lambda parts: tuple(Comparison.from_json(json.dumps(one), profile) for one in parts))
+        return reload(
+            cls,
+            text,
+            comparisons=lambda parts: tuple(Comparison.from_json(json.dumps(one), profile) for one in parts),
+            gates=lambda parts: tuple(Gate.from_json(json.dumps(one)) for one in parts),
+            leaderboard=lambda part: None if part is None else Leaderboard.from_json(json.dumps(part)),
+        )
 
     def write(self, path: str | Path) -> Path:
         """Write the form that the file's ending names: .html, .md or .json.

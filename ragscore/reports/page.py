@@ -8,7 +8,7 @@ from html import escape
 import pandas as pd
 
 from ragscore.reports.figures import image
-from ragscore.reports.sections import Section
+from ragscore.reports.section import Section
 from ragscore.tables import shown_number
 
 STYLE = """

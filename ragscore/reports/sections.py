@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,64 +11,53 @@ import pandas as pd
 from ragscore import plot
 from ragscore.comparison import Comparison
 from ragscore.metrics import HEADLINE, describe
-from ragscore.tables import decimals_for, shown_number
+from ragscore.reports.parts import (
+    curve_sections,
+    decision_sections,
+    fault_sections,
+    gate_sections,
+    leaderboard_sections,
+    left_out_sections,
+    run_by_run,
+    trend_sections,
+)
+from ragscore.reports.section import VERDICTS, Figure, Section, by_verdict, each
+from ragscore.tables import decimals_for, shown_n, shown_number
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from ragscore.reports.model import Report
-
-Figure = tuple[str, Callable[[], "Axes"]]  # what it shows, for those who can't see it, and how to draw it
-VERDICTS = ("better", "no worse than margin", "worse", "can't tell")
-
-
-@dataclass(frozen=True)
-class Section:
-    """A heading with what stands below it, in this order: sentences, figures, a table, notes to it.
-
-    `folded` are columns of the table whose long texts are opened on request; Markdown leaves them out.
-    """
-
-    title: str
-    depth: int = 2
-    sentences: tuple[str, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    table: pd.DataFrame | None = None
-    notes: tuple[str, ...] = ()
-    folded: tuple[str, ...] = field(default=())
 
 
 def sections(report: Report) -> list[Section]:
     """All of a report, the answer first: what changed, then how good each run is, for whom, and what it was."""
-    found = [_in_short(report.comparisons)] if len(report.comparisons) > 1 else []
-    for cmp in report.comparisons:
-        found += _compared(cmp, report.answers)
-    return found + _results(report) + _slices(report) + _decisions(report) + _described(report)
+    found = [_in_short(report)] if len(report.comparisons) > 1 else []
+    found += run_by_run(report)
+    for place, cmp in enumerate(report.comparisons):
+        found += _compared(cmp, report.answers, gate_sections(report.gates[place]) if report.gates else [])
+    found += [*leaderboard_sections(report), *_results(report), *_slices(report), *trend_sections(report)]
+    found += [*decision_sections(report), *curve_sections(report), *fault_sections(report)]
+    return [*found, *_described(report), *left_out_sections(report)]
 
 
-def _in_short(comparisons: tuple[Comparison, ...]) -> Section:
-    """One row per comparison: which headline metrics are better, worse, or can't be told apart."""
+def _in_short(report: Report) -> Section:
+    """One row per comparison: does it pass, and which headline metrics are better, worse, or can't be told apart."""
     rows = []
-    for cmp in comparisons:
-        rows.append({"candidate": cmp.candidate, "against": cmp.baseline, **_by_verdict(cmp), "regressions": str(cmp.counts.get("regression", 0))})
+    for cmp in report.comparisons:
+        rows.append({"candidate": cmp.candidate, "against": cmp.baseline, **by_verdict(cmp), "regressions": str(cmp.counts.get("regression", 0))})
     table = pd.DataFrame(rows)
+    if report.gates:
+        table.insert(2, "gate", [gate.answer for gate in report.gates])
     empty = [name for name in VERDICTS if not table[name].str.len().any()]
     return Section("In short", table=table.drop(columns=empty), notes=("Regressions: queries that the candidate lost. Tests and intervals are below.",))
 
 
-def _by_verdict(cmp: Comparison) -> dict[str, str]:
-    measured = cmp.deltas[cmp.deltas["n"] > 0].set_index("metric")["verdict"]
-    names = [name for name in HEADLINE if name in measured.index] or list(measured.index)
-    return {verdict: ", ".join(name for name in names if measured[name] == verdict) for verdict in VERDICTS}
-
-
-def _compared(cmp: Comparison, answers: pd.DataFrame) -> list[Section]:
+def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> list[Section]:
     shown, note = cmp.shown()
     if cmp.profile is None:
         sentences = cmp.deltas.set_index("metric")["sentence"]
         shown = shown.assign(**{"in words": [str(sentences[name.removesuffix(" (p50)")]) for name in shown["metric"]]})
     short = (
-        [f"b is {verdict}: {names}." if verdict != "can't tell" else f"Can't tell: {names}." for verdict, names in _by_verdict(cmp).items() if names]
+        [f"b is {verdict}: {names}." if verdict != "can't tell" else f"Can't tell: {names}." for verdict, names in by_verdict(cmp).items() if names]
         if cmp.profile is None
         else []
     )
@@ -83,7 +70,7 @@ def _compared(cmp: Comparison, answers: pd.DataFrame) -> list[Section]:
         shown,
         tuple(note.splitlines()),
     )
-    return [first, *_differs(cmp), _changed(cmp, answers)]
+    return [first, *gate, *_differs(cmp), _changed(cmp, answers)]
 
 
 def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
@@ -140,7 +127,7 @@ def _results(report: Report) -> list[Section]:
     without = [name for name in summary["metric"].unique() if name not in set(measured["metric"])]
     order = {name: place for place, name in enumerate(HEADLINE)}
     measured = measured.sort_values("metric", key=lambda column: column.map(order).fillna(len(order)), kind="stable")
-    notes = (f"Mean (95 % interval) and n; times in ms. Not measured: {', '.join(without) or 'none'}.",)
+    notes = (f"Mean (95 % interval), n / expected values; times in ms. Not measured: {', '.join(without) or 'none'}.",)
     return [Section("Results", figures=tuple(_result_figures(measured)), table=_means(measured), notes=notes)]
 
 
@@ -166,18 +153,14 @@ def _in_one_run(measured: pd.DataFrame, *names: str) -> bool:
 
 def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataFrame:
     """One row per metric, one column per run: mean, interval and n as text."""
-    places = [max(decimals_for((high - low) / 4), 1 if describe(name).kind == "time" else 2) for name, low, high in _each(rows, "metric", "low", "high")]
+    places = [max(decimals_for((high - low) / 4), 1 if describe(name).kind == "time" else 2) for name, low, high in each(rows, "metric", "low", "high")]
     texts = [
-        f"{shown_number(mean, d)} ({shown_number(low, d)} to {shown_number(high, d)}), n = {n}" if not np.isnan(low) else f"{shown_number(mean, d)}, n = {n}"
-        for (mean, low, high, n), d in zip(_each(rows, "mean", "low", "high", "n"), places, strict=True)
+        shown_number(mean, d) + ("" if np.isnan(low) else f" ({shown_number(low, d)} to {shown_number(high, d)})") + f", n = {shown_n(n, of)}"
+        for (mean, low, high, n, of), d in zip(each(rows, "mean", "low", "high", "n", "n_expected"), places, strict=True)
     ]
     order = rows[list(index)].drop_duplicates()
     wide = rows.assign(text=texts).pivot(index=list(index), columns="run_id", values="text").reindex(columns=rows["run_id"].unique())
     return order.merge(wide.reset_index(), on=list(index), how="left").fillna("—")
-
-
-def _each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    return list(zip(*(rows[name] for name in names), strict=True))
 
 
 def _slices(report: Report) -> list[Section]:
@@ -191,21 +174,6 @@ def _slices(report: Report) -> list[Section]:
         figure = (f"{names[0]} by {by} and run; the numbers are in the table below", partial(plot.heat, renamed, names[0]))
         found.append(Section(f"By {by}", figures=(figure,), table=_means(shown.sort_values("metric", kind="stable"), ("metric", "slice"))))
     return found
-
-
-def _decisions(report: Report) -> list[Section]:
-    rows = report.decisions
-    if not len(rows):
-        return []
-    table = rows[rows["of"] > 0].assign(text=lambda t: [_share(*row) for row in _each(t, "n", "of", "share", "low", "high")])
-    wide = table.pivot(index="decision", columns="run_id", values="text").reindex(index=table["decision"].unique(), columns=table["run_id"].unique())
-    note = f"Right is an answer with {rows['right_by'].iloc[0]}." if rows["right_by"].iloc[0] else "Nothing says which answers are right."
-    figure = ("Answerable and refused questions of every run; the numbers are in the table below", partial(plot.refusals, rows))
-    return [Section("Refusing as a decision", figures=(figure,), table=wide.fillna("—").reset_index(), notes=(note,))]
-
-
-def _share(n: int, of: int, share: float, low: float, high: float) -> str:
-    return f"{n} of {of}: {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
 
 
 def _described(report: Report) -> list[Section]:
