@@ -27,6 +27,7 @@ from ragscore.golden_versions import golden_changes, unchanged_queries
 from ragscore.grades import grade_hits
 from ragscore.groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
 from ragscore.health import coverage, coverage_rows
+from ragscore.hit_scores import score_distribution, scores_by_rank
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.impact import Impact, impact
 from ragscore.judgments import judge_counts
@@ -114,6 +115,8 @@ __all__ = [
     "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
     # what a golden set can tell
     "golden_health", "GoldenHealth", "near_duplicates", "tie_sensitivity", "compare_suites",
+    # the retrievers' own scores
+    "scores_by_rank", "score_distribution",
     # refusing as a decision; whose fault a wrong answer is
     "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
     "answer_faults", "fault_table", "fault_changes", "fault_transitions",

@@ -14,7 +14,7 @@ LAYERS = {
     "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "intervals": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
     "golden_versions": 2, "applies": 2, "row_facts": 2, "outcomes": 2, "resolve": 2, "doctor": 2, "golden_checks": 2,
     "profiles": 3, "policies": 3, "passed": 3, "score": 3, "scored": 3, "operations": 3, "aggregates": 3, "report": 3, "rulers": 3, "relabelling": 4,
-    "deltas": 3, "comparison": 4, "differences": 4, "moves": 4, "compare": 4, "gate": 5, "metrics_json": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
+    "deltas": 3, "comparison": 4, "differences": 4, "moves": 4, "hit_scores": 4, "compare": 4, "gate": 5, "metrics_json": 4, "groups": 4, "store": 4, "diffs": 4, "reported": 4,
     "texts": 2, "cited": 2, "citations": 2, "judgments": 2, "validate": 2,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "refusals": 3, "matrix": 3, "leaderboard": 4, "impact": 4, "config": 1, "reversals": 2, "sliced": 4, "selective": 4, "faults": 4,

@@ -1,9 +1,10 @@
 """Pictures: a frame in, matplotlib Axes out. Each draws one idea, says n, and computes nothing a table couldn't give."""
 
-from ragscore.plot.curves import hit_scores, k_curve, risk_coverage, tradeoff
+from ragscore.plot.curves import k_curve, risk_coverage, tradeoff
 from ragscore.plot.grids import heat, refusals, transitions
 from ragscore.plot.means import bars, slices
 from ragscore.plot.pairs import compare, forest, outcomes, scatter
+from ragscore.plot.spreads import hit_scores, score_distribution, score_distributions
 from ragscore.plot.style import COLOURS
 from ragscore.plot.trends import trend, trend_slices
 
@@ -11,6 +12,6 @@ __all__ = [
     "COLOURS",
     "bars", "slices", "heat", "trend", "trend_slices",
     "forest", "outcomes", "compare", "scatter",
-    "k_curve", "tradeoff", "hit_scores",
+    "k_curve", "tradeoff", "hit_scores", "score_distribution", "score_distributions",
     "refusals", "transitions", "risk_coverage",
 ]  # fmt: skip

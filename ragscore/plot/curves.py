@@ -1,11 +1,11 @@
-"""One metric against another figure: quality against what it takes, over k, over coverage; the retrievers' scores over the ranks."""
+"""One metric against another figure: quality against what it takes, over k, over coverage."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError, Results, check_type
+from ragscore.frames import DataError
 from ragscore.metrics import describe, parse_label
 from ragscore.plot.style import (
     COLOURS,
@@ -109,9 +109,10 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None) -> "Axes":
-    """Quality against what it takes: one point per run, with the 95 % intervals of both means, and the Pareto front.
+    """Quality against what it takes: one point per run, with the 95 % intervals of both, and the Pareto front.
 
-    Ringed and joined by a line are the runs that no other run beats in one of the means without losing in the other.
+    Times stand at their median, which one slow query doesn't move, everything else at its mean. Ringed and joined by a line are the runs that no other
+    run beats in one of the two without losing in the other.
 
     Parameters
     ----------
@@ -137,7 +138,7 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
     both = (rows[metric]["n"] > 0) & (rows[against]["n"] > 0)
     if not both.any():
         raise DataError(f"no run has values of both {metric} and {against}", field="scores", allowed="runs with n > 0 for both in rs.summarize(scores)")
-    y, x = (rows[name][both] for name in (metric, against))
+    y, x = (_central(rows[name][both], name) for name in (metric, against))
     ax = new_axes(ax, width=6.4)
     for run, number in numbered_runs(y.reset_index()).items():
         place, height = x.loc[[run]], y.loc[[run]]
@@ -148,12 +149,21 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
     front = _front(x["mean"], y["mean"], describe(against).better, describe(metric).better)
     ax.plot(x["mean"][front], y["mean"][front], linestyle=":", color="#333333", linewidth=1, zorder=0, label="Pareto front (ringed)")
     ax.scatter(x["mean"][front], y["mean"][front], s=220, facecolor="none", edgecolor="#333333", zorder=0)
-    ax.set_xlabel(f"{against}, mean with 95 % interval ({describe(against).better} is better)")
-    ax.set_ylabel(f"{metric}, mean with 95 % interval")
+    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({describe(against).better} is better)")
+    ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval")
     ax.set_xlim(left=0)
     unit_scale(ax, scale_of(table, metric))
     legend(ax)
     return ax
+
+
+def _centre(metric: str) -> str:
+    return "median" if describe(metric).kind == "time" else "mean"
+
+
+def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Rows of a summary whose mean, low and high are what the metric is told by."""
+    return rows.assign(mean=rows["p50"], low=rows["p50_low"], high=rows["p50_high"]) if _centre(metric) == "median" else rows
 
 
 def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
@@ -161,42 +171,3 @@ def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str
     gains = pd.DataFrame({"x": x if better_x == "higher" else -x, "y": y if better_y == "higher" else -y})
     is_beaten = [((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any() for _, own in gains.iterrows()]
     return x[~np.array(is_beaten)].sort_values(kind="stable").index.tolist()
-
-
-def hit_scores(results: Results, *, score_kind: str | None = None, ax: "Axes | None" = None) -> "Axes":
-    """How the retrievers' own scores fall with the rank: the median of each rank as a line, the middle half of the queries as a band.
-
-    Scores of different kinds (`score_kind`: rrf, bm25, cosine, ...) have no common scale, so that one kind is drawn at a time and names the axis.
-
-    Parameters
-    ----------
-    score_kind
-        Which kind; not needed where the hits have one only. Hits that don't state theirs are of the kind "score".
-
-    Raises
-    ------
-    DataError
-        No hit has a score; hits of several kinds and none is chosen; a kind that no hit has.
-    """
-    check_type(results, Results, "results")
-    hits = results.hits[results.hits["score"].notna()] if "score" in results.hits else results.hits.iloc[:0]
-    kinds = hits["score_kind"].fillna("score") if "score_kind" in hits else pd.Series("score", index=hits.index)
-    known = kinds.unique().tolist()
-    chosen = known[0] if score_kind is None and len(known) == 1 else score_kind
-    if not known:
-        raise DataError("no hit has a score", field="results.hits.score", allowed="hits with scores")
-    if chosen not in known:
-        found = f"found {score_kind!r}" if score_kind is not None else f"scores of {len(known)} kinds, which have no common scale"
-        raise DataError(found, field="score_kind", allowed=f"one of {', '.join(known)}")
-    rows = hits[kinds == chosen]
-    ax = new_axes(ax)
-    for run, number in numbered_runs(rows).items():
-        own = rows[rows["run_id"] == run]
-        spread = own.groupby("rank")["score"].quantile(np.array([0.25, 0.5, 0.75])).unstack()
-        ax.plot(spread.index, spread[0.5], marker=MARKERS[number % 8], color=COLOURS[number % 8], label=wrapped(f"{run} (n = {own['query_id'].nunique()})"))
-        ax.fill_between(spread.index, spread[0.25], spread[0.75], color=COLOURS[number % 8], alpha=0.15, linewidth=0)
-    ax.set_xlabel("rank")
-    ax.set_ylabel(f"{chosen}: median and middle half of the queries")
-    ax.grid(axis="y", alpha=0.3)
-    legend(ax)
-    return ax

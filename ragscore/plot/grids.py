@@ -135,7 +135,7 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     image = _grid(ax, np.sqrt(counts), None, COUNTS_MAP)  # colours by the root: one large cell doesn't hide the others
     _in_cells(ax, np.sqrt(counts), [[f"{n:.0f}" if n else "" for n in line] for line in counts], image)
     for place in range(size):
-        ax.bar(place, 0.98, width=0.98, bottom=place - 0.49, fill=False, edgecolor="black", linewidth=1.6)
+        ax.bar(place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor="black", linewidth=1.6)
     ax.set_xticks(np.arange(size), [wrapped(str(name), 20) for name in table.columns], rotation=35, ha="right", rotation_mode="anchor", fontsize=9)
     ax.set_yticks(np.arange(size), [wrapped(str(name), 24) for name in table.index], fontsize=9)
     ax.set_xlabel("after")

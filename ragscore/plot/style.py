@@ -18,6 +18,7 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
 MAX_SLICES = 30
+JOINED = "\u00a0=\u00a0"  # "n = 12" stays on one line
 LONGEST = 160  # characters of a label
 ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
 
@@ -59,7 +60,7 @@ def wrapped(text: str, width: int = 28) -> str:
     Of texts that no figure has room for only the beginning is shown.
     """
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    lines = "\n".join(wrap(text.replace("_", "_ "), width)).replace("_ ", "_") if len(text) > width else text
+    lines = "\n".join(wrap(text.replace("_", "_ ").replace(" = ", JOINED), width)).replace("_ ", "_").replace(JOINED, " = ") if len(text) > width else text
     return lines.replace("$", r"\$")
 
 
