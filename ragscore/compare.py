@@ -10,7 +10,7 @@ import pandas as pd
 from ragscore.aggregates import aggregate
 from ragscore.codes import lookup
 from ragscore.comparison import Comparison
-from ragscore.deltas import check_margins, paired_deltas, query_groups
+from ragscore.deltas import check_margins, paired_deltas, query_groups, tail_columns
 from ragscore.differences import declared, diff_config, equal, field_invariants, invariants_of
 from ragscore.frames import DataError, Golden, Results, check_inputs, run_names
 from ragscore.grades import grade_hits
@@ -266,9 +266,8 @@ def _paired_deltas(
     is_lost = (states[1] == "missing") | (states[1] == "failed")
     lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
     groups = query_groups(golden, first.index, cluster)
-    table = paired_deltas(
-        first[names][in_both], second[names][in_both], lost, groups=None if groups is None else groups[in_both], margins=margins, ties=tie_margins
-    )
+    sides = first[names][in_both], second[names][in_both]
+    table = paired_deltas(*sides, lost, groups=None if groups is None else groups[in_both], margins=margins, ties=tie_margins)
     found = align(scores, names, list(names_of_runs))
     n_expected_a, n_expected_b = expected_in(found, scores, golden, results).sum(axis=0)
-    return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b)
+    return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b).join(tail_columns(*sides))

@@ -20,7 +20,7 @@ from ragscore.level import Level
 from ragscore.metrics import HEADLINE, parse_label
 from ragscore.policies import POLICIES
 from ragscore.profiles import Profile, find_profile
-from ragscore.report import changed_queries, describe_matching, shown_deltas, shown_flips, shown_moves
+from ragscore.report import changed_queries, describe_matching, shown_deltas, shown_flips, shown_moves, shown_tails
 from ragscore.tables import markdown_table, shown_number
 
 OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
@@ -42,7 +42,8 @@ class Comparison:
         change), how many queries are better, worse or the same, and `n_by_noise`: wins, and as many losses, if that many
         moves were even-handed; `skewness` of the differences, and `caution` where a few queries carry the mean.
         `p50_a`, `p50_b` are medians, `p50_delta` the median of the paired differences with its interval `p50_low`,
-        `p50_high` (NaN below six queries), `ratio` the geometric mean of b / a. `n_lost` values of a have none in b,
+        `p50_high` (NaN below six queries), `ratio` the geometric mean of b / a. Of times and costs
+        `p95_a`, `p95_b`, and `p95_delta` with its interval `p95_low`, `p95_high` by paired bootstrap (NaN below 72 queries). `n_lost` values of a have none in b,
         because b failed or was not asked; `delta_worst` counts them at the metric's worst value.
         `n_expected_a`, `n_expected_b` values were expected of either side (see `rs.explain`); n of them are in the means.
     per_query
@@ -101,6 +102,7 @@ class Comparison:
         if len(self.config_diff) and not self.profile:
             parts += ["## What differs between the runs", markdown_table(self.config_diff)]
         if not self.profile:
+            parts += shown_tails(self.deltas)
             parts += ["## Largest moves", markdown_table(shown_moves(self.deltas, self.movers))] if len(self.movers) else []
             parts += ["## Answers that flipped", markdown_table(shown_flips(self.flips))] if len(self.flips) else []
         changed = self.changed()

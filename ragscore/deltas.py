@@ -24,6 +24,7 @@ from ragscore.stats import (
     moments,
     moves_by_noise,
     paired_p,
+    quantile_difference_interval,
     skewness,
     verdict,
 )  # fmt: skip
@@ -122,6 +123,22 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
 
 def _median(columns: Values) -> Values:
     return pd.DataFrame(columns).median().to_numpy(dtype="float64")
+
+
+def tail_columns(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """95th percentiles of times and costs, on the queries that both runs have: `p95_a`, `p95_b`, `p95_delta` with its interval by paired bootstrap.
+
+    One row per column of the scores; NaN for other metrics, and the interval below 72 queries: no sample of fewer says how large a p95 may be.
+    """
+    names = ["p95_a", "p95_b", "p95_delta", "p95_low", "p95_high"]
+    table = pd.DataFrame(np.nan, index=range(first.shape[1]), columns=names)
+    for place, name in enumerate(first.columns):
+        if describe(name).kind in UNTESTED:
+            a, b = first[name].to_numpy("float64"), second[name].to_numpy("float64")
+            known = ~np.isnan(a) & ~np.isnan(b)
+            of_a, of_b = (float(np.quantile(side[known], 0.95)) if known.any() else np.nan for side in (a, b))
+            table.loc[place] = [of_a, of_b, of_b - of_a, *quantile_difference_interval(a, b, 0.95)]
+    return table
 
 
 def _lost(lost: pd.DataFrame, mean: Values, n: Values, metrics: list[Metric]) -> dict[str, npt.NDArray[np.generic]]:

@@ -13,6 +13,7 @@ from ragscore.answers import score_answers
 from ragscore.codes import has_pair, is_among
 from ragscore.dialogue import is_timeout
 from ragscore.frames import DataError, Golden, Results, check_inputs, check_type
+from ragscore.stats import quantile_interval
 
 PERCENTILES = ("linear", "floor")
 ERRORS = ("exclude", "include")
@@ -59,7 +60,8 @@ def latency_report(results: Results, *, method: str = "linear", errors: str = "e
     Returns
     -------
     One row per run and phase (`total`, then each `latency_<phase>_ms` that was recorded): `n` queries with a time, `mean`,
-    `p50`, `p95`, `max`, `total` (their sum), lower is better, NaN without any; `n_failed` queries left out or counted in.
+    `p50`, `p95`, `max`, `total` (their sum), lower is better, NaN without any; 95 % order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`
+    (NaN where n is too small for a bound: both of a median take 6 times, of a p95 72); `n_failed` queries left out or counted in.
     """
     check_type(results, Results, "results")
     _check("method", method, PERCENTILES)
@@ -77,7 +79,7 @@ def latency_report(results: Results, *, method: str = "linear", errors: str = "e
     table["n_failed"] = table["run_id"].map(failed.groupby(responses["run_id"], observed=False).sum()).astype("int64")
     run_order = table["run_id"].cat.codes if isinstance(table["run_id"].dtype, pd.CategoricalDtype) else table["run_id"]
     table = table.iloc[np.argsort(run_order.to_numpy(), kind="stable")].reset_index(drop=True)
-    return table[["run_id", "phase", "n", "mean", "p50", "p95", "max", "total", "n_failed"]]
+    return table[["run_id", "phase", "n", "mean", "p50", "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max", "total", "n_failed"]]
 
 
 def _percentiles(responses: pd.DataFrame, column: str, method: str) -> pd.DataFrame:
@@ -87,6 +89,8 @@ def _percentiles(responses: pd.DataFrame, column: str, method: str) -> pd.DataFr
     table = pd.DataFrame({"n": n, "mean": of_run.mean(), "max": of_run.max(), "total": of_run.sum(min_count=1)})
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         table[name] = of_run.quantile(share) if method == "linear" else _at_floor(responses.assign(value=values), n, share)
+        bounds = {run_id: quantile_interval(own, share) for run_id, own in of_run}
+        table[f"{name}_low"], table[f"{name}_high"] = ([bounds.get(run_id, (np.nan, np.nan))[side] for run_id in table.index] for side in (0, 1))
     return table
 
 

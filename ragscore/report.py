@@ -3,6 +3,9 @@
 In: the frames of a `Comparison`. Out: frames of text, and sentences. Computes nothing.
 """
 
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -75,6 +78,19 @@ def _moves_text(movers: pd.DataFrame, metric: str) -> str:
         ", ".join(f"{query} {shown_number(delta, 1 if _is_time(metric) else 2, True)}" for query, delta in zip(own["query_id"], own["delta"], strict=True))
         or "none"
     )
+
+
+def shown_tails(deltas: pd.DataFrame) -> list[str]:
+    """A sentence per time that was measured: the slowest twentieth of both runs, and by how much they differ."""
+    rows = deltas[(deltas["n"] > 0).to_numpy() & [_is_time(name) for name in deltas["metric"]]]
+    return [
+        f"{row['metric']} (p95): {row['p95_a']:.1f} and {row['p95_b']:.1f}, {row['p95_delta']:+.1f} (95 % interval: {_shown_tail(row)})."
+        for row in rows.to_dict("records")
+    ]
+
+
+def _shown_tail(row: dict[Hashable, Any]) -> str:
+    return "n too small" if np.isnan(row["p95_low"]) else f"{row['p95_low']:+.1f} to {row['p95_high']:+.1f}"
 
 
 def shown_flips(flips: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """Two runs side by side: outcomes, targets gained and lost, what else differs, how it prints."""
 
 import json
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -254,3 +255,17 @@ def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
     assert found["q1"] == expected["q1"] and found["q2"] == expected["q2"] and 0 < found["q1"] < 1
     assert found[["q3", "q4"]].isna().all(), "b was not asked q3, a found nothing for q4"
     assert rs.compare_runs(results, golden, "a", "b", collapse="doc").per_query["rbo"].notna().sum() == 2
+
+
+@pytest.mark.parametrize(
+    ("n", "said"),
+    [(80, r"latency_ms \(p95\): 75\.[01] and 95\.[01], \+20\.0 \(95 % interval: \+20\.0 to \+20\.0\)\."), (71, r"\(95 % interval: n too small\)")],
+)
+def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, write_run, n, said):
+    golden = rs.load_golden(write_golden([{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)]))
+    a, b = (write_run(name, [record(f"q{i}", [], elapsed_ms=i + slower) for i in range(n)]) for name, slower in (("a", 0), ("b", 20)))  # p95 of 0 to 79: 75.05
+    cmp = rs.compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"])
+    assert re.search(said, cmp.to_markdown())
+    rows = cmp.deltas.set_index("metric")
+    assert rows.loc["latency_ms", "p95_delta"] == pytest.approx(20) and rows.loc["latency_ms", ["p95_low"]].isna().item() is (n < 72)
+    assert rows.loc["hit@1", ["p95_a", "p95_delta", "p95_high"]].isna().all()

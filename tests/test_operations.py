@@ -62,6 +62,12 @@ def test_an_unknown_method_or_no_time_at_all_is_refused():
         rs.latency_report(results_of(responses(1)))
 
 
+@pytest.mark.parametrize(("n", "upper"), [(71, np.nan), (72, 72.0)])
+def test_a_p95_has_an_upper_bound_from_72_times_on(n, upper):
+    report = rs.latency_report(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
+    assert report["p95_high"] == pytest.approx(upper, nan_ok=True) and report["p50_low"] < report["p50"] < report["p50_high"]
+
+
 def test_rates_are_over_all_ten_cases_though_upstream_counts_the_good_ones_twice_and_misses_timed_out():
     # Upstream: 2 errors / (8 valid + 10 tests) = .1111, and no "timeout" in "timed out".
     mixed = responses(10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2)
