@@ -37,7 +37,7 @@ SIDEWAYS = {
     ("metrics", "match"), ("grades", "match"), ("score", "profiles"), ("score", "policies"), ("score", "passed"), ("policies", "profiles"),
     ("aggregates", "score"), ("aggregates", "profiles"), ("kept", "answers"),
     ("answers", "texts"), ("answers", "citations"), ("answers", "cited"), ("citations", "cited"),
-    ("comparison", "reports"), ("compare", "comparison"), ("compare", "differences"), 
+    ("comparison", "reports"), ("compare", "comparison"), ("compare", "differences"),
     ("compare", "moves"), ("compare", "overlap"), ("moves", "diffs"),  # a comparison writes itself as a page; imported on use
     ("answers", "level"), ("answers", "judgments"), ("citations", "level"), ("validate", "golden_checks"),
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),

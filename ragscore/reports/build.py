@@ -72,7 +72,8 @@ def report(
         check_type(source, Results, "source", "Results and a golden set, or a Comparison")
         if golden is None:
             raise DataError("runs without a golden set", field="golden", allowed="rs.report(results, golden)")
-        options: dict[str, Any] = {"metrics": list(dict.fromkeys([*DEFAULT_METRICS, *(gate or {})])), "match": match}
+        own = [name for name in gate or {} if name not in DEFAULT_METRICS]
+        options: dict[str, Any] = {"metrics": [*DEFAULT_METRICS, *own] if own else None, "match": match}
         options |= {"margins": margins, "vary": vary, "ignore_invariants": ignore_invariants}
         made = _of_runs(source, golden, baseline, _slices(golden, by), title, options, gate, rule, history)
     if path is not None:
