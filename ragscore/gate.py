@@ -15,7 +15,7 @@ from ragscore.comparison import Comparison
 from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, check_type, records_of
 from ragscore.metrics import parse_label
-from ragscore.tables import decimals_for, markdown_table, shown_n, shown_number
+from ragscore.tables import decimals_for, markdown_line, markdown_lines, markdown_table, shown_n, shown_number
 
 SLACK = 1e-9  # the last bit of a difference is no loss
 RULES = ("threshold", "interval")
@@ -70,9 +70,9 @@ class Gate:
 
     def to_markdown(self) -> str:
         """The gate as Markdown for a pull request: the answer first, then why, then the largest regressions."""
-        parts = [f"## {self.headline()}", markdown_table(self.shown())]
+        parts = [f"## {markdown_line(self.headline())}", markdown_table(markdown_lines(self.shown()))]
         if len(self.regressions):
-            parts += ["### Largest regressions", markdown_table(self.largest_regressions())]
+            parts += ["### Largest regressions", markdown_table(markdown_lines(self.largest_regressions()))]
         return "\n\n".join(parts) + "\n"
 
     def to_json(self) -> str:

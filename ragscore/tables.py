@@ -43,6 +43,17 @@ def markdown_table(frame: pd.DataFrame) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in [header, rule, *rows])
 
 
+def markdown_line(text: str) -> str:
+    """A text as one line of Markdown in which no tag or comment can open."""
+    return " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split())
+
+
+def markdown_lines(table: pd.DataFrame) -> pd.DataFrame:
+    """A table whose names and texts are such lines."""
+    texts = table.rename(columns=lambda name: markdown_line(str(name)))
+    return texts.map(lambda value: markdown_line(value) if isinstance(value, str) else value)
+
+
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return shown_number(value)

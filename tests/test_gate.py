@@ -123,3 +123,50 @@ def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, ca
     capsys.readouterr()
     assert main([*command, "hit@7=0.5", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)["table"][0]["metric"] == "hit@7", "any cut-off may be asked for"
+
+
+@pytest.mark.parametrize("rule", ["threshold", "interval"])
+def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, rule):
+    failed = runs([], error="late")
+    cmp = compared(write_golden, write_run, runs(*[FOUND] * 12, MISSED), [*runs(*[FOUND] * 9, MISSED, MISSED), *failed, *failed])
+    asked = {"mrr@10": 0.3, "hit@5": 0.02, "empty": 0.2, "latency_ms": 1, "cost_usd": 0, "refusal_correct": 0, "failed": 0.5}
+    for require in (False, True):
+        first, again = (rs.gate(one, asked, rule=rule, require=require) for one in (cmp, rs.Comparison.from_json(cmp.to_json())))
+        assert again.to_json() == first.to_json() == rs.Gate.from_json(first.to_json()).to_json()
+        assert {"pass", "fail", "not evaluated"} >= set(first.table["verdict"]) and first.exit_status == 1, "what fails comes before what is not evaluated"
+
+
+def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(write_golden, write_run):
+    fallen = [[hit("x", "y", 1), hit("c", "d", 2)]]
+    cmp = compared(write_golden, write_run, runs(FOUND, *fallen, FOUND), runs(*fallen, MISSED))
+    found = rs.gate(cmp, {"mrr": 1})
+    # q1 was lost altogether, q2 was not asked, q0 fell by one rank
+    assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [["q1", "regression"], ["q2", "only_a"], ["q0", "loss"]]
+    assert found.table[["n", "n_expected_a", "n_expected_b", "n_lost"]].to_numpy().tolist() == [[2, 3, 3, 1]]
+    assert "2 / 3" in found.to_markdown() and "2 / 3" in repr(found) and "2 / 3" in found._repr_html_()
+
+
+def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
+    text = "<!-- | <script> \n\n# " + "x" * 10_000
+    golden = rs.load_golden(write_golden([{"id": "q0", "query": text, "expected_doc_ids": ["d"]}]))
+    cmp = rs.compare_runs(rs.load_results([write_run("a", [record("q0", FOUND)]), write_run("b", [record("q0", MISSED)])]), golden, "a", "b")
+    found = rs.gate(cmp, {"mrr": 0})
+    summary = found.to_markdown()
+    assert "<" not in summary and len(summary) < 1000 and "\n# " not in summary and "&lt;!-- \\| &lt;script>" in summary
+    assert found.regressions["query"][0] == text, "the frame keeps all of it"
+    assert "<script>" not in found._repr_html_()
+
+
+def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys):
+    golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
+    a, b = (write_run(name, [record("q0", FOUND)], config={"k": k}) for k, name in enumerate("ab"))
+    command = [str(a), str(b), "--golden", str(golden)]
+    assert main(["gate", *command, "--max-drop", "mrr@10=0", "--vary", "k", "--margin", "mrr@10=0.9", "--ignore-invariants", "all"]) == 0
+    assert main(["compare", *command, "--vary", "k", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.split("\n")[-2])["config_diff"] == [{"key": "k", "a": "0", "b": "1", "declared": True}]
+    for options, message in (
+        (["--vary", "depth"], "vary: no config key depth; there are k"), (["--ignore-invariants", "colour"], "ignore_invariants: found 'colour'"),
+        (["--margin", "mrr@10"], "--margin: found 'mrr@10'; a metric and a loss, such as mrr@10=0.02"), (["--margin", "colour=1"], "unknown metric 'colour'"),
+    ):  # fmt: skip
+        assert main(["compare", *command, *options]) == 2 and message in capsys.readouterr().err
+        assert main(["report", *command, *options]) == 2 and message in capsys.readouterr().err
