@@ -168,7 +168,7 @@ def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golde
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden)
     relabelled = rs.load_golden(write_golden([one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]} for one in THREE_QUERIES]))
-    assert store.refresh(relabelled) == ["a", "b"]
+    assert store.refresh(relabelled, runs="a") == ["a"] and store.refresh(relabelled) == ["a", "b"]
     means = store.metrics().query("metric == 'hit@1'").set_index("run_id")["mean"]
     assert means.to_dict() == {"a": 2 / 3, "b": 1 / 3}
     assert json.loads((tmp_path / "a" / "run.json").read_text())["golden_hash"] == relabelled.golden_hash

@@ -174,7 +174,7 @@ def scatter(scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *,
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
     ax.set_xlabel(wrapped(f"a: {names[0]}", 50))
     ax.set_ylabel(wrapped(f"b: {names[1]}", 40))
-    ax.set_title(f"{metric} of {len(points)} queries", fontsize=10)
+    ax.set_title(f"{metric} of {len(points)} queries (larger: more of them)", fontsize=10)
     ax.margins(0.06)
     ax.grid(alpha=0.3)
     # Marks of a legend all of one size: their area means a count in the figure.
