@@ -8,6 +8,7 @@ from ragscore.anchors import by_anchor
 from ragscore.answers import refusal_reasons, score_answers
 from ragscore.attribution import parse_citations
 from ragscore.behaviour import behaviour, behaviour_checks
+from ragscore.collect import SameRun, collect, same_run
 from ragscore.columns import add_columns
 from ragscore.compare import compare_runs
 from ragscore.comparison import Comparison
@@ -106,6 +107,8 @@ __all__ = [
     "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
     # the order of hits
     "rank_hits", "collapse_hits",
+    # ask a system
+    "collect", "same_run", "SameRun",
     # before any number
     "validate", "doctor", "coverage", "coverage_rows",
     # match and score

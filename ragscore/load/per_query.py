@@ -30,7 +30,7 @@ def read_per_query(path: Path, strict: bool) -> Results:
     for row in json_rows(path, problems):
         read_record(row, tables, problems)
     problems.slips.warn(stacklevel=4)
-    return _results(run, tables, problems)
+    return results_of(run, tables, problems)
 
 
 def _run(path: Path, problems: Problems) -> dict[str, Any]:
@@ -50,7 +50,8 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     return run
 
 
-def _results(run: dict[str, Any], tables: Tables, problems: Problems) -> Results:
+def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Results:
+    """One run's records as frames."""
     counts = {"n_queries": len(tables.responses), "n_failed": sum(response["error"] is not None for response in tables.responses)}
     for name in _FRAMES:
         for record in getattr(tables, name):
@@ -98,7 +99,7 @@ def _sqlite_run(connection: sqlite3.Connection, number: int, values: tuple[Any, 
         if record is not None:
             read_record(Row({"query_id": query_id, **record}, line), tables, own)
     own.slips.warn(stacklevel=5)
-    return [_results(run, tables, own)]
+    return [results_of(run, tables, own)]
 
 
 def _result_json(query_id: Any, text: Any, place: str, line: int, problems: Problems) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ALIKE = 0.82  # `docid`, `answerabel` and `tag` are that close; `group_id` and `cost` are names of their own
 _MEANT = {"hits": "hits_top_k"}  # short for it, though not similar
-_OWN = {"model", "index_id", "content"}  # names that people give to fields of their own, similar or not
+_OWN = {"model", "index_id", "content", "chunk_index"}  # names that people give to fields of their own, similar or not
 
 
 class Slips:

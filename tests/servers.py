@@ -1,0 +1,155 @@
+"""Servers on loopback for tests: they log every request, know how many were in flight at once, and reply as a test says.
+
+`Server` is the common part: `with Server(reply) as server: ... server.url, server.requests`. `reply(seen)` gets a `Seen` and returns a
+`Reply`, or any JSON value for a plain 200. What speaks a certain API is a function that makes such a reply: see `chatbot`.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+@dataclass
+class Seen:
+    """One request as it came."""
+
+    number: int
+    method: str
+    path: str
+    params: dict[str, list[str]]
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.text) if self.text else None
+
+
+@dataclass
+class Reply:
+    """What to send: JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the body."""
+
+    body: Any = None
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    text: str | None = None
+    drop: int | None = None
+
+
+class Server:
+    """A server of its own port, in threads; `gather=n` holds every request back until n are in flight, once for each n of them."""
+
+    def __init__(self, reply: Callable[[Seen], Any], gather: int = 1) -> None:
+        self.reply, self.requests = reply, list[Seen]()
+        self.in_flight = self.most_in_flight = 0
+        self.lock = threading.Lock()
+        self.barrier = threading.Barrier(gather) if gather > 1 else None
+        self.closing = threading.Event()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def __enter__(self) -> "Server":
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closing.set()
+        if self.barrier is not None:
+            self.barrier.abort()
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def bodies(self) -> list[Any]:
+        """The JSON of each request, in the order they came."""
+        return [seen.body for seen in self.requests]
+
+    def hang(self) -> None:
+        """Hold a request until the server ends: for clients that must give up first."""
+        self.closing.wait(60)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            timeout = 60
+
+            def do_POST(self) -> None:
+                parts = urlsplit(self.path)
+                text = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                with outer.lock:
+                    seen = Seen(len(outer.requests) + 1, self.command, parts.path, parse_qs(parts.query), dict(self.headers), text)
+                    outer.requests.append(seen)
+                    outer.in_flight += 1
+                    outer.most_in_flight = max(outer.most_in_flight, outer.in_flight)
+                try:
+                    outer._gathered()
+                    found = outer.reply(seen)
+                finally:
+                    with outer.lock:
+                        outer.in_flight -= 1
+                outer._send(self, found if isinstance(found, Reply) else Reply(found))
+
+            do_GET = do_POST
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+    def _gathered(self) -> None:
+        if self.barrier is not None:
+            try:
+                self.barrier.wait(30)
+            except threading.BrokenBarrierError:
+                pass
+
+    def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
+        data = (json.dumps(reply.body) if reply.text is None else reply.text).encode()
+        try:
+            handler.send_response(reply.status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}.items():
+                handler.send_header(name, value)
+            handler.end_headers()
+            handler.wfile.write(data if reply.drop is None else data[: reply.drop])
+            handler.wfile.flush()
+        except OSError:  # the client has given up
+            handler.close_connection = True
+        if reply.drop is not None:
+            handler.close_connection = True
+
+
+def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Seen], Any]:
+    """Each of these replies once, in order (a callable is called), and after them what `then` says."""
+    left, lock = list(replies), threading.Lock()
+
+    def reply(seen: Seen) -> Any:
+        with lock:
+            found = left.pop(0) if left else then
+        return found(seen) if callable(found) else found
+
+    return reply
+
+
+def chatbot(seen: Seen) -> dict[str, Any]:
+    """A reply of the chatbot framework's ask endpoint in debug mode: as many chunks as were asked for."""
+    asked = seen.body
+    chunk = {"rel_path": "notes/a.md", "heading_path": "# A > ## B", "score_vector": 0.5, "score_final": 0.75, "text": "some text"}
+    chunks = [{**chunk, "chunk_id": f"c{n}", "rank": n} for n in range(1, asked.get("k", 5) + 1)]
+    latency = {"folder_selection_ms": 3, "retrieval_ms": 20, "generation_ms": 100, "judge_ms": 0, "total_ms": 123}
+    coverage = {"docs_processed": 7, "chunks_embedded": 40, "chunker_version": "v1", "index_version": "abc"}
+    debug = {
+        "retrieved_chunks": chunks,
+        "folder_selection": {"selected_folders": ["notes"], "available_folders": ["notes", "work"]},
+        "latency": latency,
+        "indexing_coverage": coverage,
+    }
+    references = [{"vault": "personal", "rel_path": "notes/a.md", "heading_path": "# A > ## B", "chunk_index": 0}]
+    answer = {"answer": f"answer to {asked['question']}", "references": references} if asked.get("with_answer", True) else {"answer": "", "references": []}
+    return {**answer, "debug": debug}
