@@ -4,6 +4,7 @@
 `Reply`, or any JSON value for a plain 200. What speaks a certain API is a function that makes such a reply: see `chatbot`.
 """
 
+import contextlib
 import json
 import threading
 from collections.abc import Callable, Iterable
@@ -105,10 +106,8 @@ class Server:
 
     def _gathered(self) -> None:
         if self.barrier is not None:
-            try:
+            with contextlib.suppress(threading.BrokenBarrierError):
                 self.barrier.wait(30)
-            except threading.BrokenBarrierError:
-                pass
 
     def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         data = (json.dumps(reply.body) if reply.text is None else reply.text).encode()

@@ -21,7 +21,7 @@ LAYERS = {
     "near_duplicates": 2, "ties": 4, "suites": 4, "golden_health": 5,
     "segments": 3, "history": 4, "noise": 4, "bands": 4, "bridges": 4, "trend": 4,
     "plot": 5, "overlap": 4, "show": 4,
-    "systems": 1, "collect": 5,
+    "systems": 4, "collect": 5,
     "predicates": 1, "satisfaction": 1, "predicate_report": 4,
     "reports": 6,
     "demo": 6,
@@ -44,7 +44,6 @@ SIDEWAYS = {
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),
     ("outcomes", "judgments"), ("summary", "outcomes"), ("rulers", "score"), ("rulers", "profiles"), ("scored", "rulers"),
     ("segments", "rulers"), ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
-    ("systems", "load"),  # JSON as strict as the readers' own
     ("trend", "bridges"), ("trend", "bands"), ("bands", "history"), ("bands", "noise"),
 }  # fmt: skip
 ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx", "tenacity", "ragscore.demo")

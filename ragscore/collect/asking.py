@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from ragscore.collect.reply import record_of
 from ragscore.errors import DataError
@@ -15,6 +15,7 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before asking again: up to the f
 
 Answered = tuple[dict[str, Any], dict[str, Any]]
 """A record, and what the system said of itself."""
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -69,18 +70,24 @@ class Pace:
             return turn - now
 
 
-def asked(system: System, requests: list[Request], manner: Manner) -> Iterator[Answered]:
-    """The record of each request, as it is answered; leaving the loop early leaves those in flight to themselves."""
+def asked(system: System, requests: list[Request], manner: Manner, keep: Callable[[Answered], Kept]) -> Iterator[Kept]:
+    """What `keep` makes of the answer to each request, as they come; leaving the loop early leaves those in flight to themselves.
+
+    A worker keeps an answer before it asks again, one worker at a time: so no more answers can get lost than there are workers.
+    """
     todo: queue.SimpleQueue[Request] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Answered | BaseException] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Kept | BaseException] = queue.SimpleQueue()
     for request in requests:
         todo.put(request)
-    stop, pace = threading.Event(), Pace(manner.rate)
+    stop, keeping, pace = threading.Event(), threading.Lock(), Pace(manner.rate)
 
     def work() -> None:
         try:
             while not stop.is_set():
-                done.put(answered(system, todo.get_nowait(), manner, pace, stop.wait))
+                found = answered(system, todo.get_nowait(), manner, pace, stop.wait)
+                with keeping:
+                    if not stop.is_set():
+                        done.put(keep(found))
         except queue.Empty:
             pass
         except BaseException as error:
@@ -90,12 +97,14 @@ def asked(system: System, requests: list[Request], manner: Manner) -> Iterator[A
         for number in range(min(manner.workers, len(requests))):
             threading.Thread(target=work, name=f"ragscore-ask-{number}", daemon=True).start()
         for _ in requests:
-            found = done.get()
-            if isinstance(found, BaseException):
-                raise found
-            yield found
+            kept = done.get()
+            if isinstance(kept, BaseException):
+                raise kept
+            yield kept
     finally:
         stop.set()
+        with keeping:  # the last line is written before the file is closed
+            pass
 
 
 def answered(system: System, request: Request, manner: Manner, pace: Pace, sleep: Callable[[float], Any]) -> Answered:

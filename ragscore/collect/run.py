@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragscore.collect.asking import Manner, asked
+from ragscore.collect.asking import Answered, Manner, asked
 from ragscore.collect.journal import NAME, Journal, open_journal, sync_folder
 from ragscore.collect.settings import Settings, check_told, chosen, requests_of
 from ragscore.collect.snapshot import Reported, code_version, description, environment, new_run_id, now
@@ -121,8 +121,8 @@ def collect(
     requests = chosen(requests_of(questions, sent, left), limit, sample, seed or 0)
     check_told(given, sent, requests, left)
     named = {"run_id": run_id, "system": name or given.name, "suite": suite, "repeat": repeat, "golden_hash": questions.golden_hash}
-    redactor = Redactor([*given.secrets, *secrets_in([sent.own, given.config, config or {}])])
-    snapshot = redactor.config({**(config or {}), "system": given.config, **sent.sent, **({"left_out": list(left)} if left else {})})
+    redactor = Redactor([*given.secrets, *secrets_in([sent.own, config or {}])])
+    snapshot = redactor.config({**(config or {}), **sent.sent, **({"left_out": list(left)} if left else {})}) | {"system": redactor.values(given.config)}
     header = _header(named, snapshot, requests, {"limit": limit, "sample": sample, **vars(manner)})
     return _collected(given, requests, manner, Path(out), header, redactor, fresh, progress)
 
@@ -162,19 +162,28 @@ def _refuse_finished(folder: Path, fresh: bool) -> None:
 
 def _ask(system: System, requests: list[Request], manner: Manner, journal: Journal, redactor: Redactor, progress: bool) -> None:
     """Ask what isn't in the journal yet."""
+
+    def keep(found: Answered) -> bool:
+        record = _clean(*found, redactor)
+        journal.append(record)
+        return record["error"] is not None
+
     n_failed = sum(record["error"] is not None for record in journal.done.values())
     with _bar(len(journal.done), len(requests), journal.header["run"]["system"], progress) as bar:
         try:
-            for record, reported in asked(system, requests, manner):
-                kept = redactor.values(record | ({"config": reported} if reported else {}))
-                kept["error"] = None if record["error"] is None else redactor.message(record["error"])
-                journal.append(kept)
-                n_failed += kept["error"] is not None
+            for failed in asked(system, requests, manner, keep):
+                n_failed += failed
                 bar.set_postfix(failed=n_failed, refresh=False)
                 bar.update()
         except KeyboardInterrupt as stopped:
             stopped.add_note(f"{len(journal.done)} answers are in {journal.file}; the same call goes on from there")
             raise
+
+
+def _clean(record: dict[str, Any], reported: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """A record as it may be written, with what the system said of itself."""
+    kept: dict[str, Any] = redactor.values(record) | ({"config": redactor.config(reported)} if reported else {})
+    return kept | {"error": None if record["error"] is None else redactor.message(record["error"])}
 
 
 @contextmanager

@@ -94,12 +94,12 @@ class Reported:
             several = [found[text] for text in sorted(found)]
             value = several[0] if len(several) == 1 else several
             if len(several) > 1:
-                odd.append(f"replies differ in {name}: {', '.join(sorted(found))}")
+                odd.append(f"replies differ in {name}: {_short(', '.join(sorted(found)))}")
             if name not in config:
                 merged[name] = value
             elif dumped(config[name]) != dumped(value):
                 apart[name] = value
-                odd.append(f"the system reports {name} {dumped(value)} where {dumped(config[name])} was set")
+                odd.append(f"the system reports {name} {_short(dumped(value))} where {_short(dumped(config[name]))} was set")
         return merged | ({"reported": apart} if apart else {}), odd
 
 
@@ -109,3 +109,7 @@ def description(header: dict[str, Any], reported: Reported) -> tuple[dict[str, A
     run = {name: value for name, value in header["run"].items() if value is not None}
     k = config.get("k")
     return {**run, "config": config, "config_hash": config_hash(config)} | ({"k": k} if isinstance(k, int) else {}), odd
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 100 else text[:97] + "..."

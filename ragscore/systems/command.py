@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.load.source import parsed
+from ragscore.systems.secrets import hidden, secrets_in
 from ragscore.systems.system import AskError, Request, System, timed_out
 
 SHOWN = 500  # characters of what a command that failed wrote last
@@ -21,7 +22,7 @@ def command_system(command: list[str], name: str | None = None) -> System:
     def ask(request: Request, seconds: float | None) -> Any:
         return _run([_filled(part, request) for part in command], request, seconds)
 
-    return System(name or Path(command[0]).name, ask, {"kind": "command", "command": list(command)})
+    return System(name or Path(command[0]).name, ask, {"kind": "command", "command": hidden(command)}, secrets=tuple(secrets_in(command)))
 
 
 def _filled(part: str, request: Request) -> str:

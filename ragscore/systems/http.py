@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 from ragscore.errors import DataError
 from ragscore.load.source import parsed
 from ragscore.systems.mapping import Mapping, body_of, reply_of
-from ragscore.systems.secrets import HIDDEN, hidden_url, is_secret
+from ragscore.systems.secrets import HIDDEN, hidden, hidden_url, is_secret, secrets_in
 from ragscore.systems.system import AskError, Request, System, timed_out
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
         import httpx
     except ModuleNotFoundError as error:
         raise DataError("the package httpx is missing", field="system", allowed="pip install 'ragscore[collect]'") from error
-    url, auth = _address(mapping.url)
+    url, in_url, auth = _address(mapping.url)
     filled = {part: _filled(getattr(mapping, part), part) for part in ("headers", "params")}
-    headers, params = ({key: value for key, (value, _) in filled[part].items()} for part in ("headers", "params"))
+    headers = {name: value for name, (value, _) in filled["headers"].items()}
+    params = in_url + [(name, value) for name, (value, _) in filled["params"].items() if name not in dict(in_url)]
     # The limit on connections is the workers' number; a pool of its own would only make them wait.
     client = httpx.Client(headers=headers, auth=auth, limits=httpx.Limits(max_connections=None), follow_redirects=False)
 
@@ -40,19 +41,17 @@ def http_system(mapping: Mapping, name: str | None = None) -> System:
         status, text, wait = _exchange(client, mapping, url, params, request, seconds)
         return _reply(mapping, request, status, text, wait)
 
-    return System(
-        name or str(urlsplit(url).hostname), ask, _described(mapping, url), mapping.takes, secrets=_secrets(mapping, filled, auth), close=client.close
-    )
+    return System(name or str(urlsplit(url).hostname), ask, _described(mapping), mapping.takes, secrets=_secrets(mapping, filled, auth), close=client.close)
 
 
 def _exchange(
-    client: "httpx.Client", mapping: Mapping, url: str, params: dict[str, str], request: Request, seconds: float | None
+    client: "httpx.Client", mapping: Mapping, url: str, params: list[tuple[str, str]], request: Request, seconds: float | None
 ) -> tuple[int, str, float | None]:
     """Status, text and the wait asked for of one exchange that took no longer than it may."""
     import httpx
 
     body = body_of(mapping, request)
-    sent: dict[str, Any] = {"params": [*params.items(), *_as_params(body)]} if mapping.method == "GET" else {"params": params, "json": body}
+    sent: dict[str, Any] = {"params": [*params, *_as_params(body)]} if mapping.method == "GET" else {"params": params, "json": body}
     deadline = None if seconds is None else monotonic() + seconds
     try:
         with client.stream(mapping.method, url, timeout=seconds, **sent) as response:
@@ -114,15 +113,14 @@ def _as_params(body: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
 
 
-def _address(url: str) -> tuple[str, tuple[str, str] | None]:
-    """The address, and the user and password that stood in it: there httpx would write them into its log."""
+def _address(url: str) -> tuple[str, list[tuple[str, str]], tuple[str, str] | None]:
+    """The address, its parameters, which httpx would drop for others, and its user and password, which httpx would log."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise DataError(f"found {hidden_url(url)!r}", field="url", allowed="http://... or https://...")
-    if parts.username is None:
-        return url, None
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=host)), (unquote(parts.username), unquote(parts.password or ""))
+    plain = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))
+    auth = None if parts.username is None else (unquote(parts.username), unquote(parts.password or ""))
+    return plain, parse_qsl(parts.query, keep_blank_values=True), auth
 
 
 def _filled(values: dict[str, str], part: str) -> dict[str, tuple[str, list[str]]]:
@@ -145,15 +143,15 @@ def _secrets(mapping: Mapping, filled: dict[str, dict[str, tuple[str, list[str]]
     found += [value for name, (value, _) in filled["params"].items() if is_secret(name)]
     found += [one for part in filled.values() for _, held in part.values() for one in held]
     found += [value for name, value in parse_qsl(urlsplit(mapping.url).query) if is_secret(name)]
-    return tuple(one for one in [*found, *(auth or ())] if one)
+    return tuple(one for one in [*found, *secrets_in(mapping.fixed), *((auth[1], ":".join(auth)) if auth else ())] if one)
 
 
-def _described(mapping: Mapping, url: str) -> dict[str, Any]:
+def _described(mapping: Mapping) -> dict[str, Any]:
     """The endpoint as the snapshot keeps it: names of headers, not what they hold."""
     shown_params = {name: HIDDEN if is_secret(name) or "$" in value else value for name, value in mapping.params.items()}
     shown_headers = {name: value if name.lower() in OPEN_HEADERS and "$" not in value else HIDDEN for name, value in mapping.headers.items()}
-    described: dict[str, Any] = {"kind": "http", "url": hidden_url(url), "method": mapping.method, "params": shown_params, "headers": shown_headers}
-    described |= {name: getattr(mapping, name) for name in ("request", "others", "fixed", "response")}
+    described: dict[str, Any] = {"kind": "http", "url": hidden_url(mapping.url), "method": mapping.method, "params": shown_params, "headers": shown_headers}
+    described |= {"fixed": hidden(mapping.fixed)} | {name: getattr(mapping, name) for name in ("request", "others", "response")}
     return {name: value for name, value in described.items() if value not in ({}, None)}
 
 

@@ -75,12 +75,24 @@ class Redactor:
         return [self.values(one) for one in value] if isinstance(value, (list, tuple)) else value
 
     def config(self, value: Any) -> Any:
-        """A snapshot: also without the texts of fields whose name tells, and of a command's arguments."""
+        """A snapshot: also without the texts of fields and options whose name tells, and without what only looks like a key."""
+        return self._messages(hidden(value))
+
+    def _messages(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {self.text(str(key)): HIDDEN if isinstance(one, str) and one and is_secret(str(key)) else self.config(one) for key, one in value.items()}
+            return {self.text(str(key)): self._messages(one) for key, one in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.config(one) for one in (_without_options(value) if all(isinstance(one, str) for one in value) else value)]
+            return [self._messages(one) for one in value]
         return self.message(value) if isinstance(value, str) else value
+
+
+def hidden(value: Any) -> Any:
+    """Nested values without the texts of fields whose name tells that they are secret, and of such options of a command."""
+    if isinstance(value, dict):
+        return {key: HIDDEN if isinstance(one, str) and one and is_secret(str(key)) else hidden(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [hidden(one) for one in (_without_options(value) if all(isinstance(one, str) for one in value) else value)]
+    return value
 
 
 def secrets_in(value: Any) -> list[str]:

@@ -29,7 +29,7 @@ class System:
         A request, and the seconds it may take (None: no limit) -> the reply: a list of hits, an answer's text, or a mapping that holds
         `hits`, `answer` and what else is known. Raises `AskError`.
     config
-        How it is asked: kind, address, mapping. Part of the run's snapshot, without secrets.
+        How it is asked: kind, address, mapping; without what may be secret by its name. Part of the run's snapshot.
     takes
         The names that it can be told beside the query; None: any.
     needs

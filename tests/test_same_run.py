@@ -1,0 +1,100 @@
+"""Two runs are the same but for their timing, or it is said in what they differ."""
+
+import json
+
+import pytest
+from conftest import answer, hit, record
+
+import ragscore as rs
+
+TIMED = {"latency_retrieval_ms": 5.0, "attempts": 2}
+USAGE = {"usage": {"prompt_tokens": 5, "latency_ms": 9}, "created_at": "2026-01-01T00:00:00Z"}
+
+
+def records(**more):
+    return [record("q1", [hit("c1", "d1", 1), hit("c2", "d1", 2)], answer=answer("yes", paths=["a.md"])), record("q2", [], **more)]
+
+
+@pytest.fixture
+def runs(write_run):
+    """Two runs: the second one's records and description as given."""
+
+    def make(second, first=None, **described):
+        a = write_run("a", first or records(), config={"seed": 1, "k": 5}, created_at="2026-01-01T00:00:00Z")
+        return a, write_run("b", second, **({"config": {"seed": 1, "k": 5}, "created_at": "2026-01-02T00:00:00Z"} | described))
+
+    return make
+
+
+def test_times_and_attempts_are_no_difference(runs):
+    timed = [json.loads(json.dumps(one)) | TIMED | {"elapsed_ms": 99} for one in records()]
+    timed[0]["answer"] |= USAGE
+    first = records()
+    first[0]["answer"] |= {"usage": {"prompt_tokens": 5, "latency_ms": 1}}
+    same = rs.same_run(*runs(timed, first))
+    assert same and same.same and same.differences.empty
+    assert repr(same) == "a and b are the same, timing aside: 2 responses"
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda one: one["hits_top_k"][1].update(chunk_id="c9"), ("hits", "q1", "2", "chunk_id", "c2", "c9")),
+        (lambda one: one["hits_top_k"][0]["retrieval"].update(fusion_score=0.5), ("hits", "q1", "1", "score", "1.0", "0.5")),
+        (lambda one: one["answer"].update(answer="no"), ("responses", "q1", "", "answer", "yes", "no")),
+        (lambda one: one["answer"]["citations"][0]["citation"].update(end=9), ("citations", "q1", "1", "end", "4", "10")),
+        (lambda one: one.update(error="late"), ("responses", "q1", "", "error", None, "late")),
+    ],
+)
+def test_what_differs_is_named(runs, change, expected):
+    other = records()
+    change(other[0])
+    same = rs.same_run(*runs(other))
+    rows = same.differences.astype(object).where(same.differences.notna(), None)
+    assert not same and [tuple(row) for row in rows.itertuples(index=False)] == [expected]
+
+
+def test_a_row_of_one_run_only_is_one_difference(runs):
+    other = records()
+    del other[0]["hits_top_k"][1]
+    same = rs.same_run(*runs([*other, record("q3", [])]))
+    assert same.differences[["part", "query_id", "row", "column"]].values.tolist() == [["responses", "q3", "", "(row)"], ["hits", "q1", "2", "(row)"]]
+    assert repr(same).splitlines() == [
+        "a and b differ: 2 values, in 2 of 3 queries",
+        "  responses q3 (row): nothing / there",
+        "  hits q1 2 (row): there / nothing",
+    ]
+
+
+def test_another_config_differs_and_another_machine_does_not(runs):
+    same = rs.same_run(*runs(records(), config={"seed": 2, "k": 5}, environment={"python": "3.0"}, collector={"workers": 9}, commit="abc"))
+    assert same.differences[["part", "column", "a", "b"]].values.tolist() == [["config", "seed", "1", "2"]]
+
+
+def test_numbers_may_differ_by_the_tolerance(runs):
+    other = records()
+    other[0]["hits_top_k"][0]["retrieval"]["fusion_score"] = 1.0000001
+    a, b = runs(other)
+    assert not rs.same_run(a, b) and rs.same_run(a, b, tolerance=1e-6)
+
+
+def test_more_than_one_run_is_refused(runs):
+    both = rs.load_results(list(runs(records())))
+    with pytest.raises(rs.DataError, match="a: found 2 runs; exactly one"):
+        rs.same_run(both, both)
+    assert rs.same_run(both.select("a"), both.select("b"))
+
+
+def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(write_golden, tmp_path):
+    import random
+
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": f"q {n}", "expected_doc_ids": ["d"]} for n in range(5)]))
+
+    def system(query, seed):
+        return [{"chunk_id": "c", "score": random.Random(f"{query}{seed}").random()}]
+
+    for name, seed, workers in (("a", 1, 1), ("b", 1, 3), ("c", 2, 1)):
+        rs.collect(system, golden, tmp_path / name, seed=seed, workers=workers, progress=False)
+    assert rs.same_run(tmp_path / "a", tmp_path / "b")
+    other = rs.same_run(tmp_path / "a", tmp_path / "c")
+    assert set(other.differences["column"]) == {"seed", "score"} and len(other.differences) == 6
