@@ -23,6 +23,7 @@ LAYERS = {
     "plot": 5, "overlap": 4, "show": 4,
     "systems": 4, "collect": 5,
     "predicates": 1, "satisfaction": 1, "predicate_report": 4,
+    "label": 5,
     "reports": 6,
     "demo": 6,
     "cli": 7, "__init__": 7,
@@ -46,7 +47,7 @@ SIDEWAYS = {
     ("segments", "rulers"), ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
     ("trend", "bridges"), ("trend", "bands"), ("bands", "history"), ("bands", "noise"),
 }  # fmt: skip
-ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx", "tenacity", "ragscore.demo")
+ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx", "tenacity", "ipywidgets", "openai", "ragscore.demo")
 
 
 def module_of(file: Path) -> str:

@@ -11,7 +11,7 @@ from ragscore.frames import DataError, Golden
 from ragscore.load.extras import present
 from ragscore.load.golden_file import CHECK_FIELDS, KNOWN_FIELDS, TAG_FIELDS, TEXT_FIELDS, golden_of
 from ragscore.load.satisfied_by import FIELD, written_choices
-from ragscore.load.source import Problems, Row
+from ragscore.load.source import Problems, Row, WrittenDate, WrittenFloat, WrittenInt
 from ragscore.load.targets import SUPPORTS_LEFT, names_of
 from ragscore.load.written import by_query, write_lines, write_text
 
@@ -73,7 +73,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     rows = _checked(golden, _rows(golden), path)
     if n_spans := int((golden.targets["level"].eq("chunk") & golden.targets["start"].notna()).sum()) if "start" in golden.targets else 0:
         warnings.warn(f"{path} has no place for the spans of {n_spans} expected chunks: resolve them again", UserWarning, stacklevel=2)
-    return write_lines(path, rows) if name.endswith(".jsonl") else write_text(path, HEADER + _yaml(rows))
+    return write_lines(path, rows) if name.endswith(".jsonl") else write_text(path, HEADER + yaml_text(rows))
 
 
 class _Question(dict[str, Any]):
@@ -84,7 +84,18 @@ class _Line(list[Any]):
     """Ids and groups of them, which stand on one line."""
 
 
-def _yaml(rows: Rows) -> str:
+def yaml_text(rows: Rows) -> str:
+    """Rows as a YAML list: short values on one line, and numbers and dates that came from a file spelled as they were there."""
+    questions = [_Question({name: _Line(value) if name in _ON_A_LINE and isinstance(value, list) else value for name, value in row.items()}) for row in rows]
+    return _dumped(questions, flow=None)
+
+
+def flow_text(value: Any) -> str:
+    """A value as YAML on one line, in braces and brackets."""
+    return _dumped([value], flow=True).strip()[1:-1]
+
+
+def _dumped(value: Any, flow: bool | None) -> str:
     class Dumper(_DUMPER):  # type: ignore[misc, valid-type]
         """Lists and mappings of plain values on one line, no line folded, no anchors: a change of a question changes its lines only."""
 
@@ -93,9 +104,11 @@ def _yaml(rows: Rows) -> str:
 
     Dumper.add_representer(_Question, lambda dumper, row: dumper.represent_mapping("tag:yaml.org,2002:map", row.items(), flow_style=False))
     Dumper.add_representer(_Line, lambda dumper, items: dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=True))
-    questions = [_Question({name: _Line(value) if name in _ON_A_LINE and isinstance(value, list) else value for name, value in row.items()}) for row in rows]
+    for kind, tag in ((WrittenInt, "int"), (WrittenFloat, "float")):
+        Dumper.add_representer(kind, lambda dumper, number, tag=tag: dumper.represent_scalar(f"tag:yaml.org,2002:{tag}", number.text))
+    Dumper.add_representer(WrittenDate, lambda dumper, date: dumper.represent_scalar("tag:yaml.org,2002:timestamp", str(date)))
     try:
-        return str(yaml.dump(questions, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1, default_flow_style=None))
+        return str(yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=2**31 - 1, default_flow_style=flow))
     except yaml.representer.RepresenterError as error:
         raise DataError(f"YAML has no place for {error.args[-1]!r}", field="queries.x_", allowed="text, numbers, true or false") from error
 

@@ -87,10 +87,10 @@ def open_text(path: Path) -> str:
         raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
 
 
-def json_rows(path: Path, problems: Problems) -> Iterator[Row]:
-    """One row per non-blank line; a line that isn't a JSON object is a problem of its own."""
+def json_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
+    """One row per non-blank line; a line that isn't a JSON object is a problem of its own. `text`, if given, is what the file holds."""
     first = True
-    for number, line in enumerate(open_text(path).split("\n"), 1):
+    for number, line in enumerate((open_text(path) if text is None else text).split("\n"), 1):
         if not line.strip():
             continue
         if first and (other := _other_format(line.strip())):

@@ -14,9 +14,9 @@ _PREFIX = "tag:yaml.org,2002:"
 _DEEPEST = 1000
 
 
-def yaml_rows(path: Path, problems: Problems) -> Iterator[Row]:
-    """One row per mapping of a top-level YAML list, each field with its own line."""
-    root = _root(path)
+def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
+    """One row per mapping of a top-level YAML list, each field with its own line; `text`, if given, is what the file holds."""
+    root = _root(path, open_text(path) if text is None else text)
     if root is None:
         return
     if not isinstance(root, yaml.SequenceNode):
@@ -38,8 +38,7 @@ def yaml_rows(path: Path, problems: Problems) -> Iterator[Row]:
         yield Row(values, _line(node), {key.value: _line(key) for key, _ in node.value})
 
 
-def _root(path: Path) -> yaml.Node | None:
-    text = open_text(path)
+def _root(path: Path, text: str) -> yaml.Node | None:
     try:
         _refuse_depth(text, path)
         return yaml.compose(text, Loader=_LOADER)
