@@ -195,7 +195,7 @@ def test_the_same_row_changed_by_someone_else_is_shown_and_not_written_over(sess
         session.toggle(1)
     assert golden_file.read_text() == theirs
     assert caught.value.changed.values.tolist() == [["query", "how do I merge?", "how do I merge two tables?"]]
-    assert session.query_of("q1") == "how do I merge two tables?"
+    assert session.query == "how do I merge two tables?"
     session.toggle(1)  # seen, and meant
     assert row(golden_file, "q1")["query"] == "how do I merge two tables?" and row(golden_file, "q1")["gold_supports"]
 

@@ -11,6 +11,7 @@ from ragscore.frames import Results, run_names
 from ragscore.grades import decided
 from ragscore.match import Rule, apply_rule, by_chunk, by_doc
 
+LABELS = ["grade", "own_grade", "labels"]
 RULES: dict[str, Rule] = {"chunk": by_chunk, "anchor": by_anchor(), "doc": by_doc}
 SHOWN = ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit", "text", "text_cut", "chunker_version", "source_key")
 
