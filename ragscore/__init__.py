@@ -32,7 +32,7 @@ from ragscore.hit_scores import score_distribution, scores_by_rank
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.impact import Impact, impact
 from ragscore.judgments import judge_counts
-from ragscore.label import LabelConflict, LabelSession
+from ragscore.label import LabelConflict, LabelSession, label
 from ragscore.leaderboard import Leaderboard, leaderboard
 from ragscore.lint import Lint, lint_chunks
 from ragscore.load import (
@@ -162,7 +162,7 @@ __all__ = [
     # two rankings side by side
     "rank_overlap", "show_query", "QueryView",
     # label by hand
-    "LabelSession", "LabelConflict",
+    "label", "LabelSession", "LabelConflict",
     # keep, draw, report
     "RunStore", "plot", "report", "Report",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ Changes = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Words:
+class Wording:
     """What a format calls the question, and a support's file and heading; and whether it always says `answerable` and lists supports."""
 
     query: str = "query"
@@ -26,11 +26,11 @@ class Words:
     says_all: bool = False
 
 
-OURS = Words()
-CHATBOT = Words("question", "rel_path", "heading_path", says_all=True)
+OURS = Wording()
+CHATBOT = Wording("question", "rel_path", "heading_path", says_all=True)
 
 
-def marked(values: Values, hit: Values, level: str, grade: int, met: list[int], snippet: str | None, words: Words = OURS) -> Changes:
+def marked(values: Values, hit: Values, level: str, grade: int, met: list[int], snippet: str | None, wording: Wording = OURS) -> Changes:
     """The changes that give a hit a grade: 0 judged and of no help, 1 supports the answer, 2 well, 3 exactly.
 
     Parameters
@@ -41,20 +41,20 @@ def marked(values: Values, hit: Values, level: str, grade: int, met: list[int], 
         The words by which an anchor finds this hit again.
     """
     if level == "anchor":
-        changes: Changes = {"gold_supports": _with_support(values, hit, grade, met, snippet, words)}
+        changes: Changes = {"gold_supports": _with_support(values, hit, grade, met, snippet, wording)}
     else:
         changes = {FIELD_OF[level]: _with_id(values.get(FIELD_OF[level]), _needed(hit, f"{level}_id"), grade, met)}
         changes |= _chunker(values, hit) if level == "chunk" else {}
     if grade > 0 and values.get("answerable") is False:
-        changes["answerable"] = True if words.says_all else None  # what answers it says that it can be answered
+        changes["answerable"] = True if wording.says_all else None  # what answers it says that it can be answered
     return changes
 
 
-def unmarked(values: Values, hit: Values, level: str, met: list[int], words: Words = OURS) -> Changes:
+def unmarked(values: Values, hit: Values, level: str, met: list[int], wording: Wording = OURS) -> Changes:
     """The changes that take a hit's label away; a support group forgets a target that is gone."""
     if level == "anchor":
         supports = [support for place, support in enumerate(values["gold_supports"]) if place not in met]
-        changes: Changes = {"gold_supports": supports or ([] if words.says_all else None)}
+        changes: Changes = {"gold_supports": supports or ([] if wording.says_all else None)}
         gone: set[Any] = set()
     else:
         name, own = FIELD_OF[level], _needed(hit, f"{level}_id")
@@ -70,7 +70,7 @@ def unmarked(values: Values, hit: Values, level: str, met: list[int], words: Wor
     return changes
 
 
-def refused(values: Values, n_positive: int, words: Words = OURS) -> Changes:
+def refused(values: Values, n_positive: int, wording: Wording = OURS) -> Changes:
     """The changes that say that a question has no answer and should be refused.
 
     Raises
@@ -84,17 +84,17 @@ def refused(values: Values, n_positive: int, words: Words = OURS) -> Changes:
     return {"answerable": False}
 
 
-def not_refused(values: Values, words: Words = OURS) -> Changes:
+def not_refused(values: Values, wording: Wording = OURS) -> Changes:
     """The changes that take back that a question should be refused; it is unlabelled then."""
-    changes: Changes = {"answerable": True if words.says_all else None} if "answerable" in values else {}
+    changes: Changes = {"answerable": True if wording.says_all else None} if "answerable" in values else {}
     empty = [name for name in FIELD_OF.values() if name in values and not values[name]]
-    return changes | dict.fromkeys(empty) if not words.says_all else changes
+    return changes | dict.fromkeys(empty) if not wording.says_all else changes
 
 
-def with_snippet(values: Values, hit: Values, met: list[int], snippet: str, words: Words = OURS) -> Changes:
+def with_snippet(values: Values, hit: Values, met: list[int], snippet: str, wording: Wording = OURS) -> Changes:
     """The changes that add words by which a support is found again: to the supports that the hit meets, else to a new one."""
     if not met:
-        return marked(values, hit, "anchor", 1, met, snippet, words)
+        return marked(values, hit, "anchor", 1, met, snippet, wording)
     supports = [dict(support) for support in values["gold_supports"]]
     for place in met:
         known = [as_text(one) for one in supports[place].get("snippets") or []]
@@ -102,13 +102,13 @@ def with_snippet(values: Values, hit: Values, met: list[int], snippet: str, word
     return {"gold_supports": supports}
 
 
-def _with_support(values: Values, hit: Values, grade: int, met: list[int], snippet: str | None, words: Words) -> list[Any]:
+def _with_support(values: Values, hit: Values, grade: int, met: list[int], snippet: str | None, wording: Wording) -> list[Any]:
     supports = list(values.get("gold_supports") or [])
     if met:
         return [_graded(support, grade) if place in met else support for place, support in enumerate(supports)]
-    support: Values = {words.path: _needed(hit, "path")}
+    support: Values = {wording.path: _needed(hit, "path")}
     if heading_parts(hit.get("heading") or ""):
-        support[words.heading] = hit["heading"]
+        support[wording.heading] = hit["heading"]
     support |= {"snippets": [snippet]} if snippet else {}
     return [*supports, _graded(support, grade)]
 

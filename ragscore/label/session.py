@@ -13,11 +13,12 @@ import pandas as pd
 from ragscore.frames import DataError, Results, check_type
 from ragscore.label.golden_text import Changes, GoldenText, Values, same
 from ragscore.label.history import Done, inserted, without
-from ragscore.label.marks import CHATBOT, LEVELS, OURS, Words, marked, not_refused, refused, unmarked, with_snippet
+from ragscore.label.marks import CHATBOT, LEVELS, OURS, Wording, marked, not_refused, refused, unmarked, with_snippet
 from ragscore.label.on_disk import GoldenFile
 from ragscore.label.pool import pooled_hits
 from ragscore.label.sheet import Sheet
 from ragscore.load import load_results
+from ragscore.load.source import as_text
 
 NEAR = 3  # ranks that count as high in a review of near misses
 COPIED = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")  # what a new question takes from the one it is made from
@@ -91,8 +92,8 @@ class LabelSession:
         if level not in LEVELS:
             raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
         loaded = results if isinstance(results, Results) else load_results(results)
-        self.file, self.level, self.words = GoldenFile(golden_file), level, OURS
-        self.words = _words(self.file.now)
+        self.file, self.level = GoldenFile(golden_file), level
+        self.wording = _wording(self.file.now)
         self.message, self._filter = "", "all"
         self._done: list[Done] = []
         self._order: dict[str, list[int]] = {}
@@ -101,7 +102,7 @@ class LabelSession:
         if len(pool) and (column not in pool or pool[column].isna().all()):
             raise DataError(f"no hit has a {column}", field=f"hits.{column}", allowed=f"another level: {', '.join(LEVELS)}")
         asked = loaded.responses.drop_duplicates("query_id")
-        self._sheet = Sheet(self.file.path, self.words, level, near, pool, dict(zip(asked["query_id"], asked["query"], strict=True)))
+        self._sheet = Sheet(self.file.path, self.wording, level, near, pool, dict(zip(asked["query_id"], asked["query"], strict=True)))
         self._sheet.update(self.file.now.rows)
         if n_problems := len(self._sheet.problems.records):
             warnings.warn(f"{golden_file} has {n_problems} problems; rs.validate lists them", UserWarning, stacklevel=2)
@@ -142,6 +143,22 @@ class LabelSession:
     def query(self) -> str:
         """The text of the question shown."""
         return self._sheet.query_of(self.query_id)
+
+    @property
+    def unmet(self) -> list[str]:
+        """What is expected of the question shown and none of its hits is, such as "doc numpy.rint"."""
+        return self._sheet.unmet(self.query_id)
+
+    @property
+    def snippets(self) -> list[str]:
+        """The snippets by which the anchors of the question shown are found."""
+        return self._sheet.snippets(self.query_id)
+
+    @property
+    def note(self) -> str:
+        """The reference answer of the question shown; empty where it has none."""
+        values = self.file.now.values(self.query_id) or {}
+        return as_text(values.get("reference_answer")) or ""
 
     @property
     def filter(self) -> str:
@@ -230,7 +247,7 @@ class LabelSession:
         hit = self._sheet.hit(self.query_id, number)
         snippet = self._sheet.snippet(self.query_id, hit) if self.level == "anchor" else None
         told = f"hit {number} {'does not support the answer' if grade == 0 else f'has grade {grade}' if grade > 1 else 'supports the answer'}"
-        self._save(told, lambda values: marked(values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.words))
+        self._save(told, lambda values: marked(values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.wording))
 
     def unmark(self, number: int) -> None:
         """Take a hit's label away; the other hits that the same label covers lose it, too."""
@@ -240,7 +257,7 @@ class LabelSession:
             met = self._sheet.met(values, hit)
             if not met:
                 return {}
-            return unmarked(values, hit, self.level, met, self.words)
+            return unmarked(values, hit, self.level, met, self.wording)
 
         self._save(f"hit {number} has no label of its own any more", action)
 
@@ -256,7 +273,7 @@ class LabelSession:
             n_positive = self._sheet.n_positive(self.query_id)
             self._save("should be refused", lambda values: refused(values, n_positive))
         else:
-            self._save("unlabelled again", lambda values: not_refused(values, self.words))
+            self._save("unlabelled again", lambda values: not_refused(values, self.wording))
 
     def add_snippet(self, number: int, snippet: str) -> None:
         """Add words by which a hit is found again, as they stand in its text; a hit without a label gets one.
@@ -271,7 +288,7 @@ class LabelSession:
             raise DataError(f"the level is {self.level}", field="snippet", allowed="anchors only have snippets")
         if not words or words.lower() not in (hit.get("text") or "").lower():
             raise DataError("these words are not in the hit's text" if words else "found nothing", field="snippet", allowed="words as they stand in the text")
-        self._save(f"hit {number} is found by these words, too", lambda values: with_snippet(values, hit, self._sheet.met(values, hit), words, self.words))
+        self._save(f"hit {number} is found by these words, too", lambda values: with_snippet(values, hit, self._sheet.met(values, hit), words, self.wording))
 
     def add_question(self, query: str, query_id: str | None = None) -> str:
         """Write a new question behind the last one, made from the one shown: it takes over its language, difficulty, category and tags, no labels.
@@ -371,7 +388,7 @@ class LabelSession:
         return LabelConflict(self.file.path, self.query_id, changed)
 
     def _new_row(self, query_id: str, query: str) -> Values:
-        if self.words is CHATBOT:
+        if self.wording is CHATBOT:
             empty: Values = {name: [] for name in ("expected_key_facts", "gold_supports", "tags", "vaults", "folders")}
             return {"id": query_id, "question": query, "answerable": True, **empty}
         return {"id": query_id, "query": query}
@@ -383,7 +400,7 @@ class LabelSession:
         return f"{origin}-{number}"
 
 
-def _words(content: GoldenText) -> Words:
+def _wording(content: GoldenText) -> Wording:
     """What the file calls things: a chatbot's cases have a `question`."""
     is_cases = not content.is_yaml and content.rows and all("question" in row.values and "query" not in row.values for row in content.rows.values())
     return CHATBOT if is_cases else OURS

@@ -16,8 +16,8 @@ from ragscore.codes import is_among
 from ragscore.frames import DataError, from_records
 from ragscore.grades import decided
 from ragscore.label.golden_text import Values, same
-from ragscore.label.marks import CHATBOT, FIELD_OF, Words, listed_ids
-from ragscore.label.pool import LABELS, with_labels
+from ragscore.label.marks import CHATBOT, FIELD_OF, Wording, listed_ids
+from ragscore.label.pool import LABELS, labels_of, with_labels
 from ragscore.label.snippets import snippet_of
 from ragscore.load.golden_file import Tables, read_row
 from ragscore.load.source import Problems, Row, as_id, as_text
@@ -36,9 +36,9 @@ class Sheet:
         The last rank that counts as high.
     """
 
-    def __init__(self, path: Path, words: Words, level: str, near: int, pool: pd.DataFrame, asked: dict[str, str]) -> None:
+    def __init__(self, path: Path, wording: Wording, level: str, near: int, pool: pd.DataFrame, asked: dict[str, str]) -> None:
         self.problems = Problems(path, strict=False)
-        self.words, self.level, self.near, self.asked = words, level, near, asked
+        self.wording, self.level, self.near, self.asked = wording, level, near, asked
         self.rows: dict[str, Row] = {}
         self._targets: dict[str, list[dict[str, Any]]] = {}
         self._states: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Sheet:
     def query_of(self, query_id: str) -> str:
         """The text of a question."""
         values = self.rows[query_id].values if query_id in self.rows else {}
-        return as_text(values.get(self.words.query)) or str(self.asked.get(query_id, query_id))
+        return as_text(values.get(self.wording.query)) or str(self.asked.get(query_id, query_id))
 
     def n_positive(self, query_id: str) -> int:
         """How many targets, of whatever level, say what is right."""
@@ -106,6 +106,17 @@ class Sheet:
         """The pooled hits of one question."""
         return self.pool[self._of(query_id)].reset_index(drop=True)
 
+    def unmet(self, query_id: str) -> list[str]:
+        """What is expected of a question and none of its hits is: "doc numpy.rint"."""
+        found = labels_of(self.passages(query_id), self._targets_of([query_id]))
+        seen = set(zip(found["level"], found["target_id"], strict=True))
+        named = dict.fromkeys((target["level"], target["target_id"]) for target in self._targets.get(query_id, []) if target["grade"] > 0)
+        return [f"{level} {name}" for level, name in named if (level, name) not in seen]
+
+    def snippets(self, query_id: str) -> list[str]:
+        """The snippets by which a question's anchors are found."""
+        return [target["snippet"] for target in self._targets.get(query_id, []) if target.get("snippet")]
+
     def near_first(self, query_id: str) -> list[int]:
         """Numbers of a question's hits, high-ranked ones without a label first."""
         here = self.pool[self._of(query_id)].assign(other=~self._near()[self._of(query_id)])
@@ -126,7 +137,7 @@ class Sheet:
         return {str(name): None if pd.isna(value) else value for name, value in found.iloc[0].items()}
 
     def snippet(self, query_id: str, hit: Values) -> str | None:
-        """Words of a hit that no other hit of the same file holds, where there are such; None for a hit without text."""
+        """Wording of a hit that no other hit of the same file holds, where there are such; None for a hit without text."""
         if not hit.get("text"):
             return None
         here = self.passages(query_id)
@@ -154,7 +165,7 @@ class Sheet:
 
     def _take(self, query_id: str, row: Row) -> None:
         values, tables = dict(row.values), Tables()
-        if self.words is CHATBOT:
+        if self.wording is CHATBOT:
             values |= {"query": values.get("question"), "answerable": values.get("answerable", True)}
         read_row(Row(values | {"query": as_text(values.get("query")) or "?"}, row.line, row.lines), query_id, tables, self.problems, "unlabelled")
         self._targets[query_id] = tables.targets
