@@ -31,7 +31,8 @@ from ragscore.health import coverage, coverage_rows
 from ragscore.hit_scores import score_distribution, scores_by_rank
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.impact import Impact, impact
-from ragscore.judgments import judge_counts
+from ragscore.judge import Endpoint, Judge, Judged, find_judge, judge, judge_table
+from ragscore.judgments import judge_counts, with_judged_refusals
 from ragscore.label import LabelConflict, LabelSession, label
 from ragscore.leaderboard import Leaderboard, leaderboard
 from ragscore.lint import Lint, lint_chunks
@@ -48,6 +49,7 @@ from ragscore.load import (
     write_golden,
     write_json_qrels,
     write_json_run,
+    write_judgments,
     write_per_query,
     write_predicates,
     write_qrels_jsonl,
@@ -152,6 +154,8 @@ __all__ = [
     "needle_set", "NeedleSet", "lint_chunks", "Lint",
     # behaviour of answers
     "behaviour", "behaviour_checks",
+    # ask judges
+    "judge", "Judge", "Judged", "Endpoint", "judge_table", "find_judge", "with_judged_refusals", "write_judgments",
     # who judged
     "judge_fingerprint", "same_judges",
     # metrics as events

@@ -21,7 +21,7 @@ Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-def score_answers(results: Results, golden: Golden, level: Level | None = None, unknown: str = "exclude") -> pd.DataFrame:
+def score_answers(results: Results, golden: Golden, level: Level | None = None, unknown: str = "exclude", no_claims: float = np.nan) -> pd.DataFrame:
     """Score every response: what it answered, cited, refused, and how long it took.
 
     Parameters
@@ -30,6 +30,8 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None, 
         At which citations are compared with targets (see `score_citations`); by default the one that `rs.score` chooses.
     unknown
         As in `rs.score`.
+    no_claims
+        What a judged share of claims is where the text claims nothing, as a `Profile` has it.
 
     Returns
     -------
@@ -37,12 +39,12 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None, 
     metric of `rs.metrics()`, NaN where it does not apply.
     """
     check_inputs(results, golden)
-    columns = answer_columns(results, golden, level or choose_level(results, golden), unknown)
+    columns = answer_columns(results, golden, level or choose_level(results, golden), unknown, no_claims)
     names = {name: results.responses[name].reset_index(drop=True) for name in ("run_id", "query_id")}
     return pd.DataFrame({**names, **columns}, copy=False)
 
 
-def answer_columns(results: Results, golden: Golden, level: Level, unknown: str) -> dict[str, Values]:
+def answer_columns(results: Results, golden: Golden, level: Level, unknown: str, no_claims: float = np.nan) -> dict[str, Values]:
     """The columns of `score_answers` as arrays."""
     responses = results.responses.reset_index(drop=True)
     queries = pd.Index(golden.queries["query_id"])
@@ -63,7 +65,7 @@ def answer_columns(results: Results, golden: Golden, level: Level, unknown: str)
         "answer_checks_all": checks,
         **_reference_scores(responses, golden, answered & (answerable != 0)),
         **_citation_scores(results, golden, responses, answered, place, level),
-        **_judged_scores(results, responses, failed),
+        **_judged_scores(results, responses, failed, no_claims),
         "refusal_correct": np.where(refuses, refused, np.nan),
         "hallucinated": np.where(refuses, 1 - refused, np.nan),
         "false_refusal": np.where(answers, refused, np.nan),
@@ -143,10 +145,10 @@ def _reference_scores(responses: pd.DataFrame, golden: Golden, applies: Flags) -
     return columns
 
 
-def _judged_scores(results: Results, responses: pd.DataFrame, failed: Flags) -> dict[str, Values]:
+def _judged_scores(results: Results, responses: pd.DataFrame, failed: Flags, no_claims: float) -> dict[str, Values]:
     """What judges said, of responses that didn't fail."""
     rows = results.judgments if results.judgments is not None else responses.iloc[:0]
-    judged = score_judgments(results, response_of(rows, responses), len(responses))
+    judged = score_judgments(results, response_of(rows, responses), len(responses), no_claims)
     return {name: np.where(failed, np.nan, values) for name, values in judged.items()}
 
 

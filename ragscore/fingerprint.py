@@ -8,7 +8,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, run_names
 
 REPORTED = "x_judge_fingerprint"  # what another tool wrote of its judges
-PARTS = ("criterion", "judge", "prompt_hash", "x_prompt_version", "temperature")
+PARTS = ("criterion", "judge", "prompt_hash", "x_prompt_version", "x_embedding_model", "temperature")
 SAME_TEMPERATURE = 0.001  # temperatures up to this far apart are the same
 
 
@@ -17,7 +17,7 @@ def judge_fingerprint(results: Results) -> pd.Series:
 
     Returns
     -------
-    One text per run (index run_id): `criterion:judge:prompt_hash:prompt version:temperature` of every distinct setting,
+    One text per run (index run_id): `criterion:judge:prompt_hash:prompt version:embedding model:temperature` of every distinct setting,
     parts that aren't known left out, sorted and joined with `|`; what another tool wrote of its judges where there are no
     judgments here; "" where nobody judged.
     """

@@ -3,6 +3,7 @@
 `score`, `compare` and `aggregate` take a profile's name and read everything they need from its row here.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -40,6 +41,8 @@ class Profile:
         Values are rounded half away from zero before they are compared; None: never.
     levels, fallback_levels
         Which of a query's targets make its per-query rank, finest first, while chunker versions agree and when not.
+    no_claims
+        What a judged share of claims (faithfulness, ...) is where the text claims nothing: NaN, or a value such as 1.0.
     one_side_missing
         How a query that only one run has counts in a comparison: "apart" (only_a, only_b) or "no_hit".
     outcomes
@@ -60,6 +63,7 @@ class Profile:
     decimals: int | None = None
     levels: tuple[str, ...] = ("chunk", "span", "doc")
     fallback_levels: tuple[str, ...] = ("span", "doc")
+    no_claims: float = math.nan
     one_side_missing: str = "apart"
     outcomes: dict[str, str] = field(default_factory=dict)
 

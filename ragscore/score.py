@@ -94,7 +94,7 @@ def score(
     level = choose_level(ranked, golden, match, keep_refusals)
     rows = _rows(ranked, golden)
     ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals, unknown)
-    answers = _answer_scores(results, golden, rows, labels, level, unknown)
+    answers = _answer_scores(results, golden, rows, labels, level, unknown, chosen.no_claims if chosen else np.nan)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
         columns["passed"] = passed_of(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
@@ -261,10 +261,12 @@ def _score_at(
     return scores
 
 
-def _answer_scores(results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str) -> dict[str, npt.NDArray[np.float64]]:
+def _answer_scores(
+    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str, no_claims: float
+) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):
         return {}
-    by_response = answer_columns(results, golden, level, unknown)
+    by_response = answer_columns(results, golden, level, unknown, no_claims)
     response = rows["response"].to_numpy()
     return {name: np.append(values, np.nan)[response] for name, values in by_response.items() if name in BY_NAME}

@@ -21,7 +21,7 @@ LAYERS = {
     "near_duplicates": 2, "ties": 4, "suites": 4, "golden_health": 5,
     "segments": 3, "history": 4, "noise": 4, "bands": 4, "bridges": 4, "trend": 4,
     "plot": 5, "overlap": 4, "show": 4,
-    "systems": 4, "collect": 5,
+    "systems": 4, "collect": 5, "judge": 5,
     "predicates": 1, "satisfaction": 1, "predicate_report": 4,
     "label": 5,
     "reports": 6,
@@ -47,7 +47,9 @@ SIDEWAYS = {
     ("segments", "rulers"), ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
     ("trend", "bridges"), ("trend", "bands"), ("bands", "history"), ("bands", "noise"),
 }  # fmt: skip
-ON_USE_ONLY = ("scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx", "tenacity", "ipywidgets", "openai", "ragscore.demo")
+ON_USE_ONLY = (
+    "scipy", "matplotlib", "onnxruntime", "tokenizers", "bm25s", "Stemmer", "tqdm", "httpx", "tenacity", "ipywidgets", "openai", "jsonschema", "ragscore.demo",
+)  # fmt: skip
 
 
 def module_of(file: Path) -> str:

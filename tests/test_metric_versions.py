@@ -54,6 +54,7 @@ def example(folder: Path) -> tuple[rs.Results, rs.Golden]:
         for name in CRITERIA for query, values in (("good", {"c1": 1.0, "c2": 0.0, "c3": 1.0}), ("late", {"": 0.25})) for item, value in values.items()
     ]  # fmt: skip
     rows += [{"run_id": "run", "query_id": "good", "criterion": name, "item": "", "value": 3.5} for name in ("judge_groundedness", "judge_correctness")]
+    rows += [{"run_id": "run", "query_id": "good", "criterion": "judge_refused", "item": "", "value": 0.0}]
     rows += [{"run_id": "run", "query_id": "poor", "criterion": "faithfulness", "item": "", "value": np.nan, "state": "judge_failed"}]
     frames = {name: getattr(results, name) for name in ("runs", "hits", "citations")}
     responses = results.responses.assign(cost_usd=[0.1, 0.2, 0.3, None, None, None, None])

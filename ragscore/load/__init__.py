@@ -19,6 +19,7 @@ from ragscore.load.golden_file import KNOWN_FIELDS, read_golden
 from ragscore.load.golden_write import write_golden
 from ragscore.load.imports import golden_formats, import_results, load_table, result_formats
 from ragscore.load.json_run import is_json_run, read_json_qrels, read_json_run, write_json_qrels, write_json_run
+from ragscore.load.judgments import write_judgments
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
 from ragscore.load.qrels_jsonl import read_qrels_jsonl, write_qrels_jsonl
@@ -50,6 +51,7 @@ __all__ = [
     "write_golden",
     "write_json_qrels",
     "write_json_run",
+    "write_judgments",
     "write_per_query",
     "write_predicates",
     "write_qrels_jsonl",

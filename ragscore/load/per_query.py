@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, concat_results, from_records
 from ragscore.load.extras import settle
 from ragscore.load.fields import ID_ALLOWED
+from ragscore.load.judgments import JUDGMENTS_FILE, read_judgments
 from ragscore.load.record import Tables, read_record
 from ragscore.load.run_json import read_run_json, run_record
 from ragscore.load.source import Problems, Row, as_id, json_rows, parsed, shown
@@ -23,14 +24,15 @@ _OPTIONAL = ("hops", "hit_meta")
 
 
 def read_per_query(path: Path, strict: bool) -> Results:
-    """One run: its file of records, its `run.json` if there is one."""
+    """One run: its file of records, its `run.json` and `judgments.jsonl` if there are any."""
     problems = Problems(path, strict)
     run = _run(path, problems)
     tables = Tables()
     for row in json_rows(path, problems):
         read_record(row, tables, problems)
     problems.slips.warn(stacklevel=4)
-    return results_of(run, tables, problems)
+    judgments = read_judgments(path.parent / JUDGMENTS_FILE, run["run_id"], problems) if path.name.startswith("per_query.") else None
+    return replace(results_of(run, tables, problems), judgments=judgments)
 
 
 def _run(path: Path, problems: Problems) -> dict[str, Any]:
