@@ -31,7 +31,23 @@ from ragscore.health import coverage, coverage_rows
 from ragscore.hit_scores import score_distribution, scores_by_rank
 from ragscore.hops import hop_latency, hop_report, query_hops, verification_report
 from ragscore.impact import Impact, impact
-from ragscore.judge import Endpoint, Judge, Judged, find_judge, judge, judge_table
+from ragscore.judge import (
+    Endpoint,
+    Judge,
+    JudgeAudit,
+    Judged,
+    Reliability,
+    corrected_means,
+    draw_answers,
+    find_judge,
+    judge,
+    judge_audit,
+    judge_reliability,
+    judge_table,
+    load_judge_inputs,
+    load_judge_ledger,
+    spot_check,
+)
 from ragscore.judgments import judge_counts, with_judged_refusals
 from ragscore.label import LabelConflict, LabelSession, label
 from ragscore.leaderboard import Leaderboard, leaderboard
@@ -156,6 +172,9 @@ __all__ = [
     "behaviour", "behaviour_checks",
     # ask judges
     "judge", "Judge", "Judged", "Endpoint", "judge_table", "find_judge", "with_judged_refusals", "write_judgments",
+    "load_judge_inputs", "load_judge_ledger",
+    # whether judges can be trusted
+    "judge_reliability", "Reliability", "spot_check", "judge_audit", "JudgeAudit", "draw_answers", "corrected_means",
     # who judged
     "judge_fingerprint", "same_judges",
     # metrics as events

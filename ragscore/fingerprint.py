@@ -8,7 +8,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, run_names
 
 REPORTED = "x_judge_fingerprint"  # what another tool wrote of its judges
-PARTS = ("criterion", "judge", "prompt_hash", "x_prompt_version", "x_embedding_model", "temperature")
+PARTS = ("criterion", "judge", "prompt_hash", "x_prompt_version", "x_embedding_model", "x_context_order", "temperature")
 SAME_TEMPERATURE = 0.001  # temperatures up to this far apart are the same
 
 

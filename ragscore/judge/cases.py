@@ -14,6 +14,7 @@ from ragscore.frames import DataError, Golden, Results
 from ragscore.judge.cache import digest
 
 CUT_TEXT = ("refuse", "mark")
+ORDERS = ("rank", "reversed")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class _Known:
     key_facts: dict[str, list[str]] = field(default_factory=dict)
 
 
-def cases_of(results: Results, golden: Golden, k: int | None = None, cut_text: str = "refuse") -> list[Case]:
+def cases_of(results: Results, golden: Golden, k: int | None = None, cut_text: str = "refuse", order: str = "rank") -> list[Case]:
     """One case per response whose query the golden set has.
 
     Parameters
@@ -76,17 +77,21 @@ def cases_of(results: Results, golden: Golden, k: int | None = None, cut_text: s
         How many hits are the context; by default the run's own k, and all hits where it states none.
     cut_text
         "refuse": hits of which only a cut text is there are an error; "mark": they are judged, and their judgments marked.
+    order
+        Of the hits in the context: by "rank", or "reversed".
 
     Raises
     ------
     DataError
         There is cut text, or a k below 1.
     """
-    if cut_text not in CUT_TEXT:
-        raise DataError(f"found {cut_text!r}", field="cut_text", allowed=f"one of {', '.join(CUT_TEXT)}")
+    for name, value, allowed in (("cut_text", cut_text, CUT_TEXT), ("order", order, ORDERS)):
+        if value not in allowed:
+            raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
     if k is not None and k < 1:
         raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
     known, hits = _known(golden), _hits(results, k)
+    hits = hits.iloc[::-1] if order == "reversed" else hits
     if cut_text == "refuse" and (cut := hits["is_cut"] & hits["text"].notna()).any():
         runs = ", ".join(hits.loc[cut, "run_id"].astype("str").unique())
         raise DataError(

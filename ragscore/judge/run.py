@@ -18,10 +18,13 @@ from ragscore.judge.asking import Asker
 from ragscore.judge.cache import DEFAULT_CACHE, Cache
 from ragscore.judge.cases import cases_of
 from ragscore.judge.endpoint import Client, Endpoint, Unusable
+from ragscore.judge.files import save_judged
+from ragscore.judge.inputs import write_judge_inputs
 from ragscore.judge.judges import Judge, find_judges
 from ragscore.judge.passes import Pass, run_pass, why_skipped
 from ragscore.judge.spending import OutOfMoney, Prices, Purse
 from ragscore.judge.verdicts import Verdict
+from ragscore.store import RunStore
 
 STATES = ("scored", "not_measurable", "judge_failed", "skipped", "not_asked")
 REFUSED = ("skip", "judge")
@@ -58,6 +61,22 @@ class Judged:
         taken = self.ledger.groupby(["run_id", "judge"])[list(_TAKEN)].sum(skipna=False)
         return states.join(taken).rename_axis(columns=None).reset_index()
 
+    def save(self, where: str | Path | RunStore, *, overwrite: bool = False) -> list[Path]:
+        """Write judgments and ledger to where their runs are: `judgments.jsonl`, or in a store `judgments.parquet`, and `judge_ledger.jsonl`.
+
+        Parameters
+        ----------
+        where
+            The folder of the one run, or the store that holds the runs; scores that it has keep their values until `store.refresh`.
+        overwrite
+            Replace judgments that are there.
+
+        Returns
+        -------
+        The folder of each run.
+        """
+        return save_judged(self.results, self.ledger, where, overwrite)
+
     def __repr__(self) -> str:
         n = self.ledger["state"].value_counts()
         states = ", ".join(f"{n[state]} {state}" for state in STATES if state in n)
@@ -82,6 +101,8 @@ def judge(
     k: int | None = None,
     refused: str = "skip",
     cut_text: str = "refuse",
+    order: str = "rank",
+    keep_inputs: str | Path | None = None,
     progress: bool | None = None,
 ) -> Judged:
     """Let models judge the answers of some runs.
@@ -111,6 +132,11 @@ def judge(
         "skip": answers of a system that says it refused are judged by abstention only; "judge": by all judges.
     cut_text
         Hits of which only a cut text is there: "refuse", or "mark" judgments by them (`x_context_cut`).
+    order
+        Of the hits in the context: by "rank", or "reversed", to see what their places do to a judge (`rs.judge_audit`).
+    keep_inputs
+        A file (JSON lines) to which everything goes that the judges were given; `rs.load_judge_inputs` reads it, to judge the same again without the
+        run.
     progress
         A bar on standard error; by default only on a terminal.
 
@@ -128,14 +154,16 @@ def judge(
     check_inputs(results, golden)
     wanted, asked = find_judges(judges), endpoint if isinstance(endpoint, Endpoint) else Endpoint(endpoint)
     _check(wanted, asked, repeats, workers, refused)
-    cases = cases_of(results, golden, k, cut_text)
+    cases = cases_of(results, golden, k, cut_text, order)
     if not cases:
         raise DataError("no response to a golden query", field="results", allowed="runs that answer questions of the golden set")
+    if keep_inputs is not None:
+        write_judge_inputs(cases, keep_inputs)
     passes = [Pass(case, one, repeat) for case in cases for one in wanted for repeat in range(1, repeats + 1)]
     models = [asked.model, *([asked.embedding] if isinstance(asked.embedding, str) and _embeds(wanted) else [])]
     with Cache(cache) as kept, Client(asked) as client:
         _run(passes, Asker(client, kept, Purse(prices, max_cost, models)), workers, refused, progress)
-    return Judged(_with_judgments(results, passes, asked), _ledger(passes))
+    return Judged(_with_judgments(results, passes, asked, order), _ledger(passes))
 
 
 def _check(judges: list[Judge], endpoint: Endpoint, repeats: int, workers: int, refused: str) -> None:
@@ -218,9 +246,9 @@ class _NoBar:
         """What stands beside it."""
 
 
-def _with_judgments(results: Results, passes: list[Pass], endpoint: Endpoint) -> Results:
+def _with_judgments(results: Results, passes: list[Pass], endpoint: Endpoint, order: str) -> Results:
     """The results with these judgments in place of those of the same runs and criteria."""
-    new = from_records([record for one in passes for record in _records(one, endpoint)], "judgments")
+    new = from_records([record for one in passes for record in _records(one, endpoint, order)], "judgments")
     old = results.judgments
     if old is None or not len(old):
         return replace(results, judgments=new)
@@ -230,13 +258,14 @@ def _with_judgments(results: Results, passes: list[Pass], endpoint: Endpoint) ->
     return replace(results, judgments=pd.concat(parts, ignore_index=True) if parts else new)
 
 
-def _records(one: Pass, endpoint: Endpoint) -> list[Verdict]:
+def _records(one: Pass, endpoint: Endpoint, order: str) -> list[Verdict]:
     """The rows of a pass; what it took stands on the first of them."""
     about = {
         "run_id": one.case.run_id, "query_id": one.case.query_id, "criterion": one.judge.criterion, "judge": endpoint.model,
         "prompt_hash": one.judge.prompt_hash, "temperature": endpoint.temperature, "repeat": one.repeat, "input_hash": one.case.input_hash,
         "x_prompt_version": one.judge.prompt_version, "x_seed": None if endpoint.seed is None else endpoint.seed + one.repeat - 1,
         "x_embedding_model": endpoint.embedding_name if one.judge.each == "questions" else None,
+        "x_context_order": order if order != "rank" and "context" in one.judge.needs else None,
         "x_context_cut": True if one.case.is_cut and "context" in one.judge.needs else None,
     }  # fmt: skip
     rows = [about | verdict for verdict in one.verdicts]
