@@ -98,7 +98,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(pair):
 def test_a_report_reloads_into_the_same_pages(two):
     made = rs.report(*two)
     again = rs.Report.from_json(made.to_json())
-    for name in ("runs", "config", "summary", "slices", "decisions", "answers"):
+    for name in ("runs", "config", "summary", "slices", "decisions", "answers", "quality", "trends", "faults", "transitions", "curve", "left_out"):
         assert_frame_equal(getattr(again, name), getattr(made, name))
     same(again.comparisons[0], made.comparisons[0])
     assert again.to_html() == made.to_html() and again.to_markdown() == made.to_markdown() and again.to_json() == made.to_json()
@@ -235,6 +235,118 @@ def test_the_command_writes_page_and_markdown(write_golden, write_run, tmp_path,
     assert main(["report", *files, "--golden", golden, "--baseline", "c"]) == 2 and "no run or system 'c'" in capsys.readouterr().err
 
 
+LONG = "long " + "y" * 10_000
+NAMES = [NASTY[0], NASTY[2], NASTY[1], LONG]
+
+
+@pytest.fixture
+def hostile(write_golden, write_run):
+    """Four runs of one system on four days whose names, notes, configs, questions and answers are markup; some refuse, fail or answer what they shouldn't."""
+    rows = [{"id": f"q{n}", "query": text, "expected_doc_ids": ["d"], "must_contain": ["right"], "difficulty": text} for n, text in enumerate(NASTY)] + [
+        {"id": f"r{n}", "query": text, "answerable": False} for n, text in enumerate(NASTY[:4])
+    ]
+    golden = rs.load_golden(write_golden(rows))
+    files = []
+    for day, name in enumerate(NAMES):
+        said = [
+            record(
+                f"q{n}", [hit(f"c{n}", "d" if (n + day) % 3 and (day != 2 or n > 5) else "x", 1)],
+                answer=answer("right " * ((n + day) % 2) + text, grounded=(n + 2 * day) % 5 > 0), error=NASTY[2] if n == 3 + day else None,
+            )
+            for n, text in enumerate(NASTY)
+        ]  # fmt: skip
+        said += [record(f"r{n}", [hit(f"c{n}", "x", 1)], answer=answer(text, grounded=n != day)) for n, text in enumerate(NASTY[:4])]
+        described = {"system": NASTY[1], "note": (NASTY[0], NASTY[5], NASTY[2], LONG)[day], "created_at": f"2026-01-0{day + 1}T00:00:00Z"}
+        file = write_run(f"run{day}", said, **described, config={"chunker_version": "t@1", NASTY[2]: NASTY[day], NASTY[0]: LONG if day else 1})
+        described_run = json.loads((file.parent / "run.json").read_text()) | {"run_id": name}
+        (file.parent / "run.json").write_text(json.dumps(described_run))
+        files.append(file)
+    return rs.load_results(files), golden
+
+
+ALLOWED_LOSS = {"mrr@10": 0.01, "hit@5": 0.9, "judge_correctness": 0}
+SECTIONS = (
+    "In short", "Run by run", "Leaderboard", "Results", "By difficulty", "Trend", "Refusing as a decision", "Quality beside coverage", "What if a threshold refused",
+    "Whose fault wrong answers are", "What became of each question", "The runs", "Configuration", "Largest regressions", "Gate failed, 1 not evaluated", "Gate passed, 1 not evaluated",
+)  # fmt: skip
+
+
+def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
+    made = rs.report(*hostile, gate=ALLOWED_LOSS, baseline=NAMES[0])
+    text = made.to_markdown()
+    for title in SECTIONS:
+        assert re.search(rf"^##+ {title}", text, flags=re.M), title
+    assert not len(made.left_out) and "## Left out" not in text
+    assert [one.exit_status for one in made.gates] == [one.exit_status for one in (rs.gate(cmp, ALLOWED_LOSS) for cmp in made.comparisons)]
+    again = rs.Report.from_json(made.to_json())
+    assert again.to_markdown() == text and [one.answer for one in again.gates] == [one.answer for one in made.gates]
+    for block in text.strip().split("\n\n"):
+        lines = block.split("\n")
+        if lines[0].startswith("|"):
+            assert len({len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) for line in lines}) == 1, lines[0][:200]
+    assert "<" not in text
+
+
+def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    one = rs.report(rs.load_results(write_run("a", RUN_A)), golden)
+    assert dict(one.left_out.to_numpy().tolist()) == {
+        "Leaderboard": "one run", "Gate": "one run", "Trend": "not every run says when it was made (created_at)",
+        "What became of each question": "one run",
+        **dict.fromkeys(
+            ("Refusing as a decision", "Quality beside coverage", "Whose fault wrong answers are", "What if a threshold refused"),
+            "no run says whether it refused, or no question is labelled answerable or not",
+        ),
+    }  # fmt: skip
+    days = [write_run(name, RUN_A, created_at="2026-01-01T00:00:00Z", system=name) for name in "bc"]
+    two = rs.report(rs.load_results(days), golden)
+    reasons = dict(two.left_out.to_numpy().tolist())
+    assert reasons["Gate"] == "no largest loss was declared (gate=, --max-drop)" and reasons["Trend"] == "no system has runs of two times"
+    assert "| Trend | no system has runs of two times |" in two.to_markdown()
+    assert not len(rs.report(two.comparisons[0]).left_out)
+
+
+def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, write_run):
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(20)]))
+    files = []
+    for day, (name, note, found) in enumerate((("old", "as it was", 0), ("new", "k raised", 20)), 1):
+        records = [record(f"q{n}", [hit("c", "d" if n < found else "x", 1)]) for n in range(20)]
+        files.append(write_run(name, records, note=note, created_at=f"2026-01-0{day}T00:00:00Z", system="s", config={"depth": day * 10, "same": 1}))
+    made = rs.report(rs.load_results(files), golden)
+    (table,) = [block for block in made.to_markdown().split("\n\n") if block.startswith("| run | description")]
+    old, new = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.split("\n")[2:]]
+    assert old[:3] == ["old", "as it was", "—"] and old[3].startswith("hit@5 0.00 (20 / 20); mrr@10 0.00 (20 / 20)")
+    assert new[:3] == ["new", "k raised", "depth: 10 → 20"] and new[4] == "old" and new[5].startswith("better (better: hit@1, hit@5")
+
+
+def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
+    results, golden = pair
+    made = rs.report(results, golden, gate={"hit@7": 0.5}, rule="interval", margins={"mrr@10": 0.9}, vary="eval_k")
+    assert made.gates[0].rule == "interval" and made.gates[0].table["metric"].tolist() == ["hit@7"]
+    expected = rs.compare_runs(results, golden, "a", "b", margins={"mrr@10": 0.9}).deltas.set_index("metric").loc["mrr@10", "verdict"]
+    assert made.comparisons[0].deltas.set_index("metric").loc["mrr@10", "verdict"] == expected
+    assert "declared" in made.comparisons[0].config_diff
+    with pytest.raises(rs.DataError, match="vary: no config key nothing"):
+        rs.report(results, golden, vary=["nothing"])
+    with pytest.raises(rs.DataError, match="ignore_invariants: found 'colour'"):
+        rs.report(results, golden, ignore_invariants=["colour"])
+    with pytest.raises(rs.DataError, match="metric"):
+        rs.report(results, golden, gate={"mrrr": 0.1})
+    with pytest.raises(rs.DataError, match="history: found str"):
+        rs.report(results, golden, history="store")
+    alone = rs.report(made.comparisons[0], gate={"hit@7": 1})
+    assert "### Gate passed" in alone.to_markdown()
+
+
+def test_a_history_gives_the_trend(write_golden, write_run, tmp_path):
+    golden = rs.load_golden(write_golden(THREE_QUERIES))
+    results = rs.load_results([write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z") for day, name in enumerate("ab", 1)])
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results, golden=golden)
+    made = rs.report(results, golden, history=store)
+    assert made.trends.groupby("metric")["run_id"].agg(list).to_dict() == {name: ["a", "b"] for name in ("hit@5", "mrr@10", "passed")}
+
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page")
 
 
@@ -246,6 +358,27 @@ def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
         browser.open(page)
         assert any(url.endswith("missing.png") for url in browser.loaded) and any("nothing is not defined" in one for one in browser.complaints)
         assert browser.run("document.title") == "taken"
+
+
+@needs_chromium
+def test_every_section_survives_markup_in_all_that_it_shows(hostile, tmp_path):
+    out = tmp_path / "report.html"
+    made = rs.report(*hostile, out, gate=ALLOWED_LOSS, baseline=NAMES[0], title=NASTY[0])
+    assert made.to_html() == rs.Report.from_json(made.to_json()).to_html() == out.read_bytes().decode()
+    with Browser() as browser:
+        browser.open(out)
+        assert browser.complaints == [] and browser.loaded == [out.as_uri()]
+        assert browser.run("document.title") == NASTY[0]
+        assert browser.run("[...document.images].every(image => image.complete && image.naturalWidth > 100)")
+        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth"), "long lines are broken, wide tables scroll in themselves"
+        titles = browser.run("[...document.querySelectorAll('h2, h3')].map(head => head.textContent)")
+        assert all(any(one.startswith(title) for one in titles) for title in SECTIONS)
+        assert browser.run("[...document.querySelectorAll('td')].some(cell => cell.textContent === " + json.dumps(NASTY[0]) + ")")
+        # every table sorts by every heading without a complaint, and keeps its rows
+        rows = browser.run("document.querySelectorAll('tbody tr').length")
+        browser.run("document.querySelectorAll('th button').forEach(button => button.click())")
+        assert browser.run("document.querySelectorAll('tbody tr').length") == rows
+        assert browser.run("[...document.querySelectorAll('thead')].every(head => head.querySelector('[aria-sort]'))") and browser.complaints == []
 
 
 @needs_chromium

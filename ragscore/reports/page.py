@@ -15,14 +15,15 @@ STYLE = """
 :root { color-scheme: light }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 1400px; margin: 2em auto; padding: 0 1.5em }
 h1 { font-size: 1.6em } h2 { font-size: 1.3em; margin-top: 2.2em; border-top: 1px solid #ccc; padding-top: .8em } h3 { font-size: 1.05em; margin-top: 1.6em }
-h1, h2, h3, p, li { overflow-wrap: anywhere }
-nav { font-size: .92em } nav a { margin-right: 1.1em }
+h1, h2, h3, p, li { overflow-wrap: anywhere; max-height: 12em; overflow-y: auto }
+nav { font-size: .92em } nav a { display: inline-block; vertical-align: bottom; margin-right: 1.1em }
+nav a, th button { max-width: 24em; overflow: hidden; text-overflow: ellipsis; white-space: nowrap }
 .scroll { overflow-x: auto; border: 1px solid #ddd; margin: .8em 0 } .long { max-height: 34em; overflow-y: auto }
 table { border-collapse: collapse; font-size: .87em; min-width: 100% }
 th, td { text-align: left; vertical-align: top; padding: .25em .7em; border-bottom: 1px solid #eee }
 td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 th { position: sticky; top: 0; background: #f3f3f3; padding: 0 }
-th button { font: inherit; font-weight: 600; border: 0; background: none; padding: .3em .7em; cursor: pointer; text-align: left; width: 100%; white-space: nowrap }
+th button { font: inherit; font-weight: 600; border: 0; background: none; padding: .3em .7em; cursor: pointer; text-align: left; width: 100% }
 th[aria-sort=ascending] button::after { content: " ▲" } th[aria-sort=descending] button::after { content: " ▼" }
 td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap } 
 td > div:not(.s) { min-width: 10em } td > div.t { min-width: 13em }

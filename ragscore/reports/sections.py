@@ -48,7 +48,11 @@ def _in_short(report: Report) -> Section:
     if report.gates:
         table.insert(2, "gate", [gate.answer for gate in report.gates])
     empty = [name for name in VERDICTS if not table[name].str.len().any()]
-    return Section("In short", table=table.drop(columns=empty), notes=("Regressions: queries that the candidate lost. Tests and intervals are below.",))
+    note = "Regressions: queries that the candidate lost. Tests and intervals are below."
+    corrected = (
+        " Each comparison is tested by itself; the leaderboard corrects for all candidates." if report.leaderboard and report.leaderboard.baseline else ""
+    )
+    return Section("In short", table=table.drop(columns=empty), notes=(note + corrected,))
 
 
 def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> list[Section]:
