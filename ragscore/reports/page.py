@@ -25,7 +25,7 @@ td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowra
 th { position: sticky; top: 0; background: #f3f3f3; padding: 0 }
 th button { font: inherit; font-weight: 600; border: 0; background: none; padding: .3em .7em; cursor: pointer; text-align: left; width: 100% }
 th[aria-sort=ascending] button::after { content: " ▲" } th[aria-sort=descending] button::after { content: " ▼" }
-td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap } 
+td > div { max-width: 30em; max-height: 9em; overflow: auto; overflow-wrap: break-word } td > div.s { white-space: nowrap }
 td > div:not(.s) { min-width: 10em } td > div.t { min-width: 13em }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; max-width: 46em; max-height: 22em; overflow: auto; margin: .3em 0 }
 .figures { display: flex; flex-wrap: wrap; gap: .8em 1em; align-items: flex-start } figure { margin: .3em 0 } img { max-width: 100%; height: auto }
