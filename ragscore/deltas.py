@@ -21,6 +21,7 @@ from ragscore.stats import (
     is_heavy_tailed,
     mde_of_differences,
     median_interval,
+    median_verdict,
     moments,
     moves_by_noise,
     paired_p,
@@ -164,7 +165,4 @@ def row_verdict(row: dict[Any, Any], margin: float | None = None) -> Verdict:
             numbers["delta"], numbers["low"], numbers["high"], numbers["p"], numbers["mde"], numbers["n"],
             margin=margin, better=metric.better, caution=bool(row["caution"]),
         )  # fmt: skip
-    low, high = numbers["p50_low"], numbers["p50_high"]
-    # The interval of a median is a sign test turned round: what it excludes is significant at its level.
-    p = 0.0 if low > 0 or high < 0 else np.nan if np.isnan(low) else 1.0
-    return verdict(numbers["p50_delta"], low, high, p, np.inf, numbers["n"], margin=margin, better=metric.better)
+    return median_verdict(numbers["p50_delta"], numbers["p50_low"], numbers["p50_high"], numbers["n"], margin=margin, better=metric.better)

@@ -9,6 +9,7 @@ from scipy.stats import permutation_test
 import ragscore as rs
 from ragscore.deltas import bounds_of, paired_deltas, query_groups
 from ragscore.metrics import parse_label
+from ragscore.report import shown_deltas
 
 
 def deltas_of(label, first, second, **more):
@@ -36,6 +37,14 @@ def test_a_clear_change_is_better_or_worse_by_the_metrics_direction():
     assert deltas_of("recall@5", worse, better)["verdict"] == "better"
     assert deltas_of("citation_fabricated", worse, better)["verdict"] == "worse"
     assert deltas_of("latency_ms", [10.0 + n for n in range(12)], [20.0 + n for n in range(12)])["verdict"] == "worse"
+
+
+def test_times_are_told_by_the_interval_of_their_median():
+    assert deltas_of("latency_ms", [10.0] * 5, [12.0] * 5)["sentence"] == "can't tell: 5 queries are too few for an interval of the median difference"
+    # of seven differences −3 ... 3 the interval of the median reaches from the least to the largest
+    row = deltas_of("latency_ms", [10.0] * 7, [7.0, 8, 9, 10, 11, 12, 13])
+    assert row["sentence"] == "can't tell: the median difference may be anything from −3.0 to +3.0 (7 queries)"
+    assert deltas_of("latency_ms", [10.0] * 12, [8.0] * 6 + [7.0] * 6)["sentence"] == "better: −2.5 (−3.0 to −2.0) at the median"
 
 
 def test_points_of_a_judge_are_bounded_by_their_own_range():
@@ -94,3 +103,32 @@ def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_
 def test_a_ratio_is_the_geometric_mean_of_positive_pairs():
     row = deltas_of("cost_usd", [1.0, 1.0, 0.0], [2.0, 8.0, 1.0])
     assert row["ratio"] == pytest.approx(4)
+
+
+def shown(first, second, **lost):
+    """The rounded table and its notes, of columns of values."""
+    frames = [pd.DataFrame(values, dtype="float64") for values in (first, second)]
+    return shown_deltas(paired_deltas(*frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost)))
+
+
+def test_the_table_for_reading_says_what_its_words_mean():
+    _, notes = shown(
+        {"recall@5": [0.5] * 50, "latency_ms": [10.0] * 50}, {"recall@5": [0.5] * 48 + [1.0] * 2, "latency_ms": [12.0] * 50}, **{"recall@5": [1.0] * 50}
+    )
+    assert notes.split("\n") == [
+        "By chance: wins, and as many losses, if what moved had moved evenly both ways.",
+        "Can't tell: so many queries find a difference as large as the detectable one 4 times in 5; the interval says how large it may be.",
+        "Caution, a few queries carry the difference in recall@5: look at the largest movers.",
+        "Left out, because b failed or was not asked: 50 of recall@5.",
+        "latency_ms (p50): medians of a and b, and the median of the differences query by query.",
+    ]
+
+
+def test_where_all_is_clear_no_note_is_made_of_it():
+    table, notes = shown({"recall@5": [0.2] * 5 + [0.3] * 25}, {"recall@5": [0.6] * 5 + [0.8] * 25})
+    assert notes == "By chance: wins, and as many losses, if what moved had moved evenly both ways." and table["b is"].tolist() == ["better"]
+
+
+def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
+    table, _ = shown({"hit@5": [0.0] * 20}, {"hit@5": [0.0] * 19 + [1.0]})
+    assert table["detectable"].tolist() == ["not at this n"]

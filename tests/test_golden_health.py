@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import hit, record
+from scipy import stats
 
 import ragscore as rs
 
@@ -50,7 +51,7 @@ def test_the_same_middling_value_in_every_run_tells_nothing_either():
 
 
 def test_the_number_of_queries_needed_is_the_formulas():
-    # Differences b − a: 4 × 1, 2 × −1, 14 × 0: mean .1, sd² = (6 − 20 · .01) / 19; z = 1.959964 + .841621.
+    # Differences b − a: 4 × 1, 2 × −1, 14 × 0: mean .1, sd² = (6 − 20 · .01) / 19. The least n with n ≥ (t.975 + t.8)² sd²/δ², t of n − 1.
     a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
     needed = rs.golden_health(scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)).needed
     variance = (6 - 20 * 0.01) / 19
@@ -58,7 +59,9 @@ def test_the_number_of_queries_needed_is_the_formulas():
     assert needed["delta"].iloc[0] == pytest.approx(0.1) and needed["sd"].iloc[0] == pytest.approx(variance**0.5)
     inflation = needed["design_effect"].iloc[0]
     assert inflation == pytest.approx(1)  # every question is alone in its group
-    assert needed["n_needed"].tolist() == [int(np.ceil(2.801585**2 * variance / difference**2)) for difference in (0.1, 0.5)]
+    n = np.arange(2, 500)
+    least = (stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) ** 2 * variance
+    assert needed["n_needed"].tolist() == [int(n[n * difference**2 >= least][0]) for difference in (0.1, 0.5)] == [242, 12]
     assert needed["n_more"].tolist() == [needed["n_needed"].iloc[0] - 20, 0]
 
 

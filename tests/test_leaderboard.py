@@ -46,6 +46,12 @@ def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_mea
     assert board.pairs.set_index(["run_a", "run_b"])["is_tied"].to_dict() == {("low", "near"): False, ("low", "top"): False, ("near", "top"): True}
 
 
+def test_runs_that_differ_from_all_others_are_named_together():
+    levels = {"low": 0.1, "mid": 0.4, "top": 0.9}
+    board = rs.leaderboard(scores_of("mrr", **{name: np.full(40, level) for name, level in levels.items()}))
+    assert board.sentences["mrr"] == "mrr: top leads, ahead of every other run; mid and low differ from every other run (40 queries)."
+
+
 def test_where_lower_is_better_the_least_is_first():
     board = rs.leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
     assert board.run_ids == ["low", "near", "top"]

@@ -16,7 +16,6 @@ from ragscore.stats import (
     least_n,
     mean_interval,
     median_interval,
-    paired_interval,
     quantile_difference_interval,
     quantile_interval,
     skewness,
@@ -45,11 +44,10 @@ def test_t_agrees_with_scipy():
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-@pytest.mark.parametrize("interval", [mean_interval, paired_interval])
 @pytest.mark.parametrize("kind", ["binary", "bounded"])
 @pytest.mark.parametrize("std", [0.0, 1e-16])  # fifty times .7 has a standard deviation of 1e-16
-def test_equal_values_are_not_certainty(interval, kind, std):
-    low, high = interval(np.array([0.0]), np.array([std]), np.array([50.0]), kind)
+def test_equal_values_are_not_certainty(kind, std):
+    low, high = mean_interval(np.array([0.0]), np.array([std]), np.array([50.0]), kind)
     assert high[0] - low[0] > 0.05
 
 
@@ -71,7 +69,7 @@ def test_equal_times_have_no_interval():
 def test_bounded_intervals_stay_inside_their_range():
     low, high = mean_interval(np.array([0.95]), np.array([0.2]), np.array([10.0]), "bounded")
     assert 0 <= low[0] < 0.8 and 0.95 < high[0] <= 1
-    low, high = paired_interval(np.array([0.5]), np.array([1.0]), np.array([3.0]), "bounded")
+    low, high = interval_of_differences([1, 1, -0.5], "bounded")
     assert (low[0], high[0]) == (-1, 1)
 
 
@@ -117,6 +115,21 @@ def test_values_of_zero_and_one_get_wilson_with_the_quantile_of_t():
     expected = stats.binomtest(45, 50).proportion_ci(confidence_level=2 * stats.norm.cdf(t) - 1, method="wilson")
     low, high = interval_of_means(values, "bounded")
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_a_single_value_off_the_end_of_the_range_is_hardly_more_certain_than_none():
+    # 49 ones and a .99 have hardly any spread; no spread at all leaves .93 open. L = .01: 10^−.05 = .89 of the variance are those of 0/1 values.
+    none, one = (interval_of_means(np.append(np.ones(49), last), "bounded")[0][0] for last in (1.0, 0.99))
+    assert none == pytest.approx(0.925, abs=1e-3) and one == pytest.approx(none, abs=0.01)
+
+
+def test_the_spread_near_an_end_by_hand():
+    # Mean .995, s² = (19·.005² + .095²)/19, L = .1, w = 10^−.5: of the variance w are .995·.005/19; the rest is Wilson's form with t(19) = 2.093.
+    mean, w, error = 0.995, 10**-0.5, (19 * 0.005**2 + 0.095**2) / 19 / 20
+    amount = mean * 0.005 / ((1 - w) * error + w * mean * 0.005 / 19) + 1
+    square = stats.t.ppf(0.975, 19) ** 2 / amount
+    expected = [(mean + square / 2 + sign * np.sqrt(square * mean * 0.005 + square**2 / 4)) / (1 + square) for sign in (-1, 1)]
+    assert np.ravel(interval_of_means(np.append(np.ones(19), 0.9), "bounded")) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_bounded_interval_is_students_t_far_from_the_ends():
@@ -228,11 +241,12 @@ def test_the_studentised_bootstrap_doesnt_depend_on_how_many_draws_are_held_at_a
     assert np.array(bootstrap_t_interval(values, 300)) == pytest.approx(np.array(whole), abs=1e-12)
 
 
-def test_long_tailed_times_get_the_studentised_bootstrap_from_fifty_values_until_there_are_enough_for_t():
+def test_long_tailed_times_get_the_studentised_bootstrap_from_twenty_values_until_there_are_enough_for_t():
     values = np.random.default_rng(0).lognormal(0, 1, 60)
     assert interval_of_means(values, "time")[1] == bootstrap_t_interval(values)[1]
     assert interval_of_means(np.tile(values, 30), "time")[1][0] == pytest.approx(stats.ttest_1samp(np.tile(values, 30), 0).confidence_interval().high)
-    assert interval_of_means(values[:49], "time")[1][0] == pytest.approx(stats.ttest_1samp(values[:49], 0).confidence_interval().high)
+    assert interval_of_means(values[:20], "time")[1] == bootstrap_t_interval(values[:20])[1]
+    assert interval_of_means(values[:19], "time")[1][0] == pytest.approx(stats.ttest_1samp(values[:19], 0).confidence_interval().high)
 
 
 def test_skewness_agrees_with_scipy():

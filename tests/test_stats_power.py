@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.power import TTestPower
 
 import ragscore as rs
 from ragscore.stats import (
@@ -12,10 +13,12 @@ from ragscore.stats import (
     flip_rate,
     is_heavy_tailed,
     mde_of_differences,
+    median_verdict,
     minimum_detectable,
     minimum_detectable_rate,
     moves_by_noise,
     queries_needed,
+    rate_power,
     verdict,
 )
 
@@ -25,43 +28,65 @@ Z = 1.959963985 + 0.841621234  # z_.975 + z_.8
 # The minimum detectable difference
 
 
-def test_the_minimum_detectable_difference_is_z_standard_errors():
-    assert minimum_detectable(0.25, 50) == pytest.approx(Z * 0.25 / 50**0.5, abs=1e-9)  # .099
-    assert minimum_detectable([0.15, 0.35], [20, 500]) == pytest.approx([0.094, 0.044], abs=5e-4)
+def test_the_minimum_detectable_difference_is_so_many_standard_errors():
+    # t.975 + t.8 with 49 and with 19 degrees of freedom: 2.0096 + .8489 and 2.0930 + .8610; of very many queries 1.9600 + .8416
+    assert minimum_detectable([0.25, 0.25], [50, 20]) == pytest.approx([2.8585 * 0.25 / 50**0.5, 2.9540 * 0.25 / 20**0.5], abs=1e-5)
+    assert minimum_detectable(1, 10**8) == pytest.approx(Z / 10**4, rel=1e-6)
 
 
-def test_that_of_two_rates_comes_from_the_discordance():
-    # δ² = z²(ψ − δ²)/n
+@pytest.mark.parametrize("n", [10, 20, 50, 200, 1000])
+def test_it_is_that_of_students_test(n):
+    theirs = TTestPower().solve_power(effect_size=None, nobs=n, alpha=0.05, power=0.8)
+    assert minimum_detectable(1, n) == pytest.approx(theirs, rel=0.01)
+
+
+def test_that_of_two_rates_is_found_four_times_in_five():
     delta = float(minimum_detectable_rate(0.2, 50))
-    assert delta**2 == pytest.approx(Z**2 * (0.2 - delta**2) / 50, abs=1e-9) and delta == pytest.approx(0.165, abs=5e-4)
+    assert rate_power(delta, 0.2, 50) == pytest.approx(0.8, abs=1e-6) and delta == pytest.approx(0.1641, abs=5e-5)
+
+
+def test_the_power_of_five_moved_queries_by_hand():
+    # Of 5 moved queries all, of 6 all must be wins (mid-p .031 and .016; 1 loss of 6: .0625 + .047): all 5 queries move here, each a win with chance .9.
+    assert rate_power(0.8, 1, 5) == pytest.approx(0.9**5) and rate_power(0.8, 1, 6) == pytest.approx(0.9**6) and rate_power(0.5, 1, 4) == 0
+
+
+@pytest.mark.parametrize("discordance", [0.1, 0.3, 1])
+def test_more_than_500_queries_have_the_formulas_rate(discordance):
+    # δ² = z²(ψ − δ²)/n, close to what enumeration gives
+    delta = float(minimum_detectable_rate(discordance, 501))
+    assert delta**2 == pytest.approx(Z**2 * (discordance - delta**2) / 501, abs=1e-9)
+    assert delta == pytest.approx(float(minimum_detectable_rate(discordance, 500)), rel=0.02) and 0.79 <= rate_power(delta, discordance, 501) <= 0.82
 
 
 def test_a_difference_beyond_the_discordance_is_not_detectable():
-    # 20 queries of which 10 % move would need a difference of .168.
-    assert minimum_detectable_rate([0.1, 0.0, 0.3], [20, 1000, 20]).tolist() == pytest.approx([np.inf, np.inf, 0.2908], abs=1e-4)
+    # 20 queries of which 30 % move: with all moves one way 5 or more are needed, which happens in .762 of cases. Of 5000 of which 1 in 10,000 does: none.
+    assert np.isinf(minimum_detectable_rate([0.1, 0.0, 0.3, 1e-4], [20, 1000, 20, 5000])).all() and np.isfinite(minimum_detectable_rate(0.35, 20))
+    assert rate_power(0.3, 0.3, 20) == pytest.approx(stats.binom.sf(4, 20, 0.3), abs=1e-9) == pytest.approx(0.762, abs=5e-4)
 
 
 def test_nothing_seen_tells_no_detectable_difference():
-    assert np.isnan(minimum_detectable([0.0, 0.2, np.nan], [50, 1, 0])).all() and np.isnan(minimum_detectable_rate(np.nan, 0))
+    assert np.isnan(minimum_detectable([0.0, 0.2, np.nan], [50, 1, 0])).all() and np.isnan(minimum_detectable_rate([np.nan, 0.2], [50, 0])).all()
 
 
 def test_the_printed_difference_fits_the_kind():
     differences = np.repeat([1.0, -1, 0, np.nan], [6, 4, 40, 5])
     assert mde_of_differences(differences, "binary")[0] == minimum_detectable_rate(0.2, 50)
-    assert mde_of_differences(differences, "bounded")[0] == pytest.approx(float(minimum_detectable(np.nanstd(differences, ddof=1), 50)))
+    sd = np.nanstd(differences, ddof=1)
+    assert mde_of_differences(differences, "bounded")[0] == pytest.approx(float(minimum_detectable(sd, 50)))
     assert mde_of_differences(differences / 2, "binary")[0] == mde_of_differences(differences / 2, "bounded")[0]
-    assert mde_of_differences(differences / 2, "bounded", design_effect=4)[0] == pytest.approx(2 * mde_of_differences(differences / 2, "bounded")[0])
+    assert mde_of_differences(differences, "bounded", design_effect=4)[0] == pytest.approx(float(minimum_detectable(sd, 12.5)))
 
 
 @given(st.floats(0.01, 1), st.floats(0.001, 1))
 def test_so_many_queries_detect_the_difference_and_one_less_does_not(std, difference):
     n = float(queries_needed(difference, std))
-    assert n <= 1 or minimum_detectable(std, n) <= difference * (1 + 1e-6)
-    assert n <= 2 or minimum_detectable(std, n - 1) > difference
+    assert n >= 2 and minimum_detectable(std, n) <= difference * (1 + 1e-6)
+    assert n == 2 or minimum_detectable(std, n - 1) > difference
 
 
 def test_no_number_of_queries_finds_no_difference():
-    assert queries_needed(0.0, 0.3) == np.inf and queries_needed(0.05, 0.3) == np.ceil((Z * 0.3 / 0.05) ** 2)
+    assert queries_needed([0.0, 0.05, -0.05], 0.3).tolist() == [np.inf, 285, 285] and np.isnan(queries_needed([0.1, np.nan], [0.0, 0.2])).all()
+    assert np.ceil(TTestPower().solve_power(effect_size=0.05 / 0.3, nobs=None, alpha=0.05, power=0.8)) == 285
 
 
 # Noise
@@ -174,6 +199,20 @@ def test_the_caution_stands_behind_the_verdict():
 def test_without_a_common_query_or_a_test_nothing_is_claimed():
     assert verdict(np.nan, np.nan, np.nan, np.nan, np.nan, 0).sentence == "can't tell: no query has a value in both runs"
     assert verdict(0.4, 0.1, 0.7, np.nan, 0.3, 6) == Verdict("can't tell", "can't tell: not tested with 6 queries")
+
+
+def test_times_go_by_their_median_and_claim_neither_a_p_nor_a_detectable_difference():
+    assert median_verdict(-80, -140, -20, 50, better="lower") == Verdict("better", "better: −80 (−140 to −20) at the median")
+    assert median_verdict(80, 20, 140, 50, better="lower") == Verdict("worse", "worse: +80 (+20 to +140) at the median")
+    found = median_verdict(1, -6, 12, 20, better="lower")
+    assert found == Verdict("can't tell", "can't tell: the median difference may be anything from −6 to +12 (20 queries)")
+    assert median_verdict(1, -6, 12, 20, margin=15, better="lower").sentence == "no worse than 15: a loss is at most 12"
+
+
+@pytest.mark.parametrize(("n", "queries"), [(5, "5 queries are"), (1, "1 query is")])
+def test_too_few_times_have_no_interval_to_go_by(n, queries):
+    assert median_verdict(3, np.nan, np.nan, n).sentence == f"can't tell: {queries} too few for an interval of the median difference"
+    assert median_verdict(np.nan, np.nan, np.nan, 0).sentence == "can't tell: no query has a value in both runs"
 
 
 @pytest.mark.parametrize("wrong", [{"margin": 0}, {"margin": -0.02}, {"better": "up"}])

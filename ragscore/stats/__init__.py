@@ -11,7 +11,6 @@ from ragscore.stats.intervals import (
     interval_of_differences,
     interval_of_means,
     mean_interval,
-    paired_interval,
     t_interval,
     t_quantile,
     wilson_interval,
@@ -19,17 +18,26 @@ from ragscore.stats.intervals import (
 from ragscore.stats.moments import average_repeats, design_effect, moments, skewness, standard_error
 from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
 from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
-from ragscore.stats.power import flip_rate, is_heavy_tailed, mde_of_differences, minimum_detectable, minimum_detectable_rate, moves_by_noise, queries_needed
+from ragscore.stats.power import (
+    flip_rate,
+    is_heavy_tailed,
+    mde_of_differences,
+    minimum_detectable,
+    minimum_detectable_rate,
+    moves_by_noise,
+    queries_needed,
+    rate_power,
+)
 from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_mean
 from ragscore.stats.quantiles import least_n, median_interval, quantile_difference_interval, quantile_interval
 from ragscore.stats.two_sample import two_sample_p
-from ragscore.stats.verdicts import Verdict, verdict
+from ragscore.stats.verdicts import Verdict, median_verdict, verdict
 
 __all__ = [
     "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
     "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "interval_of_differences", "interval_of_means", "is_heavy_tailed",
-    "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "minimum_detectable",
-    "minimum_detectable_rate", "moments", "moves_by_noise", "paired_interval", "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
+    "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict", "minimum_detectable",
+    "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval",
+    "quantile_interval", "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
     "tied_sets", "tied_with_best", "two_sample_p", "variance_components", "verdict", "weighted_kappa", "wilson_interval",
 ]  # fmt: skip

@@ -8,9 +8,12 @@ from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.moments import COCHRAN, Values, as_columns, design_effect, is_constant, moments, skewness, standard_error
 from ragscore.stats.paired import count_moves, tango_interval
 
-BOOTSTRAP_FROM = 50  # values: below, resamples know too little of a long tail
+BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
 T_FROM = 1_000  # values: from here on t does, unless Cochran's rule asks for more
-LARGE_SKEWNESS = 1.0  # of the values seen: a stricter rule would pick t for just those samples that missed the tail
+LARGE_SKEWNESS = 0.5  # of the values seen: a stricter rule would pick t for just those samples that missed the tail
+# What part of the spread seen near an end of the range isn't trusted, by the total distance from that end. Found by simulation: from 1e-4 to 1e-6
+# intervals of 20 to 200 values of which 80 to 98 % are 1, the others anywhere, hold the mean in 92 to 97 %; without it in 90 to 96 %.
+UNTRUSTED = 1e-5
 
 
 def wilson_interval(rate: Values, n: Values, level: float = 0.95, design_effect: Values | float = 1.0) -> tuple[Values, Values]:
@@ -53,21 +56,6 @@ def mean_interval(mean: Values, std: Values, n: Values, kind: str, level: float 
     return t_interval(mean, std, n, level)
 
 
-def paired_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
-    """Interval of a mean paired difference: t, within -1..1 for 0/1 and bounded metrics.
-
-    Where all n differences are equal, t would claim certainty. There the width is what Wilson leaves open for queries
-    that differ but weren't seen: z² / (n + z²).
-    """
-    low, high = t_interval(mean, std, n, level)
-    if kind not in ("binary", "bounded"):
-        return low, high
-    unseen = wilson_interval(np.zeros_like(n), n, level)[1]
-    constant = is_constant(mean, std, n)
-    low, high = np.where(constant, mean - unseen, low), np.where(constant, mean + unseen, high)
-    return np.clip(low, -1, 1), np.clip(high, -1, 1)
-
-
 def interval_of_means(
     values: npt.ArrayLike, kind: str, *, bounds: tuple[float, float] = (0.0, 1.0), groups: npt.ArrayLike | None = None, level: float = 0.95, seed: int = 0
 ) -> tuple[Values, Values]:
@@ -75,8 +63,11 @@ def interval_of_means(
 
     - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n queries.
     - "bounded": Wilson's form with the n that the spread amounts to, x̄(1 − x̄)/se² + 1, and t's quantile. It is Student's t
-      in the middle of the range and leans away from its ends, where t ends beyond them and misses on the other side.
-    - else: t, and the bootstrap-t (without groups) for 50 to 1,000 values, or 25·skewness² if that is more (Cochran), with a skewness beyond ±1.
+      in the middle of the range and leans away from its ends, where t ends beyond them and misses on the other side. Where nearly all values are at one
+      end, the few others say little about how far values stray: with a total distance L = n·min(x̄, 1 − x̄) from the end, se² counts 1 − w, w = 10^(−5L), and
+      the largest that the mean allows (that of 0/1 values), x̄(1 − x̄)/(n − 1), counts w.
+    - else: t, and the bootstrap-t (without groups) for 20 to 1,000 values, or 25·skewness² if that is more (Cochran), with a skewness beyond ±½. Slow
+      queries so rare that none was seen are in no interval of a mean: go by the quantiles of times.
 
     Equal values are never certainty: where the metric has bounds they count as n (with groups G) trials of their mean, else they have no interval.
 
@@ -161,8 +152,11 @@ def _rate_interval(columns: Values, groups: npt.ArrayLike | None, level: float) 
 def _bounded_interval(mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], level: float) -> tuple[Values, Values]:
     constant = constant | (units < 2)
     inside = np.clip(mean, 0, 1)
+    largest = inside * (1 - inside)
+    trust = 1 - UNTRUSTED ** (units * np.minimum(inside, 1 - inside))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        amount = np.where(constant, units, np.maximum(inside * (1 - inside) / error**2 + 1, 1))
+        square = trust * error**2 + (1 - trust) * largest / (units - 1)
+        amount = np.where(constant, units, np.maximum(largest / square + 1, 1))
     return _score_interval(inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level)))
 
 

@@ -1,37 +1,92 @@
 """What n queries can show: the least difference they see, how many a difference needs, what noise alone gives, and when tests of the mean are too eager."""
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
 from ragscore.stats.moments import COCHRAN, Values, as_columns, moments, skewness
-from ragscore.stats.paired import count_moves
+from ragscore.stats.paired import count_moves, mcnemar_p
 
 POWER = 0.8
+EXACT_RATES_UP_TO = 500  # queries: beyond, the approximation keeps to the power within .01
 SKEWED = 2.0  # skewness of differences beyond which a test of their mean is too eager below 100 queries
 RULE_OF_THREE = 3.0  # what never happened in n queries may happen in 3/n of them (95 %)
 
 
 def minimum_detectable(std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
-    """Least mean difference that n paired queries find with this power: (z_{1−α/2} + z_power)·s_d/√n, s_d the standard deviation of differences.
+    """Least mean difference that n paired queries find with this power: (t_{1−α/2} + t_power)·s_d/√n, s_d the standard deviation of differences.
 
-    NaN below two queries, and where nothing differed: no spread of 0 tells what would.
+    t has n − 1 degrees of freedom; the normal quantiles that it comes to with many queries promise .80 and give .74 with 20. NaN below two queries, and
+    where nothing differed: no spread of 0 tells what would.
     """
     spread, size = (np.asarray(one, dtype=np.float64) for one in (std, n))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((size > 1) & (spread > 0), _effect(power, level) * spread / np.sqrt(size), np.nan)
+        return np.where((size > 1) & (spread > 0), _effect(power, level, size - 1) * spread / np.sqrt(size), np.nan)
 
 
 def minimum_detectable_rate(discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
     """Least difference of two paired rates that n queries find with this power, from the share of queries that only one run passes.
 
-    Solves δ = z·√((ψ − δ²)/n), z as in `minimum_detectable`, ψ the discordance: δ = z·√(ψ/(n + z²)). Infinite where δ would reach ψ: even if every
-    moved query moved one way, n queries would not find it ("not detectable at this n"). NaN without a query.
+    Up to 500 queries the difference at which, over all numbers of moved queries and wins among them, McNemar's mid-p is below 1 − level and Tango's
+    interval leaves out 0 with just this chance. Beyond, the solution of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance:
+    δ = z·√(ψ/(n + z²)). Infinite where even the whole discordance, every moved query moving one way, would be found less often ("not detectable at
+    this n"). NaN without a query. A part of a query, as design effects leave it, is none.
     """
-    share, size = (np.asarray(one, dtype=np.float64) for one in (discordance, n))
-    z = _effect(power, level)
-    with np.errstate(invalid="ignore"):
-        found = z * np.sqrt(share / (size + z * z))
-        return np.where(size > 0, np.where(found < share, found, np.inf), np.nan)
+    share, size = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (discordance, n)))
+    found = [_least_rate(float(one), float(many), power, level) for one, many in zip(share.ravel(), size.ravel(), strict=True)]
+    return np.array(found, dtype=np.float64).reshape(share.shape)
+
+
+def _least_rate(share: float, n: float, power: float, level: float) -> float:
+    if not n > 0 or np.isnan(share):
+        return np.nan
+    if n > EXACT_RATES_UP_TO:
+        z = float(_effect(power, level))
+        found = z * np.sqrt(share / (n + z * z))
+        return float(found) if found < share else np.inf
+    low, high = 0.0, share
+    if rate_power(high, share, n, level) < power:
+        return np.inf
+    for _ in range(40):  # halvings; power rises with the difference
+        middle = (low + high) / 2
+        low, high = (low, middle) if rate_power(middle, share, n, level) >= power else (middle, high)
+    return high
+
+
+def rate_power(difference: float, discordance: float, n: float, level: float = 0.95) -> float:
+    """Chance that n queries show a difference of two paired rates: the verdict is better (worse), and the run is. Exact, by enumeration.
+
+    Parameters
+    ----------
+    difference, discordance
+        True difference, at most the discordance; share of queries that only one run passes.
+    """
+    from scipy.special import bdtr, xlog1py, xlogy
+    from scipy.special import gammaln as lgamma
+
+    size = int(n)
+    moved = np.arange(size + 1)
+    most = _most_losses(max(size, EXACT_RATES_UP_TO), level)[: size + 1]
+    if not 0 < discordance <= 1 or not size:
+        return 0.0
+    chance = np.exp(lgamma(size + 1) - lgamma(moved + 1) - lgamma(size - moved + 1) + xlogy(moved, discordance) + xlog1py(size - moved, -discordance))
+    shown = bdtr(np.maximum(most, 0), moved, (discordance - difference) / (2 * discordance))
+    return float((chance * np.where(most >= 0, shown, 0.0)).sum())
+
+
+@lru_cache(maxsize=8)
+def _most_losses(size: int, level: float) -> Values:
+    """How many of m = 0, 1, ..., `size` moved queries may be losses for the verdict to be better; -1: none may."""
+    from scipy.special import ndtri
+
+    moved, losses = np.arange(size + 1.0), np.full(size + 1, -1.0)
+    for lost in range(size // 2 + 1):  # the rules of `mcnemar_p` and, for a difference of 0, of `tango_interval`: (wins − losses)² > z²·moved
+        won = moved - lost
+        shows = (won > lost) & ((won - lost) ** 2 > ndtri((1 + level) / 2) ** 2 * moved)
+        shows[shows] = mcnemar_p(won[shows], np.full(shows.sum(), float(lost))) < 1 - level
+        losses[shows] = lost
+    return losses
 
 
 def mde_of_differences(differences: npt.ArrayLike, kind: str, *, design_effect: npt.ArrayLike = 1.0, power: float = POWER, level: float = 0.95) -> Values:
@@ -51,13 +106,20 @@ def mde_of_differences(differences: npt.ArrayLike, kind: str, *, design_effect: 
 
 
 def queries_needed(difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
-    """How many paired queries a mean difference needs to be found with this power: (z·s_d/δ)², rounded up; infinite for a difference of 0.
+    """How many paired queries find a mean difference with this power: the least n whose `minimum_detectable` it reaches.
 
-    For two rates s_d² = discordance − δ².
+    Infinite for a difference of 0, NaN where nothing differed. For two rates s_d² = discordance − δ².
     """
-    delta, spread = (np.asarray(one, dtype=np.float64) for one in (difference, std))
+    delta, spread = np.broadcast_arrays(*(np.abs(np.asarray(one, dtype=np.float64)) for one in (difference, std)))
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(delta == 0, np.inf, np.ceil((_effect(power, level) * spread / delta) ** 2 - 1e-9))
+        most = np.ceil((_effect(power, level) * spread / delta) ** 2) + 10  # t asks for a few more than z, 2 of many and 10 of hardly any
+    low, high = np.ones(delta.shape), np.where(np.isfinite(most), most, 2.0)
+    while (high - low > 1).any():  # by halving: n finds it, fewer don't
+        middle = np.floor((low + high) / 2)
+        with np.errstate(invalid="ignore"):
+            is_enough = minimum_detectable(spread, middle, power, level) <= delta * (1 + 1e-9)
+        low, high = np.where(is_enough, low, np.maximum(middle, low)), np.where(is_enough & (middle > 1), middle, high)
+    return np.where(np.isnan(delta) | ~(spread > 0), np.nan, np.where(delta == 0, np.inf, high))
 
 
 def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
@@ -125,7 +187,11 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
     return (is_skewed | (is_one_way & could_turn)) & ~all_or_nothing
 
 
-def _effect(power: float, level: float) -> float:
-    from scipy.special import ndtri
+def _effect(power: float, level: float, df: npt.ArrayLike = np.inf) -> Values:
+    """Standard errors that a difference found with this power is away from 0."""
+    from scipy.special import ndtri, stdtrit
 
-    return float(ndtri((1 + level) / 2) + ndtri(power))
+    freedom = np.asarray(df, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        by_t = stdtrit(np.maximum(freedom, 1), (1 + level) / 2) + stdtrit(np.maximum(freedom, 1), power)
+    return np.where(np.isinf(freedom), ndtri((1 + level) / 2) + ndtri(power), by_t)

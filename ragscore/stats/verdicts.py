@@ -70,6 +70,23 @@ def verdict(
     return Verdict("can't tell", f"can't tell: {_what_n_sees(mde, n, worth or margin, p, max(-low, high))}{warned}")
 
 
+def median_verdict(delta: float, low: float, high: float, n: float, *, margin: float | None = None, better: str = "higher") -> Verdict:
+    """What the interval of a median paired difference allows to say, for times and costs, whose means a few values carry.
+
+    As `verdict`; an interval of a median is a sign test turned round, so what it leaves out is significant at its level.
+    """
+    p = 0.0 if low > 0 or high < 0 else math.nan if math.isnan(low) else 1.0
+    found = verdict(delta, low, high, p, math.nan, n, margin=margin, better=better)
+    if found.word in ("better", "worse"):
+        return Verdict(found.word, f"{found.word}: {_shown_delta(delta, low, high)} at the median")
+    if found.word != "can't tell" or not n > 0:
+        return found
+    if math.isnan(low) or math.isnan(high):
+        return Verdict(found.word, f"can't tell: {_queries(n)} {'is' if n == 1 else 'are'} too few for an interval of the median difference")
+    low_text, high_text = _shown_delta(delta, low, high).split("(")[1].rstrip(")").split(" to ")
+    return Verdict(found.word, f"can't tell: the median difference may be anything from {low_text} to {high_text} ({_queries(n)})")
+
+
 def _loss(gain: float, least_gain: float, is_sure: bool) -> str:
     if least_gain >= 0:
         return "the interval holds no loss"
@@ -78,7 +95,7 @@ def _loss(gain: float, least_gain: float, is_sure: bool) -> str:
 
 
 def _what_n_sees(mde: float, n: float, worth: float | None, p: float, farthest: float) -> str:
-    queries = f"{n:.0f} {'query' if n == 1 else 'queries'}"
+    queries = _queries(n)
     if math.isnan(p):
         return f"not tested with {queries}"
     if not math.isfinite(mde):
@@ -90,6 +107,10 @@ def _what_n_sees(mde: float, n: float, worth: float | None, p: float, farthest: 
     if worth >= mde:
         return f"{sees}, so that one of {_short(worth)} would probably have been found"
     return f"{sees}; about {_short(n * (mde / worth) ** 2)} would be needed for a difference of {_short(worth)}"
+
+
+def _queries(n: float) -> str:
+    return f"{n:.0f} {'query' if n == 1 else 'queries'}"
 
 
 def _shown_delta(delta: float, low: float, high: float) -> str:
