@@ -48,13 +48,15 @@ def test_the_interval_rule_asks_that_the_loss_is_ruled_out(write_golden, write_r
 def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     better = compared(write_golden, write_run, runs(*[[]] * 10, *[FOUND] * 20), runs(*[FOUND] * 30))
     found = rs.gate(better, {"hit@5": 0.05}, rule="interval")
-    assert found.table["reason"][0] == "gained 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
-        "## Gate passed: b against a is better"
+    assert found.table["reason"][0] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
+        "## Gate passed: b against a (over all metrics compared: better)"
     )
     few = compared(write_golden, write_run, runs(*[FOUND] * 3, elapsed_ms=10.0), runs(*[FOUND] * 3, elapsed_ms=12.0))
     open_one = rs.gate(few, {"latency_ms": 5}, rule="interval", require=True)
-    assert open_one.table["reason"][0] == "lost 2; too few queries for an interval" and open_one.table["verdict"][0] == "not evaluated"
-    assert open_one.to_markdown().startswith("## Gate not evaluated, 1 not evaluated: b against a is same") and open_one.exit_status == 2
+    assert open_one.table["reason"][0] == "worse by 2; too few queries for an interval" and open_one.table["verdict"][0] == "not evaluated"
+    assert (
+        open_one.to_markdown().startswith("## Gate not evaluated, 1 not evaluated: b against a (over all metrics compared: same)") and open_one.exit_status == 2
+    )
 
 
 def test_errors_never_make_a_gate_pass(write_golden, write_run):

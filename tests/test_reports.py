@@ -272,7 +272,8 @@ def hostile(write_golden, write_run):
 ALLOWED_LOSS = {"mrr@10": 0.01, "hit@5": 0.9, "judge_correctness": 0}
 SECTIONS = (
     "In short", "Run by run", "Leaderboard", "Results", "By difficulty", "Trend", "Refusing as a decision", "Quality beside coverage", "What if a threshold refused",
-    "Whose fault wrong answers are", "What became of each question", "The runs", "Configuration", "Largest regressions", "Gate failed by mrr@10, 1 not evaluated", "Gate passed, 1 not evaluated",
+    "Whose fault wrong answers are", "What became of each question", "The runs", "Configuration", "Largest regressions",
+    "Gate failed by mrr@10, 1 not evaluated", "Gate passed, 1 not evaluated",
 )  # fmt: skip
 
 
