@@ -5,6 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.api import OLS
+from statsmodels.stats.proportion import proportion_confint
+from statsmodels.stats.weightstats import DescrStatsW
 
 import ragscore as rs
 from ragscore.stats import (
@@ -16,6 +19,7 @@ from ragscore.stats import (
     least_n,
     mean_interval,
     median_interval,
+    moments,
     quantile_difference_interval,
     quantile_interval,
     skewness,
@@ -30,6 +34,29 @@ def test_wilson_agrees_with_scipy(k, n):
     low, high = wilson_interval(np.array([k / n]), np.array([float(n)]))
     expected = stats.binomtest(k, n).proportion_ci(method="wilson")
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilson_agrees_with_statsmodels(passed, level):
+    k, n = passed
+    low, high = wilson_interval(np.array([k / n]), np.array([float(n)]), level)
+    assert (low[0], high[0]) == pytest.approx(proportion_confint(k, n, alpha=1 - level, method="wilson"), abs=1e-9)
+
+
+@given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.sampled_from([0.8, 0.95, 0.99]))
+def test_t_agrees_with_statsmodels(values, level):
+    low, high = t_interval(*moments(values), level)
+    with np.errstate(invalid="ignore"):
+        expected = DescrStatsW(np.array(values)).tconfint_mean(alpha=1 - level)
+    assert (low[0], high[0]) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("n_groups", [2, 5, 12])
+def test_the_grouped_standard_error_is_statsmodels_of_a_constant(n_groups):
+    rng = np.random.default_rng(n_groups)
+    values, groups = rng.random(40), rng.permutation(np.arange(40) % n_groups)
+    expected = OLS(values, np.ones(40)).fit(cov_type="cluster", cov_kwds={"groups": groups}).bse[0]
+    assert standard_error(values[:, None], groups)[0][0] == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_design_effect_divides_the_n_of_wilson():

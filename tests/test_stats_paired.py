@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from statsmodels.stats.contingency_tables import mcnemar
 
 from ragscore.stats import count_moves, interval_of_differences, mcnemar_p, paired_p, sign_flip_p, tango_interval
 
@@ -31,6 +32,30 @@ def test_mcnemar_agrees_with_scipys_binomial(wins, losses):
     m, k = wins + losses, min(wins, losses)
     assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(stats.binomtest(k, m).pvalue, abs=1e-9)
     assert mcnemar_p(wins, losses) == pytest.approx(2 * stats.binom.cdf(k - 1, m, 0.5) + stats.binom.pmf(k, m, 0.5), abs=1e-9)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_mcnemar_agrees_with_statsmodels_and_mid_p_takes_half_of_what_was_seen(wins, losses):
+    expected = mcnemar([[7, wins], [losses, 11]], exact=True).pvalue if wins + losses else 1.0
+    assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(expected, abs=1e-9)
+    two_sided = 2 * stats.binom.cdf(min(wins, losses), wins + losses, 0.5) if wins + losses else 1.0
+    seen = stats.binom.pmf(min(wins, losses), wins + losses, 0.5) if wins + losses else 0.0
+    assert mcnemar_p(wins, losses) == pytest.approx(min(two_sided - seen, 1), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", range(1, 9))
+def test_mcnemars_exact_p_is_that_of_all_sign_patterns_and_of_sign_flips(n):
+    for wins in range(n + 1):
+        differences = np.repeat([1.0, -1.0], [wins, n - wins])
+        exact = mcnemar_p(wins, n - wins, is_exact=True)
+        assert exact == pytest.approx(by_enumeration(differences), abs=1e-12) == pytest.approx(sign_flip_p(differences)[0], abs=1e-12)
+
+
+@given(st.integers(1, 60), st.integers(0, 60))
+def test_tango_leaves_out_0_where_statsmodels_score_test_does(wins, losses):
+    low, high = tango_interval(wins, losses, 130)
+    p = mcnemar([[7, wins], [losses, 11]], exact=False, correction=False).pvalue
+    assert ((low[0] > 0) or (high[0] < 0)) == (p < 0.05)
 
 
 def test_mcnemar_gives_the_published_p_values():
