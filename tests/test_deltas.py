@@ -108,7 +108,9 @@ def test_a_ratio_is_the_geometric_mean_of_positive_pairs():
 def shown(first, second, **lost):
     """The rounded table and its notes, of columns of values."""
     frames = [pd.DataFrame(values, dtype="float64") for values in (first, second)]
-    return shown_deltas(paired_deltas(*frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost)))
+    no_movers = pd.DataFrame(columns=["metric"])
+    deltas = paired_deltas(*frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost))
+    return shown_deltas(deltas.assign(n_expected_a=len(frames[0]), n_expected_b=len(frames[1])), no_movers)
 
 
 def test_the_table_for_reading_says_what_its_words_mean():
