@@ -96,7 +96,7 @@ def test_going_on_with_other_settings_is_one_clear_error(golden, tmp_path, optio
     system = begun(golden, tmp_path, k=3)
     with pytest.raises(rs.DataError) as error:
         rs.collect(system, golden, tmp_path, progress=False, name="s", **options)
-    assert message in str(error.value) and str(error.value).endswith("; the same settings, another folder, or fresh=True")
+    assert message in str(error.value) and str(error.value).endswith("; the same settings, another folder, or fresh=True (--fresh)")
     assert str(tmp_path / journal.NAME) in str(error.value)
 
 

@@ -36,10 +36,10 @@ def _score(args: argparse.Namespace) -> None:
         return
     scores = score(results, golden, args.metric, match=args.match or "auto", **policies(args, SCORED_BY))
     table = summarize(scores, golden, by=args.by, metrics=None if args.metric or args.json else HEADLINE)
-    print(as_json(records_of(table)) if args.json else _readable(table, args.by))
+    print(as_json(records_of(table)) if args.json else readable(table, args.by))
 
 
-def _readable(table: pd.DataFrame, by: str | None) -> str:
+def readable(table: pd.DataFrame, by: str | None) -> str:
     """The summary as text; metrics that no query was measured in are named below it."""
     decimals = {name: 0 if parse_label(name).metric.kind == "time" else 3 for name in table["metric"].unique()}
     shown = table[table["n"] > 0]

@@ -93,7 +93,7 @@ def _whole_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         values = _values(line, "asked" if number == 1 else "query_id")
         if values is None and number < len(lines):
-            raise DataError("not a line of a journal", file=file, line=number, allowed="remove it, or begin anew with fresh=True")
+            raise DataError("not a line of a journal", file=file, line=number, allowed="remove it, or begin anew with fresh=True (--fresh)")
         if values is None:
             break
         found.append(values)
@@ -118,7 +118,7 @@ def _check_same(begun: dict[str, Any], now: dict[str, Any], file: Path) -> None:
         parts = [f"{key} was {_shown(one, key)}, now {_shown(other, key)}" for key in differing[:5]]
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
         raise DataError(
-            f"this run was begun with other settings: {'; '.join(parts)}{more}", file=file, allowed="the same settings, another folder, or fresh=True"
+            f"this run was begun with other settings: {'; '.join(parts)}{more}", file=file, allowed="the same settings, another folder, or fresh=True (--fresh)"
         )
 
 

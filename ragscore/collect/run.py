@@ -143,7 +143,7 @@ def _collected(
     system: System, requests: list[Request], manner: Manner, folder: Path, header: dict[str, Any], redactor: Redactor, fresh: bool, progress: bool
 ) -> Results:
     try:
-        _refuse_finished(folder, fresh)
+        refuse_finished(folder, fresh)
         with open_journal(folder, header, fresh) as journal:
             with _quiet_logs(redactor):
                 _ask(system, [one for one in requests if one["query_id"] not in journal.done], manner, journal, redactor, progress)
@@ -155,9 +155,10 @@ def _collected(
     return load_results(folder / "per_query.jsonl")
 
 
-def _refuse_finished(folder: Path, fresh: bool) -> None:
+def refuse_finished(folder: Path, fresh: bool) -> None:
+    """Refuse to write over a run that is complete, unless asked to."""
     if (folder / "per_query.jsonl").exists() and not (folder / NAME).exists() and not fresh:
-        raise DataError("a finished run is there", file=folder / "per_query.jsonl", allowed="another folder, or fresh=True, which replaces it")
+        raise DataError("a finished run is there", file=folder / "per_query.jsonl", allowed="another folder, or fresh=True (--fresh), which replaces it")
 
 
 def _ask(system: System, requests: list[Request], manner: Manner, journal: Journal, redactor: Redactor, progress: bool) -> None:

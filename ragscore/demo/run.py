@@ -114,7 +114,7 @@ def answered(
         cell = {"run_id": run["run_id"], "query_id": query_id}
         about = {"query": question, "mode": run["system"], "error": None, timed: round(elapsed, 3), "x_familiarity": round(float(known), 4)}
         tables["responses"].append(cell | about | given)
-        tables["hits"] += [cell | hit for hit in _hits(ranking, chunks)]
+        tables["hits"] += [cell | hit for hit in ranked_hits(ranking, chunks)]
         tables["citations"] += [cell | citation for citation in citations]
     runs = from_records([run | {"k": K, "n_queries": len(queries), "n_failed": 0}], "runs")
     return Results(runs, **{kind: from_records(records, kind) for kind, records in tables.items()})
@@ -142,7 +142,8 @@ def _tuned(familiar: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
     )
 
 
-def _hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
+def ranked_hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
+    """The passages of a ranking as rows of the hits frame."""
     found = chunks.iloc[ranking.chunk]
     for rank, (row, score_, lexical, vector) in enumerate(zip(found.to_dict("records"), ranking.score, ranking.lexical, ranking.vector, strict=True), 1):
         hit = {name: row[name] for name in ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit", "text")}
