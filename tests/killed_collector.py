@@ -90,7 +90,8 @@ def forked(folder: Path, kill_at: int | None = None, torn: float | None = None) 
 def main(folder: Path, n_points: int) -> None:
     """A run that nothing stops, then one killed at each point and resumed; prints what happened as JSON."""
     collect_run.load_results = lambda path: None  # type: ignore[assignment,return-value]  # nothing here looks at the frames,
-    collect_run.environment = collect_run.code_version = dict  # nor at what the machine is
+    collect_run.environment = collect_run.code_version = dict  # nor at what the machine is,
+    os.fsync = lambda handle: None  # and what a process has written outlives it without: that is for a machine that stops
     status, n_moments = forked(folder / "whole")
     drawn = random.Random(5)
     told = []

@@ -68,6 +68,19 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
 
 
+def test_each_answer_is_on_disk_before_the_next_question(golden, tmp_path, monkeypatch):
+    synced, lengths = [], []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), synced.append((tmp_path / journal.NAME).read_text().count("\n")))[0])
+
+    def system(query):
+        lengths.append(synced[-1])
+        return found(query)
+
+    rs.collect(system, golden, tmp_path, progress=False)
+    assert lengths == [1, 2, 3, 4, 5, 6]  # the header, and a line for each answer so far
+
+
 def begun(golden, folder, **options):
     """A run that was stopped after two answers."""
     left = iter([True, True])

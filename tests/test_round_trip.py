@@ -180,3 +180,12 @@ def test_whole_and_decimal_numbers_are_one_column_of_numbers(write_run):
 def test_an_ordinary_answer_needs_no_note_of_its_object(write_run):
     results = rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)], answer=answer("text", paths=["p"]))]))
     assert not [name for name in [*results.responses, *results.hits] if name.endswith(".json")]
+
+
+def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(tmp_path):
+    hits = [{"chunk_id": "c", "score": 1, "score_lexical": 2, "score_vector": 3, "retrieval": {"fusion_score": 4.0, "lexical_score": 5.0}}]
+    (tmp_path / "per_query.jsonl").write_text(json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits}) + "\n", encoding="utf-8")
+    results = rs.load_results(tmp_path)
+    assert results.hits[["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]].values.tolist() == [[4, 5, 3, 1, 2]]
+    again = rs.load_results(rs.write_per_query(results, tmp_path / "again"))
+    pd.testing.assert_frame_equal(again.hits.assign(run_id="r"), results.hits.assign(run_id="r"))

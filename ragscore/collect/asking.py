@@ -27,7 +27,7 @@ class Manner:
     workers
         How many queries are in flight at a time.
     timeout
-        Seconds that one attempt may take; None: no limit.
+        Seconds that one attempt may take; None: no limit. Without one, a single worker is the calling thread itself.
     retries
         How often a query is asked again after an error that may pass.
     rate
@@ -75,11 +75,15 @@ def asked(system: System, requests: list[Request], manner: Manner, keep: Callabl
 
     A worker keeps an answer before it asks again, one worker at a time: so no more answers can get lost than there are workers.
     """
+    stop, keeping, pace = threading.Event(), threading.Lock(), Pace(manner.rate)
+    if manner.workers == 1 and manner.timeout is None:  # nothing asks for a thread: connections that are bound to this one work
+        for request in requests:
+            yield keep(answered(system, request, manner, pace, stop.wait))
+        return
     todo: queue.SimpleQueue[Request] = queue.SimpleQueue()
     done: queue.SimpleQueue[Kept | BaseException] = queue.SimpleQueue()
     for request in requests:
         todo.put(request)
-    stop, keeping, pace = threading.Event(), threading.Lock(), Pace(manner.rate)
 
     def work() -> None:
         try:

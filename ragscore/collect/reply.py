@@ -18,6 +18,8 @@ from ragscore.systems import AskError, Request
 ANSWER = ("citations", "grounded", "refused", "refusal_reason", "cost_usd", "usage")
 TOKENS = ("prompt_tokens", "completion_tokens")
 NOT_KEPT = ("query", "query_id", "hits", "hits_top_k", "answer", "error", "mode", "latency", "elapsed_ms", "config", "request", "attempts")
+OF_HITS = ("chunker_version", "index_version", "embedding_model")
+OF_ANSWERS = {"model": "llm", "embedding": "embedding", "prompt_template_version": "prompt_template_version"}
 _HIT_NAMES = {"path": "doc_path", "heading": "heading_path", "text": "snippet"}
 _CITATION_NAMES = {"heading": "heading_path"}
 _BESIDE = frozenset(("query", "query_id", "elapsed_ms"))
@@ -35,14 +37,13 @@ def record_of(request: Request, reply: Any, elapsed_ms: float, error: str | None
         values = _reply_fields(plain(reply))
     except (TypeError, RecursionError, ValueError) as fault:
         raise AskError(f"the reply can't be written: {fault}") from fault
-    config = values.get("config")
     if error is None and values.get("error"):
         error = _text(values["error"])
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {shown(values or None)}")
     record = _record(request, values, elapsed_ms, error, attempts)
     _check(record)
-    return record, config if isinstance(config, dict) else {}
+    return record, _said_of_itself(values)
 
 
 def _record(request: Request, values: dict[str, Any], elapsed_ms: float, error: str | None, attempts: int) -> dict[str, Any]:
@@ -53,6 +54,19 @@ def _record(request: Request, values: dict[str, Any], elapsed_ms: float, error: 
     carried = {name: value for name, value in request.items() if name in ("filters", "vaults", "folders", "product", "tool")}
     record |= {"request": carried} if carried else {}
     return record | ({"attempts": attempts} if attempts > 1 else {})
+
+
+def _said_of_itself(values: dict[str, Any]) -> dict[str, Any]:
+    """What a reply says of the system: its `config`, and versions that stand with the answer or are the same on every hit."""
+    hits, answer, config = values.get("hits"), values.get("answer"), values.get("config")
+    found = {}
+    for name in OF_HITS:
+        written = [hit.get(name) for hit in hits if isinstance(hit, dict)] if isinstance(hits, list) else []
+        if written and written[0] is not None and all(one == written[0] for one in written):
+            found[name] = written[0]
+    if isinstance(answer, dict):
+        found |= {key: answer[name] for name, key in OF_ANSWERS.items() if answer.get(name) is not None}
+    return found | (config if isinstance(config, dict) else {})
 
 
 def _reply_fields(reply: Any) -> dict[str, Any]:

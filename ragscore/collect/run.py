@@ -80,8 +80,8 @@ def collect(
     limit, sample
         Only the first queries, or so many drawn with the seed (0 without one).
     workers, timeout, retries, rate
-        Queries in flight at a time; seconds per attempt; further attempts after time-outs, lost connections, 429 and 5xx, with a growing random
-        wait or as long as the server says; most attempts per second.
+        Queries in flight at a time; seconds per attempt (with None, a single worker is the calling thread itself); further attempts after
+        time-outs, lost connections, 429 and 5xx, with a growing random wait or as long as the server says; most attempts per second.
     name, run_id, suite, repeat
         Of the system (else it is named after what it is), and of the run: without an id it gets one that sorts by time.
     config
@@ -182,8 +182,9 @@ def _ask(system: System, requests: list[Request], manner: Manner, journal: Journ
 
 
 def _clean(record: dict[str, Any], reported: dict[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """A record as it may be written, with what the system said of itself."""
+    """A record as it may be written, with what the system said of itself; id and text of the question are the golden file's."""
     kept: dict[str, Any] = redactor.values(record) | ({"config": redactor.config(reported)} if reported else {})
+    kept |= {name: record[name] for name in ("query_id", "query")}
     return kept | {"error": None if record["error"] is None else redactor.message(record["error"])}
 
 
@@ -204,17 +205,22 @@ def _finish(journal: Journal, order: list[str], folder: Path) -> list[str]:
     described, odd = description(journal.header, reported)
     differing = {name for name, values in reported.values.items() if len(values) > 1}
     records = [_without_config(journal.done[query_id], differing) for query_id in order]
-    failed = [record["error"] for record in records if record["error"] is not None]
-    problems, tables = Problems(journal.file, strict=True), Tables()
-    for line, record in enumerate(records, 2):
-        read_record(Row(record, line), tables, problems)
-    file = write_per_query(results_of(run_record(described, journal.file), tables, problems), folder)
+    run = run_record(described, journal.file)
+    file = write_per_query(_results(run, records), folder)
     for written in (file, folder / "run.json"):
         with written.open("rb") as handle:
             os.fsync(handle.fileno())
     sync_folder(folder)
     journal.file.unlink()
+    failed = [record["error"] for record in records if record["error"] is not None]
     return [*odd, *([f"every query failed, the first with: {failed[0]}"] if len(failed) == len(records) else [])]
+
+
+def _results(run: dict[str, Any], records: list[dict[str, Any]]) -> Results:
+    problems, tables = Problems(run["run_id"], strict=True), Tables()
+    for line, record in enumerate(records, 2):
+        read_record(Row(record, line), tables, problems)
+    return results_of(dict(run), tables, problems)
 
 
 def _without_config(record: dict[str, Any], differing: set[str]) -> dict[str, Any]:

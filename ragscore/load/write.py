@@ -155,7 +155,8 @@ def _metadata(row: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
-    extra = own_fields(row, HIT_FIELDS | (frozenset() if "score" in row else {"score"}), "hits")
+    # A score of the hit itself beside one within `retrieval` is a field of its own; alone it would be read as the column.
+    extra = own_fields(row, (HIT_FIELDS | {"score"}) - {column for column in SCORES.values() if column in row}, "hits")
     written = {name: row[name] for name in _HIT if name in row}
     written |= {name: row[column] for column, name in {"path": "doc_path", "text": "snippet"}.items() if column in row}
     written |= _heading(row, extra, "hits") | written_span(row, extra) | _scores(row, extra)

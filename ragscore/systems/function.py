@@ -5,6 +5,7 @@ own, so that they work from Jupyter, whose loop is left alone, and may share a c
 """
 
 import asyncio
+import contextlib
 import inspect
 import queue
 import threading
@@ -17,6 +18,7 @@ from ragscore.errors import DataError
 from ragscore.systems.system import AskError, Request, System, timed_out
 
 QUERY_NAMES = ("query", "question")
+CANCELLING = 5.0  # seconds that calls which are cancelled may take to end
 
 
 @dataclass
@@ -31,15 +33,24 @@ class _Loop:
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
-                threading.Thread(target=self.loop.run_forever, name="ragscore-async", daemon=True).start()
+                threading.Thread(target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True).start()
         future = asyncio.run_coroutine_threadsafe(_within(awaitable, seconds), self.loop)
         return future.result()
 
     def close(self) -> None:
-        """Stop the thread, once what still runs is cancelled."""
+        """Stop the thread, once what still runs is cancelled; what won't be is left to itself."""
         if self.loop is not None:
-            asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result()
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result(CANCELLING)
             self.loop.call_soon_threadsafe(self.loop.stop)
+            self.loop = None
+
+
+def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 async def _within(awaitable: Any, seconds: float | None) -> Any:

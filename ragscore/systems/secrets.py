@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, quote_plus, urlencode, urlsplit, urlu
 
 HIDDEN = "***"
 SHORTEST = 4  # a given secret that is shorter would blacken texts that only happen to hold it
-SHORTEST_VARIABLE = 8  # so would the value of a variable such as AUTH=none
+SHORTEST_VARIABLE, SHORTEST_WORD = 8, 16  # so would the value of a variable such as AUTH=none or X_TOKEN=disabled
 _WORDS = frozenset(
     "token secret secrets password passwd passphrase pwd apikey apitoken accesskey authorization auth credential credentials cookie signature sig bearer jwt".split()
 )
@@ -51,7 +51,7 @@ class Redactor:
     def __init__(self, secrets: Iterable[str] = (), environment: dict[str, str] | None = None) -> None:
         variables = os.environ if environment is None else environment
         known = {one for one in secrets if len(one) >= SHORTEST}
-        known |= {value for name, value in variables.items() if is_secret(name) and len(value) >= SHORTEST_VARIABLE}
+        known |= {value for name, value in variables.items() if is_secret(name) and len(value) >= (SHORTEST_WORD if value.isalpha() else SHORTEST_VARIABLE)}
         forms = {form for one in known for form in _forms(one)}
         self.pattern = re.compile("|".join(re.escape(one) for one in sorted(forms, key=len, reverse=True))) if forms else None
 
