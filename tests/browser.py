@@ -1,14 +1,18 @@
 """A page as a browser shows it: what it loads, what it complains about, what its script does. Speaks to Chromium through its debugging pipe."""
 
+import base64
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SILENT = 300  # seconds after which a browser that says nothing is taken for dead
 QUIET = [
     "--headless",
     "--no-sandbox",
@@ -61,6 +65,7 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self.rest:
+            assert select.select([self.reader], [], [], SILENT)[0], f"no word from the browser for {SILENT} s"
             more = os.read(self.reader.fileno(), 1 << 16)
             assert more, "the browser is gone"
             self.rest += more
@@ -75,6 +80,36 @@ class Browser:
             self.events.append(self._receive())
         # Two frames later everything that a script does on its own has been done and reported.
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def visit(self, url: str) -> None:
+        """Go to an address; what must be there is waited for with `wait`."""
+        self.events = []
+        self.send("Page.navigate", url=url)
+
+    def wait(self, expression: str, seconds: float = 180) -> None:
+        """Return once a script expression is true, or gives an element; a slow machine only takes longer."""
+        until = time.monotonic() + seconds
+        while not self.run(f"Boolean({expression})"):
+            assert time.monotonic() < until, f"after {seconds} s still not: {expression}"
+            time.sleep(0.1)  # between two looks
+
+    def click(self, selector: str) -> None:
+        """Press and release the mouse on the first element that a selector names."""
+        quoted = json.dumps(selector)
+        find = f"document.querySelector({quoted}).scrollIntoView({{block: 'center'}}), document.querySelector({quoted}).getBoundingClientRect()"
+        x, y = self.run(f"(box => [box.x + box.width / 2, box.y + box.height / 2])(({find}))")
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=int(kind != "mouseMoved"))
+
+    def picture(self, selector: str, width: int, height: int) -> bytes:
+        """A PNG of the first element that a selector names, in a window of this size."""
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        box = self.run(
+            f"(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect(); return [box.x, box.y, box.width, box.height]; }})()"
+        )
+        clip = dict(zip(("x", "y", "width", "height"), box, strict=True), scale=1)
+        return base64.b64decode(self.send("Page.captureScreenshot", format="png", clip=clip)["data"])
 
     def run(self, expression: str) -> Any:
         """The value of a script expression in the page."""

@@ -16,13 +16,16 @@ from ragscore.cli.asking import add_run
 from ragscore.cli.comparing import add_compare, add_gate
 from ragscore.cli.demo import add_demo
 from ragscore.cli.golden import add_validate
+from ragscore.cli.label import add_label
 from ragscore.cli.options import Commands
 from ragscore.cli.pages import add_report
 from ragscore.cli.scoring import add_score
 from ragscore.cli.stored import add_runs, add_trend
 from ragscore.frames import DataError
 
-COMMANDS: tuple[Callable[[Commands], None], ...] = (add_score, add_compare, add_gate, add_report, add_validate, add_runs, add_trend, add_run, add_demo)
+COMMANDS: tuple[Callable[[Commands], None], ...] = (
+    add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend, add_run, add_demo,
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
