@@ -104,10 +104,10 @@ class Browser:
     def picture(self, selector: str, width: int, height: int) -> bytes:
         """A PNG of the first element that a selector names, in a window of this size."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        find = f"document.querySelector({json.dumps(selector)})"
+        self.run(f"{find}.scrollIntoView({{block: 'start'}})")
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        box = self.run(
-            f"(() => {{ const box = document.querySelector({json.dumps(selector)}).getBoundingClientRect(); return [box.x, box.y, box.width, box.height]; }})()"
-        )
+        box = self.run(f"(box => [box.x, box.y, box.width, box.height])({find}.getBoundingClientRect())")
         clip = dict(zip(("x", "y", "width", "height"), box, strict=True), scale=1)
         return base64.b64decode(self.send("Page.captureScreenshot", format="png", clip=clip)["data"])
 

@@ -22,13 +22,13 @@ EVIL = '<script>window.evil = 1</script><img src=x onerror="window.evil = 2">'
 
 @pytest.fixture
 def golden_file(write_golden):
-    return write_golden(f"# the desk's questions\n- id: q1\n  query: '{EVIL} who?'  # {EVIL}\n- {{id: q2, query: \"what?\"}}\n- {{id: q3, query: \"why?\"}}\n")
+    return write_golden(f'# the desk\'s questions\n- id: q1\n  query: \'{EVIL} who?\'  # {EVIL}\n- {{id: q2, query: "what?"}}\n- {{id: q3, query: "why?"}}\n')
 
 
 @pytest.fixture
 def runs(write_run):
     places = {"heading_path": ["<b>Guide</b>"], "doc_path": f"docs/{EVIL}.md"}
-    found = [hit("c1", "d1", 1, snippet=f"By us. {EVIL}", **places), hit("c2", "d2", 2, snippet="By them, not by us.", **places)]
+    found = [hit("c1", "d1", 1, snippet=f"Written by us. {EVIL}", **places), hit("c2", "d2", 2, snippet="Written by them.", **places)]
     return rs.load_results([write_run(name, [record("q1", hits), record("q2", found[:1])]) for name, hits in (("a", found), ("b", found[:1]))])
 
 
@@ -55,10 +55,10 @@ def walked(widget):
 def test_a_button_writes_the_file_before_its_mark_appears(panel, golden_file):
     press(panel, "grade-1")
     row = yaml.safe_load(golden_file.read_text())[0]
-    assert row["gold_supports"][0]["snippets"] == ["By us."]
+    assert row["gold_supports"][0]["snippets"] == ["Written by us."]
     assert panel._cards[0]._grades[1].button_style == "success" and "1</b> of 3 labelled" in panel._progress.value
     assert "saved in golden.yaml: hit 1 supports the answer" in panel._status.value
-    assert "<mark>By us.</mark>" in panel._cards[0]._html.value and repr(panel) == "LabelPanel: 1 of 3 questions of golden.yaml are labelled"
+    assert ">Written by us.</mark>" in panel._cards[0]._html.value and repr(panel) == "LabelPanel: 1 of 3 questions of golden.yaml are labelled"
     press(panel, "undo")
     assert "gold_supports" not in golden_file.read_text() and panel._cards[0]._grades[1].button_style == "" and panel._undo.disabled
 
@@ -140,7 +140,7 @@ def test_a_click_in_jupyterlab_outlives_its_kernel(tmp_path, golden_file, runs):
         page.click(".ragscore-hit .ragscore-grade-1")
         page.wait(f"document.querySelector('{MARKED}')")
         before = golden_file.read_text(encoding="utf-8")
-        assert yaml.safe_load(before)[0]["gold_supports"][0]["snippets"] == ["By us."], "a mark that is seen is in the file"
+        assert yaml.safe_load(before)[0]["gold_supports"][0]["snippets"] == ["Written by us."], "a mark that is seen is in the file"
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
         lab.run_first_cell(page, "panel.ipynb", HIT)
         page.wait(f"document.querySelector('{MARKED}')")

@@ -363,6 +363,7 @@ def test_refused_arguments_are_named(golden_file, runs, write_golden):
         ("Title\nA line that says more", [], "A line that says more"),
         ("a " * 80, [], ("a " * 50).strip()),
         ("The text was cut here...", [], "The text was cut here"),
+        ("numpy.rint: Round to the nearest.", [], "Round to the nearest."),
         ("ok", [], "ok"),
         (" \n--\n", [], None),
     ],

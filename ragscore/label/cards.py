@@ -9,8 +9,8 @@ from ragscore.label.session import LabelConflict, LabelSession
 
 GRADES = {
     1: ("✔ supports", "supports the answer (grade 1)"),
-    2: ("2", "answers it well"),
-    3: ("3", "answers it exactly"),
+    2: ("2 well", "answers it well (grade 2)"),
+    3: ("3 exactly", "answers it exactly (grade 3)"),
     0: ("✘ no", "judged: does not help (grade 0)"),
 }
 MARKS = {"labelled": "✔", "should refuse": "∅", "unlabelled": "·", "not in the file": "+"}
@@ -25,9 +25,9 @@ def question_html(session: LabelSession) -> str:
     chip = f'<span style="{_CHIP};background:{_COLOURS[state]}">{MARKS[state]} {state}</span>'
     parts = [f'<div style="font-size:135%;line-height:1.35;margin:2px 0">{escape(session.query)}</div>']
     if session.note:
-        parts.append(f'<div style="opacity:.8">Reference answer: {escape(session.note)}</div>')
+        parts.append(f'<div style="opacity:.8;line-height:1.4">Reference answer: {escape(session.note)}</div>')
     if session.unmet:
-        parts.append(f'<div style="opacity:.8">Expected, but none of these hits: {escape(", ".join(session.unmet))}</div>')
+        parts.append(f'<div style="opacity:.8;line-height:1.4">Expected, but none of these hits: {escape(", ".join(session.unmet))}</div>')
     return f'<div class="ragscore-question"><b>{escape(session.query_id)}</b> {chip}{"".join(parts)}</div>'
 
 
@@ -54,7 +54,7 @@ def _highlighted(text: str, words: list[str]) -> str:
     if not wanted:
         return escape(text)
     pieces = re.split(f"({'|'.join(wanted)})", text, flags=re.IGNORECASE)
-    return "".join(f"<mark>{escape(piece)}</mark>" if place % 2 else escape(piece) for place, piece in enumerate(pieces))
+    return "".join(f'<mark style="background:#ffe9a8">{escape(piece)}</mark>' if place % 2 else escape(piece) for place, piece in enumerate(pieces))
 
 
 def progress_html(session: LabelSession) -> str:

@@ -41,17 +41,14 @@ class LabelPanel:
         self._refuse = _button("∅ no answer", "nothing answers it: a system should refuse", self._toggle_refusal, self._do, "refuse", width="120px")
         self._new = widgets.Text(placeholder="the new question", layout={"flex": "1 1 300px"}, continuous_update=False)
         self._new_row = widgets.HBox([self._new, _button("add", "write it into the golden file", self._add, self._do, "add")], layout={"display": "none"})
-        step = [
-            _button("◀ previous", "", session.previous, self._do, "previous", width="100px"),
-            _button("next ▶", "", session.next, self._do, "next", width="100px"),
-        ]
+        step, again = ([_button(text, "", go, self._do, name, width="100px") for text, go, name in self._steps()] for _ in range(2))
         opened = widgets.Button(description="new question …", tooltip="write a golden question made from this one", layout={"width": "130px"})
         opened.on_click(self._open_new)
         self._hits = widgets.VBox()
         self.widget = widgets.VBox(
             [
                 widgets.HBox([self._progress, self._filter, self._list], layout=_LINE), widgets.HBox([*step, self._refuse, opened, self._undo], layout=_LINE),
-                self._new_row, self._status, self._question, self._hits,
+                self._new_row, self._status, self._question, self._hits, widgets.HBox(again),
             ],
             layout={"max_width": "1000px"},
         )  # fmt: skip
@@ -64,6 +61,10 @@ class LabelPanel:
 
     def _repr_mimebundle_(self, **asked: Any) -> Any:
         return {**self.widget._repr_mimebundle_(**asked), "text/plain": repr(self)}
+
+    def _steps(self) -> list[tuple[str, Callable[[], None], str]]:
+        """Back and on; they stand above the hits and below them."""
+        return [("◀ previous", self.session.previous, "previous"), ("next ▶", self.session.next, "next")]
 
     def _do(self, action: Callable[[], object]) -> None:
         """Pass a click on, then show what is so; what can't be written is said, and shown as the file has it."""
@@ -132,12 +133,12 @@ class _Card:
         self._grades = {grade: self._grade_button(grade) for grade in GRADES}
         self._words = widgets.Text(placeholder="words of this text by which the label finds it again", layout={"flex": "1 1 300px"}, continuous_update=False)
         self._words_row = widgets.HBox([self._words, _button("add", "", self._add_words, panel._do, "add-words")], layout={"display": "none"})
-        opened = widgets.Button(description="words …", tooltip="add a snippet", layout={"width": "70px"})
+        opened = widgets.Button(description="+ words", tooltip="add words of this text by which the label finds it again", layout={"width": "90px"})
         opened.on_click(self._open_words)
         opened.layout.display = None if panel.session.level == "anchor" else "none"
         buttons = widgets.VBox(
             [self._grades[1], widgets.HBox([self._grades[2], self._grades[3]]), widgets.HBox([self._grades[0], opened])],
-            layout={"width": "150px", "flex": "0 0 auto"},
+            layout={"width": "190px", "flex": "0 0 auto"},
         )
         self.widget = widgets.VBox(
             [widgets.HBox([buttons, self._html]), self._words_row], layout={"border_top": "1px solid rgba(128,128,128,.35)", "padding": "5px 0"}
@@ -155,7 +156,7 @@ class _Card:
             button.button_style = "" if own != grade else "warning" if grade == 0 else "success"
 
     def _grade_button(self, grade: int) -> widgets.Button:
-        width = {1: "144px", 0: "70px"}.get(grade, "70px")
+        width = "184px" if grade == 1 else "90px"
         return _button(*GRADES[grade], lambda: self._panel.session.toggle(self.number, grade), self._panel._do, f"grade-{grade}", width=width)
 
     def _open_words(self, _: Any) -> None:
