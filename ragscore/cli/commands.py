@@ -1,6 +1,6 @@
 """The commands, and running one. Results go to standard output, errors as one line to standard error.
 
-Exit status: 0 done, 1 a finding, 2 could not be done, 3 every query of `run` failed.
+Exit status: 0 done, 1 a finding, 2 could not be done, 3 everything that was asked for failed.
 
 A new command is a row of COMMANDS: a function that takes the subparsers, adds its own parser with what `options` offers and
 names, by `set_defaults(run=...)`, the function that does the work: it takes the parsed arguments and returns None or the exit status.
@@ -16,6 +16,7 @@ from ragscore.cli.asking import add_run
 from ragscore.cli.comparing import add_compare, add_gate
 from ragscore.cli.demo import add_demo
 from ragscore.cli.golden import add_validate
+from ragscore.cli.judging import add_judge
 from ragscore.cli.label import add_label
 from ragscore.cli.options import Commands
 from ragscore.cli.pages import add_report
@@ -24,7 +25,7 @@ from ragscore.cli.stored import add_runs, add_trend
 from ragscore.frames import DataError
 
 COMMANDS: tuple[Callable[[Commands], None], ...] = (
-    add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend, add_run, add_demo,
+    add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend, add_run, add_judge, add_demo,
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """What judging leaves with a run: judgments, as the rest of the library reads them, and the ledger of what was asked."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -31,9 +32,18 @@ def save_judged(results: Results, ledger: pd.DataFrame, where: str | Path | RunS
             if (folder / JUDGMENTS_FILE).exists() and not overwrite:
                 raise DataError("the run has judgments already", file=folder / JUDGMENTS_FILE, field="judgments", allowed="overwrite=True")
             write_judgments(part, folder)
-        write_lines(folder / LEDGER_FILE, records_of(ledger[ledger["run_id"] == run_id]))
+        own = ledger[ledger["run_id"] == run_id]
+        write_lines(folder / LEDGER_FILE, [*_kept(folder, own), *records_of(own)])
         folders.append(folder)
     return folders
+
+
+def _kept(folder: Path, new: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of the ledger that is there, of judges that were not asked anew."""
+    if not (folder / LEDGER_FILE).exists():
+        return []
+    before = load_judge_ledger(folder)
+    return records_of(before[~before["judge"].isin(new["judge"].unique())])
 
 
 def load_judge_ledger(folder: str | Path) -> pd.DataFrame:

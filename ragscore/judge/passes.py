@@ -33,12 +33,12 @@ def why_skipped(case: Case, judge: Judge, refused: str) -> str | None:
     """Why a response isn't judged at all; None if it is."""
     if case.failed:
         return "the query failed"
+    if case.n_textless and "context" in judge.needs:
+        return f"{case.n_textless} hits without a text"
     if lacking := [need for need in judge.needs if not case.has(need)]:
         return " nor ".join(LACKS[name] for name in lacking[0].split("|"))
     if case.refused and refused == "skip" and judge.criterion != "judge_refused" and "answer" in judge.needs:
         return "the system refused"
-    if case.n_textless and "context" in judge.needs:
-        return f"{case.n_textless} hits without a text"
     return None
 
 
