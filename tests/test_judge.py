@@ -154,6 +154,22 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
         rs.same_judges(both, "r", "s")
 
 
+def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_is_unknown(asked, write_run, server):
+    results, golden = asked()
+    records = [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]
+    judged = [rs.judge(results, golden, "groundedness", endpoint(server), cache=None).results]
+    for name, temperature in (("near", 0.0005), ("far", 0.1)):
+        judged.append(
+            rs.judge(rs.load_results(write_run(name, records)), golden, "groundedness", endpoint(server, temperature=temperature), cache=None).results
+        )
+    both = rs.concat_results([*judged, rs.load_results(write_run("nobody", records))])
+    assert rs.same_judges(both, "r", "near")
+    with pytest.raises(rs.DataError, match="the same judges"):
+        rs.same_judges(both, "r", "far")
+    invariants = rs.compare_runs(both, golden, "r", "nobody", metrics=["hit@1"]).invariants.set_index("name")["state"]
+    assert invariants["judge_fingerprint"] == "unknown"
+
+
 def test_judgments_of_the_same_runs_and_criteria_are_replaced(asked, server):
     results, golden = asked()
     first = rs.judge(results, golden, ["faithfulness", "groundedness"], endpoint(server), cache=None)
@@ -370,6 +386,21 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     assert rest.ledger["n_cached"].tolist() == [1, 1, 0] and rest.ledger["state"].tolist() == ["scored"] * 3
 
 
+def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
+    results, golden = asked()
+    from ragscore.judge.run import _NoBar
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(_NoBar, "update", interrupted)
+        rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite", workers=1, progress=False)
+    n = len(server.requests)
+    again = rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite", progress=False)
+    assert again.ledger["n_cached"].sum() == n >= 1 and len(server.requests) == 3
+
+
 def test_a_limit_without_a_price_is_refused(asked, server):
     with pytest.raises(rs.DataError, match="no price of embed"):
         rs.judge(*asked(), "answer_relevance", endpoint(server), cache=None, prices={"words": (1, 2)}, max_cost=1)
@@ -533,6 +564,13 @@ def test_what_is_wrong_with_a_file_of_judgments_is_said_with_its_line(write_run,
         rs.load_results(folder)
     loaded = rs.load_results(folder, strict=False)
     assert len(loaded.problems) == 1 and len(loaded.judgments) in (1, 2)
+
+
+def test_a_file_of_judgments_is_no_run(write_run):
+    folder = write_run("r", [record("q1", CHUNKS)]).parent
+    (folder / "judgments.jsonl").write_text('{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n')
+    with pytest.raises(rs.DataError, match=r"judgments.jsonl: these are a run.s judgments, not a run; the per_query.jsonl beside it"):
+        rs.load_results(folder / "judgments.jsonl")
 
 
 def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, server):

@@ -110,7 +110,11 @@ class Asker:
                 return Kept(reply.text, *(None if math.isnan(one) else int(one) for one in tokens))
             except ReplyError as error:
                 fault = str(error)
-                messages = [*self.messages(prompt, payload), {"role": "assistant", "content": reply.text}, {"role": "user", "content": _mend(fault)}]
+                messages = [
+                    *self.messages(prompt, payload),
+                    {"role": "assistant", "content": reply.text or "(nothing)"},
+                    {"role": "user", "content": _mend(fault)},
+                ]
         raise JudgeFailed(fault)
 
     def messages(self, prompt: Prompt, payload: Payload) -> list[dict[str, str]]:

@@ -92,15 +92,16 @@ class Cache:
                 self._asked[key] = mine
         if pending is not None:
             return pending.result(), True
-        return self._asked_now(key, ask, mine), False
+        return self._asked_now(key, ask, mine)
 
-    def _asked_now(self, key: str, ask: Callable[[], Kept], mine: "Future[Kept]") -> Kept:
+    def _asked_now(self, key: str, ask: Callable[[], Kept], mine: "Future[Kept]") -> tuple[Kept, bool]:
         try:
             # Whoever asked between our look and our turn has put its reply there.
-            reply = self.get(key) or ask()
+            kept = self.get(key)
+            reply = kept or ask()
             self.put(key, reply)
             mine.set_result(reply)
-            return reply
+            return reply, kept is not None
         except BaseException as error:
             mine.set_exception(error)
             raise

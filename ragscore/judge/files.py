@@ -7,12 +7,10 @@ import pandas as pd
 
 from ragscore.frames import DataError, Results, records_of
 from ragscore.load import write_judgments
-from ragscore.load.judgments import JUDGMENTS_FILE
+from ragscore.load.judgments import JUDGMENTS_FILE, LEDGER_FILE
 from ragscore.load.source import Problems, json_rows
 from ragscore.load.written import write_lines
 from ragscore.store import RunStore
-
-LEDGER_FILE = "judge_ledger.jsonl"
 
 
 def save_judged(results: Results, ledger: pd.DataFrame, where: str | Path | RunStore, overwrite: bool) -> list[Path]:

@@ -13,6 +13,7 @@ from ragscore.load.source import Problems, Row, json_rows
 from ragscore.load.written import check_one_run, write_lines
 
 JUDGMENTS_FILE = "judgments.jsonl"
+LEDGER_FILE = "judge_ledger.jsonl"
 _READERS: dict[str, Callable[..., Any]] = {"str": text, "float64": number, "Int64": whole}
 _KNOWN = frozenset(KINDS["judgments"].dtypes)
 

@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames import DataError, Results, concat_results, from_records
 from ragscore.load.extras import settle
 from ragscore.load.fields import ID_ALLOWED
-from ragscore.load.judgments import JUDGMENTS_FILE, read_judgments
+from ragscore.load.judgments import JUDGMENTS_FILE, LEDGER_FILE, read_judgments
 from ragscore.load.record import Tables, read_record
 from ragscore.load.run_json import read_run_json, run_record
 from ragscore.load.source import Problems, Row, as_id, json_rows, parsed, shown
@@ -25,6 +25,8 @@ _OPTIONAL = ("hops", "hit_meta")
 
 def read_per_query(path: Path, strict: bool) -> Results:
     """One run: its file of records, its `run.json` and `judgments.jsonl` if there are any."""
+    if path.name in (JUDGMENTS_FILE, LEDGER_FILE):
+        raise DataError("these are a run's judgments, not a run", file=path, allowed="the per_query.jsonl beside it, with which they are read")
     problems = Problems(path, strict)
     run = _run(path, problems)
     tables = Tables()
