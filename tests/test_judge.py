@@ -83,8 +83,8 @@ def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, s
     reasons = judged.ledger.set_index(["judge", "query_id"])["reason"].dropna().to_dict()
     assert reasons == {
         ("correctness", "q1"): "no answer", ("key_facts", "q1"): "no answer", ("abstention", "q1"): "no answer",
-        ("correctness", "q2"): "no reference answer nor no key facts", ("key_facts", "q2"): "no key facts",
-        ("correctness", "q3"): "no reference answer nor no key facts", ("key_facts", "q3"): "no key facts",
+        ("correctness", "q2"): "neither reference answer nor key facts", ("key_facts", "q2"): "no key facts",
+        ("correctness", "q3"): "neither reference answer nor key facts", ("key_facts", "q3"): "no key facts",
     }  # fmt: skip
     assert judged.judgments["criterion"].tolist() == ["judge_refused"] * 2 and len(server.requests) == 2
 

@@ -12,7 +12,7 @@ from ragscore.judge.spending import Usage
 from ragscore.judge.verdicts import Verdict, claims
 from ragscore.judgments import FAILED, NO_CLAIMS, NOT_MEASURABLE
 
-LACKS = {"answer": "no answer", "context": "no context", "reference": "no reference answer", "key_facts": "no key facts"}
+NEEDED = {"answer": "answer", "context": "context", "reference": "reference answer", "key_facts": "key facts"}
 
 
 @dataclass
@@ -36,7 +36,8 @@ def why_skipped(case: Case, judge: Judge, refused: str) -> str | None:
     if case.n_textless and "context" in judge.needs:
         return f"{case.n_textless} hits without a text"
     if lacking := [need for need in judge.needs if not case.has(need)]:
-        return " nor ".join(LACKS[name] for name in lacking[0].split("|"))
+        names = [NEEDED[name] for name in lacking[0].split("|")]
+        return f"no {names[0]}" if len(names) == 1 else f"neither {' nor '.join(names)}"
     if case.refused and refused == "skip" and judge.criterion != "judge_refused" and "answer" in judge.needs:
         return "the system refused"
     return None
