@@ -180,6 +180,26 @@ def test_a_metric_doesnt_depend_on_the_others():
     assert [sign_flip_p(differences[:, [column]])[0] for column in range(4)] == together.tolist()
 
 
+@given(LONG_DIFFERENCES, st.integers(0, 300), st.randoms(use_true_random=False))
+@settings(max_examples=30)
+def test_neither_queries_without_a_difference_nor_other_metrics_nor_order_change_p(differences, empty, random):
+    p = sign_flip_p(differences, iterations=3000)[0]
+    rows = [*differences, *[np.nan] * empty, *[0.0] * empty]
+    random.shuffle(rows)
+    other = np.random.default_rng(empty).normal(size=(len(rows), 3))
+    assert sign_flip_p(rows, iterations=3000)[0] == p
+    assert sign_flip_p(np.column_stack([other, rows]), iterations=3000)[3] == p
+
+
+def test_the_drawn_signs_are_the_same_whatever_is_held_at_a_time(monkeypatch):
+    differences = np.random.default_rng(3).normal(0.1, 1, (60, 5))
+    together = sign_flip_p(differences, iterations=997)
+    monkeypatch.setattr("ragscore.stats.paired.BLOCK", 4 * 997)  # two blocks of columns, 15 of queries
+    assert [sign_flip_p(differences[:, [column]], iterations=997)[0] for column in range(5)] == sign_flip_p(differences, iterations=997).tolist()
+    assert sign_flip_p(np.append(differences[:, 0], [np.nan] * 9), iterations=997)[0] == sign_flip_p(differences, iterations=997)[0]
+    assert sign_flip_p(differences, iterations=997) == pytest.approx(together, abs=0.06)
+
+
 def test_no_difference_has_no_p_and_equal_runs_have_one():
     assert np.isnan(sign_flip_p([np.nan, np.nan])[0]) and sign_flip_p([0.0, 0, np.nan])[0] == 1
     assert np.isnan(paired_p([np.nan], "binary")[0]) and paired_p([0.0], "binary")[0] == 1

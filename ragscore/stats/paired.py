@@ -88,7 +88,7 @@ def sign_flip_p(differences: npt.ArrayLike, *, groups: npt.ArrayLike | None = No
 
     Returns
     -------
-    One p per column; NaN without a difference, 1 where all are 0. The order of rows doesn't matter, nor do the other columns.
+    One p per column; NaN without a difference, 1 where all are 0. Neither the order of rows nor other columns nor rows of NaN or 0 matter.
     """
     columns = as_columns(differences)
     sums = group_sums(columns, groups)
@@ -116,16 +116,26 @@ def _enumerated(sizes: Values, least: Values) -> Values:
 
 
 def _drawn(sizes: Values, least: Values, iterations: int, seed: int) -> Values:
-    if not sizes.size:
-        return np.zeros(sizes.shape[1])
-    rng, units, total = np.random.default_rng(seed), len(sizes), sizes.sum(axis=0)
-    beyond = np.zeros(sizes.shape[1])
-    step = max(BLOCK // max(sizes.shape), 1)
-    for first in range(0, iterations, step):
-        rows = min(step, iterations - first)
-        bits = np.unpackbits(rng.integers(0, 256, -(-rows * units // 8), dtype=np.uint8), count=rows * units)
-        beyond += (np.abs(2 * (bits.reshape(rows, units).astype(np.float64) @ sizes) - total) >= least).sum(axis=0)
+    total, beyond = sizes.sum(axis=0), np.zeros(sizes.shape[1])
+    step = max(BLOCK // iterations, 1)
+    for first in range(0, sizes.shape[1], step):
+        here = slice(first, first + step)
+        beyond[here] = (np.abs(2 * _flipped(sizes[:, here], iterations, seed) - total[here]) >= least[here]).sum(axis=0)
     return (1 + beyond) / (iterations + 1)
+
+
+def _flipped(sizes: Values, iterations: int, seed: int) -> Values:
+    """Sum of what keeps its sign, by pattern (row) and column.
+
+    The signs of the largest difference are drawn first, for all patterns, then those of the next one: how many zeros follow changes nothing.
+    """
+    rng, sums = np.random.default_rng(seed), np.zeros((iterations, sizes.shape[1]))
+    moved, step = int((sizes > 0).sum(axis=0).max(initial=0)), max(BLOCK // iterations, 1)
+    for first in range(0, moved, step):
+        part = sizes[first : min(first + step, moved)]
+        drawn = rng.integers(0, 256, (len(part), -(-iterations // 8)), dtype=np.uint8)
+        sums += np.unpackbits(drawn, axis=1, count=iterations).T.astype(np.float64) @ part
+    return sums
 
 
 def paired_p(differences: npt.ArrayLike, kind: str, *, groups: npt.ArrayLike | None = None, iterations: int = 10_000, seed: int = 0) -> Values:
