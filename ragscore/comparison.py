@@ -37,7 +37,7 @@ class Comparison:
     deltas
         One row per metric: means `a` and `b` over the `n` queries where both have a value, `delta` = b − a with its
         paired 95 % interval `low`, `high`, `delta_pct`, `p` of the paired test (McNemar's mid-p for 0/1 metrics, else
-        sign-flip permutation; NaN: not tested), `mde` (the least difference that n queries find with 80 % power;
+        sign-flip permutation; NaN: not tested), `mde` (the least difference that n queries find with 80 % power, n divided by the design effect of groups;
         NaN: none is detectable at this n), `verdict` and the `sentence` it comes from; `better` (True, False; NA: no
         change), how many queries are better, worse or the same, and `n_by_noise`: wins, and as many losses, if that many
         moves were even-handed; `skewness` of the differences, and `caution` where a few queries carry the mean.

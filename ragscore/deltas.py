@@ -10,13 +10,14 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import DataError
-from ragscore.intervals import BY_QUANTILES, kind_of
+from ragscore.intervals import BY_QUANTILES, kind_of, shared_only
 from ragscore.intervals import bounds_of as bounds_of
 from ragscore.intervals import query_groups as query_groups
 from ragscore.metrics import Metric, describe, is_better
 from ragscore.stats import (
     Verdict,
     count_moves,
+    inflation,
     interval_of_differences,
     is_heavy_tailed,
     mde_of_differences,
@@ -97,17 +98,18 @@ def _inference(differences: Values, metrics: list[Metric], groups: npt.NDArray[n
     """Interval, p, minimum detectable difference and caution of every column, by kind and range of its metric."""
     size = differences.shape[1]
     low, high, p, mde, caution = (np.full(size, np.nan) for _ in range(5))
-    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
+    families: dict[tuple[str, tuple[float, float], bool], list[int]] = {}
     for place, metric in enumerate(metrics):
-        families.setdefault((kind_of(metric), bounds_of(metric)), []).append(place)
-    for (kind, bounds), places in families.items():
-        part = differences[:, places]
+        known = None if groups is None else groups[~np.isnan(differences[:, place])]
+        families.setdefault((kind_of(metric), bounds_of(metric), shared_only(known) is not None), []).append(place)
+    for (kind, bounds, is_grouped), places in families.items():
+        part, together = differences[:, places], groups if is_grouped else None
         width = bounds[1] - bounds[0]
-        low[places], high[places] = interval_of_differences(part, kind, bounds=bounds, groups=groups)
+        low[places], high[places] = interval_of_differences(part, kind, bounds=bounds, groups=together)
         caution[places] = is_heavy_tailed(part, width if np.isfinite(width) else np.inf)
         if kind not in UNTESTED:
-            p[places] = paired_p(part, kind, groups=groups, seed=seed)
-            mde[places] = mde_of_differences(part, kind)
+            p[places] = paired_p(part, kind, groups=together, seed=seed)
+            mde[places] = mde_of_differences(part, kind, design_effect=inflation(part, together))
     return {"low": low, "high": high, "p": p, "mde": mde, "caution": caution == 1}
 
 

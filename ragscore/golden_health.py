@@ -14,13 +14,14 @@ from ragscore.codes import has_pair, is_among, lookup
 from ragscore.frame_json import dump, reload
 from ragscore.frames import DataError, Golden, Results, categorical, check_type
 from ragscore.grades import grade_hits
+from ragscore.intervals import kind_of
 from ragscore.kept import level_rule
 from ragscore.level import choose_level
 from ragscore.match import at_level
 from ragscore.metrics import describe
 from ragscore.near_duplicates import near_duplicates
 from ragscore.refusals import score_rows
-from ragscore.stats import design_effect, mde_of_differences, moments, queries_needed
+from ragscore.stats import design_effect, inflation, mde_of_differences, moments, queries_needed
 from ragscore.summary import metric_columns, summarize
 from ragscore.ties import TIE_COLUMNS, tie_sensitivity
 
@@ -241,13 +242,13 @@ def _needed(values: pd.DataFrame, golden: Golden, metric: str, differences: tupl
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
-    inflation = np.fmax(design_effect(change, _groups(golden)), 1) if len(first) else np.zeros(0)
-    mde = mde_of_differences(change, describe(metric).kind, design_effect=np.nan_to_num(inflation, nan=1.0))
+    effect = inflation(change, _groups(golden))
+    mde = mde_of_differences(change, kind_of(describe(metric)), design_effect=effect)
     wanted = np.asarray(differences, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        needed = np.where(std[:, None] > 0, np.ceil(queries_needed(wanted[None, :], std[:, None]) * inflation[:, None]), np.nan)
+        needed = np.where(std[:, None] > 0, np.ceil(queries_needed(wanted[None, :], std[:, None]) * effect[:, None]), np.nan)
     pairs = pd.DataFrame({
-        "run_a": values.columns[first], "run_b": values.columns[second], "n": n.astype("int64"), "delta": mean, "sd": std, "design_effect": inflation, "mde": mde,
+        "run_a": values.columns[first], "run_b": values.columns[second], "n": n.astype("int64"), "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
     })  # fmt: skip
     table = pairs.loc[np.repeat(np.arange(len(pairs)), len(wanted))].reset_index(drop=True).assign(difference=np.tile(wanted, len(pairs)))
     table["n_needed"] = pd.array(needed.ravel(), dtype="Int64")

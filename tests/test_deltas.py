@@ -134,3 +134,25 @@ def test_where_all_is_clear_no_note_is_made_of_it():
 def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
     table, _ = shown({"hit@5": [0.0] * 20}, {"hit@5": [0.0] * 19 + [1.0]})
     assert table["detectable"].tolist() == ["not at this n"]
+
+
+def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(write_golden, write_run):
+    rng = np.random.default_rng(5)
+    names = [f"q{n:03}" for n in range(90)]
+    golden = rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 3}"} for n, name in enumerate(names)]))
+
+    def ranked(name, mean):  # every paraphrase of a group at nearly one rank
+        places = np.repeat(rng.poisson(mean, 30), 3) + rng.integers(0, 2, 90)
+        rows = [record(q, [hit(f"c{place}", "d" if place == n else f"x{place}", place + 1) for place in range(10)]) for q, n in zip(names, places, strict=True)]
+        return write_run(name, [row | {"error": "timeout"} if name == "b" and place % 9 == 0 else row for place, row in enumerate(rows)])
+
+    results = rs.load_results([ranked("a", 3), ranked("b", 2)])
+    scores = rs.score(results, golden)
+    compared = rs.compare_runs(results, golden, "a", "b").deltas.set_index("metric")
+    board = rs.leaderboard(scores, "a", golden=golden).table.query("run_id == 'b'").set_index("metric")
+    shared = [name for name in board.index if name in compared.index]
+    assert {"mrr@10", "hit@5"} <= set(shared)
+    pd.testing.assert_series_equal(compared.loc[shared, "p"], board.loc[shared, "p"], check_exact=True)
+    pd.testing.assert_series_equal(compared.loc[shared, "mde"], board.loc[shared, "mde"], rtol=1e-12)
+    health = rs.golden_health(scores, golden, metric="hit@5").needed
+    assert health["mde"].iloc[0] == pytest.approx(board.loc["hit@5", "mde"], rel=1e-12) and health["design_effect"].iloc[0] > 1.5

@@ -15,7 +15,7 @@ from ragscore.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
-from ragscore.stats.moments import average_repeats, design_effect, moments, skewness, standard_error
+from ragscore.stats.moments import average_repeats, design_effect, inflation, moments, skewness, standard_error
 from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
 from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
 from ragscore.stats.power import (
@@ -35,7 +35,7 @@ from ragscore.stats.verdicts import Verdict, median_verdict, verdict
 
 __all__ = [
     "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
-    "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "interval_of_differences", "interval_of_means", "is_heavy_tailed",
+    "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means", "is_heavy_tailed",
     "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict", "minimum_detectable",
     "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval",
     "quantile_interval", "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",

@@ -110,6 +110,12 @@ def standard_error(values: Values, groups: npt.ArrayLike | None = None) -> tuple
         return np.sqrt(np.where(units > 1, units / (units - 1), np.nan) * squares) / n, units
 
 
+def inflation(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
+    """By how much n is divided for what so many queries can show: the design effect, at least 1; 1 without groups or where nothing varies."""
+    columns = as_columns(values)
+    return np.ones(columns.shape[1]) if groups is None else np.fmax(design_effect(columns, groups), 1.0)
+
+
 def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike) -> Values:
     """How many times larger grouping makes the variance of the mean: 1 + (m − 1)ρ for groups of m with correlation ρ.
 
