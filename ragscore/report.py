@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.level import Level
 from ragscore.metrics import HEADLINE, parse_label
-from ragscore.tables import decimals_for, shown_n, shown_number
+from ragscore.tables import decimals_for, shown_detectable, shown_n, shown_number
 
 WORST_FIRST = ("regression", "loss", "only_a", "only_b", "draw", "win")
 MATCHED_BY = {"chunk": "chunk id", "span": "span", "anchor": "anchor", "doc": "document", "predicate": "predicate", "per_query": "each query's finest target"}
@@ -43,7 +43,7 @@ def shown_deltas(deltas: pd.DataFrame, movers: pd.DataFrame) -> tuple[pd.DataFra
         "metric": [f"{name} (p50)" if name in times else name for name in names], "a": texts["a"], "b": texts["b"], "delta": texts["delta"],
         "95 % interval": [f"{low} to {high}" for low, high in zip(texts["low"], texts["high"], strict=True)],
         "p": [_shown_p(p) for p in rows["p"]], "b is": rows["verdict"].tolist(),
-        "detectable": ["" if name in times else "not at this n" if np.isnan(mde) else shown for name, mde, shown in zip(names, rows["mde"], texts["mde"], strict=True)],
+        "detectable": [shown_detectable(*row) for row in zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)],
         "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)],
         "by chance": ["" if name in times else f"{value:.0f}" for name, value in zip(names, rows["n_by_noise"], strict=True)],
         "n / expected": [shown_n(*counts) for counts in zip(rows["n"], rows["n_expected_a"], rows["n_expected_b"], strict=True)],

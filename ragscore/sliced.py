@@ -21,7 +21,7 @@ from ragscore.metrics import describe
 from ragscore.reversals import reversals
 from ragscore.stats import benjamini_hochberg, moments, two_sample_p
 from ragscore.summary import slices
-from ragscore.tables import decimals_for, markdown_table, shown_n, shown_number
+from ragscore.tables import decimals_for, markdown_table, shown_detectable, shown_n, shown_number
 
 Flags = npt.NDArray[np.bool_]
 LEAST = 10  # queries: below, a slice is shown and not tested
@@ -266,5 +266,5 @@ def _as_text(compared: SliceComparison) -> pd.DataFrame:
         "a": texts["a"], "b": texts["b"], "delta": texts["delta"],
         "95 % interval": [f"{low} to {high}" for low, high in zip(texts["low"], texts["high"], strict=True)],
         "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]], "b is": rows["verdict"].tolist(),
-        "detectable": ["" if np.isnan(p) else "not at this n" if np.isnan(mde) else text for p, mde, text in zip(rows["p"], rows["mde"], texts["mde"], strict=True)],
+        "detectable": [shown_detectable(*row) for row in zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)],
     })  # fmt: skip

@@ -27,6 +27,13 @@ def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     return f"{n} / {n_expected}" if other is None or other == n_expected else f"{n} / {n_expected} (a), {other} (b)"
 
 
+def shown_detectable(verdict: str, p: float, mde: float, text: str) -> str:
+    """The least difference that would have been found, beside a test that found none; blank beside any other verdict, and where nothing was tested."""
+    if verdict != "can't tell" or math.isnan(p):
+        return ""
+    return "not at this n" if math.isnan(mde) else text
+
+
 def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
     """An order-statistic interval for a table; "n too small" where there is no such bound."""
     if math.isnan(high):

@@ -10,6 +10,7 @@ import ragscore as rs
 from ragscore.deltas import bounds_of, paired_deltas, query_groups
 from ragscore.metrics import parse_label
 from ragscore.report import shown_deltas
+from ragscore.stats import minimum_detectable_rate
 
 
 def deltas_of(label, first, second, **more):
@@ -134,6 +135,16 @@ def test_where_all_is_clear_no_note_is_made_of_it():
 def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
     table, _ = shown({"hit@5": [0.0] * 20}, {"hit@5": [0.0] * 19 + [1.0]})
     assert table["detectable"].tolist() == ["not at this n"]
+
+
+def test_the_detectable_difference_stands_beside_what_was_not_found_only():
+    table, _ = shown(
+        {"false_refusal": [1.0] * 6 + [0.0] * 144, "hit@5": [0.0] * 50 + [1.0] * 100, "latency_ms": [10.0, 20.0] * 75},
+        {"false_refusal": [0.0] * 150, "hit@5": [1.0] * 10 + [0.0] * 50 + [1.0] * 90, "latency_ms": [20.0, 10.0] * 75},
+    )
+    about = table.set_index("metric")
+    assert about["b is"].to_dict() == {"false_refusal": "better", "hit@5": "can't tell", "latency_ms (p50)": "can't tell"}
+    assert about["detectable"].to_dict() == {"false_refusal": "", "hit@5": f"{float(minimum_detectable_rate(20 / 150, 150)):.2f}", "latency_ms (p50)": ""}
 
 
 def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(write_golden, write_run):
