@@ -38,11 +38,15 @@ class Browser:
         os.close(theirs_out)
         self.reader, self.writer = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
         self.number, self.rest, self.events, self.session = 0, b"", [], None
-        target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self._new_page()
+        return self
+
+    def _new_page(self) -> None:
+        self.session = None
+        self.target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.send("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.writer.close()
@@ -82,7 +86,13 @@ class Browser:
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def visit(self, url: str) -> None:
-        """Go to an address; what must be there is waited for with `wait`."""
+        """Go to an address in a new page; what must be there is waited for with `wait`.
+
+        The old page is closed as it is: asked to go elsewhere, it would ask about unsaved changes first.
+        """
+        old, self.session = self.target, None
+        self.send("Target.closeTarget", targetId=old)
+        self._new_page()
         self.events = []
         self.send("Page.navigate", url=url)
 

@@ -70,7 +70,7 @@ def unmarked(values: Values, hit: Values, level: str, met: list[int], wording: W
     return changes
 
 
-def refused(values: Values, n_positive: int, wording: Wording = OURS) -> Changes:
+def refused(n_positive: int) -> Changes:
     """The changes that say that a question has no answer and should be refused.
 
     Raises

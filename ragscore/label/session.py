@@ -271,7 +271,7 @@ class LabelSession:
         """
         if should_refuse:
             n_positive = self._sheet.n_positive(self.query_id)
-            self._save("should be refused", lambda values: refused(values, n_positive))
+            self._save("should be refused", lambda _: refused(n_positive))
         else:
             self._save("unlabelled again", lambda values: not_refused(values, self.wording))
 
