@@ -32,13 +32,15 @@ class Seen:
 
 @dataclass
 class Reply:
-    """What to send: JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the body."""
+    """What to send: JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the body (-1: not even a status)."""
 
     body: Any = None
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     text: str | None = None
     drop: int | None = None
+    drips: bool = False
+    """A byte of the body now and then, for ever."""
 
 
 class Server:
@@ -111,6 +113,9 @@ class Server:
 
     def _send(self, handler: BaseHTTPRequestHandler, reply: Reply) -> None:
         data = (json.dumps(reply.body) if reply.text is None else reply.text).encode()
+        if reply.drop == -1:
+            handler.close_connection = True
+            return
         try:
             handler.send_response(reply.status)
             for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}.items():
@@ -118,6 +123,8 @@ class Server:
             handler.end_headers()
             handler.wfile.write(data if reply.drop is None else data[: reply.drop])
             handler.wfile.flush()
+            while reply.drips and not self.closing.wait(0.01):
+                handler.wfile.write(b" ")
         except OSError:  # the client has given up
             handler.close_connection = True
         if reply.drop is not None:

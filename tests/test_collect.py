@@ -266,6 +266,7 @@ FAULTS = {
     "not valid JSON": Reply(text="{not json"),
     "neither": Reply(text="[1, 2]"),
     "RemoteProtocolError": Reply({"answer": "cut short"}, drop=5),
+    "RemoteProtocolError: Server disconnected": Reply(drop=-1),
     "the reply has no debug.retrieved_chunks": {"answer": "without debug"},
     "HTTP 307": Reply({}, status=307, headers={"Location": "/elsewhere"}),
 }
@@ -285,6 +286,13 @@ def test_a_server_that_hangs_is_a_time_out(plain_golden, out):
         results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.2, k=1)
     assert results.responses["error"].iloc[0] == "timed out after 0.2 s"
     assert rs.score(results, plain_golden(2), ["timeout"])["timeout"].tolist() == [1.0, 0.0]
+
+
+def test_a_server_that_drips_is_a_time_out(plain_golden, out):
+    endless = Reply(text="", headers={"Content-Length": "1000000000"}, drips=True)
+    with Server(in_turn([endless], chatbot)) as server:
+        results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.5, k=1)
+    assert results.responses["error"].iloc[0] == "timed out after 0.5 s" and pd.isna(results.responses["error"].iloc[1])
 
 
 def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, monkeypatch):

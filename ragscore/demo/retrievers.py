@@ -19,6 +19,8 @@ from ragscore.demo.models import MODEL, MiniLM, Vectors, pooled, unit_rows
 
 SYSTEMS = ("bm25", "dense", "hybrid", "hybrid_rerank")
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
+Chosen = npt.NDArray[np.bool_]
+"""Which passages of the chunks frame may be found."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,11 @@ class Index:
         return bm25s.tokenize(texts, stopwords="en", stemmer=stemmer, show_progress=False)
 
     @cached_property
+    def version(self) -> str:
+        """What is indexed: a hash of the passages' texts and the model's name."""
+        return sha256("\0".join([MODEL, *self.chunks["text"]]).encode()).hexdigest()[:16]
+
+    @cached_property
     def vectors(self) -> Vectors:
         """One unit vector per passage."""
         return self._embedded[0]
@@ -105,8 +112,7 @@ class Index:
     def _embedded(self) -> tuple[Vectors, npt.NDArray[np.float16], npt.NDArray[np.int64]]:
         """Passage vectors, all token vectors one after another in half precision, and where each passage's begin."""
         texts = self.chunks["text"].tolist()
-        name = sha256("\0".join([MODEL, *texts]).encode()).hexdigest()[:16]
-        files = [self.cache / f"{name}-{what}.npy" for what in ("passages", "tokens", "begins")]
+        files = [self.cache / f"{self.version}-{what}.npy" for what in ("passages", "tokens", "begins")]
         if all(file.exists() for file in files):
             passages, begins = np.load(files[0]), np.load(files[2])
             return passages, np.load(files[1], mmap_mode="r"), begins
@@ -129,16 +135,16 @@ class Index:
         centres = self.vectors[np.sort(drawn)]
         return centres, (self.vectors @ centres.T).argmax(axis=1)
 
-    def search(self, system: str, question: str, k: int) -> Ranking:
-        """The k best passages of one of `SYSTEMS` for a question."""
+    def search(self, system: str, question: str, k: int, among: Chosen | None = None) -> Ranking:
+        """The k best passages of one of `SYSTEMS` for a question; with `among`, of those passages only."""
         n, settings = len(self.chunks), self.settings
         lexical, vector = np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
         token_vectors: Vectors | None = None
         if system != "dense":
-            lexical = self._by_words(question)
+            lexical = self._by_words(question, among)
         if system != "bm25":
             token_vectors = self.model.token_vectors(question)
-            vector = self._by_vector(pooled(token_vectors))
+            vector = self._by_vector(pooled(token_vectors), among)
         if system == "bm25":
             fused, kind = lexical, "bm25"
         elif system == "dense":
@@ -154,14 +160,16 @@ class Index:
         order = order[:k]
         return Ranking(order, fused[order], kind, lexical[order], vector[order])
 
-    def _by_words(self, question: str) -> Vectors:
+    def _by_words(self, question: str, among: Chosen | None) -> Vectors:
         """The BM25 score of the pool's passages, NaN for all others."""
         lexical = np.full(len(self.chunks), np.nan, np.float32)
-        found, scores = (part[0] for part in self.lexical.retrieve(self.words([question]), k=self.settings.pool, show_progress=False))
+        mask = None if among is None else among.astype(np.float32)
+        pool = min(self.settings.pool, len(lexical))
+        found, scores = (part[0] for part in self.lexical.retrieve(self.words([question]), k=pool, show_progress=False, weight_mask=mask))
         lexical[found[scores > 0]] = scores[scores > 0]
         return lexical
 
-    def _by_vector(self, question: Vectors) -> Vectors:
+    def _by_vector(self, question: Vectors, among: Chosen | None) -> Vectors:
         """The cosine of the pool's passages, NaN for all others; only passages of the cells near by, if there are cells."""
         vector, pool = np.full(len(self.chunks), np.nan, np.float32), self.settings.pool
         similar = self.vectors @ question
@@ -169,6 +177,8 @@ class Index:
             centres, cell = self._cells
             near = np.argsort(-(centres @ question), kind="stable")[: self.settings.probes]
             similar[~np.isin(cell, near)] = -np.inf
+        if among is not None:
+            similar[~among] = -np.inf
         best = np.argpartition(-similar, pool)[:pool] if len(similar) > pool else np.arange(len(similar))
         best = best[similar[best] > -np.inf]
         vector[best] = similar[best]

@@ -14,7 +14,7 @@ from ragscore.systems.http import http_system, with_path
 from ragscore.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.systems.system import CARRIED, SETTINGS, AskError, Request, System
 
-__all__ = ["ALLOWED", "CARRIED", "SETTINGS", "AskError", "Given", "Mapping", "Request", "System", "as_system"]
+__all__ = ["ALLOWED", "ASK", "CARRIED", "SETTINGS", "AskError", "Given", "Mapping", "Request", "System", "as_system"]
 
 Given: TypeAlias = "System | Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]] | str | os.PathLike[str] | dict[str, Any] | list[str]"
 ASK = "/api/v1/ask"

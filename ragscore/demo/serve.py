@@ -1,0 +1,268 @@
+"""Systems behind a chatbot's ask endpoint on this machine: `POST /api/v1/ask`, with `?debug=true` all that the debug part says.
+
+`ragscore demo --serve` serves the demo's four systems; `DemoServer` serves any, in a notebook or a test.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from ragscore.collect.reply import plain, record_of
+from ragscore.demo.ask import demo_index, systems_over
+from ragscore.demo.corpus import chunker_version
+from ragscore.demo.retrievers import Index
+from ragscore.errors import DataError
+from ragscore.load.source import parsed, shown
+from ragscore.systems import ASK, AskError, Given, Request, System, as_system
+
+PORT = 9000  # where the chatbot framework listens
+LONGEST = 1_000_000  # bytes of a request
+PATIENCE = 60.0  # seconds to wait for the rest of a request, and on a connection that is kept open
+_HIT_NAMES = {"rel_path": "doc_path", "text": "snippet", "score_final": "score"}
+_CITATION_NAMES = {"rel_path": "path"}
+_KINDS: dict[str, tuple[type, str]] = {
+    "mode": (str, "text"), "k": (int, "a whole number from 1"), "with_answer": (bool, "true or false"), "filters": (dict, "an object"),
+    "folders": (list, "a list of texts"), "vaults": (list, "a list of texts"),
+}  # fmt: skip
+
+Object = dict[str, Any]
+
+
+class DemoServer:
+    """Serves systems on 127.0.0.1 until it is closed: `with DemoServer({"mine": search}) as server: rs.collect(server.url, golden, out)`.
+
+    A request is `{"question": ..., "mode": ..., "k": ..., "with_answer": ..., "filters": ..., "folders": ...}`: `mode` names the system and may
+    be left out if there is only one; all else goes to the system, and what it can't be told is refused. Errors are `{"error": ...}`: 400 no
+    JSON object, 404 another address, 422 a field that can't be used, 500 the system failed; hits found all the same are in the debug part.
+
+    Parameters
+    ----------
+    systems
+        By mode, each as `rs.collect` takes one.
+    port
+        0: a free one.
+    coverage
+        What is known of the index, such as `chunker_version` and `index_version`: reported as `debug.indexing_coverage`.
+
+    Attributes
+    ----------
+    url
+        Its address, without the path of the endpoint.
+
+    Raises
+    ------
+    DataError
+        No system, something that is none, or a port that can't be had.
+    """
+
+    def __init__(self, systems: Mapping[str, Given], port: int = 0, coverage: Mapping[str, Any] | None = None) -> None:
+        if not systems:
+            raise DataError("none given", field="systems", allowed="at least one")
+        self.systems = {mode: as_system(system, mode) for mode, system in systems.items()}
+        self.coverage: Object = plain(dict(coverage or {}))
+        self._http = _bound(port, _handler(self))
+        self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, name="ragscore-serve", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "DemoServer":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving; what is being answered is left to itself."""
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+        for system in self.systems.values():
+            system.close()
+
+    def wait(self) -> None:
+        """Go on serving until the server is closed, or Ctrl-C."""
+        while self._thread.is_alive():
+            self._thread.join(1.0)  # a wait without an end can't be interrupted everywhere
+
+    def answer(self, address: str, content: bytes) -> tuple[int, Object]:
+        """Status and body of the reply to a request."""
+        parts = urlsplit(address)
+        if parts.path != ASK:
+            return _error(404, f"nothing at {parts.path}; POST {ASK}")
+        try:
+            body = parsed(content.decode())
+        except (ValueError, RecursionError) as error:
+            return _error(400, f"the body is not valid JSON ({error})")
+        if not isinstance(body, dict):
+            return _error(400, f"the body is {shown(body)}; an object")
+        debug = parse_qs(parts.query).get("debug", [""])[-1].lower() in ("true", "1")
+        try:
+            return self._asked(*self._read(body), debug)
+        except DataError as error:
+            return _error(422, str(error))
+        except Exception as error:  # one question's fault is no reason to stop serving
+            return _error(500, f"{type(error).__name__}: {error}")
+
+    def _read(self, body: Object) -> tuple[System, Request]:
+        """The system that is meant and what to ask it; null, "" and empty lists stand for what isn't set."""
+        given = {name: value for name, value in body.items() if value is not None and value != [] and value != {} and value != ""}
+        question = given.pop("question", None)
+        if not isinstance(question, str) or not question.strip():
+            raise DataError("the field is missing" if question is None else f"found {shown(question)}", field="question", allowed="text that isn't empty")
+        for name, (kind, allowed) in _KINDS.items():
+            if name in given and not _is_of(given[name], kind):
+                raise DataError(f"found {shown(given[name])}", field=name, allowed=allowed)
+        system = self._system(given.pop("mode", None))
+        if given.get("with_answer") is True and not _takes(system, "with_answer"):
+            del given["with_answer"]  # it answers, or doesn't, anyway
+        for name in given:
+            if not _takes(system, name):
+                raise DataError(f"{system.name} can't be told this", field=name, allowed=f"one of question, mode, {', '.join(sorted(system.takes or ()))}")
+        return system, {"query": question, **given}
+
+    def _system(self, mode: str | None) -> System:
+        allowed = f"one of {', '.join(self.systems)}"
+        if mode is None and len(self.systems) > 1:
+            raise DataError("the field is missing", field="mode", allowed=allowed)
+        found = next(iter(self.systems.values())) if mode is None else self.systems.get(mode)
+        if found is None:
+            raise DataError(f"found {mode!r}", field="mode", allowed=allowed)
+        return found
+
+    def _asked(self, system: System, request: Request, debug: bool) -> tuple[int, Object]:
+        """What the system says; a system that fails may have found something all the same."""
+        named = {"query_id": "asked", **request}
+        started = perf_counter()
+        try:
+            record, config = record_of(named, system.ask(request, None), 0.0)
+        except AskError as error:
+            if isinstance(error.__cause__, DataError):
+                raise error.__cause__ from None
+            record, config = {"error": str(error)}, {}
+            with suppress(AskError):  # of the reply nothing can be kept
+                record, config = record_of(named, error.reply, 0.0, str(error))
+        record["latency_total_ms"] = 1000 * (perf_counter() - started)
+        found = _debug(record, self.coverage) | {"config": config, "mode": system.name} if debug else None
+        said = _answer(record) if record["error"] is None else {"error": record["error"]}
+        return 200 if record["error"] is None else 500, said | ({"debug": found} if found is not None else {})
+
+
+def demo_server(cache: Path, port: int = 0) -> DemoServer:
+    """The demo's four systems over the manuals of this machine, served when they are ready; vectors are kept in `cache`."""
+    _bound(port, BaseHTTPRequestHandler).server_close()  # a port that can't be had is told before the index is built
+    index, version = demo_index(cache), chunker_version()
+    return DemoServer(systems_over(index, version), port, index_coverage(index, version))
+
+
+def index_coverage(index: Index, version: str) -> Object:
+    """What the demo's index holds: documents, passages, and the versions of what cut and what embedded them."""
+    n = len(index.chunks)
+    counts = {"docs_processed": int(index.chunks["doc_id"].nunique()), "chunks_attempted": n, "chunks_embedded": n, "chunks_skipped": 0}
+    return counts | {"chunker_version": version, "index_version": index.version}
+
+
+def serve_demo(out: Path, port: int = PORT, report: Callable[[str], None] = print) -> None:
+    """Serve the demo's systems until Ctrl-C; `report` is told the address."""
+    with suppress(KeyboardInterrupt), demo_server(out / "cache", port) as server:
+        report(f"serving {', '.join(server.systems)} at {server.url}{ASK} until Ctrl-C")
+        server.wait()
+
+
+def _answer(record: Object) -> Object:
+    """The reply without its debug part."""
+    answer = record.get("answer")
+    values: Object = {"answer": answer} if isinstance(answer, str) else answer or {}
+    found = {"answer": values.get("answer"), "references": [_renamed(one, _CITATION_NAMES) for one in values.get("citations") or []]}
+    reason = values.get("refusal_reason")
+    return found | ({"abstained": values["refused"]} if "refused" in values else {}) | ({"abstain_reason": reason} if reason else {})
+
+
+def _debug(record: Object, coverage: Object) -> Object:
+    """The debug part: what was retrieved, where and how long it took, and from what index."""
+    hits = [{"rank": rank} | _renamed(hit, _HIT_NAMES) for rank, hit in enumerate(record.get("hits_top_k") or [], 1)]
+    latency = {name.removeprefix("latency_"): value for name, value in record.items() if name.startswith("latency_")}
+    scope = record.get("scope")
+    folders = {f"{'selected' if name == 'folders' else name}_folders": found for name, found in scope.items()} if isinstance(scope, dict) else {}
+    return {"retrieved_chunks": hits, "latency": latency, "indexing_coverage": coverage} | ({"folder_selection": folders} if folders else {})
+
+
+def _renamed(item: Object, names: Mapping[str, str]) -> Object:
+    """A hit or citation of a record under the endpoint's names."""
+    ours = {own: name for name, own in names.items()}
+    return {ours.get(own, own): value for own, value in item.items()}
+
+
+def _is_of(value: Any, kind: type) -> bool:
+    """Whether a field holds what it should; true is no number."""
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, kind)
+
+
+def _takes(system: System, name: str) -> bool:
+    return system.takes is None or name in system.takes
+
+
+def _error(status: int, text: str) -> tuple[int, Object]:
+    return status, {"error": text}
+
+
+def _bound(port: int, handler: type[BaseHTTPRequestHandler]) -> "_Http":
+    """A server that has its port."""
+    try:
+        return _Http(("127.0.0.1", port), handler)
+    except (OSError, OverflowError) as error:
+        raise DataError(f"{port} can't be had ({error})", field="port", allowed="a free port, or 0 for any") from error
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128  # as many as ask at once; five, the default, would make the others wait a second
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a client that has gone is no news, and faults of systems are replies."""
+
+
+def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = PATIENCE
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not (length.isascii() and length.isdecimal()) or int(length) > LONGEST:
+                self.send_error(400, f"Content-Length is {length or 'missing'}; at most {LONGEST} bytes")
+                return
+            self._send(*server.answer(self.path, self.rfile.read(int(length))))
+
+        def do_GET(self) -> None:
+            known = urlsplit(self.path).path == ASK
+            self.send_error(405 if known else 404, f"{self.command} {urlsplit(self.path).path}; POST {ASK}")
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """What the server itself can't take, as JSON too; what is left of the request isn't read."""
+            self.close_connection = True
+            self._send(code, {"error": message or self.responses[code][0]})
+
+        def _send(self, status: int, body: Object) -> None:
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+            self.send_response(status)
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | ({"Connection": "close"} if self.close_connection else {})
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: notebooks and tests print what they mean to."""
+
+    return Handler
