@@ -103,8 +103,9 @@ def test_results_without_judgments_have_no_judged_values(pair):
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [(name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))]
     row = rs.summarize(rs.score(judged(*rows), golden, ["judge_correctness"]), golden).iloc[0]
-    # Points of 5: mean .8, standard error .2 / √3, which is that of .16 / .0133 + 1 = 13 answers that are right or wrong. Wilson's
-    # interval with t(2) = 4.3027 for z: s = 4.3027² / 13, (.8 + s/2 ± √(.16 s + s²/4)) / (1 + s).
-    s = 4.302653**2 / 13
+    # Points of 5: mean .8, squared standard error .04 / 3 = .013333. A total distance of 3 × .2 = .6 from the upper end leaves 10^-3 of it
+    # to the largest possible, .16 / 2: .999 × .013333 + .001 × .08 = .0134, that of .16 / .0134 + 1 = 12.9403 answers that are right or wrong.
+    # Wilson's interval with t(2) = 4.3027 for z: s = 4.3027² / 12.9403, (.8 + s/2 ± √(.16 s + s²/4)) / (1 + s).
+    s = 4.302653**2 / (0.16 / 0.0134 + 1)
     half = np.sqrt(0.16 * s + s * s / 4)
     assert (row["low"], row["high"]) == pytest.approx((5 * (0.8 + s / 2 - half) / (1 + s), 5 * (0.8 + s / 2 + half) / (1 + s)))
