@@ -23,7 +23,7 @@ def golden_changes(old: Golden, new: Golden) -> pd.DataFrame:
     One row per query that changed, in the order of `old`, then of `new`: query_id; `change`: added, removed, relabelled
     (what is expected of it: targets, checks, whether to refuse it, ...), reworded (its text), "reworded and relabelled", or
     annotated (tags or columns that slice and don't score); `what`, the frames and columns that differ, with the ids of
-    targets that came (+) and went (-).
+    targets that came (+) and went (-); "alternatives" and "grades" where those of a target that stayed are others.
     """
     check_type(old, Golden, "old")
     check_type(new, Golden, "new")
@@ -52,7 +52,7 @@ def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
     for name in FRAMES:
         a, b = (_contents(getattr(golden, name), query_ids) for golden in (old, new))
         parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
-    parts += [_of_targets(new, old, query_ids, "+"), _of_targets(old, new, query_ids, "-")]
+    parts += [_within_targets(old, new, query_ids), _of_targets(new, old, query_ids, "+"), _of_targets(old, new, query_ids, "-")]
     listed = pd.concat(parts)
     return listed.groupby(level=0).agg(", ".join)
 
@@ -60,9 +60,29 @@ def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
 def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
     """The rows of each query as one text, whatever their order (index query_id)."""
     rows = frame[is_among(frame["query_id"], query_ids)]
-    lines = [repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value))) for row in rows.to_dict("records")]
-    texts = pd.Series(lines, index=pd.Index(rows["query_id"]), dtype="str").groupby(level=0).agg(lambda one: "\n".join(sorted(one)))
+    texts = pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str").groupby(level=0).agg(lambda one: "\n".join(sorted(one)))
     return texts.reindex(query_ids.to_numpy()).fillna("")
+
+
+def _lines(rows: pd.DataFrame) -> list[str]:
+    """Each row as text; what it doesn't have is left out."""
+    return [repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value))) for row in rows.to_dict("records")]
+
+
+def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
+    """What became other of targets that both have: "alternatives", any of which is enough, and "grades" (index query_id)."""
+    names, sides = ["query_id", "level", "target_id"], []
+    for golden in (old, new):
+        rows = golden.targets[is_among(golden.targets["query_id"], query_ids)]
+        rows = rows[names].assign(grade=rows["grade"], alternatives=_lines(rows.drop(columns=["grade", "alternative"])))
+        sides.append(rows.groupby(names).agg(grade=("grade", "max"), alternatives=("alternatives", lambda one: "\n".join(sorted(one))), n=("grade", "size")))
+    both = sides[0].add_suffix("_a").join(sides[1].add_suffix("_b"), how="inner")
+    is_other = {
+        "alternatives": (both["alternatives_a"] != both["alternatives_b"]) & (both[["n_a", "n_b"]].max(axis=1) > 1),
+        "grades": both["grade_a"] != both["grade_b"],
+    }
+    found = [pd.Series(name, index=both.index[flags].get_level_values("query_id").unique(), dtype="str") for name, flags in is_other.items()]
+    return pd.concat(found)
 
 
 def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) -> pd.Series:

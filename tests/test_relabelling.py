@@ -102,6 +102,24 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
 
 
 @pytest.mark.parametrize(
+    "before, after, what",
+    [
+        (["d1"], [["d1", "e1"]], "targets, alternatives"),
+        ([["d1", "e1"]], [["d1", "f1"]], "targets, alternatives"),
+        ([["d1", "e1"]], ["d1"], "targets, alternatives"),
+        ([["d1", "e1"], "d2"], [["d1", "e1"], "d3"], "targets, +d3, -d2"),
+        (["d1"], [{"any": ["d1", "e1"], "grade": 2}], "targets, alternatives, grades"),
+        (["d1"], {"d1": 2}, "targets, grades"),
+    ],
+    ids=str,
+)
+def test_what_changed_within_a_target_is_said(write_golden, before, after, what):
+    rows = [{"id": "q1", "query": "?", "expected_doc_ids": one} for one in (before, after)]
+    old, new = (rs.load_golden(write_golden([row, THREE_QUERIES[1]], name)) for row, name in zip(rows, ("old.yaml", "new.yaml"), strict=True))
+    assert rs.golden_changes(old, new).to_dict("records") == [{"query_id": "q1", "change": "relabelled", "what": what}]
+
+
+@pytest.mark.parametrize(
     "more",
     [
         {"must_contain": ["x"]},
