@@ -23,7 +23,7 @@ from ragscore.tables import decimals_for, markdown_table, shown_n, shown_number
 Values = npt.NDArray[np.float64]
 ALPHA = 0.05
 ITERATIONS = 2_000
-AGAINST = ("delta", "delta_low", "delta_high", "p", "p_holm", "mde", "verdict", "sentence")
+AGAINST = ("delta", "delta_low", "delta_high", "p", "p_holm", "mde", "n_better", "n_worse", "caution", "verdict", "sentence")
 LISTED = 5  # queries named in a note
 
 
@@ -39,8 +39,8 @@ class Leaderboard:
         a value for (see `rs.explain`), `n_left_out`, those that another run has no value for; `sets`, letters: runs that share one
         can't be told apart ("": not tested); `is_tied_with_best`. With a
         baseline also `delta` = run − baseline with its paired interval `delta_low`, `delta_high` (of medians for times and
-        costs), `p`, `p_holm` (Holm over the candidates, metric by metric), `mde`, and the `verdict` with its `sentence`, which
-        go by `p_holm`.
+        costs), `p`, `p_holm` (Holm over the candidates, metric by metric), `mde`, how many queries are better and worse
+        (`n_better`, `n_worse`), `caution` where a few queries carry the mean, and the `verdict` with its `sentence`, which go by `p_holm`. NA for the baseline.
     pairs
         One row per metric and pair of runs: `delta` = run_b − run_a, `p` adjusted for all pairs (max-T), `is_tied`.
     left_out
@@ -212,8 +212,9 @@ def _with_baseline(table: pd.DataFrame, found: Aligned, metric: str, groups: Gro
     columns = {"delta": "delta", "delta_low": "low", "delta_high": "high", "p": "p", "mde": "mde"}
     deltas = pd.DataFrame({name: [float(row[source]) for row in rows] for name, source in columns.items()}, index=pd.Index(candidates, dtype="str"))
     deltas = deltas.assign(p_holm=adjusted, verdict=[one.word for one in verdicts], sentence=[one.sentence for one in verdicts])
-    texts = {"verdict": "str", "sentence": "str"}
-    return table.join(deltas.astype(texts)[list(AGAINST)], on="run_id")
+    deltas = deltas.assign(**{name: [row[name] for row in rows] for name in ("n_better", "n_worse", "caution")})
+    types = {"n_better": "Int64", "n_worse": "Int64", "caution": "boolean", "verdict": "str", "sentence": "str"}
+    return table.join(deltas.astype(types)[list(AGAINST)], on="run_id")
 
 
 def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataFrame:
@@ -302,6 +303,8 @@ def _notes(board: Leaderboard) -> list[str]:
     notes = ["Runs that share a letter can't be told apart (all pairs at once, 5 %)." if len(board.run_ids) > 1 else "", *board.sentences.values()]
     if board.baseline:
         notes.append(f"Against {board.baseline}: paired 95 % intervals; verdicts by p values corrected for {len(board.run_ids) - 1} candidates (Holm).")
+        cautious = board.table[board.table["caution"].fillna(False).to_numpy(dtype=bool)].groupby("metric", sort=False)["run_id"].agg(", ".join)
+        notes += [f"Caution, a few queries carry the difference in {metric} of {runs}: look at the largest movers." for metric, runs in cautious.items()]
     counts = board.left_out.groupby("metric", sort=False)["query_id"].agg(list)
     for metric, queries in counts.items():
         lacking = board.left_out.loc[board.left_out["metric"] == metric, "lacking"].str.split(", ").explode().value_counts()

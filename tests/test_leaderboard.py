@@ -239,3 +239,13 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     assert rs.compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[["n", "n_expected_a", "n_expected_b"]].to_numpy().tolist() == [
         [2, 3, 3]
     ]
+
+
+def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
+    few = [0.5] * 48 + [1.0] * 2
+    board = rs.leaderboard(scores_of("recall@5", a=[0.5] * 50, b=few, c=[0.5] * 10 + [0.7] * 20 + [0.3] * 20), baseline="a")
+    table = board.table.set_index("run_id")
+    assert table.loc["b", ["n_better", "n_worse"]].tolist() == [2, 0] and table.loc["c", ["n_better", "n_worse"]].tolist() == [20, 20]
+    assert table.loc["b", "caution"] and not table.loc["c", "caution"] and table.loc["a", ["caution", "n_better", "n_worse"]].isna().all()
+    assert "Caution, a few queries carry the difference in recall@5 of b: look at the largest movers." in board.notes()
+    pd.testing.assert_frame_equal(rs.Leaderboard.from_json(board.to_json()).table, board.table)
