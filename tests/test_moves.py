@@ -1,5 +1,6 @@
 """Beside a comparison's differences: which answers flipped, which questions moved most, and from when on a query counts as moved."""
 
+import json
 from dataclasses import replace
 
 import pandas as pd
@@ -7,6 +8,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.cli import main
 
 GOLDEN = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["yes"]} for n in range(8)] + [
     {"id": "no", "query": "?", "answerable": False}
@@ -97,3 +99,25 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
         rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"], **{field: {"mrr@7": 0.1}})
     with pytest.raises(rs.DataError, match=rf"{field}: mrr: found -0.1; 0 or more"):
         rs.compare_runs(*compared, "a", "b", metrics=["mrr"], **{field: {"mrr": -0.1}})
+
+
+def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
+    page = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_html()
+    moves, _, flips = page.partition("Largest moves</h3>")[2].partition("Answers that flipped</h3>")
+    assert "q0 -1.00, q2 -0.75, q1 -0.50" in moves and "answer_checks" in flips and page.count("Answers that flipped</h3>") == 1
+    assert "Answers that flipped</h3>" not in rs.compare_runs(*compared, "a", "b", metrics=["hit@1"]).to_html()
+
+
+def test_a_tie_margin_may_be_given_by_command(write_golden, write_run, capsys):
+    golden = write_golden(GOLDEN)
+    runs = [run_of(write_run, name, ranks, ["yes"] * 8) for name, ranks in (("a", [1, 1, 2, 2, 4, 4, 4, 4]), ("b", [2, 1, 1, 4, 5, 5, 4, 4]))]
+
+    def counts(*more):
+        assert main(["compare", *map(str, runs), "--golden", str(golden), "--json", *more]) in (0, None)
+        row = next(row for row in json.loads(capsys.readouterr().out)["deltas"] if row["metric"] == "mrr@10")
+        return row["n_better"], row["n_worse"], row["n_same"]
+
+    assert counts() == (1, 4, 3)
+    assert counts("--tie-margin", "mrr@10=0.05")[:2] == (1, 2)  # two fell from 1/4 to 1/5
+    assert main(["compare", *map(str, runs), "--golden", str(golden), "--tie-margin", "mrr@10"]) == 2
+    assert "--tie-margin: found 'mrr@10'" in capsys.readouterr().err

@@ -39,6 +39,9 @@ def add_compare(commands: Commands) -> None:
     add_inputs(parser)
     add_policies(parser, COMPARED_BY)
     add_allowances(parser)
+    parser.add_argument(
+        "--tie-margin", action="append", default=[], metavar="LABEL=DIFFERENCE", help="up to which difference a query counts as the same (several times)"
+    )
     add_profile(parser)
     add_json(parser)
     parser.set_defaults(run=_compare, usage=USAGE)
@@ -70,6 +73,7 @@ def _compare(args: argparse.Namespace) -> None:
     refuse_without_effect(args, ["match", *COMPARED_BY])
     golden, results, baseline, candidate = load_pair(args)
     options: dict[str, Any] = {"strict_chunker_version": args.strict_chunker_version, **policies(args, COMPARED_BY), **allowances(args)}
+    options["tie_margins"] = losses(args.tie_margin, "--tie-margin") or None
     cmp = compare_runs(results, golden, baseline, candidate, match=args.match or "auto", profile=args.profile, **options)
     left_out = 0 if args.all or args.json else max(len(cmp.changed()) - LISTED, 0)
     print(cmp.to_json() if args.json else cmp.to_markdown(LISTED if left_out else None), end="\n" if args.json else "")

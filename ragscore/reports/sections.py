@@ -11,6 +11,7 @@ import pandas as pd
 from ragscore import plot
 from ragscore.comparison import Comparison
 from ragscore.metrics import HEADLINE, describe
+from ragscore.report import shown_flips, shown_moves
 from ragscore.reports.parts import (
     curve_sections,
     decision_sections,
@@ -74,7 +75,7 @@ def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> li
         shown,
         tuple(note.splitlines()),
     )
-    return [first, *gate, *_differs(cmp), _changed(cmp, answers)]
+    return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, answers)]
 
 
 def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
@@ -98,6 +99,14 @@ def _differs(cmp: Comparison) -> list[Section]:
     if not len(table):
         return [Section("What differs between the runs", 3, ("Nothing that is recorded.",), notes=notes)]
     return [Section("What differs between the runs", 3, table=table.assign(a=table["a"].fillna("—"), b=table["b"].fillna("—")), notes=notes)]
+
+
+def _moved(cmp: Comparison) -> list[Section]:
+    """The largest moves of every metric, and the answers that flipped."""
+    if cmp.profile is not None:
+        return []
+    found = [Section("Largest moves", 3, table=shown_moves(cmp.deltas, cmp.movers))] if len(cmp.movers) else []
+    return found + ([Section("Answers that flipped", 3, table=shown_flips(cmp.flips))] if len(cmp.flips) else [])
 
 
 def _changed(cmp: Comparison, answers: pd.DataFrame) -> Section:
