@@ -26,6 +26,9 @@ from ragscore.tables import markdown_table, shown_number
 OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
 
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff", "flips", "movers")
+LATER = {"flips": ("metric", "query_id", "a", "b", "kind"), "movers": ("metric", "query_id", "a", "b", "delta", "kind")}
+"""Frames that JSON of before version 0.1.0 may lack -> their columns."""
+NEEDED = ("metric", "a", "b", "delta", "low", "high", "p", "mde", "n", "n_expected_a", "n_expected_b", "n_lost", "skewness", "caution", "verdict", "sentence")
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,8 @@ class Comparison:
         Raises
         ------
         DataError
-            No JSON, the report of another harness (write it with `to_json(own=True)`), or a profile that isn't known.
+            No JSON, the report of another harness (write it with `to_json(own=True)`), a profile that isn't known, or JSON of an earlier version whose
+            `deltas` lack columns. Where only `flips` and `movers` are lacking, they are empty.
         """
         return _reloaded(parse(text, "cmp.to_json()"), profile)
 
@@ -181,12 +185,15 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
 
 def _reloaded(content: Any, profile: Profile | None) -> Comparison:
     """A comparison from the content of its JSON."""
-    names = ("run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies", "aggregates", "profile", "dtypes", *FRAMES)
-    require(content, names, "cmp.to_json(), with a profile cmp.to_json(own=True)")
+    names = ("run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies", "aggregates", "profile", "dtypes")
+    require(content, (*names, *(name for name in FRAMES if name not in LATER)), "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
         raise DataError(f"found {profile.name!r}", field="profile", allowed=f"the profile that was compared with, {content['profile']!r}")
     level = Level(content["match"], content["left_out"], tuple(content["joinable"]), content["chunker_version_match"])
-    frames = {name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES}
+    frames = {name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES if name in content}
+    if missing := [name for name in NEEDED if name not in frames["deltas"]]:
+        raise DataError(f"no {', '.join(missing)}", field="deltas", allowed="JSON of version 0.1.0 or later; this one is older: compare the runs again")
+    frames |= {name: pd.DataFrame(columns=list(columns)) for name, columns in LATER.items() if name not in content}
     return Comparison(
         baseline=content["run_a"], candidate=content["run_b"], **frames, level=level, k=content["k"], aggregates=content["aggregates"],
         profile=profile or find_profile(content["profile"]), policies=content["policies"],
