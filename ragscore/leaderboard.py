@@ -273,15 +273,21 @@ def _as_text(board: Leaderboard, shown: Callable[[pd.DataFrame, str], list[str]]
     for metric in board.metrics:
         rows = board.table[(board.table["metric"] == metric).to_numpy()].set_index("run_id").loc[board.run_ids]
         title = f"{metric} (p50)" if describe(metric).kind in BY_QUANTILES else metric
-        columns[title] = shown(rows, metric)
+        counts = _counts(rows)
+        columns[f"{title}, n = {counts[0]}" if shown is _shown_mean and len(set(counts)) == 1 else title] = shown(rows, metric)
     return pd.DataFrame(columns)
 
 
+def _counts(rows: pd.DataFrame) -> list[str]:
+    return [shown_n(*pair) for pair in zip(rows["n"], rows["n_expected"], strict=True)]
+
+
 def _shown_mean(rows: pd.DataFrame, metric: str) -> list[str]:
+    """Means with their letters; n / n_expected beside each where runs differ in it, else it stands in the heading."""
     names = ("p50", "p50_low", "p50_high") if describe(metric).kind in BY_QUANTILES else ("mean", "low", "high")
-    texts = _rounded(rows, names, signed=False)
-    counts = [shown_n(*pair) for pair in zip(rows["n"], rows["n_expected"], strict=True)]
-    return [f"{f'{text} {letters}'.rstrip()}, n = {count}" for text, letters, count in zip(texts, rows["sets"], counts, strict=True)]
+    texts = [f"{text} {letters}".rstrip() for text, letters in zip(_rounded(rows, names, signed=False), rows["sets"], strict=True)]
+    counts = _counts(rows)
+    return texts if len(set(counts)) == 1 else [f"{text}, n = {count}" for text, count in zip(texts, counts, strict=True)]
 
 
 def _shown_delta(rows: pd.DataFrame, metric: str) -> list[str]:

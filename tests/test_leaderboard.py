@@ -133,7 +133,7 @@ def test_times_are_ranked_by_their_median_and_not_tested():
     assert board.run_ids == ["quick", "slow"] and (row["p50"], row["sets"]) == (1, "") and board.pairs["p"].isna().all()
     assert (row["delta"], row["verdict"]) == (-6, "can't tell")  # the interval of a median of seven reaches from the least to the largest
     assert board.sentences["latency_ms"] == "latency_ms: ordered by the median of 7 queries; not tested."
-    assert board.shown().columns.tolist() == ["run", "latency_ms (p50)"]
+    assert board.shown().columns.tolist() == ["run", "latency_ms (p50), n = 7 / 7"]
 
 
 def test_a_column_of_your_own_is_ranked_too():
@@ -144,7 +144,7 @@ def test_a_column_of_your_own_is_ranked_too():
 def test_text_forms_show_the_rounded_numbers_and_escape_names():
     board = rs.leaderboard(clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low")
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
-    assert "| <b>\\|top | 0.97 (0.87 to 1.00) a, n = 40 / 40 |" in markdown and "## Against low" in markdown and markdown.endswith("\n")
+    assert "| run | hit@5, n = 40 / 40 |" in markdown and "| <b>\\|top | 0.97 (0.87 to 1.00) a |" in markdown and "## Against low" in markdown and markdown.endswith("\n")
     assert "<b>|top" not in page and page.count("&lt;b&gt;|top") >= 2 and "0.97 (0.87 to 1.00) a" in text and "better" in text
     assert markdown.count("\n- ") == len(board.notes())
 
