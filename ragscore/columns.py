@@ -21,7 +21,8 @@ def add_columns(scores: pd.DataFrame, table: pd.DataFrame, columns: list[str] | 
 
     Returns
     -------
-    A new frame: the scores, then one float64 column per name; NaN for queries that the run has no answer to.
+    A new frame: the scores, then one float64 column per name; NaN for queries that the run has no answer to. Which direction of a column of your own is
+    better isn't known: comparisons say of it "higher" or "lower", not "better" or "worse".
 
     Raises
     ------

@@ -273,7 +273,7 @@ def _in_words(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, together: l
         return f"{key} ({values}): no two runs differ in it alone; {why}."
     said = []
     for (run_a, run_b), rows in here.groupby(["run_a", "run_b"], sort=False):
-        changed = rows[rows["verdict"].isin(["better", "worse"]) & rows["q"].notna()]
+        changed = rows[rows["verdict"].isin(["better", "worse", "higher", "lower"]) & rows["q"].notna()]
         named = ", ".join(f"{row.metric} {shown_number(row.delta, 3, True)} ({row.verdict})" for row in changed.itertuples())
         said.append(f"{rows['value_a'].iloc[0]} → {rows['value_b'].iloc[0]} ({run_a}, {run_b}): {named or 'no metric can be said to have changed'}")
     return f"{key}: {'; '.join(said)}."

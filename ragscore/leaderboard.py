@@ -34,13 +34,14 @@ class Leaderboard:
     Attributes
     ----------
     table
-        One row per metric and run: `rank` (1 is best; by the median for times and costs), `mean` with its 95 % interval `low`,
+        One row per metric and run: `rank` (1 is best, of a column of your own the highest; by the median for times and costs), `mean` with its 95 % interval `low`,
         `high`; for times and costs `p50` with `p50_low`, `p50_high`; `n` queries, `n_expected`, those that the run should have
         a value for (see `rs.explain`), `n_left_out`, those that another run has no value for; `sets`, letters: runs that share one
         can't be told apart ("": not tested); `is_tied_with_best`. With a
         baseline also `delta` = run − baseline with its paired interval `delta_low`, `delta_high` (of medians for times and
         costs), `p`, `p_holm` (Holm over the candidates, metric by metric), `mde`, how many queries are better and worse
-        (`n_better`, `n_worse`), `caution` where a few queries carry the mean, and the `verdict` with its `sentence`, which go by `p_holm`. NA for the baseline.
+        (`n_better`, `n_worse`), `caution` where a few queries carry the mean, and the `verdict` with its `sentence`, which go by `p_holm`; of a column of
+        your own, whose direction nobody declared, it says higher or lower and not better or worse. NA for the baseline.
     pairs
         One row per metric and pair of runs: `delta` = run_b − run_a, `p` adjusted for all pairs (max-T), `is_tied`.
     left_out
@@ -195,7 +196,8 @@ def _metric_rows(
     if baseline is not None:
         table = _with_baseline(table, found, metric, own_groups, baseline, seed)
     names_of_sets = [[found.run_ids[place] for place in members] for members in sets]
-    return table, _pairs(found.run_ids, metric, mean, p), _in_words(metric, names_of_sets, dict(zip(found.run_ids, worth, strict=True)), len(values), is_timed)
+    said = _in_words(metric, names_of_sets, dict(zip(found.run_ids, worth, strict=True)), len(values), is_timed)
+    return table, _pairs(found.run_ids, metric, mean, p), said
 
 
 def _with_baseline(table: pd.DataFrame, found: Aligned, metric: str, groups: Groups | None, baseline: str, seed: int) -> pd.DataFrame:
@@ -252,11 +254,13 @@ def _in_words(metric: str, sets: list[list[str]], worth: dict[str, float], n: in
     leading = [name for name in sets[0] if worth[name] == worth[sets[0][0]]]
     if len(leading) == len(worth):
         return f"{metric}: {'one run' if len(worth) == 1 else f'all {len(worth)} runs have the same mean'} ({queries})."
-    lead = f"{_listed(leading)} {'leads' if len(leading) == 1 else 'lead'}"
+    is_valued = describe(metric).better in ("higher", "lower")
+    verb = ("leads", "lead") if is_valued else ("is highest", "are highest")
+    lead = f"{_listed(leading)} {verb[len(leading) > 1]}"
     if len(sets) == 1:
         return f"{metric}: {lead}, but {queries} can't tell any of the {len(worth)} runs apart."
     others = [name for name in sets[0] if name not in leading]
-    said = [f"{lead} and can't be told from {_listed(others)}" if others else f"{lead}, ahead of every other run"]
+    said = [f"{lead} and can't be told from {_listed(others)}" if others else f"{lead}, {'ahead of' if is_valued else 'above'} every other run"]
     said += [f"{_listed(members)} can't be told apart" for members in sets[1:] if len(members) > 1]
     alone = [members[0] for members in sets[1:] if len(members) == 1]
     said += [f"{_listed(alone)} {'differs' if len(alone) == 1 else 'differ'} from every other run"] if alone else []

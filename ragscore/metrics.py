@@ -174,11 +174,13 @@ def _parsed(text: str) -> Label:
 
 
 def describe(column: str) -> Metric:
-    """The metric behind a column of a scores frame; a column of your own has no declared range, and higher is better."""
+    """The metric behind a column of a scores frame; a column of your own has no declared range, nor a declared direction."""
     try:
         return parse_label(column).metric
     except DataError:
-        return ADDED.get(column.partition("@")[0], Metric(column, "a column of your own", "as you computed it", kind="other", range="any"))
+        return ADDED.get(
+            column.partition("@")[0], Metric(column, "a column of your own", "as you computed it", kind="other", range="any", better="not declared")
+        )
 
 
 def metrics() -> pd.DataFrame:
@@ -202,10 +204,11 @@ def metric_card(label: str) -> Card:
 
 
 def is_better(label: str, delta: float) -> bool | None:
-    """Whether a change of this metric is an improvement; None for no change or NaN."""
-    if not delta or np.isnan(delta):
+    """Whether a change of this metric is an improvement; None for no change or NaN, and for a column of your own."""
+    direction = describe(label).better
+    if not delta or np.isnan(delta) or direction not in ("higher", "lower"):
         return None
-    return (delta > 0) == (describe(label).better == "higher")
+    return (delta > 0) == (direction == "higher")
 
 
 @dataclass

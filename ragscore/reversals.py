@@ -6,6 +6,7 @@ In: differences over all queries and by slice. Out: one row per reversal.
 import pandas as pd
 
 from ragscore.metrics import describe
+from ragscore.stats import DIRECTIONS
 from ragscore.tables import shown_number
 
 SAME = 1e-9  # differences closer to 0 have no direction
@@ -58,8 +59,9 @@ def _asked_alike(own: pd.DataFrame, overall: pd.DataFrame, metric: str) -> bool:
 
 
 def _in_words(run_ids: list[str], by: str, metric: str, delta: float, rows: pd.DataFrame, opposite: pd.DataFrame, kind: str) -> str:
-    is_ahead = (delta > 0) == (describe(metric).better == "higher")
-    ahead, behind = ("better", "worse") if is_ahead else ("worse", "better")
+    better = describe(metric).better
+    words = DIRECTIONS[better]
+    ahead, behind = words if (delta > 0) == (better != "lower") else words[::-1]
     share = f"every one of {len(rows)}" if len(opposite) == len(rows) else f"{len(opposite)} of {len(rows)}"
     named = ", ".join(f"{name} {shown_number(change, 3, True)}" for name, change in zip(opposite["slice"], opposite["delta"], strict=True))
     why = "they were asked different mixes of it" if kind == KINDS[1] else "a few slices, or the largest, decide the mean"

@@ -44,3 +44,18 @@ def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
     state[5] = "missing"
     gap = scores.assign(state=state)
     assert np.isnan(rs.add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5])
+
+
+@pytest.mark.parametrize("falls", [True, False])
+def test_of_a_column_of_your_own_the_movement_is_named_and_not_valued(write_golden, falls):
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "lang": "en"} for n in range(40)]))
+    index = pd.Index(golden.queries["query_id"], name="query_id")
+    runs = {"a": [1.0] * 30 + [0.0] * 10, "b": [0.0] * 40}
+    values = pd.concat([pd.DataFrame({"run_id": name, "state": "scored", "level": "doc", "fault": one}, index=index) for name, one in runs.items()])
+    baseline, candidate = ("a", "b") if falls else ("b", "a")
+    word = "lower" if falls else "higher"
+    board = rs.leaderboard(values, baseline)
+    row = board.table.set_index("run_id").loc[candidate]
+    assert row["verdict"] == word and row["sentence"].startswith(f"{word}: ")
+    assert board.sentences["fault"].startswith("fault: a is highest, above every other run") and not {"better", "worse", "leads"} & set(repr(board).split())
+    assert rs.compare_slices(values, golden, "lang", baseline, candidate).table["verdict"].tolist() == [word]

@@ -165,6 +165,12 @@ def test_enough_queries_say_that_the_difference_would_have_been_found():
     assert found.sentence == "can't tell: 2000 queries see differences from .02 up, so that one of .05 would probably have been found"
 
 
+def test_where_no_direction_is_declared_only_the_movement_is_named():
+    found = [verdict(delta, delta - 0.1, delta + 0.1, 0.001, 0.1, 50, better="not declared", margin=0.5) for delta in (0.3, -0.3)]
+    assert [one.word for one in found] == ["higher", "lower"] and found[1].sentence == "lower: −.30 (−.40 to −.20), p = .001"
+    assert verdict(-0.05, -0.15, 0.05, 0.4, 0.1, 50, better="not declared", margin=0.5).word == "can't tell"  # what would be a loss isn't known
+
+
 def test_what_is_not_detectable_is_said_with_what_the_interval_leaves_open():
     found = verdict(0.0, -0.161, 0.161, 1, np.inf, 20, worth=0.05)
     assert found.sentence == "can't tell: a difference is not detectable at this n, too few of 20 queries moved; one up to .16 isn't ruled out"

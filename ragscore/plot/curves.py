@@ -149,12 +149,17 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
     front = _front(x["mean"], y["mean"], describe(against).better, describe(metric).better)
     ax.plot(x["mean"][front], y["mean"][front], linestyle=":", color="#333333", linewidth=1, zorder=0, label="Pareto front (ringed)")
     ax.scatter(x["mean"][front], y["mean"][front], s=220, facecolor="none", edgecolor="#333333", zorder=0)
-    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({describe(against).better} is better)")
+    ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({_better(against)})")
     ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval")
     ax.set_xlim(left=0)
     unit_scale(ax, scale_of(table, metric))
     legend(ax)
     return ax
+
+
+def _better(metric: str) -> str:
+    better = describe(metric).better
+    return f"{better} is better" if better in ("higher", "lower") else "counted as: higher is better"
 
 
 def _centre(metric: str) -> str:
@@ -168,6 +173,6 @@ def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
     """Runs that no other one beats in one value without losing in the other, from left to right."""
-    gains = pd.DataFrame({"x": x if better_x == "higher" else -x, "y": y if better_y == "higher" else -y})
+    gains = pd.DataFrame({"x": -x if better_x == "lower" else x, "y": -y if better_y == "lower" else y})
     is_beaten = [((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any() for _, own in gains.iterrows()]
     return x[~np.array(is_beaten)].sort_values(kind="stable").index.tolist()

@@ -21,6 +21,7 @@ _LINES = {"draw": "-", "win": "-", "loss": "--", "regression": ":"}
 GREY = "#777777"
 # verdict -> colour, marker, filled
 _VERDICTS = {"better": ("#009E73", "^", True), "no worse than margin": ("#0072B2", "D", True), "worse": ("#D55E00", "v", True)}
+_VERDICTS |= {"higher": ("#000000", "^", True), "lower": ("#000000", "v", True)}  # of columns without a declared direction
 _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 

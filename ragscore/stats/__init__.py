@@ -31,10 +31,10 @@ from ragscore.stats.power import (
 from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_mean
 from ragscore.stats.quantiles import least_n, median_interval, quantile_difference_interval, quantile_interval
 from ragscore.stats.two_sample import two_sample_p
-from ragscore.stats.verdicts import Verdict, median_verdict, verdict
+from ragscore.stats.verdicts import DIRECTIONS, Verdict, median_verdict, verdict
 
 __all__ = [
-    "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
+    "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
     "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means", "is_heavy_tailed",
     "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict", "minimum_detectable",
     "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval",

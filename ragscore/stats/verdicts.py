@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from ragscore.errors import DataError
 
-WORDS = ("better", "worse", "no worse than margin", "can't tell")
+WORDS = ("better", "worse", "no worse than margin", "can't tell", "higher", "lower")
+DIRECTIONS = {"higher": ("better", "worse"), "lower": ("better", "worse"), "not declared": ("higher", "lower")}
+"""Which values are better -> what a gain and a loss are called; where nobody said it, only the movement is named."""
 CAUTION = "caution: a few queries carry this difference, or too rare ones to be seen would undo it; look at the largest movers"
 
 
@@ -39,7 +41,7 @@ def verdict(
     margin
         The largest loss that doesn't matter, above 0, in the metric's units.
     better
-        "higher" or "lower", as in the metric table.
+        "higher" or "lower", as in the metric table; "not declared", as for a column of one's own: the words are then "higher" and "lower", and no margin is heeded.
     is_tied
         Whether an all-pairs test can't tell the two runs apart.
     worth
@@ -52,21 +54,22 @@ def verdict(
     DataError
         A margin that isn't above 0, another direction.
     """
-    if better not in ("higher", "lower"):
-        raise DataError(f"found {better!r}", field="better", allowed="'higher' or 'lower'")
+    if better not in DIRECTIONS:
+        raise DataError(f"found {better!r}", field="better", allowed=", ".join(map(repr, DIRECTIONS)))
     if margin is not None and not margin > 0:
         raise DataError(f"found {margin!r}", field="margin", allowed="a number above 0, the largest loss that doesn't matter")
-    gain, least_gain = (delta, low) if better == "higher" else (-delta, -high)
+    gain, least_gain = (delta, low) if better != "lower" else (-delta, -high)
+    words, margin = DIRECTIONS[better], None if better == "not declared" else margin
     is_sure = p < alpha and not is_tied and gain != 0 and not low <= 0 <= high
     warned = f"; {CAUTION}" if caution else ""
     if math.isnan(delta) or not n > 0:
         return Verdict("can't tell", "can't tell: no query has a value in both runs")
     if is_sure and gain > 0:
-        return Verdict("better", f"better: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
+        return Verdict(words[0], f"{words[0]}: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
     if margin is not None and least_gain > -margin:
         return Verdict("no worse than margin", f"no worse than {_short(margin)}: {_loss(gain, least_gain, is_sure)}{warned}")
     if is_sure:
-        return Verdict("worse", f"worse: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
+        return Verdict(words[1], f"{words[1]}: {_shown_delta(delta, low, high)}, p {_p(p)}{warned}")
     return Verdict("can't tell", f"can't tell: {_what_n_sees(mde, n, worth or margin, p, max(-low, high))}{warned}")
 
 
@@ -77,7 +80,7 @@ def median_verdict(delta: float, low: float, high: float, n: float, *, margin: f
     """
     p = 0.0 if low > 0 or high < 0 else math.nan if math.isnan(low) else 1.0
     found = verdict(delta, low, high, p, math.nan, n, margin=margin, better=better)
-    if found.word in ("better", "worse"):
+    if found.word in DIRECTIONS[better]:
         return Verdict(found.word, f"{found.word}: {_shown_delta(delta, low, high)} at the median")
     if found.word != "can't tell" or not n > 0:
         return found
