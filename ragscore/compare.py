@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.aggregates import aggregate
-from ragscore.codes import lookup
+from ragscore.codes import is_among, lookup
 from ragscore.comparison import Comparison
 from ragscore.deltas import check_margins, paired_deltas, query_groups, tail_columns
 from ragscore.differences import declared, diff_config, equal, field_invariants, invariants_of
@@ -168,7 +168,7 @@ def _target_ranks(results: Results, golden: Golden, level: Level, profile: Profi
     parts = []
     for name in names:  # finest first; each query is matched at one level only
         selected = at_level(golden, name, profile is not None and profile.score_refusals).targets
-        selected = selected[~selected["query_id"].isin(taken) & (selected["grade"] > 0)]
+        selected = selected[~is_among(selected["query_id"], list(taken)) & (selected["grade"] > 0)]
         taken |= set(selected["query_id"])
         parts.append(grade_hits(results.hits, selected, level_rule(name, results, golden))[1])
     found = pd.concat(parts, ignore_index=True).query("rank <= @k")
@@ -184,9 +184,9 @@ def _outcomes(targets: pd.DataFrame, with_target: set[str], golden: Golden, resu
     """One row per query that either run was asked: outcome, first ranks, gained and lost targets."""
     a, b = asked
     of_golden = golden.queries[["query_id", "query"]]
-    extra = results.responses.loc[~results.responses["query_id"].isin(of_golden["query_id"]), ["query_id", "query"]].drop_duplicates("query_id")
+    extra = results.responses.loc[~is_among(results.responses["query_id"], of_golden["query_id"]), ["query_id", "query"]].drop_duplicates("query_id")
     rows = pd.concat([of_golden, extra], ignore_index=True)
-    in_a, in_b = rows["query_id"].isin(asked[a]).to_numpy(), rows["query_id"].isin(asked[b]).to_numpy()
+    in_a, in_b = is_among(rows["query_id"], asked[a]), is_among(rows["query_id"], asked[b])
     rows, in_a, in_b = rows[in_a | in_b].reset_index(drop=True), in_a[in_a | in_b], in_b[in_a | in_b]
     first = targets.groupby("query_id")[["rank_a", "rank_b"]].min()
     rows = rows.join(first, on="query_id")
@@ -196,7 +196,7 @@ def _outcomes(targets: pd.DataFrame, with_target: set[str], golden: Golden, resu
         rows[change] = rows["query_id"].map(changed.agg(", ".join)).astype("str").fillna("")
     hit_a, hit_b = rows["rank_a"].notna().to_numpy(), rows["rank_b"].notna().to_numpy()
     rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in ("rank_a", "rank_b"))
-    kinds = [~in_b, ~in_a, ~rows["query_id"].isin(with_target).to_numpy(), ~hit_a & ~hit_b, hit_a & ~hit_b, rank_b < rank_a, rank_b > rank_a]
+    kinds = [~in_b, ~in_a, ~is_among(rows["query_id"], list(with_target)), ~hit_a & ~hit_b, hit_a & ~hit_b, rank_b < rank_a, rank_b > rank_a]
     outcome = np.select(kinds, ["only_a", "only_b", "no_target", "both_miss", "regression", "win", "loss"], "draw")
     return rows.assign(outcome=outcome)[["query_id", "query", "outcome", "rank_a", "rank_b", "n_gained", "n_lost", "gained", "lost"]]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import Golden, Results, check_inputs
 from ragscore.grades import grade_hits
 from ragscore.kept import level_rule, n_undecided
@@ -57,7 +58,7 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
     asked = responses[["run_id", "query_id"]].astype("str")
     expected = pd.MultiIndex.from_product([results.runs["run_id"].astype("str"), query_ids], names=["run_id", "query_id"])
     missing = expected.difference(pd.MultiIndex.from_frame(asked), sort=False).to_frame(index=False)
-    extra = asked[~asked["query_id"].isin(query_ids).to_numpy()]
+    extra = asked[~is_among(asked["query_id"], query_ids)]
     with_hits = pd.MultiIndex.from_frame(hits[["run_id", "query_id"]].drop_duplicates().astype("str"))
     is_empty = ~pd.MultiIndex.from_frame(asked).isin(with_hits) & responses["error"].isna().to_numpy()
     parts = [missing.assign(what="missing"), extra.assign(what="extra"), _duplicates(results), asked[is_empty].assign(what="empty")]

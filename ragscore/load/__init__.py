@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import DataError, Golden, Results, concat_results
 from ragscore.load.beir import read_beir, write_beir
 from ragscore.load.chatbot import read_chatbot
@@ -157,8 +158,8 @@ def load_golden(
     _check_exists([file])
     found = choose(file, GOLDEN_FORMATS, format, "golden files")
     golden: Golden = found.read(file, strict, absent_docs, catalogue, **found.understood({"topics": topics, "split": split}, file))
-    judged = golden.checks.loc[golden.checks["kind"].isin(["expected_empty", "forbidden_source_key"]), "query_id"]
-    n_unlabelled = int((golden.queries["answerable"].isna() & ~golden.queries["query_id"].isin(judged)).sum())
+    judged = golden.checks.loc[is_among(golden.checks["kind"], ["expected_empty", "forbidden_source_key"]), "query_id"]
+    n_unlabelled = int((golden.queries["answerable"].isna() & ~is_among(golden.queries["query_id"], judged)).sum())
     if n_unlabelled:
         text = f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they are unlabelled and only absent_docs='refuse' reads them as should-refuse"
         warnings.warn(text, UserWarning, stacklevel=2)

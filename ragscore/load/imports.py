@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import DataError, Golden, Results, records_of
 from ragscore.load import deepeval, inspect_log, mlflow, named, phoenix, promptfoo, ragas
 from ragscore.load.cases import Imported
@@ -178,7 +179,9 @@ def _golden_part(tool: Tool) -> Callable[[Path, bool, str, pd.DataFrame | None],
             check_catalogue(records_of(found.targets), catalogue, problems)
             found = replace(found, problems=pd.concat([found.problems, problems.frame()], ignore_index=True))
         if absent_docs == "refuse":
-            found = replace(found, queries=found.queries.assign(answerable=found.queries["query_id"].isin(found.targets["query_id"]).astype("boolean")))
+            found = replace(
+                found, queries=found.queries.assign(answerable=pd.array(is_among(found.queries["query_id"], found.targets["query_id"]), dtype="boolean"))
+            )
         return found
 
     return read

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import DataError, Results
 from ragscore.load.citation import written_heading, written_span
 from ragscore.load.extras import own_fields, present
@@ -57,7 +58,7 @@ def _grouped(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
     frame: pd.DataFrame | None = getattr(results, kind)
     if frame is None:
         return {}
-    is_stray = ~frame["query_id"].isin(results.responses["query_id"])
+    is_stray = ~is_among(frame["query_id"], results.responses["query_id"])
     if is_stray.any():
         found = f"{int(is_stray.sum())} rows of queries without a response, first {frame.loc[is_stray, 'query_id'].iloc[0]!r}"
         raise DataError(found, field=f"{kind}.query_id", allowed="a row of responses for every query")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from ragscore.codes import is_among
 from ragscore.frames import DataError, Golden, Results
 from ragscore.load.written import write_text
 
@@ -83,7 +84,7 @@ def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
     """Query, document and grade of every target of the level, in file order; what the format can't say is counted in a warning."""
     targets, judged = golden.targets[golden.targets["level"] == level], judged_rows(golden, level)
     n_alternatives = int((targets["alternative"] > 0).sum())
-    n_without = int((~golden.queries["query_id"].isin(targets["query_id"])).sum())
+    n_without = int((~is_among(golden.queries["query_id"], targets["query_id"])).sum())
     for n, what in ((n_alternatives, "alternatives become targets of their own"), (n_without, f"queries have no {level} target and are not")):
         if n:
             warnings.warn(f"{n} {what} in {path}", UserWarning, stacklevel=3)
