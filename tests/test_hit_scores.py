@@ -111,7 +111,9 @@ def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two)
 
 
 def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
-    first, second = rs.plot.score_distributions(rs.score_distribution(*two))
+    figure = pytest.importorskip("matplotlib.pyplot").figure()
+    first, second = rs.plot.score_distributions(rs.score_distribution(*two), figure=figure)
+    assert figure.axes == [first, second]
     assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == ("cosine", "bm25")
     assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
     with pytest.raises(rs.DataError, match=r"rs.score_distribution\(results, golden\)"):

@@ -37,6 +37,19 @@ def test_slices_show_a_point_per_run_and_slice(write_golden, write_run):
     ] == [[1, 0], [0, 1]]
 
 
+def test_what_is_given_computed_is_drawn_and_not_computed_again(write_golden, write_run, monkeypatch):
+    golden = rs.load_golden(write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, ("easy", "hard", "hard"), strict=True)]))
+    scores = rs.score(rs.load_results([write_run("a", RUN_A), write_run("b", RUN_B)]), golden)
+    drawn = rs.plot.slices(scores, golden, "hit@1", by="difficulty"), rs.plot.tradeoff(scores, "hit@1")
+    sliced, summary = rs.summarize(scores, golden, by="difficulty"), rs.summarize(scores)
+    for module in ("means", "curves"):
+        monkeypatch.setattr(f"ragscore.plot.{module}.summarize", None)
+    again = rs.plot.slices(sliced, metric="hit@1", by="difficulty"), rs.plot.tradeoff(summary, "hit@1")
+    assert rs.plot.slices(sliced[sliced["metric"] == "hit@1"], by="difficulty").get_xlabel() == "hit@1, mean with 95 % interval"
+    for first, second in zip(drawn, again, strict=True):
+        assert [line.get_xydata().tolist() for line in second.get_lines()] == [line.get_xydata().tolist() for line in first.get_lines()]
+
+
 def test_rank_change_draws_every_query_with_a_target(pair):
     ax = rs.plot.compare(rs.compare_runs(*pair, "a", "b"))
     lines = sorted([line.get_ydata()[0], line.get_ydata()[1]] for line in ax.get_lines() if len(line.get_ydata()))
@@ -73,8 +86,12 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
         rs.plot.bars(scores)
     with pytest.raises(rs.DataError, match=r"sliced by difficulty; rs\.summarize\(scores\), or rs\.plot\.slices\(.*by='difficulty'\)"):
         rs.plot.bars(rs.summarize(scores, golden, by="difficulty"))
-    with pytest.raises(rs.DataError, match="found a summary; the frame of"):
+    with pytest.raises(rs.DataError, match=r"a summary that isn't sliced by difficulty; rs\.summarize\(scores, golden, by='difficulty'\)"):
         rs.plot.slices(rs.summarize(scores), golden, "hit@1", by="difficulty")
+    with pytest.raises(rs.DataError, match=r"metric: found 2 metrics; one of hit@1, mrr@10"):
+        rs.plot.slices(rs.summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]), by="difficulty")
+    with pytest.raises(rs.DataError, match=r"metric: found none"):
+        rs.plot.slices(scores, golden, by="difficulty")
     with pytest.raises(rs.DataError, match="no query has a value of refusal_correct"):
         rs.plot.slices(scores, golden, "refusal_correct", by="difficulty")
     with pytest.raises(rs.DataError, match="no metric has a value"):

@@ -302,7 +302,9 @@ def test_slices_are_trends_of_their_own(store, golden):
     np.testing.assert_allclose(table["mean"], means.loc[list(zip(table["run_id"], table["difficulty"], strict=True))])
     own = table[table["difficulty"] == "hard"].set_index("run_id")
     assert own.loc["14-rerank-30-relabelled", "by_ruler"] == pytest.approx(own.loc["14-rerank-30-relabelled", "mean"] - own.loc["13-rerank-30", "mean"])
-    axes = rs.plot.trend_slices(table)
+    figure = matplotlib.pyplot.figure().subfigures(1, 2)[1]
+    axes = rs.plot.trend_slices(table, figure=figure)
+    assert figure.axes[:3] == axes
     assert [ax.get_title() for ax in axes] == ["easy (n = 41)", "hard (n = 49)", "medium (n = 60)"]
     assert len({ax.get_ylim() for ax in axes}) == 1
     narrow = rs.plot.trend_slices(rs.trend(store, "mrr@10", golden=golden, by="category"))

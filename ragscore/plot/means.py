@@ -78,21 +78,26 @@ def bars(summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes |
     return ax
 
 
-def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, limit: int = MAX_SLICES, ax: "Axes | None" = None) -> "Axes":
+def slices(
+    scores: pd.DataFrame, golden: Golden | None = None, metric: str | None = None, *, by: str, limit: int = MAX_SLICES, ax: "Axes | None" = None
+) -> "Axes":
     """One metric by a column or tag of the golden set, a point with its 95 % interval per run and slice.
 
     Parameters
     ----------
+    scores
+        From `rs.summarize(scores, golden, by=...)`; or scores, of which that frame is then made by `golden`.
+    metric
+        Which; not needed where a summary has one only.
     limit
         At most so many slices are drawn, those with the most queries; the title says how many there are.
 
     Raises
     ------
     DataError
-        Not a scores frame, or nothing to draw: no query of any slice has a value.
+        A summary without these slices, or no scores frame; several metrics, or nothing to draw: no query of any slice has a value.
     """
-    check_scores(scores)
-    table = summarize(scores, golden, by=by, metrics=[metric])
+    table, metric = _sliced(scores, golden, metric, by)
     table = table[table["n"] > 0]
     if not len(table):
         raise DataError(f"no query has a value of {metric}", field="metric", allowed="a metric with n > 0 in rs.summarize(scores)")
@@ -127,3 +132,21 @@ def slices(scores: pd.DataFrame, golden: Golden, metric: str, *, by: str, limit:
     ax.grid(axis="x", alpha=0.3)
     legend(ax)
     return ax
+
+
+def _sliced(scores: pd.DataFrame, golden: Golden | None, metric: str | None, by: str) -> tuple[pd.DataFrame, str]:
+    """The rows to draw: those of a sliced summary, or of the one made from scores."""
+    if "metric" not in scores:
+        check_scores(scores)
+        if metric is None:
+            raise DataError("found none", field="metric", allowed="a column of the scores")
+        return summarize(scores, golden, by=by, metrics=[metric]), metric
+    if by not in scores:
+        raise DataError(
+            f"found a summary that isn't sliced by {by}", field="scores", allowed=f"rs.summarize(scores, golden, by={by!r}), or the frame of rs.score"
+        )
+    known = scores["metric"].unique().tolist()
+    if metric is None and len(known) != 1:
+        raise DataError(f"found {len(known)} metrics", field="metric", allowed=f"one of {', '.join(known)}")
+    metric = metric or str(known[0])
+    return rows_of(scores, [metric]), metric

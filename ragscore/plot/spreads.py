@@ -7,10 +7,11 @@ import pandas as pd
 
 from ragscore.frames import DataError, Results
 from ragscore.hit_scores import QUANTILES, RELEVANCE, scores_by_rank
-from ragscore.plot.style import COLOURS, MARKERS, check_columns, legend, new_axes, numbered_runs, wrapped
+from ragscore.plot.style import COLOURS, MARKERS, check_columns, legend, new_axes, new_figure, numbered_runs, wrapped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 HATCHED = dict(zip(RELEVANCE, ("", "//", "..", "xx", "\\\\", "--"), strict=True))  # relevant is plain
 
@@ -90,20 +91,23 @@ def score_distribution(table: pd.DataFrame, *, score_kind: str | None = None, ax
     return ax
 
 
-def score_distributions(table: pd.DataFrame) -> "list[Axes]":
+def score_distributions(table: pd.DataFrame, *, figure: "FigureBase | None" = None) -> "list[Axes]":
     """`score_distribution` of every kind of score, one under the other, each on its own scale.
+
+    Parameters
+    ----------
+    figure
+        Where they stand, an empty figure or part of one; by default a new one.
 
     Raises
     ------
     DataError
         Not that frame.
     """
-    import matplotlib.pyplot as plt
-
     rows = _drawn(table)
     sizes = {str(kind): len(own) for kind, own in rows.groupby("score_kind", sort=False)}
-    size, heights = (7.6, 0.42 * len(rows) + len(sizes)), list(sizes.values())
-    grid = plt.subplots(len(sizes), 1, figsize=size, squeeze=False, layout="constrained", height_ratios=heights)[1]
+    figure = new_figure(figure, 7.6, 0.42 * len(rows) + len(sizes))
+    grid = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=list(sizes.values()))
     return [score_distribution(rows, score_kind=kind, ax=ax) for kind, ax in zip(sizes, grid.flat, strict=True)]
 
 

@@ -11,6 +11,7 @@ from ragscore.metrics import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 # Okabe & Ito's colours: told apart by colour-blind readers, and in grey together with the hatches and markers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -30,6 +31,15 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axe
     import matplotlib.pyplot as plt
 
     return plt.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def new_figure(figure: "FigureBase | None", width: float, height: float) -> "FigureBase":
+    """The figure given, or a part of one; else a new figure of this size in inches."""
+    if figure is not None:
+        return figure
+    import matplotlib.pyplot as plt
+
+    return plt.figure(figsize=(width, height), layout="constrained")
 
 
 def legend(ax: "Axes") -> None:

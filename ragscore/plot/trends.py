@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import DataError
-from ragscore.plot.style import COLOURS, MARKERS, error_lengths, legend, n_text, new_axes, scale_of, unit_scale, wrapped
+from ragscore.plot.style import COLOURS, MARKERS, error_lengths, legend, n_text, new_axes, new_figure, scale_of, unit_scale, wrapped
 from ragscore.store import RunStore
 from ragscore.trend import COLUMNS
 from ragscore.trend import trend as trend_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
 
 DARK, NOISE = "#333333", "#BBBBBB"
 MAX_PANELS = 12
@@ -54,7 +55,7 @@ def trend(table: pd.DataFrame | RunStore, metric: str | None = None, *, ax: "Axe
     return ax
 
 
-def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANELS) -> "list[Axes]":
+def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANELS, figure: "FigureBase | None" = None) -> "list[Axes]":
     """Small multiples of a sliced trend: one panel per slice, all on one scale, runs numbered by their position.
 
     Parameters
@@ -65,14 +66,14 @@ def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANE
         Panels side by side.
     limit
         At most so many slices are drawn, those with the most queries; the figure's title says how many there are.
+    figure
+        Where the panels stand, an empty figure or part of one; by default a new one.
 
     Raises
     ------
     DataError
         The frame has no slices.
     """
-    import matplotlib.pyplot as plt
-
     by = [name for name in table.columns if name not in COLUMNS]
     if len(by) != 1:
         raise DataError("no slices", field="table", allowed="rs.trend(source, metric, golden=golden, by=...)")
@@ -80,8 +81,8 @@ def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANE
     kept = sizes.sort_values(ascending=False, kind="stable").index[:limit]
     names = [name for name in sizes.index if name in set(kept)]
     rows = -(-len(names) // columns)
-    figure, grid = plt.subplots(rows, columns, figsize=(3.6 * columns + 1.5, 2.5 * rows + 0.6), sharex=True, sharey=True, squeeze=False, layout="constrained")
-    panels = list(grid.flat)
+    figure = new_figure(figure, 3.6 * columns + 1.5, 2.5 * rows + 0.6)
+    panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     for ax, name in zip(panels, names, strict=False):
         own = table[table[by[0]] == name]
         _draw(ax, own, systems=table["system"].unique().tolist())
