@@ -254,6 +254,7 @@ def failing(found):
         (lambda query: object(), 500, "the reply can't be written: found a object"),
         (lambda query: None, 500, "the reply holds neither hits nor an answer"),
         (lambda query: {"hits": [], "error": "half \ud800 of it"}, 500, "half ? of it"),
+        (lambda query: {"hits": [], "answer": 5}, 500, "the reply can't be read: answer: found a number: 5"),
         (lambda query: {"hits": [{"chunk_id": True}]}, 500, "the reply can't be read: hits_top_k.chunk_id"),
     ],
 )
@@ -298,10 +299,11 @@ def test_what_is_no_system_is_not_served(systems, message):
 
 
 SERVING = """
-import sys
+import signal, sys
 from ragscore.cli import main
 from ragscore.demo import serve
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where the tests run in the background
 serve.demo_server = lambda cache, port: serve.DemoServer({"bm25": lambda query, k=1: [{"chunk_id": query}] * k}, port)
 sys.exit(main(["demo", "--serve", "--port", "0"]))
 """

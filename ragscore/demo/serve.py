@@ -137,17 +137,17 @@ class DemoServer:
 
     def _asked(self, system: System, request: Request, debug: bool) -> tuple[int, Object]:
         """What the system says; a system that fails may have found something all the same."""
-        named = {"query_id": "asked", **request}
+        fault: str | None = None
         started = perf_counter()
         try:
-            record, config = record_of(named, system.ask(request, None), 0.0)
+            reply = system.ask(request, None)
         except AskError as error:
             if isinstance(error.__cause__, DataError):
                 raise error.__cause__ from None
-            record, config = {"error": str(error)}, {}
-            with suppress(AskError):  # of the reply nothing can be kept
-                record, config = record_of(named, error.reply, 0.0, str(error))
-        record["latency_total_ms"] = 1000 * (perf_counter() - started)
+            reply, fault = error.reply, str(error) or type(error).__name__
+        total = 1000 * (perf_counter() - started)
+        record, config = _recorded({"query_id": "asked", **request}, reply, fault)
+        record["latency_total_ms"] = total
         found = _debug(record, self.coverage) | {"config": config, "mode": system.name} if debug else None
         said = _answer(record) if record["error"] is None else {"error": record["error"]}
         return 200 if record["error"] is None else 500, said | ({"debug": found} if found is not None else {})
@@ -172,6 +172,17 @@ def serve_demo(out: Path, port: int = PORT, report: Callable[[str], None] = prin
     with suppress(KeyboardInterrupt), demo_server(out / "cache", port) as server:
         report(f"serving {', '.join(server.systems)} at {server.url}{ASK} until Ctrl-C")
         server.wait()
+
+
+def _recorded(request: Request, reply: Any, fault: str | None) -> tuple[Object, Object]:
+    """A reply as a record, and what the system says of itself; hits are kept where only the answer can't be read."""
+    try:
+        return record_of(request, reply, 0.0, fault)
+    except AskError as error:
+        text = fault or str(error)
+        with suppress(AskError):
+            return record_of(request, error.reply, 0.0, text)
+        return {"error": text}, {}
 
 
 def _answer(record: Object) -> Object:
@@ -235,6 +246,7 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = PATIENCE
+        disable_nagle_algorithm = True  # headers and body are sent one after the other, and the second would wait 40 ms for the first
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
