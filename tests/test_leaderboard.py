@@ -144,7 +144,12 @@ def test_a_column_of_your_own_is_ranked_too():
 def test_text_forms_show_the_rounded_numbers_and_escape_names():
     board = rs.leaderboard(clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low")
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
-    assert "| run | hit@5, n = 40 / 40 |" in markdown and "| <b>\\|top | 0.97 (0.87 to 1.00) a |" in markdown and "## Against low" in markdown and markdown.endswith("\n")
+    assert (
+        "| run | hit@5, n = 40 / 40 |" in markdown
+        and "| <b>\\|top | 0.97 (0.87 to 1.00) a |" in markdown
+        and "## Against low" in markdown
+        and markdown.endswith("\n")
+    )
     assert "<b>|top" not in page and page.count("&lt;b&gt;|top") >= 2 and "0.97 (0.87 to 1.00) a" in text and "better" in text
     assert markdown.count("\n- ") == len(board.notes())
 
