@@ -89,6 +89,31 @@ def test_optional_and_heavy_packages_are_imported_on_use_only():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
 
 
+def test_nothing_is_imported_before_it_is_used():
+    code = "import sys, ragscore; print([name for name in sys.modules if name.startswith(('ragscore.', 'pandas', 'pyarrow', 'numpy'))])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+
+
+def test_functions_are_what_the_package_shows_also_where_their_modules_were_imported_first():
+    modules = [f"ragscore.{module_of(file).removesuffix('.py')}" for file in FILES if file.name != "__init__.py" or file.parent != PACKAGE]
+    code = f"""
+import importlib, types
+for name in {sorted(set(modules))!r}:
+    importlib.import_module(name)
+import ragscore as rs
+print([name for name in rs.__all__ if isinstance(getattr(rs, name), types.ModuleType)])
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "['plot']"
+
+
+def test_the_stub_lists_by_stage_what_it_imports():
+    import ragscore
+
+    stub = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    (listed,) = (ast.literal_eval(node.value) for node in stub.body if isinstance(node, ast.Assign))
+    assert sorted(listed) == sorted(ragscore.__all__)
+
+
 def test_every_public_name_is_there_and_documented():
     import ragscore
 

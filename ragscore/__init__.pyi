@@ -1,0 +1,185 @@
+from . import plot
+from .aggregates import aggregate
+from .anchors import by_anchor
+from .answers import refusal_reasons, score_answers
+from .attribution import parse_citations
+from .behaviour import behaviour, behaviour_checks
+from .collect import SameRun, collect, same_run
+from .columns import add_columns
+from .compare import compare_runs
+from .comparison import Comparison
+from .differences import diff_config
+from .diffs import ScoreDiff, diff_scores, flips
+from .doctor import doctor
+from .events import write_event_log
+from .exchange import to_ir_measures, to_ranx
+from .faults import answer_faults, fault_changes, fault_table, fault_transitions
+from .fingerprint import judge_fingerprint, same_judges
+from .frames import DataError, Golden, Results, concat_results, conform
+from .freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
+from .gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
+from .gate import Gate, gate
+from .golden_health import GoldenHealth, golden_health
+from .golden_versions import golden_changes, unchanged_queries
+from .grades import grade_hits
+from .groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
+from .health import coverage, coverage_rows
+from .hit_scores import score_distribution, scores_by_rank
+from .hops import hop_latency, hop_report, query_hops, verification_report
+from .impact import Impact, impact
+from .judge import (
+    Endpoint,
+    Judge,
+    JudgeAudit,
+    Judged,
+    Reliability,
+    corrected_means,
+    draw_answers,
+    find_judge,
+    judge,
+    judge_audit,
+    judge_reliability,
+    judge_table,
+    load_judge_inputs,
+    load_judge_ledger,
+    spot_check,
+)
+from .judgments import judge_counts, with_judged_refusals
+from .label import LabelConflict, LabelSession, label
+from .leaderboard import Leaderboard, leaderboard
+from .lint import Lint, lint_chunks
+from .load import (
+    import_results,
+    load_documents,
+    load_golden,
+    load_results,
+    load_table,
+    to_ragas,
+    write_beir,
+    write_chatbot,
+    write_chatbot_golden,
+    write_golden,
+    write_json_qrels,
+    write_json_run,
+    write_judgments,
+    write_per_query,
+    write_predicates,
+    write_qrels_jsonl,
+    write_ragchecker,
+    write_report,
+    write_retriever_summary,
+    write_retrievers,
+    write_trec_qrels,
+    write_trec_rag,
+    write_trec_run,
+)
+from .match import Rule, at_level, by_chunk, by_doc, by_span
+from .matrix import query_matrix
+from .metrics import metric_card, metrics, score_hits
+from .metrics_json import write_metrics_json
+from .near_duplicates import near_duplicates
+from .noise import noise_components, noise_floor
+from .operations import error_report, indexing_report, latency_report, refusal_report
+from .outcomes import explain
+from .overlap import rank_overlap
+from .predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
+from .predicates import by_predicate, filter_hits
+from .profiles import Profile
+from .ranks import collapse_hits, rank_hits
+from .refusals import answered_quality, refusal_decisions, refusal_table
+from .relabelling import GoldenComparison, compare_goldens
+from .reported import check_reported, reported_scores
+from .reports import Report, report
+from .resolve import resolve_spans
+from .rulers import ruler
+from .score import score, scoring
+from .selective import refusal_curve, refusal_thresholds
+from .show import QueryView, show_query
+from .sliced import SliceComparison, compare_slices, slice_means
+from .stats import bootstrap_mean
+from .store import RunStore
+from .suites import compare_suites
+from .summary import slices, summarize
+from .synthetic import NeedleSet, needle_set
+from .ties import tie_sensitivity
+from .trend import trend
+from .trials import average_repeats, trial_summary, trials
+from .validate import validate
+
+__version__: str
+
+__all__ = [
+    # what everything is made of
+    "DataError", "Golden", "Results", "concat_results", "conform",
+    # load, write back
+    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden", "write_per_query", "write_chatbot", "write_chatbot_golden",
+    # to other tools
+    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report",
+    "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
+    # what other tools reported
+    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
+    # the order of hits
+    "rank_hits", "collapse_hits",
+    # ask a system
+    "collect", "same_run", "SameRun",
+    # before any number
+    "validate", "doctor", "coverage", "coverage_rows",
+    # match and score
+    "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
+    "judge_counts", "parse_citations",
+    # reports per run
+    "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
+    # what a golden set can tell
+    "golden_health", "GoldenHealth", "near_duplicates", "tie_sensitivity", "compare_suites",
+    # the retrievers' own scores
+    "scores_by_rank", "score_distribution",
+    # refusing as a decision; whose fault a wrong answer is
+    "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
+    "answer_faults", "fault_table", "fault_changes", "fault_transitions",
+    # the compute stage in one call
+    "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
+    # summarize, compare
+    "summarize", "explain", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
+    # what measures, and whether the labels changed
+    "ruler", "golden_changes", "unchanged_queries", "compare_goldens", "GoldenComparison",
+    # many runs
+    "leaderboard", "Leaderboard", "query_matrix", "impact", "Impact",
+    # by slice of the questions
+    "slice_means", "compare_slices", "SliceComparison",
+    # paraphrases of one intent
+    "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
+    # steps of multi-hop answers
+    "query_hops", "hop_report", "hop_latency", "verification_report",
+    # repeated trials of one system
+    "trials", "trial_summary", "average_repeats",
+    # runs over time, and how much of it is noise
+    "trend", "noise_floor", "noise_components",
+    # values from elsewhere as metrics
+    "add_columns",
+    # stale hits and conflicts between versions
+    "freshness", "freshness_summary", "stale_hits", "version_conflicts", "stale_flag_rate",
+    # what more knowledge brings
+    "knowledge_gain", "knowledge_gain_documented", "Gain", "candidate_documents", "cosine", "novelty_per_chunk", "novelty_all_pairs", "lexical_novelty",
+    # corpora: made up, and looked through
+    "needle_set", "NeedleSet", "lint_chunks", "Lint",
+    # behaviour of answers
+    "behaviour", "behaviour_checks",
+    # ask judges
+    "judge", "Judge", "Judged", "Endpoint", "judge_table", "find_judge", "with_judged_refusals", "write_judgments",
+    "load_judge_inputs", "load_judge_ledger",
+    # whether judges can be trusted
+    "judge_reliability", "Reliability", "spot_check", "judge_audit", "JudgeAudit", "draw_answers", "corrected_means",
+    # who judged
+    "judge_fingerprint", "same_judges",
+    # metrics as events
+    "write_event_log",
+    # retrievers side by side, judged by predicates
+    "by_predicate", "filter_hits", "predicate_rows", "predicate_report", "predicate_matrix", "predicate_markdown",
+    "write_predicates", "write_retrievers", "write_retriever_summary",
+    # two rankings side by side
+    "rank_overlap", "show_query", "QueryView",
+    # label by hand
+    "label", "LabelSession", "LabelConflict",
+    # keep, draw, report
+    "RunStore", "plot", "report", "Report",
+]  # fmt: skip
