@@ -314,7 +314,11 @@ def _notes(board: Leaderboard) -> list[str]:
     if board.baseline:
         notes.append(f"Against {board.baseline}: paired 95 % intervals; verdicts by p values corrected for {len(board.run_ids) - 1} candidates (Holm).")
         cautious = board.table[board.table["caution"].fillna(False).to_numpy(dtype=bool)].groupby("metric", sort=False)["run_id"].agg(", ".join)
-        notes += [f"Caution, a few queries carry the difference in {metric} of {runs}: look at the largest movers." for metric, runs in cautious.items()]
+        notes += [
+            f"Caution, a few queries carry the difference in {metric} of {runs}: look at the largest movers."
+            for metric, runs in cautious.items()
+            if describe(str(metric)).kind not in BY_QUANTILES  # told by medians, which no few queries carry
+        ]
     counts = board.left_out.groupby("metric", sort=False)["query_id"].agg(list)
     for metric, queries in counts.items():
         lacking = board.left_out.loc[board.left_out["metric"] == metric, "lacking"].str.split(", ").explode().value_counts()

@@ -254,3 +254,5 @@ def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
     assert table.loc["b", "caution"] and not table.loc["c", "caution"] and table.loc["a", ["caution", "n_better", "n_worse"]].isna().all()
     assert "Caution, a few queries carry the difference in recall@5 of b: look at the largest movers." in board.notes()
     pd.testing.assert_frame_equal(rs.Leaderboard.from_json(board.to_json()).table, board.table)
+    slow = rs.leaderboard(scores_of("latency_ms", a=[10.0] * 50, b=[10.0] * 48 + [900.0] * 2), baseline="a")
+    assert slow.table["caution"].any() and not any("Caution" in note for note in slow.notes()), "medians are not carried by a few queries"
