@@ -95,7 +95,7 @@ def test_where_nothing_changed_better_and_worse_are_rare(n):
 def test_a_false_alarm_from_rare_disasters_comes_with_a_caution(n):
     called, without_caution, _ = alarms(small_gains_few_disasters, n, DRAWS, 1_000)
     assert without_caution <= 0.02
-    assert n > 100 or called > 0.1  # which is why it is needed
+    assert n > 100 or called > 0.08  # beyond the 6 % of the other settings, which is why it is needed
 
 
 @pytest.mark.parametrize("n", [20, 50, 100, 200])
