@@ -169,7 +169,7 @@ class Index:
         lexical[found[scores > 0]] = scores[scores > 0]
         return lexical
 
-    def _by_vector(self, question: Vectors, among: Chosen | None) -> Vectors:
+    def _by_vector(self, question: Vectors, among: Chosen | None = None) -> Vectors:
         """The cosine of the pool's passages, NaN for all others; only passages of the cells near by, if there are cells."""
         vector, pool = np.full(len(self.chunks), np.nan, np.float32), self.settings.pool
         similar = self.vectors @ question
