@@ -4,6 +4,7 @@ load_golden, load_results -> coverage -> score -> summarize -> compare_runs -> R
 """
 
 import sys
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,10 @@ class _Package(ModuleType):
         is_own_module = isinstance(value, ModuleType) and value.__name__ == f"{__name__}.{name}"
         if not is_own_module or name == "plot" or name not in __all__:
             super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As other modules, by name: functions of a notebook that use it are sent to workers by value.
+        return import_module, (self.__name__,)
 
 
 sys.modules[__name__].__class__ = _Package

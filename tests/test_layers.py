@@ -106,6 +106,14 @@ print([name for name in rs.__all__ if isinstance(getattr(rs, name), types.Module
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "['plot']"
 
 
+def test_the_package_is_pickled_by_name_as_modules_are():
+    import pickle
+
+    import ragscore
+
+    assert pickle.loads(pickle.dumps(ragscore)) is ragscore
+
+
 def test_the_stub_lists_by_stage_what_it_imports():
     import ragscore
 
