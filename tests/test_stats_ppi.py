@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -86,6 +86,7 @@ def test_equal_labels_are_no_certainty():
 
 
 @given(VALUES, OTHERS)
+@example([(0.0, 5.0), (-4.0, 0.0)], [0.0, 0.0, 2.0])  # the corrected mean is 5.17
 def test_with_bounds_the_interval_lies_within_them(pairs, others):
     f, y = np.array(pairs).T
     found = ppi_mean(f, y, others, bounds=(-5, 5))

@@ -156,7 +156,7 @@ def _bounded_interval(mean: Values, error: Values, units: Values, constant: npt.
     trust = 1 - UNTRUSTED ** (units * np.minimum(inside, 1 - inside))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         square = trust * error**2 + (1 - trust) * largest / (units - 1)
-        amount = np.where(constant, units, np.maximum(largest / square + 1, 1))
+        amount = np.where(constant, units, np.fmax(largest / square + 1, 1))  # 0 / 0 at the very end: the widest
     return _score_interval(inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level)))
 
 

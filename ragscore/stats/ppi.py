@@ -100,7 +100,8 @@ def _best_weight(f: Values, y: Values, others: Values) -> float:
 def _bounds(value: float, error: float, parts: Values, dfs: Values, bounds: tuple[float, float] | None, level: float) -> tuple[float, float]:
     if bounds is not None:
         least, width, root = bounds[0], bounds[1] - bounds[0], np.sqrt(dfs[1:] + 1)
-        low, high = mean_interval(np.array([(value - least) / width]), error / width * root, dfs[1:] + 1, "bounded", level)
+        inside = np.clip((value - least) / width, 0, 1)  # a corrected mean may lie outside the scale: its interval is that of the nearest bound
+        low, high = mean_interval(np.array([inside]), error / width * root, dfs[1:] + 1, "bounded", level)
         return float(least + width * low[0]), float(least + width * high[0])
     if not error > NO_SPREAD * (1 + abs(value)):
         return np.nan, np.nan
