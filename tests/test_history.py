@@ -142,7 +142,7 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
 
 
 def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
-    assert sum(file.stat().st_size for file in store.root.rglob("*") if file.is_file()) < 2.1e6
+    assert sum(file.stat().st_size for file in store.root.rglob("*") if file.is_file()) < 2e6
     assert "text" not in results.hits and results.chunks is None
     words = results.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True).str.split().explode()
     assert set(words) <= {"See", "or", ".", *REFUSAL.split()}

@@ -95,7 +95,8 @@ def test_where_nothing_changed_better_and_worse_are_rare(n):
 def test_a_false_alarm_from_rare_disasters_comes_with_a_caution(n):
     called, without_caution, _ = alarms(small_gains_few_disasters, n, DRAWS, 1_000)
     assert without_caution <= 0.02
-    assert n > 100 or called > 0.08  # beyond the 6 % of the other settings, which is why it is needed
+    # 8,000 draws say .322, .223, .099: beyond the 6 % of the other settings, which is why it is needed. From 200 on it fades.
+    assert n > 100 or called == pytest.approx({20: 0.322, 50: 0.223, 100: 0.099}[n], abs=0.01)
 
 
 @pytest.mark.parametrize("n", [20, 50, 100, 200])

@@ -178,7 +178,10 @@ def history_store(folder: Path) -> RunStore:
 
 
 def make_small(folder: Path) -> None:
-    """Write a run's tables again, packed as tightly as Parquet can: footers without statistics and pandas' own notes."""
+    """Write a run's files again, packed tightly: tables without statistics and pandas' own notes, metrics on one line."""
+    metrics = folder / "metrics.json"
+    if metrics.exists():
+        metrics.write_text(json.dumps(json.loads(metrics.read_text(encoding="utf-8")), ensure_ascii=False) + "\n", encoding="utf-8")
     for file in folder.glob("*.parquet"):
         table = pq.read_table(file)
         few = [name for name in table.column_names if table[name].type == pa.string()]
