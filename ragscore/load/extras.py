@@ -22,7 +22,7 @@ def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
     """The leftover fields of one record as flat columns."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        column = prefix + _escaped(name)
+        column = prefix + escaped(name)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             continue
         if isinstance(value, dict) and value:
@@ -101,7 +101,7 @@ def own_fields(row: dict[str, Any], known: frozenset[str], kind: str, prefix: st
     return own
 
 
-def _escaped(name: str) -> str:
+def escaped(name: str) -> str:
     """A key as part of a dotted name; a key called `json` must not look like our suffix."""
     return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")
 

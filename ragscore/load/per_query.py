@@ -1,7 +1,7 @@
 """Our run file, `per_query.jsonl` with `run.json` beside it (the kebab record, a superset) -> `Results`.
 
 The same record stands in kebab's SQLite tables, which `read_sqlite` reads. This per-line reader is the definition of
-the format: older records that lack later fields load, what we have no column for is kept in `x_*` columns.
+the format (arrow_lines.py reads large files that hold nothing odd, and gives the same): older records that lack later fields load, what we have no column for is kept in `x_*` columns.
 """
 
 import sqlite3
@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames import DataError, Results, concat_results, from_records
+from ragscore.load.arrow_lines import read_frames
 from ragscore.load.extras import settle
 from ragscore.load.fields import ID_ALLOWED
 from ragscore.load.judgments import JUDGMENTS_FILE, LEDGER_FILE, read_judgments
@@ -29,12 +30,14 @@ def read_per_query(path: Path, strict: bool) -> Results:
         raise DataError("these are a run's judgments, not a run", file=path, allowed="the per_query.jsonl beside it, with which they are read")
     problems = Problems(path, strict)
     run = _run(path, problems)
-    tables = Tables()
-    for row in json_rows(path, problems):
-        read_record(row, tables, problems)
-    problems.slips.warn(stacklevel=4)
+    frames, tables = read_frames(path, run["run_id"]), Tables()
+    if frames is None:
+        for row in json_rows(path, problems):
+            read_record(row, tables, problems)
+        problems.slips.warn(stacklevel=4)
     judgments = read_judgments(path.parent / JUDGMENTS_FILE, run["run_id"], problems) if path.name.startswith("per_query.") else None
-    return replace(results_of(run, tables, problems), judgments=judgments)
+    results = results_of(run, tables, problems) if frames is None else _results(run, frames, problems)
+    return replace(results, judgments=judgments) if judgments is not None else results
 
 
 def _run(path: Path, problems: Problems) -> dict[str, Any]:
@@ -56,11 +59,16 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
 
 def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Results:
     """One run's records as frames."""
-    counts = {"n_queries": len(tables.responses), "n_failed": sum(response["error"] is not None for response in tables.responses)}
     for name in _FRAMES:
         for record in getattr(tables, name):
             record["run_id"] = run["run_id"]
     frames = {name: from_records(settle(getattr(tables, name)), name) for name in _FRAMES if name not in _OPTIONAL or getattr(tables, name)}
+    return _results(run, frames, problems)
+
+
+def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Problems) -> Results:
+    """The frames as `Results`, with a run that says how many queries there are."""
+    counts = {"n_queries": len(frames["responses"]), "n_failed": int(frames["responses"]["error"].notna().sum())}
     return Results(runs=from_records([run | counts], "runs"), **frames, problems=problems.frame(run["run_id"]))
 
 

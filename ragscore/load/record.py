@@ -18,17 +18,17 @@ UNKNOWN = "unknown"
 """`refused` of an answer that implies nothing: neither a refusal, nor none."""
 SCORES = {"fusion_score": "score", "lexical_score": "score_lexical", "vector_score": "score_vector"}
 TOKENS = ("prompt_tokens", "completion_tokens")
-_HIT_TEXT = {"snippet": "text", "score_kind": "score_kind", "source_key": "source_key", "chunker_version": "chunker_version"}
+HIT_TEXT = {"snippet": "text", "score_kind": "score_kind", "source_key": "source_key", "chunker_version": "chunker_version"}
 
 # Fields that become columns; after them those that kebab has beside, so that no one is asked whether they are slips.
 RECORD_FIELDS = frozenset(("query_id", "query", "mode", "hits_top_k", "elapsed_ms", "error", "scope"))
 ANSWER_FIELDS = frozenset(("answer", "citations", "grounded", "refused", "refusal_reason", "cost_usd"))
 CITATION_FIELDS = frozenset(("marker", "chunk_id", "doc_id", "path", "span_unit"))
-HIT_FIELDS = frozenset(("rank", "chunk_id", "doc_id", "stale", "text_cut", "span_unit", "doc_path", "metadata", "score_lexical", "score_vector", *_HIT_TEXT))
-_KNOWN_RECORD = RECORD_FIELDS | {"answer"}
-_KNOWN_ANSWER = ANSWER_FIELDS | {"usage", "model", "embedding", "prompt_template_version", "retrieval", "created_at", "hops", "verification"}
-_KNOWN_CITATION = CITATION_FIELDS | {"citation", "heading_path", "start", "end", "indexed_at", "stale"}
-_KNOWN_HIT = HIT_FIELDS | {
+HIT_FIELDS = frozenset(("rank", "chunk_id", "doc_id", "stale", "text_cut", "span_unit", "doc_path", "metadata", "score_lexical", "score_vector", *HIT_TEXT))
+KNOWN_RECORD = RECORD_FIELDS | {"answer"}
+KNOWN_ANSWER = ANSWER_FIELDS | {"usage", "model", "embedding", "prompt_template_version", "retrieval", "created_at", "hops", "verification"}
+KNOWN_CITATION = CITATION_FIELDS | {"citation", "heading_path", "start", "end", "indexed_at", "stale"}
+KNOWN_HIT = HIT_FIELDS | {
     "citation", "heading_path", "retrieval", "score", "start", "end",
     "section_label", "index_version", "embedding_model", "indexed_at", "repo", "code_lang", "source_id", "trust_level",
 }  # fmt: skip
@@ -49,7 +49,7 @@ class Tables:
 def read_record(row: Row, tables: Tables, problems: Problems) -> None:
     """Add one record to the tables; one without an id, or with another one's, is a problem."""
     values, line = dict(row.values), row.line
-    problems.slips.look(values, _KNOWN_RECORD, line)
+    problems.slips.look(values, KNOWN_RECORD, line)
     query_id = _query_id(values, line, tables, problems)
     if query_id is None:
         return
@@ -104,7 +104,7 @@ def _answer(answer: dict[str, Any] | str | None, query_id: str, line: int, table
     if answer is None:
         return {}
     values: dict[str, Any] = dict(answer) if isinstance(answer, dict) else {"answer": answer}
-    problems.slips.look(values, _KNOWN_ANSWER, line)
+    problems.slips.look(values, KNOWN_ANSWER, line)
     found: dict[str, Any] = {name: text(values.pop(name, None), f"answer.{name}", line, problems) for name in ("answer", "refusal_reason")}
     found["grounded"] = flag(values.pop("grounded", None), "answer.grounded", line, problems)
     found["refused"] = _refused(values.pop("refused", None), found, line, problems)
@@ -159,7 +159,7 @@ def _citations(items: Any, query_id: str, line: int, problems: Problems) -> list
 
 def _citation(item: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     values, name = dict(item), "answer.citations"
-    problems.slips.look(values, _KNOWN_CITATION, line)
+    problems.slips.look(values, KNOWN_CITATION, line)
     found: dict[str, Any] = {"marker": text(values.pop("marker", None), f"{name}.marker", line, problems)}
     found |= {column: identifier(values.pop(column, None), f"{name}.{column}", line, problems) for column in ("chunk_id", "doc_id")}
     found |= with_path(read_span(values, name, line, problems), text(values.pop("path", None), f"{name}.path", line, problems))
@@ -181,11 +181,11 @@ def _hits(hits: list[Any], query_id: str, line: int, problems: Problems) -> Iter
 
 def _hit(hit: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     name = "hits_top_k"
-    problems.slips.look(hit, _KNOWN_HIT, line)
+    problems.slips.look(hit, KNOWN_HIT, line)
     values = {key: value for key, value in hit.items() if key not in ("rank", "metadata")}
     found: dict[str, Any] = {column: identifier(values.pop(column, None), f"{name}.{column}", line, problems) for column in ("chunk_id", "doc_id")}
     found |= with_path(read_span(values, name, line, problems), text(values.pop("doc_path", None), f"{name}.doc_path", line, problems))
-    texts = {column: text(values.pop(key, None), f"{name}.{key}", line, problems) for key, column in _HIT_TEXT.items()}
+    texts = {column: text(values.pop(key, None), f"{name}.{key}", line, problems) for key, column in HIT_TEXT.items()}
     found |= {column: value for column, value in texts.items() if value is not None}
     found |= {column: flag(values.pop(column), f"{name}.{column}", line, problems) for column in ("stale", "text_cut") if column in values}
     found |= _scores(values, line, problems) | read_heading(values, name, line, problems)

@@ -21,9 +21,9 @@ class Slips:
     def look(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
         """Take note of those names that resemble a known one."""
         for name in names:
-            if (meant := _meant(str(name), known)) is not None:
-                first, last, n_rows = self.found.get((name, meant), (line, 0, 0))
-                self.found[name, meant] = (first, line, n_rows + (line != last))
+            if (known_name := meant(str(name), known)) is not None:
+                first, last, n_rows = self.found.get((name, known_name), (line, 0, 0))
+                self.found[name, known_name] = (first, line, n_rows + (line != last))
 
     def warn(self, stacklevel: int) -> None:
         """One `UserWarning` per name."""
@@ -33,7 +33,8 @@ class Slips:
 
 
 @lru_cache(maxsize=4096)
-def _meant(name: str, known: frozenset[str]) -> str | None:
+def meant(name: str, known: frozenset[str]) -> str | None:
+    """The known name that this one resembles; None for a known name and for one that resembles none."""
     if name in known or name in _OWN:
         return None
     if _MEANT.get(name) in known:

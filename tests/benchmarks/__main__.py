@@ -1,5 +1,7 @@
 """Time scoring against pytrec_eval: `python -m tests.benchmarks [n_queries]` (default 10,000 queries × 100 hits).
 
+`python -m tests.benchmarks reading [n_lines]` times reading a run file instead: see reading.py.
+
 Both sides start from the same frames of text ids; for pytrec_eval building its dicts is inside the clock, as its users
 must. Runs alternate; medians and ranges of five are printed, and the largest difference between the two tools' values.
 """
@@ -15,6 +17,7 @@ import pytrec_eval
 
 import ragscore as rs
 from ragscore.metrics import DEFAULT_KS, DEFAULT_METRICS, parse_label
+from tests.benchmarks import reading
 from tests.benchmarks.workload import as_dicts, as_results, make_run
 
 REPEATS = 5
@@ -58,4 +61,7 @@ def _pytrec_eval(hits: Any, golden: rs.Golden) -> dict[str, dict[str, float]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    if sys.argv[1:2] == ["reading"]:
+        reading.main(*map(int, sys.argv[2:]))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)

@@ -1,0 +1,125 @@
+"""Time reading a run file: `python -m tests.benchmarks reading [n_lines]` (default 20,000 lines of 8 kB).
+
+Against pyarrow.json's bare parse of the same bytes, and pandas.read_json with the nested lists flattened. Tools run in turn, each in a fresh
+process, with the whole of `rs.load_results` inside the clock; medians of three and ranges are printed, as seconds on the wall and of all cores
+(which a busy machine disturbs less), and as peak memory of the process.
+"""
+
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+REPEATS = 3
+N_HITS = 10
+
+
+def lines(n: int, seed: int = 0) -> Iterator[str]:
+    """Records as the tool writes them: ten hits with text, an answer with three citations, about 8 kB each."""
+    rng = random.Random(seed)
+    words = [f"word{number}" for number in range(3000)]
+    for number in range(n):
+        hits = [_hit(rank, " ".join(rng.choices(words, k=18)), rng) for rank in range(1, N_HITS + 1)]
+        cited = [{"marker": f"[{m}]", "citation": {"kind": "line", "path": f"docs/d{m}.md", "start": 2, "end": 3, "section": None}} for m in (1, 2, 3)]
+        given = {"answer": " ".join(rng.choices(words, k=40)), "citations": cited, "grounded": True, "refusal_reason": None, "usage": {"prompt_tokens": 100}}
+        record = {
+            "query_id": f"q{number}",
+            "query": f"question {number}",
+            "mode": "hybrid",
+            "hits_top_k": hits,
+            "answer": given,
+            "elapsed_ms": 12,
+            "error": None,
+        }
+        yield json.dumps(record)
+
+
+def _hit(rank: int, text: str, rng: random.Random) -> dict[str, Any]:
+    doc = f"doc-{rng.randrange(10**5)}"
+    scores = {"method": "hybrid", "fusion_score": 1 / rank, "lexical_score": rng.random(), "vector_score": None, "lexical_rank": rank, "vector_rank": None}
+    return {
+        "rank": rank, "chunk_id": f"chunk-{rng.randrange(10**6)}", "doc_id": doc, "doc_path": f"docs/{doc}.md", "heading_path": ["guide", text[:20]],
+        "section_label": None, "snippet": text, "citation": {"kind": "line", "path": f"docs/{doc}.md", "start": 1, "end": 4, "section": None},
+        "retrieval": scores, "index_version": "idx@1", "embedding_model": None, "chunker_version": "v1", "indexed_at": "1970-01-01T00:00:00Z", "stale": False,
+        "score_kind": "rrf",
+    }  # fmt: skip
+
+
+def _ours(path: str, from_bytes: float) -> Any:
+    import ragscore as rs
+    from ragscore.load import arrow_lines
+
+    arrow_lines.FROM_BYTES = from_bytes  # type: ignore[assignment]
+    return _timed(lambda: rs.load_results(path))
+
+
+def _bare(path: str) -> Any:
+    from pyarrow import json as pa_json
+
+    return _timed(lambda: pa_json.read_json(path))
+
+
+def _pandas(path: str) -> Any:
+    import pandas as pd
+
+    def read() -> Any:
+        records = pd.read_json(path, lines=True)
+        hits = records[["query_id", "hits_top_k"]].explode("hits_top_k", ignore_index=True)
+        answers = pd.json_normalize(records["answer"])
+        cited = answers.assign(query_id=records["query_id"])[["query_id", "citations"]].explode("citations", ignore_index=True)
+        return records, answers, hits.join(pd.json_normalize(hits["hits_top_k"])), cited.join(pd.json_normalize(cited["citations"]))
+
+    return _timed(read)
+
+
+def _timed(call: Callable[[], Any]) -> dict[str, float]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    found = call()
+    spent = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    del found
+    return spent
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    "pyarrow.json, bare": _bare,
+    "ragscore, fast": lambda path: _ours(path, 0),
+    "ragscore, per line": lambda path: _ours(path, float("inf")),
+    "pandas, flattened": _pandas,
+}
+
+
+def main(n_lines: int = 20_000) -> None:
+    """Print the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "per_query.jsonl"
+        with file.open("w", encoding="utf-8") as opened:
+            opened.writelines(line + "\n" for line in lines(n_lines))
+        size = file.stat().st_size
+        spent: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
+        for _ in range(REPEATS):
+            for name in READERS:
+                command = [sys.executable, "-m", "tests.benchmarks.reading", "--one", name, str(file)]
+                spent[name].append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    print(f"{n_lines:,} lines of {size / n_lines / 1000:.1f} kB ({size / 1e6:.0f} MB), {REPEATS} alternating runs in fresh processes")
+    bare = {key: statistics.median(one[key] for one in spent["pyarrow.json, bare"]) for key in ("wall", "cpu")}
+    for name, runs in spent.items():
+        wall, cpu = ([one[key] for one in runs] for key in ("wall", "cpu"))
+        ratio = f"{statistics.median(wall) / bare['wall']:5.2f} of bare (cpu {statistics.median(cpu) / bare['cpu']:5.2f})"
+        rss = statistics.median(one["rss"] for one in runs)
+        print(
+            f"{name:20} median {statistics.median(wall):6.2f} s   range {min(wall):.2f} to {max(wall):.2f}   cpu {statistics.median(cpu):6.2f} s   {ratio}   {rss:,.0f} MB"
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--one"]:
+        print(json.dumps(READERS[sys.argv[2]](sys.argv[3])))
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)
