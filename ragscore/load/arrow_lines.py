@@ -34,6 +34,8 @@ from ragscore.load.source import Problems, Row, parsed
 FROM_BYTES = 1 << 18
 """Smaller files are read line by line, which is as fast; 0 tries every file, and infinity none."""
 BLOCK_BYTES = 8 << 20
+_LONGEST = 2**31 - 1  # what pyarrow takes as one block, should a line be longer than ours
+_N_AT_ONCE = 8  # blocks, at most: each takes about three times its size while it is parsed
 _SAMPLED = 32  # lines of the first block from which the schema is learned
 _DURATION = "latency_"
 _FRAMES = ("responses", "hits", "citations")
@@ -112,6 +114,8 @@ class _Parser:
 
 def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
     """Where each line begins, and the end of the block; declines unless each looks like one object and all of it is UTF-8 without NUL."""
+    if len(data) >= _LONGEST:
+        raise Declined
     found = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(found == ord("\n"))
     if not len(ends) or ends[-1] != len(data) - 1:
@@ -128,7 +132,7 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
 
 def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[_Block]:
     """The blocks of the file in order, a few of them parsed at once: pyarrow works outside Python's lock."""
-    parse, n_at_once = _Parser(), os.cpu_count() or 1
+    parse, n_at_once = _Parser(), min(os.cpu_count() or 1, _N_AT_ONCE)
     with ThreadPoolExecutor(n_at_once) as pool:
         waiting: deque[Future[_Block]] = deque()
         for number, data in enumerate(_blocks(opened)):
@@ -143,8 +147,8 @@ def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[_Block]:
 
 def _sample(data: bytes) -> list[bytes]:
     """Some lines, the first among them."""
-    starts = [0, *(data.find(b"\n", len(data) * place // _SAMPLED) + 1 for place in range(1, _SAMPLED))]
-    return [data[start : data.find(b"\n", start) if b"\n" in data[start:] else len(data)] for start in sorted(set(starts)) if start < len(data)]
+    starts = {0, *(data.find(b"\n", len(data) * place // _SAMPLED) + 1 for place in range(1, _SAMPLED))} - {len(data)}
+    return [data[start : end if (end := data.find(b"\n", start)) >= 0 else len(data)] for start in sorted(starts)]
 
 
 def _merged(blocks: Iterator[_Block]) -> dict[str, Columns]:
