@@ -23,8 +23,8 @@ def save_judged(results: Results, ledger: pd.DataFrame, where: str | Path | RunS
         part = results.select(run_id)
         assert part.judgments is not None
         if isinstance(where, RunStore):
-            where.add(run_id, judgments=part.judgments, overwrite=overwrite)
             folder = where.path(run_id)
+            where.add(run_id, judgments=part.judgments, overwrite=overwrite)
         else:
             folder = Path(where)
             if (folder / JUDGMENTS_FILE).exists() and not overwrite:

@@ -1,0 +1,110 @@
+"""Where files of a store lie: in a folder, or on any file system that fsspec knows, such as object storage.
+
+A `RemotePath` has as much of `Path`'s interface as a store needs, so that its code is the same for both.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from ragscore.errors import DataError
+
+
+@dataclass(frozen=True)
+class RemotePath:
+    """A file or folder of an fsspec file system."""
+
+    fs: Any
+    path: str
+
+    def __truediv__(self, name: str) -> "RemotePath":
+        return RemotePath(self.fs, f"{self.path}/{name}")
+
+    def __str__(self) -> str:
+        return str(self.fs.unstrip_protocol(self.path))
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.path.rpartition("/")[2]
+
+    def exists(self) -> bool:
+        """Whether it is there now; listings seen before don't count."""
+        self.fs.invalidate_cache()
+        return bool(self.fs.exists(self.path))
+
+    def read_bytes(self) -> bytes:
+        """All it holds."""
+        return bytes(self.fs.cat_file(self.path))
+
+
+Place = Path | RemotePath
+
+
+def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) -> Place:
+    """A folder by its path, or by a URL of any file system that fsspec knows (`s3://bucket/runs`).
+
+    Parameters
+    ----------
+    storage_options
+        What the file system is told: end point, credentials, and the like.
+
+    Raises
+    ------
+    DataError
+        No such file system, or its package is missing; options for a folder of this machine.
+    """
+    scheme, has_scheme, rest = str(root).partition("://")
+    if not has_scheme or scheme in ("file", "local"):
+        if storage_options:
+            raise DataError(f"found {', '.join(storage_options)}", file=str(root), field="storage_options", allowed="a URL such as s3://bucket/runs")
+        return Path(rest if has_scheme else root)
+    try:
+        from fsspec.core import url_to_fs
+
+        fs, path = url_to_fs(str(root), **(storage_options or {}))
+    except (ImportError, ValueError) as error:
+        raise DataError(f"no file system for {scheme}:// ({error})", file=str(root), allowed="pip install 'ragscore[scale]'") from error
+    return RemotePath(fs, str(path).rstrip("/"))
+
+
+def arrow_source(file: Place) -> tuple[str, Any]:
+    """A file as pyarrow and pandas take it: its path, and its file system (None: this machine's)."""
+    return (str(file), None) if isinstance(file, Path) else (file.path, file.fs)
+
+
+@contextmanager
+def whole_file(file: Place) -> Iterator[Path]:
+    """A path to write to: `file` is there once all of it is written, and as it was till then."""
+    if isinstance(file, Path):
+        staging = file.with_name(f".{file.name}.staging")
+        yield staging
+        staging.replace(file)
+    else:
+        with TemporaryDirectory() as folder:
+            staging = Path(folder) / file.name
+            yield staging
+            file.fs.put_file(str(staging), file.path)
+
+
+def write_new(file: RemotePath, content: bytes) -> None:
+    """Write a file that must not be there yet: of several that try at once, one succeeds.
+
+    Raises
+    ------
+    FileExistsError
+        It is there already.
+    """
+    file.fs.invalidate_cache()
+    with file.fs.open(file.path, "xb") as out:
+        out.write(content)
+
+
+def remove(folder: RemotePath) -> None:
+    """Remove a folder and all in it; what isn't there needs no removing."""
+    file_names = folder.fs.find(folder.path) if folder.exists() else []
+    if file_names:
+        folder.fs.rm(file_names)

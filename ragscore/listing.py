@@ -1,0 +1,89 @@
+"""The runs of a store at one look: their descriptions are read once, however much is asked of them.
+
+In: what the `run.json` of each run says. Out: their names as people give them, and whether they may be set side by side.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from ragscore.filesystem import Place
+from ragscore.frames import DataError, from_records, run_names
+from ragscore.golden_versions import changes_of, counted
+from ragscore.load.run_json import run_record
+from ragscore.rulers import check_rulers
+from ragscore.run_files import read_parquet
+from ragscore.scored import choices_of
+from ragscore.stored import OWN_FIELD, Stored, stored_runs
+
+_OWN_KEYS = ("scoring", "text", OWN_FIELD)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The runs that a store held when it was looked at."""
+
+    root: Place
+    stored: dict[str, Stored]
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """One row per run, oldest first (created_at, then run_id); columns as the `runs` frame."""
+        records = [run_record({k: v for k, v in run.described.items() if k not in _OWN_KEYS}, str(run.home / "run.json")) for run in self.stored.values()]
+        runs = from_records(records, "runs")
+        by = [name for name in ("created_at", "run_id") if name in runs]
+        return runs.assign(run_id=runs["run_id"].astype("str")).sort_values(by, ignore_index=True).astype({"run_id": "category"})
+
+    def names(self, runs: list[str] | str | None = None) -> list[str]:
+        """Run ids of all runs, or of those named (by run_id, or by a system that only one run has), each once."""
+        table = self.table
+        names = run_names(table, [runs] if isinstance(runs, str) else runs) if runs is not None else table["run_id"].astype("str").tolist()
+        if not names:
+            raise DataError("the store holds no run" if not len(table) else "no run named", file=str(self.root))
+        return list(dict.fromkeys(names))
+
+    def check_scored(self, names: list[str]) -> None:
+        """Refuse runs that were saved without scores."""
+        if without := [name for name in names if not self.stored[name].scoring]:
+            others = [name for name in names if name not in without]
+            allowed = "save(results, golden=...) or refresh(golden)" + (f", or runs={others}" if others else "")
+            raise DataError(f"{', '.join(without)} saved without scores", file=str(self.root), allowed=allowed)
+
+    def check_policies(self, names: list[str], wanted: dict[str, str | None]) -> None:
+        """Refuse scores that were made otherwise than asked for."""
+        made = {name: choices_of(self.stored[name].scoring) for name in names} if wanted else {}
+        for policy, value in wanted.items():
+            if others := [name for name, choices in made.items() if choices[policy] != value]:
+                found = f"{', '.join(others)} scored with {policy}={made[others[0]][policy]!r}"
+                raise DataError(found, file=str(self.root), field=policy, allowed=f"refresh(golden, {policy}={value!r}), or save so")
+
+    def rulers(self, names: list[str]) -> dict[str, dict[str, Any]]:
+        """What run.json says of the ruler of each of these runs that has one, by component."""
+        return {name: self.stored[name].scoring["ruler"] for name in names if "ruler" in self.stored[name].scoring}
+
+    def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
+        """What became of each query between the golden sets that two runs were scored by."""
+        old, new = (read_parquet(self.stored[name].folder / "golden.parquet").set_index("query_id") for name in (baseline, candidate))
+        return changes_of(old, new)
+
+    def check_rulers(self, names: list[str], columns: list[str], ignore: bool | list[str]) -> None:
+        """Refuse runs that different rulers measured; components to be ignored are warned of."""
+        parts = self.rulers(names)
+        a, b = next(((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]), ("", ""))
+        n = len(read_parquet(self.stored[a].folder / "golden.parquet", ["query_id"])) if a else 0
+        parts = parts if len(parts) == len(names) else self._by_hash(names, parts)
+        details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}" if a else ""
+        check_rulers(parts, columns, ignore, details=details, remedy=": refresh(golden)")
+
+    def _by_hash(self, names: list[str], parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """The rulers of runs of which some were saved without one: all that run.json knows of those is the hash of the golden set."""
+        hashes = {name: self.stored[name].scoring.get("golden_hash") for name in names}
+        return {name: parts.get(name, {}) | {"golden": f"golden set {hashes[name]}"} for name in names if hashes[name]}
+
+
+def listing_of(root: Place) -> Listing:
+    """The runs that are in a store now."""
+    return Listing(root, {run.run_id: run for run in stored_runs(root)})

@@ -1,0 +1,88 @@
+"""The tables of one stored run: written from `Results` and a scoring, read back as they were."""
+
+from typing import Any
+
+import pandas as pd
+
+from ragscore.filesystem import Place
+from ragscore.frames import DataError, Results, conform
+from ragscore.load import run_description
+from ragscore.run_files import column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
+from ragscore.stored import Stored
+
+FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents")
+CUT_AT = 200  # characters of hit text that a store keeps by default
+
+
+def write_run(folder: Place, run: Results, text: str, made: dict[str, Any] | None) -> dict[str, Any]:
+    """Write every table of a run, scores included if there are some; returned is the content of its run.json, which is not written here."""
+    run_id = str(run.runs["run_id"].iloc[0])
+    for kind in FRAMES:
+        frame = getattr(run, kind)
+        if frame is not None and (len(frame) or kind == "responses"):
+            write_frame(folder / f"{kind}.parquet", with_text(frame, text) if kind == "hits" else frame, run_id)
+    described = run_description(run.runs) | {"text": text}
+    return described if made is None else write_scores(folder, described, made)
+
+
+def write_scores(folder: Place, described: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+    """Write scores, matches and metrics.json of a run; returned is its run.json with what they were made of, which is not written here."""
+    run_id = str(described["run_id"])
+    write_parquet(folder / "scores.parquet", made["scores"].reset_index())
+    write_parquet(folder / "golden.parquet", made["golden"])
+    if made["matches"] is not None:
+        write_frame(folder / "matches.parquet", made["matches"], run_id)
+    summary = made["summary"].drop(columns="run_id").set_index("metric")
+    values = summary.astype(object).where(summary.notna(), None).to_dict("index")
+    write_json(folder / "metrics.json", {"run_id": run_id, **{k: v for k, v in made["scoring"].items() if k != "ruler"}, "metrics": values})
+    return described | {"golden_hash": made["scoring"]["golden_hash"], "scoring": made["scoring"]}
+
+
+def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Hits with their text cut or dropped; `text_cut` says of which hits something is missing."""
+    if text == "full" or "text" not in hits:
+        return hits
+    if text == "none":
+        return conform(hits.drop(columns="text").assign(text_cut=hits["text"].notna().astype("boolean")), "hits")
+    before = hits["text_cut"].fillna(False) if "text_cut" in hits else False
+    is_cut = (hits["text"].str.len() > CUT_AT).fillna(False) | before
+    return conform(hits.assign(text=hits["text"].str.slice(0, CUT_AT), text_cut=is_cut.astype("boolean")), "hits")
+
+
+def read_run(run: Stored, runs: pd.DataFrame) -> Results:
+    """A run as it was saved; `runs` is its row of the runs frame."""
+    there = [kind for kind in FRAMES if kind == "responses" or (run.folder / f"{kind}.parquet").exists()]
+    frames: dict[str, Any] = {kind: read_frame(run.folder / f"{kind}.parquet", kind) for kind in there}
+    return Results(runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames)
+
+
+def read_scores(run: Stored, metrics: list[str] | None) -> pd.DataFrame:
+    """The scores of a run, all or these metrics; index query_id.
+
+    Raises
+    ------
+    DataError
+        A metric wasn't scored.
+    """
+    file = run.folder / "scores.parquet"
+    if metrics is None:
+        return _by_query(read_parquet(file))
+    unknown = [name for name in metrics if name not in column_names(file)]
+    if unknown:
+        raise DataError(
+            f"{run.run_id} has no scores of {', '.join(unknown)}", file=str(file), field="metrics", allowed="rs.score(store.load(...), golden, metrics=[...])"
+        )
+    return _by_query(read_parquet(file, ["run_id", "query_id", "state", "level", *dict.fromkeys(metrics)]))
+
+
+def _by_query(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores.astype({"run_id": "str", "query_id": "str"}).set_index("query_id")
+
+
+def read_metrics(file: Place) -> pd.DataFrame:
+    """What a `metrics.json` says, one row per metric."""
+    content = read_json(file)
+    metrics = content.get("metrics")
+    if not isinstance(metrics, dict) or "run_id" not in content or not all(isinstance(values, dict) for values in metrics.values()):
+        raise DataError("not what a metrics.json holds", file=str(file), field="metrics", allowed="run_id, and an object of values per metric")
+    return pd.DataFrame([{"run_id": content["run_id"], "metric": name, **values} for name, values in metrics.items()])

@@ -1,0 +1,186 @@
+"""A store on object storage: a run is there when its run.json is, whole, and of several writers one wins."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Lock
+from uuid import uuid4
+
+import pandas as pd
+import pytest
+from conftest import RUN_A
+
+import ragscore as rs
+from ragscore import run_tables
+
+pytest.importorskip("s3fs")
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """Storage options of an S3 server on this machine that, as S3 does, answers one request to a key after the other."""
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    app, one_at_a_time = server._server.app, Lock()
+
+    def locked(environ, start_response):
+        with one_at_a_time:
+            return list(app(environ, start_response))
+
+    server._server.app = locked
+    options = {"endpoint_url": f"http://{host}:{port}", "key": "any", "secret": "any"}
+    import s3fs
+
+    s3fs.S3FileSystem(**options).mkdir("bucket")
+    yield options
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def remote(request):
+    """A new store on a file system where nothing can be renamed."""
+    if request.param == "memory":
+        return rs.RunStore(f"memory://{uuid4().hex}")
+    return rs.RunStore(f"s3://bucket/{uuid4().hex}", storage_options=request.getfixturevalue("s3"))
+
+
+def names_in(store: rs.RunStore) -> list[str]:
+    """Every file of the store, as seen by somebody who comes anew."""
+    store.root.fs.invalidate_cache()
+    return sorted(name.split(store.root.path.strip("/") + "/")[1] for name in store.root.fs.find(store.root.path))
+
+
+def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_path):
+    results, golden = pair
+    local = rs.RunStore(tmp_path)
+    for store in (local, remote):
+        assert len(store.runs()) == 0
+        assert store.save(results, golden=golden) == ["a", "b"]
+    for kind in ("runs", "responses", "hits", "citations", "matches"):
+        pd.testing.assert_frame_equal(getattr(remote.load(), kind), getattr(local.load(), kind))
+    pd.testing.assert_frame_equal(remote.runs(), local.runs())
+    pd.testing.assert_frame_equal(remote.scores(), local.scores())
+    pd.testing.assert_frame_equal(remote.metrics(), local.metrics())
+    pd.testing.assert_frame_equal(remote.rulers(), local.rulers())
+    assert remote.refresh(golden, collapse="doc") == ["a", "b"] and "2 runs" in repr(remote)
+    assert remote.scores(["mrr"], collapse="doc").shape == (6, 6 - ("created_at" not in local.runs()) - ("system" not in local.runs()))
+
+
+def test_a_run_without_its_run_json_is_not_there(pair, remote):
+    remote.save(pair[0], golden=pair[1])
+    remote.root.fs.rm(f"{remote.root.path}/a/run.json")
+    assert remote.runs()["run_id"].tolist() == ["b"] and remote.load().runs["run_id"].tolist() == ["b"]
+    assert remote.save(pair[0].select("a")) == ["a"]
+
+
+def test_saving_twice_is_refused_and_overwriting_leaves_nothing_of_the_old_run(pair, remote):
+    results, golden = pair
+    remote.save(results, golden=golden)
+    before = names_in(remote)
+    with pytest.raises(rs.DataError, match="a, b saved already; other run ids, or overwrite=True"):
+        remote.save(results)
+    assert names_in(remote) == before
+    remote.save(results, overwrite=True)
+    assert len(names_in(remote)) == len(before) - 2 * len(("scores", "golden", "matches", "metrics"))
+    with pytest.raises(rs.DataError, match="a, b saved without scores"):
+        remote.scores()
+
+
+def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote, monkeypatch):
+    """Both have found the place free, and written their tables, before either writes its run.json."""
+    versions = [rs.load_results(write_run("r", RUN_A[:n], system=f"system {n}")) for n in (1, 3)]
+    both_wrote, written = Barrier(2), run_tables.write_run
+
+    def waiting(folder, run, text, made):
+        described = written(folder, run, text, made)
+        both_wrote.wait(timeout=60)
+        assert len(remote.runs()) <= 1  # tables alone are no run
+        return described
+
+    monkeypatch.setattr("ragscore.store.write_run", waiting)
+
+    def save(results):
+        try:
+            return rs.RunStore(str(remote.root), storage_options=remote.root.fs.storage_options or None).save(results, text="full")
+        except rs.DataError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(save, versions))
+    won = [n for n, outcome in enumerate(outcomes) if outcome == ["r"]]
+    lost = [outcome for outcome in outcomes if outcome != ["r"]]
+    assert len(won) == 1 and len(lost) == 1
+    assert "run_id: r was saved by another writer meanwhile; another run id, or overwrite=True" in lost[0]
+    loaded, expected = remote.load(), versions[won[0]]
+    for kind in ("runs", "responses", "hits"):
+        pd.testing.assert_frame_equal(getattr(loaded, kind), getattr(expected, kind))
+    assert {name.split("/")[0] for name in names_in(remote)} == {"r"} and len({name.split("/")[1] for name in names_in(remote)}) == 2
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, overwrite):
+    results, golden = pair
+    if overwrite:
+        remote.save(results, golden=golden)
+    before = names_in(remote)
+
+    def crash(folder, described, made):
+        raise OSError("connection lost")
+
+    monkeypatch.setattr(run_tables, "write_scores", crash)
+    with pytest.raises(OSError, match="connection lost"):
+        remote.save(results, golden=golden, overwrite=overwrite)
+    assert names_in(remote) == before and len(remote.runs()) == (2 if overwrite else 0)
+
+
+def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypatch):
+    results = pair[0].select("a")
+    store, written = rs.RunStore(tmp_path), run_tables.write_run
+
+    def overtaken(folder, run, text, made):
+        monkeypatch.setattr("ragscore.store.write_run", written)
+        rs.RunStore(tmp_path).save(results)
+        folder.mkdir(exist_ok=True)  # the other writer cleared what looked like the rest of a crash
+        return written(folder, run, text, made)
+
+    monkeypatch.setattr("ragscore.store.write_run", overtaken)
+    with pytest.raises(rs.DataError, match="a was saved by another writer meanwhile"):
+        store.save(results)
+    assert store.runs()["run_id"].tolist() == ["a"]
+
+
+def test_frames_are_added_to_a_run_on_object_storage(pair, remote):
+    remote.save(pair[0])
+    chunks = pd.DataFrame({"chunk_id": ["c1"], "doc_id": ["d1"]})
+    remote.add("a", chunks=chunks)
+    assert remote.load("a").chunks["chunk_id"].tolist() == ["c1"]
+    with pytest.raises(rs.DataError, match="a has chunks already"):
+        remote.add("a", chunks=chunks)
+
+
+def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
+    remote.save(pair[0])
+    with pytest.raises(rs.DataError, match="the run has no folder on this machine"):
+        remote.path("a")
+
+
+@pytest.mark.parametrize(
+    ("root", "options", "message"),
+    [("nowhere://x", None, "no file system for nowhere"), ("runs", {"key": "x"}, "storage_options: found key; a URL such as s3://bucket/runs")],
+)
+def test_a_place_that_is_none_is_refused(root, options, message):
+    with pytest.raises(rs.DataError, match=message):
+        rs.RunStore(root, storage_options=options)
+
+
+def test_a_file_url_is_a_folder(pair, tmp_path):
+    rs.RunStore(f"file://{tmp_path}/s").save(pair[0])
+    assert rs.RunStore(tmp_path / "s").runs()["run_id"].tolist() == ["a", "b"]
+
+
+def test_a_description_without_a_run_id_is_named(pair, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(pair[0])
+    (tmp_path / "a" / "run.json").write_text(json.dumps({"system": "x"}))
+    with pytest.raises(rs.DataError, match=r"a/run.json: run_id: the field is missing"):
+        store.runs()
