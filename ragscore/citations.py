@@ -63,11 +63,20 @@ def _levels(level: Level, golden: Golden, passages: pd.DataFrame) -> list[str]:
 
     Citations that carry nothing comparable can't be judged; where nothing is cited at all, there is nothing to carry it.
     """
-    carried = [name for name, column in COMPARED.items() if has(passages, column).any() or not len(passages)]
-    carried = [name for name in carried if level_rows(golden, name).any()]
+    carried = list(level.cited) if level.cited is not None else comparable(golden, carried_by(passages) if len(passages) else set(COMPARED))
     if level.name == "per_query":
         return [name for name in carried if name in level.joinable]
     return [name for name in carried if LEVELS.index(name) >= LEVELS.index(level.name)][:1]
+
+
+def carried_by(passages: pd.DataFrame) -> set[str]:
+    """The levels at which some passage carries what is compared there."""
+    return {name for name, column in COMPARED.items() if has(passages, column).any()}
+
+
+def comparable(golden: Golden, carried: set[str]) -> list[str]:
+    """Of the levels that citations carry, those with targets, finest first."""
+    return [name for name in COMPARED if name in carried and level_rows(golden, name).any()]
 
 
 def _earned(results: Results, golden: Golden, passages: pd.DataFrame, responses: pd.DataFrame, levels: list[str]) -> tuple[Values, Values, Values]:

@@ -28,12 +28,15 @@ class Level:
         The levels at which golden set and runs can be joined, finest first.
     chunker_version_match
         exact, fallback_doc_span or fallback_doc.
+    cited
+        The levels that citations carry something to compare at, where that is known of more citations than those at hand.
     """
 
     name: str
     left_out: str
     joinable: tuple[str, ...]
     chunker_version_match: str
+    cited: tuple[str, ...] | None = None
 
 
 def choose_level(results: Results, golden: Golden, match: str = "auto", keep_refusals: bool = False) -> Level:

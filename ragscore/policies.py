@@ -82,10 +82,6 @@ def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]
     """Apply what failed, missing and extra rows mean, and name the index."""
     state = rows["state"].cat.codes.to_numpy()
     failed, absent, extra = state == 1, state == 2, state == 3
-    if absent.any() and missing == "exclude":
-        runs = rows.loc[absent, "run_id"].astype("str").value_counts(sort=False)
-        listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
-        warnings.warn(f"golden queries without a row are left out of the means ({listed}); missing='zero' counts them as failures", UserWarning, stacklevel=3)
     for name, values in columns.items():
         label = parse_label(name)
         column = values.copy()
@@ -100,3 +96,12 @@ def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]
         columns["failed"][absent] = 1.0
     frame = pd.DataFrame({"run_id": rows["run_id"], "state": rows["state"], "level": rows["level"], **columns}, copy=False)
     return frame.set_axis(pd.Index(rows["query_id"], name="query_id"), axis=0)
+
+
+def warn_of_missing(scores: pd.DataFrame) -> None:
+    """Warn of golden queries that a run has no row for; how many, by run."""
+    absent = scores["state"].cat.codes.to_numpy() == STATES.index("missing")
+    if absent.any():
+        runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
+        listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
+        warnings.warn(f"golden queries without a row are left out of the means ({listed}); missing='zero' counts them as failures", UserWarning, stacklevel=3)

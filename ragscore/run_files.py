@@ -1,6 +1,9 @@
 """The files of a stored run: Parquet tables and JSON, written whole or not at all; one that can't be read is named."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -11,6 +14,8 @@ from ragscore.filesystem import Place, arrow_source, whole_file
 from ragscore.frames import KINDS, DataError, conform
 
 _TEXTS_OF_FEW_VALUES = ("path", "heading", "chunker_version", "span_unit", "score_kind", "rule", "level")
+RESPONSES_KEY = b"ragscore.responses"  # of a file's metadata: at which response of the run each row group begins
+Groups = tuple[list[int], list[int]]  # the first row of each row group, and the first response that it holds rows of
 
 
 def read_json(file: Place) -> dict[str, Any]:
@@ -52,6 +57,19 @@ def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
         raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
 
 
+@contextmanager
+def open_parquet(file: Place) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read parts of."""
+    if not file.exists():
+        raise DataError("the file is not there", file=str(file), allowed="save the run again")
+    source, filesystem = arrow_source(file)
+    try:
+        with pq.ParquetFile(source, filesystem=filesystem) as opened:
+            yield opened
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
+
+
 def column_names(file: Place) -> list[str]:
     """The columns of a Parquet table, without reading it."""
     source, filesystem = arrow_source(file)
@@ -72,19 +90,27 @@ def read_frame(file: Place, kind: str) -> pd.DataFrame:
         raise DataError(error.found, file=str(file), field=error.field, allowed=error.allowed) from error
 
 
-def write_frame(file: Place, frame: pd.DataFrame, run_id: str) -> None:
+def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | None = None) -> None:
     """Write a frame of one run; every table carries its run, also one whose rows are shared by all runs."""
     with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
-    write_parquet(file, with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])))
+    write_parquet(file, with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])), groups)
 
 
-def write_parquet(file: Place, frame: pd.DataFrame) -> None:
-    """One row group per file, ids as dictionaries: small, and fast to join when read."""
+def write_parquet(file: Place, frame: pd.DataFrame, groups: Groups | None = None) -> None:
+    """Write a table, ids as dictionaries: small, and fast to join when read. One row group, or those given, with the response that each begins at."""
     columns = {name: column.astype("category") if name == "run_id" else column for name, column in frame.items()}
     table = pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
     ids = [name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES]
+    options: dict[str, Any] = {"compression": "zstd", "use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
     with whole_file(file) as staging:
-        pq.write_table(table, staging, compression="zstd", use_dictionary=ids, row_group_size=max(table.num_rows, 1), dictionary_pagesize_limit=2**27)
+        if groups is None:
+            pq.write_table(table, staging, row_group_size=max(table.num_rows, 1), **options)
+            return
+        rows, responses = groups
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), RESPONSES_KEY: json.dumps(responses)})
+        with pq.ParquetWriter(staging, table.schema, **options) as writer:
+            for first, last in pairwise([*rows, table.num_rows]):
+                writer.write_table(table.slice(first, last - first), row_group_size=max(last - first, 1))
 
 
 def check_columns(frame: pd.DataFrame, kind: str) -> None:

@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.filesystem import Place
 from ragscore.frames import DataError, Results, conform
 from ragscore.load import run_description
-from ragscore.run_files import column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
+from ragscore.match import response_of
+from ragscore.run_files import Groups, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
 from ragscore.stored import Stored
 
 FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents")
+GROUP_ROWS = 2**19  # of a row group in a large table: each has its own dictionaries, and is what a part of a run reads
 CUT_AT = 200  # characters of hit text that a store keeps by default
 
 
@@ -20,9 +23,30 @@ def write_run(folder: Place, run: Results, text: str, made: dict[str, Any] | Non
     for kind in FRAMES:
         frame = getattr(run, kind)
         if frame is not None and (len(frame) or kind == "responses"):
-            write_frame(folder / f"{kind}.parquet", with_text(frame, text) if kind == "hits" else frame, run_id)
+            kept, groups = by_response(frame, run.responses)
+            write_frame(folder / f"{kind}.parquet", with_text(kept, text) if kind == "hits" else kept, run_id, groups)
     described = run_description(run.runs) | {"text": text}
     return described if made is None else write_scores(folder, described, made)
+
+
+def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFrame, Groups | None]:
+    """A large table in the order of the responses, and where its row groups begin: between two of them, so that a range of queries can be read alone.
+
+    Small tables stay as they are, in one group. Rows of a query that has no response come last.
+    """
+    if len(frame) <= GROUP_ROWS or "query_id" not in frame:
+        return frame, None
+    place = response_of(frame, responses)
+    place = np.where(place < 0, max(len(responses) - 1, 0), place)
+    if (np.diff(place) < 0).any():
+        order = np.argsort(place, kind="stable")
+        frame, place = frame.iloc[order], place[order]
+    # A group ends with the response at which it is full.
+    first_row = np.searchsorted(place, np.arange(len(responses) + 1))
+    number = first_row[:-1] // GROUP_ROWS
+    starts = np.flatnonzero(np.diff(number, prepend=-1) > 0)
+    rows, kept = np.unique(first_row[starts], return_index=True)
+    return frame, (rows.tolist(), [0, *starts[kept][1:].tolist()])
 
 
 def write_scores(folder: Place, described: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import json
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,7 @@ from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, apply_rule, at_level, check_ranks, level_rows
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
 from ragscore.passed import hit_at_run_k, passed_of
-from ragscore.policies import NEVER_VACUOUS, STATES, VACUOUS, fill_empty_gold, read_refusals, resolve_policies, with_policies
+from ragscore.policies import NEVER_VACUOUS, STATES, VACUOUS, fill_empty_gold, read_refusals, resolve_policies, warn_of_missing, with_policies
 from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.rules import level_rule_name
@@ -84,25 +86,61 @@ def score(
     chosen = find_profile(profile)
     given = {"match": match, "errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown}
     match, errors, missing, empty_gold, collapse, unknown = resolve_policies(chosen, given).values()
-    metrics = [metrics] if isinstance(metrics, str) else metrics
-    labels = [parse_label(text) for text in (metrics or (chosen.labels(_run_ks(results)) if chosen else DEFAULT_METRICS))]
-    if metrics and chosen is None:
-        _warn_of_deep_cuts(results, labels)
+    labels = labels_of(results, metrics, chosen)
     golden = read_refusals(golden, chosen)
-    keep_refusals = chosen is not None and chosen.score_refusals
-    ranked = collapsed(results) if collapse == "doc" else results
-    level = choose_level(ranked, golden, match, keep_refusals)
+    level = choose_level(collapsed(results) if collapse == "doc" else results, golden, match, keeps_refusals(chosen))
+    policies = {"errors": errors, "missing": missing, "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown}
+    scores, valued = scores_at(results, golden, labels, level, rule, chosen, policies)
+    warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
+    if missing == "exclude":
+        warn_of_missing(scores)
+    warn_of_no_value(valued(), level)
+    return scores
+
+
+def labels_of(results: Results, metrics: list[str] | str | None, profile: Profile | None) -> list[Label]:
+    """The metrics asked for, else the profile's at the runs' own k, else the default ones."""
+    given = [metrics] if isinstance(metrics, str) else metrics
+    return [parse_label(text) for text in (given or (profile.labels(_run_ks(results)) if profile else DEFAULT_METRICS))]
+
+
+def keeps_refusals(profile: Profile | None) -> bool:
+    """Whether retrieval is scored for questions that should be refused, too."""
+    return profile is not None and profile.score_refusals
+
+
+def scores_at(
+    results: Results, golden: Golden, labels: list[Label], level: Level, rule: Rule | None, profile: Profile | None, policies: dict[str, str]
+) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+    """Score at a level that is chosen already: each query by itself, so that the queries of a run may be scored in parts.
+
+    Parameters
+    ----------
+    golden
+        With refusals as the profile reads them.
+    policies
+        Every one but `match`, as `resolve_policies` gives them.
+
+    Returns
+    -------
+    scores
+        The frame of `score`.
+    valued
+        Counts, made when asked for, what `warn_of_no_value` looks at; counts of parts add up.
+    """
+    keep_refusals, unknown, empty_gold = keeps_refusals(profile), policies["unknown"], policies["empty_gold"]
+    ranked = collapsed(results) if policies["collapse"] == "doc" else results
     rows = _rows(ranked, golden)
     ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals, unknown)
-    answers = _answer_scores(results, golden, rows, labels, level, unknown, chosen.no_claims if chosen else np.nan)
+    answers = _answer_scores(results, golden, rows, labels, level, unknown, profile.no_claims if profile else np.nan)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
         columns["passed"] = passed_of(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
     if empty_gold != "nan":
         fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
-    _warn_of_no_value(ranked, rows, columns, labels, golden, level, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
-    return with_policies(rows, ordered, errors, missing)
+    scores = with_policies(rows, ordered, policies["errors"], policies["missing"])
+    return scores, partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
 
 
 def scoring(
@@ -149,9 +187,9 @@ def _run_ks(results: Results) -> list[int]:
     return [int(k) for k in results.runs["k"].dropna().unique()] if "k" in results.runs else []
 
 
-def _warn_of_deep_cuts(results: Results, labels: list[Label]) -> None:
-    """Warn of cut-offs that a run can't fill, having kept fewer hits by its own account."""
-    if "k" not in results.runs:
+def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool) -> None:
+    """Warn of cut-offs that a run can't fill, having kept fewer hits by its own account; only of those asked for."""
+    if "k" not in results.runs or not are_asked_for:
         return
     known = results.runs.dropna(subset=["k"])
     cuts = [label for label in labels if label.k is not None]
@@ -161,28 +199,34 @@ def _warn_of_deep_cuts(results: Results, labels: list[Label]) -> None:
         warnings.warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})", UserWarning, stacklevel=3)
 
 
-def _warn_of_no_value(
+def _valued(
     results: Results, rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], golden: Golden, level: Level, keep_refusals: bool
-) -> None:
-    """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
+) -> pd.DataFrame:
+    """Per run: queries with targets that were scored (`n_expected`), those with a value of any ranking metric, and, without any, undecided hits."""
     values = [columns[label.text] for label in labels if label.is_ranking and label.level is None and label.name not in NEVER_VACUOUS]
+    run, run_ids = rows["run_id"].cat.codes.to_numpy(), rows["run_id"].cat.categories
+    counts = pd.DataFrame(0, index=pd.Index(run_ids.astype("str")), columns=["n_expected", "n_valued", "n_undecided"])
     if not values or not len(golden.targets):
-        return
-    is_nan = np.all(np.isnan(values), axis=0)
-    if not is_nan[rows["state"].cat.codes.to_numpy() == 0].any():
-        return
-    relevant = (golden.targets["grade"] > 0).to_numpy() & np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
-    expected = (rows["state"] == "scored").to_numpy() & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
-    run, n_runs = rows["run_id"].cat.codes.to_numpy(), len(rows["run_id"].cat.categories)
-    n_expected, n_valued = (np.bincount(run[expected & chosen], minlength=n_runs) for chosen in (True, ~is_nan))
-    lost = rows["run_id"].cat.categories[(n_expected > 0) & (n_valued == 0)].tolist()
-    if lost:  # of hits on cut text a warning was given already
+        return counts
+    is_nan, is_scored = np.all(np.isnan(values), axis=0), rows["state"].cat.codes.to_numpy() == 0
+    expected = is_scored
+    if is_nan[is_scored].any():
+        relevant = (golden.targets["grade"] > 0).to_numpy() & np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
+        expected = is_scored & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
+    counts["n_expected"], counts["n_valued"] = (np.bincount(run[expected & chosen], minlength=len(run_ids)) for chosen in (True, ~is_nan))
+    if not counts["n_valued"].all():
         used = level.joinable if level.name == "per_query" else (level.name,)
-        undecided = [n_undecided(results, golden, name) for name in used]
-        lost = [run_id for run_id in lost if not any(counts[str(run_id)] for counts in undecided)]
+        counts["n_undecided"] = sum(n_undecided(results, golden, name) for name in used)
+    return counts
+
+
+def warn_of_no_value(counts: pd.DataFrame, level: Level) -> None:
+    """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
+    # Of hits on cut text a warning was given already.
+    lost = counts.index[(counts["n_expected"] > 0) & (counts["n_valued"] == 0) & (counts["n_undecided"] == 0)].tolist()
     if lost:
         why = level.left_out or f"no target of theirs is matched at level {level.name}"
-        text = f"no query of {', '.join(map(str, lost))} has a value of any ranking metric, though there are targets (level {level.name}; {why})"
+        text = f"no query of {', '.join(lost)} has a value of any ranking metric, though there are targets (level {level.name}; {why})"
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
@@ -255,7 +299,7 @@ def _score_at(
     if "unknown" in matches and matches["unknown"].any():
         n_unknown = matches.loc[matches["unknown"], "hit"].nunique()
         policy = "they count as misses" if unknown == "miss" else "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
-        warnings.warn(f"{n_unknown} hits can't be judged, their text is cut and what is left holds no expected text; {policy}", UserWarning, stacklevel=4)
+        warnings.warn(f"{n_unknown} hits can't be judged, their text is cut and what is left holds no expected text; {policy}", UserWarning, stacklevel=5)
         if unknown == "exclude":
             scores = {label: np.where(scores[label] == values, scores[label], np.nan) for label, values in earned(matches).items()}
     return scores

@@ -10,14 +10,19 @@ from typing import Any
 import pandas as pd
 
 from ragscore.filesystem import place_of
-from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform
+from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, empty
 from ragscore.listing import Listing, listing_of
 from ragscore.match import Rule
 from ragscore.metrics import DEFAULT_METRICS
 from ragscore.outcomes import metric_columns
+from ragscore.partitions import PART_HITS, parts_of
+from ragscore.policies import read_refusals, resolve_policies, warn_of_missing
+from ragscore.profiles import Profile, find_profile
 from ragscore.rulers import ruler_frame
 from ragscore.run_files import check_columns, write_frame, write_json
 from ragscore.run_tables import FRAMES, read_metrics, read_run, read_scores, write_run, write_scores
+from ragscore.score import labels_of, warn_of_deep_cuts, warn_of_no_value
+from ragscore.score_parts import Setting, assembled, find_level, mapped, score_part, settle
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 from ragscore.stored import is_taken, put_run, stored_runs
 from ragscore.summary import STATISTICS
@@ -108,6 +113,62 @@ class RunStore:
         """Stored runs as `Results`: all of them, or those named (by run_id, or by a system that only one run has)."""
         there = listing_of(self.root)
         return _results_of(there, there.names(runs))
+
+    def score(
+        self,
+        golden: Golden,
+        metrics: list[str] | str | None = None,
+        runs: list[str] | str | None = None,
+        *,
+        client: Any = None,
+        rule: Rule | None = None,
+        profile: str | Profile | None = None,
+        part_hits: int = PART_HITS,
+        **policies: str,
+    ) -> pd.DataFrame:
+        """Score stored runs part by part, here or on a Dask cluster: the frame of `rs.score(store.load(runs), golden)`, of runs of any size.
+
+        A part is a range of a run's queries; of each only its scores come back. Nothing is written.
+
+        Parameters
+        ----------
+        metrics, rule, profile, policies
+            As for `rs.score`. A rule of your own sees the hits of one part at a time.
+        runs
+            Run ids or systems; by default all.
+        client
+            A `distributed.Client` (extra `scale`), whose workers can read the store; None: one part after the other, here.
+        part_hits
+            About as many hits are in memory at once, on each worker.
+
+        Raises
+        ------
+        DataError
+            As `rs.score`; the store holds no run.
+
+        Warns
+        -----
+        UserWarning
+            As `rs.score`; what several parts warn of is said once, with their numbers added up.
+        """
+        check_type(golden, Golden, "golden")
+        chosen = find_profile(profile)
+        held = resolve_policies(chosen, policies)
+        there = listing_of(self.root)
+        names = there.names(runs)
+        about = {name: there.table[there.table["run_id"] == name] for name in names}
+        known = Results(runs=pd.concat([about[name].assign(run_id=name) for name in names]), responses=empty("responses"))
+        setting = Setting(read_refusals(golden, chosen), labels_of(known, metrics, chosen), rule, chosen, held)
+        of_runs = [parts_of(there.stored[name], about[name], part_hits) for name in names]
+        setting = settle(mapped(find_level, of_runs, setting, client), setting, held["match"])
+        parts = [part for of_run in of_runs for part in of_run]
+        scores, valued = assembled(parts, mapped(score_part, parts, setting, client), setting, names)
+        warn_of_deep_cuts(known, setting.labels, bool(metrics) and chosen is None)
+        if held["missing"] == "exclude":
+            warn_of_missing(scores)
+        assert setting.level is not None
+        warn_of_no_value(valued, setting.level)
+        return scores
 
     def scores(
         self,

@@ -1,0 +1,160 @@
+"""Parts of stored runs: ranges of a run's queries, each read without the rest.
+
+Tables of a large run are written in the order of its responses, in row groups that end between two of them; the file
+says at which response each group begins. Tables without that are read batch by batch, and what belongs to others is left out.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.codes import is_among
+from ragscore.filesystem import Place
+from ragscore.frames import KINDS, Results, conform
+from ragscore.run_files import RESPONSES_KEY, open_parquet
+from ragscore.stored import Stored
+
+PART_HITS = 2**19  # as many as a row group holds: some 200 MB in memory while they are scored, without their texts
+READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches")  # what scoring looks at, beside responses
+BATCH_ROWS = 2**13  # read at a time: few enough for texts of any length
+
+
+@dataclass(frozen=True)
+class Part:
+    """The queries of one run from its response `first` up to `last`; the last part also has what no response was given for."""
+
+    run: Stored
+    about: pd.DataFrame  # its row of the runs frame
+    first: int
+    last: int
+    is_last: bool
+
+
+def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> list[Part]:
+    """A run cut into ranges of its responses with about `part_hits` hits each, at row groups of its hits where they are larger."""
+    with open_parquet(run.folder / "responses.parquet") as file:
+        n_responses = file.metadata.num_rows
+    bounds = [0, n_responses]
+    if (run.folder / "hits.parquet").exists():
+        with open_parquet(run.folder / "hits.parquet") as file:
+            begins, sizes = _begins(file) or [0], [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+        sizes = sizes if len(sizes) == len(begins) else [sum(sizes)]
+        ends = [*begins[1:], n_responses]
+        bounds = [at for a, b, n in zip(begins, ends, sizes, strict=True) for at in np.linspace(a, b, -(-n // part_hits) + 1).astype(int).tolist()]
+    bounds = sorted({0, *bounds, n_responses})
+    pairs = list(pairwise(bounds)) or [(0, 0)]
+    return [Part(run, about, first, last, last == n_responses) for first, last in pairs]
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Which queries a part has: its `own`; the last part also those that no response of the run (`answered`) is about."""
+
+    own: pd.Index
+    answered: pd.Index | None
+
+    def hold(self, column: pd.Series) -> npt.NDArray[np.bool_]:
+        """Whether the query of each row belongs to the part."""
+        found = is_among(column, self.own)
+        return found if self.answered is None else found | ~is_among(column, self.answered)
+
+
+def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] = READ) -> tuple[Results, Queries]:
+    """The results of a part, and its queries.
+
+    Parameters
+    ----------
+    without
+        Columns of hits and chunks that aren't needed; "x_*" are all those of your own.
+    kinds
+        The tables to read beside responses.
+    """
+    folder = part.run.folder
+    responses = _frame(_responses(folder / "responses.parquet", part.first, part.last), "responses")
+    answered = pd.Index(_column(folder / "responses.parquet", "query_id")) if part.is_last else None
+    queries = Queries(pd.Index(responses["query_id"]), answered)
+    frames: dict[str, Any] = {"responses": responses}
+    for kind in kinds:
+        file = folder / f"{kind}.parquet"
+        if file.exists():
+            dropped = without if kind in ("hits", "chunks") else ()
+            frames[kind] = _frame(_rows_of(file, None if kind == "chunks" else queries, part, dropped), kind)
+    runs = part.about.assign(run_id=part.about["run_id"].astype("str")).reset_index(drop=True)
+    return Results(runs=runs, **frames), queries
+
+
+def filled_columns(run: Stored, kind: str) -> set[str]:
+    """Columns of a table that may hold a value: those of which the file's statistics don't say that it is null everywhere."""
+    if not (run.folder / f"{kind}.parquet").exists():
+        return set()
+    with open_parquet(run.folder / f"{kind}.parquet") as file:
+        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+        return {name for at, name in enumerate(file.schema_arrow.names) if any(_may_hold(group, at) for group in groups)}
+
+
+def _may_hold(group: pq.RowGroupMetaData, column: int) -> bool:
+    chunk = group.column(column)
+    return not (chunk.is_stats_set and chunk.statistics.has_null_count and chunk.statistics.null_count == group.num_rows)
+
+
+def _begins(file: pq.ParquetFile) -> list[int] | None:
+    """At which response each row group begins; None where the file doesn't say so."""
+    written = (file.schema_arrow.metadata or {}).get(RESPONSES_KEY)
+    begins = json.loads(written) if written else None
+    return begins if isinstance(begins, list) and len(begins) == file.num_row_groups else None
+
+
+def _responses(file: Place, first: int, last: int) -> pa.Table:
+    """These rows of a table, reading the row groups that hold them."""
+    with open_parquet(file) as source:
+        sizes = [source.metadata.row_group(n).num_rows for n in range(source.num_row_groups)]
+        begins = np.cumsum([0, *sizes])
+        wanted = [n for n in range(len(sizes)) if begins[n] < last and begins[n + 1] > first]
+        kept, place = [], int(begins[wanted[0]]) if wanted else 0
+        for batch in source.iter_batches(BATCH_ROWS, row_groups=wanted) if wanted else ():
+            kept.append(batch.slice(max(first - place, 0), max(min(last, place + len(batch)) - max(first, place), 0)))
+            place += len(batch)
+        return pa.Table.from_batches(kept, source.schema_arrow)
+
+
+def _column(file: Place, name: str) -> pd.Series:
+    with open_parquet(file) as source:
+        return source.read([name]).column(0).to_pandas().astype("str")
+
+
+def _rows_of(file: Place, queries: Queries | None, part: Part, without: tuple[str, ...]) -> pa.Table:
+    """The rows of a part's queries, batch by batch from the row groups that may hold some; all rows without queries."""
+    with open_parquet(file) as source:
+        names = [name for name in source.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
+        groups = _groups(source, part) if queries is not None else list(range(source.num_row_groups))
+        kept = []
+        for batch in source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ():
+            holds = None if queries is None else queries.hold(pd.Series(pa.array(batch.column("query_id")).to_pandas(), dtype="str"))
+            kept.append(batch if holds is None or holds.all() else batch.filter(pa.array(holds)))
+        schema = pa.schema([source.schema_arrow.field(name) for name in names])
+        table = pa.Table.from_batches(kept) if kept else schema.empty_table()
+        return table.replace_schema_metadata(source.schema_arrow.metadata)  # pandas' dtypes of columns of your own
+
+
+def _groups(file: pq.ParquetFile, part: Part) -> list[int]:
+    every = list(range(file.num_row_groups))
+    begins = _begins(file)
+    if begins is None:
+        return every
+    ends = [*begins[1:], math.inf]
+    return [n for n in every if begins[n] < part.last and ends[n] > part.first] or ([every[-1]] if part.is_last and every else [])
+
+
+def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
+    """A table as a frame of its kind; columns that the kind doesn't know are left out."""
+    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
+    frame = table.select([name for name in table.column_names if name in known or name.startswith(prefixes)]).to_pandas()
+    return conform(frame, kind)

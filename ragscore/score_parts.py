@@ -1,0 +1,245 @@
+"""Scoring a store part by part: the same function for each part of each run, here or on the workers of a cluster, and only scores come back.
+
+What has to be the same for all parts is settled first, from the few hits of each run that decide it: the match level.
+"""
+
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.citations import carried_by, comparable
+from ragscore.cited import cited_passages
+from ragscore.codes import is_among
+from ragscore.frames import DataError, Golden, Results, categorical, concat_results, empty
+from ragscore.level import Level, choose_level
+from ragscore.match import LEVELS, Rule, response_of
+from ragscore.metrics import Label
+from ragscore.partitions import READ, Part, filled_columns, read_part
+from ragscore.policies import STATES
+from ragscore.profiles import Profile
+from ragscore.ranks import collapsed
+from ragscore.rules import READS_TEXT
+from ragscore.score import keeps_refusals, scores_at
+
+TEXT_TARGETS = (*READS_TEXT, "source_key")
+_DECIDING = ("start", "path", "doc_id", "source_key", "text")
+_COUNTED = re.compile(r"(\d+) (.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all parts are scored by."""
+
+    golden: Golden
+    labels: list[Label]
+    rule: Rule | None
+    profile: Profile | None
+    policies: dict[str, str]
+    level: Level | None = None
+
+    @property
+    def without(self) -> tuple[str, ...]:
+        """Columns of hits that nothing here reads: their text is most of what a hit weighs."""
+        if self.rule is not None:
+            return ()
+        needs_text = bool(is_among(self.golden.targets["level"], TEXT_TARGETS).any())
+        return ("x_*", "score", "score_lexical", "score_vector", "score_kind", *(() if needs_text else ("text",)))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What decides the match level, of one run: a few of its hits, and at which levels its citations can be compared."""
+
+    number: int
+    results: Results
+    carried: set[str]
+    cites: bool
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of one part: of golden queries by their position (`query`), then of the others by their ids (`extra`)."""
+
+    number: int
+    query: npt.NDArray[np.int32]
+    extra: list[str]
+    state: npt.NDArray[np.int8]
+    level: npt.NDArray[np.int8]
+    values: npt.NDArray[np.float64]  # metrics by rows
+    valued: pd.DataFrame
+    warned: list[str]
+
+
+def score_part(part: Part, number: int, setting: Setting) -> Scored:
+    """Score one part; runs on a worker."""
+    assert setting.level is not None
+    results, queries = read_part(part, setting.without)
+    here = queries.hold(setting.golden.queries["query_id"])
+    golden = replace(setting.golden, queries=setting.golden.queries[here])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores, valued = scores_at(results, golden, setting.labels, setting.level, setting.rule, setting.profile, setting.policies)
+        counts = valued()
+    values = np.array([scores[label.text].to_numpy() for label in setting.labels]).reshape(len(setting.labels), len(scores))
+    codes = [scores[name].cat.codes.to_numpy().astype(np.int8) for name in ("state", "level")]
+    return Scored(
+        number, np.flatnonzero(here).astype(np.int32), scores.index[int(here.sum()) :].tolist(), codes[0], codes[1], values, counts,
+        [str(one.message) for one in caught if issubclass(one.category, UserWarning)],
+    )  # fmt: skip
+
+
+def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
+    """Look through one run's parts for what decides the match level, until all that there may be is found; runs on a worker."""
+    run = parts[0].run
+    wanted = (
+        setting.golden.targets.loc[setting.golden.targets["level"] == "chunk", "chunk_id"] if "chunk_id" in setting.golden.targets else pd.Series(dtype="str")
+    )
+    cites = (run.folder / "citations.parquet").exists() and any(not label.is_ranking for label in setting.labels)
+    open_columns = filled_columns(run, "hits") & {*_DECIDING, *(("chunk_id",) if len(wanted) else ()), "chunker_version"} - set(setting.without)
+    found: list[Results] = []
+    carried: set[str] = set()
+    has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
+    kinds = READ if cites else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
+    for part in parts:
+        results, _ = read_part(part, setting.without, kinds)
+        ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
+        witness = _witness(ranked, wanted)
+        found.append(witness)
+        open_columns -= _decided(witness, wanted)
+        if cites:
+            of_part, cited_here = _carried(results)
+            carried, has_cited = carried | of_part, has_cited or cited_here
+        if not open_columns and not open_levels - carried:
+            break
+    hits = pd.concat([one.hits.astype({"run_id": "str"}) for one in found], ignore_index=True)
+    hits = hits.assign(rank=np.arange(1, len(hits) + 1, dtype=np.int32))
+    chunks = [one.chunks for one in found if one.chunks is not None]
+    meta = [one.hit_meta for one in found if one.hit_meta is not None]
+    return Found(number, replace(found[0], hits=hits, chunks=chunks[0] if chunks else None, hit_meta=meta[0] if meta else None), carried, has_cited)
+
+
+def _witness(results: Results, wanted: pd.Series) -> Results:
+    """The few hits that decide at which level a run can be matched: one for each column that holds something, and each chunker version."""
+    hits = results.hits
+    rows = {0} if len(hits) else set()
+    rows |= {int(has.argmax()) for name in _DECIDING if name in hits and (has := hits[name].notna().to_numpy()).any()}
+    if "chunk_id" in hits and (knows := is_among(hits["chunk_id"], wanted)).any():
+        rows.add(int(knows.argmax()))
+    if "chunker_version" in hits:
+        rows |= set(np.flatnonzero(~hits["chunker_version"].duplicated().to_numpy()).tolist())
+    few = hits.iloc[sorted(rows)]
+    if "text" in few:
+        few = few.assign(text=few["text"].str.slice(0, 1))
+    chunks = None if results.chunks is None else results.chunks[is_among(results.chunks["chunk_id"], wanted)].head(1)
+    meta = None if results.hit_meta is None or not len(results.hit_meta) else results.hit_meta.head(1)
+    return Results(runs=results.runs, responses=empty("responses"), hits=few, chunks=chunks, hit_meta=meta)
+
+
+def _decided(witness: Results, wanted: pd.Series) -> set[str]:
+    """Columns of which nothing more needs to be found; versions are, where the run states its own."""
+    hits, decided = witness.hits, {name for name in _DECIDING if name in witness.hits and witness.hits[name].notna().any()}
+    if "chunk_id" in hits and is_among(hits["chunk_id"], wanted).any():
+        decided.add("chunk_id")
+    if "chunker_version" in witness.runs and witness.runs["chunker_version"].notna().all():
+        decided.add("chunker_version")
+    return decided
+
+
+def _carried(results: Results) -> tuple[set[str], bool]:
+    """The levels at which citations of these results can be compared, and whether there are any."""
+    responses = results.responses.reset_index(drop=True)
+    citations = results.citations.reset_index(drop=True)
+    place = response_of(citations, responses)
+    if not (place >= 0).any():
+        return set(), False
+    kept = citations[place >= 0].reset_index(drop=True)
+    return carried_by(cited_passages(results, kept, place[place >= 0], response_of(results.hits, responses))), True
+
+
+def settle(found: Iterable[Found], setting: Setting, match: str) -> Setting:
+    """The setting with the match level that all runs together lead to."""
+    looked = sorted(found, key=lambda one: one.number)
+    results = concat_results([one.results for one in looked])
+    level = choose_level(results, setting.golden, match, keeps_refusals(setting.profile))
+    carried = set().union(*(one.carried for one in looked)) if any(one.cites for one in looked) else set(LEVELS)
+    return replace(setting, level=replace(level, cited=tuple(comparable(setting.golden, carried))))
+
+
+def mapped(function: Callable[..., Any], items: list[Any], setting: Setting, client: Any) -> Iterator[Any]:
+    """The function's value for each item, as they come: here one after the other, or from the workers of a Dask cluster."""
+    if client is None:
+        yield from (function(item, number, setting) for number, item in enumerate(items))
+        return
+    try:
+        import dask
+        from distributed import as_completed
+    except ImportError as error:
+        raise DataError(f"{error.name} is not installed", field="client", allowed="pip install 'ragscore[scale]'") from error
+    # A task, not scattered data: a worker that is lost with its copy gets the setting again.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
+        shared = client.submit(_same, setting, pure=False)
+        futures = [client.submit(function, item, number, shared, pure=False) for number, item in enumerate(items)]
+    coming = as_completed(futures, with_results=True)  # type: ignore[no-untyped-call]
+    del futures
+    for future, value in coming:
+        future.release()
+        yield value
+
+
+def _same(setting: Setting) -> Setting:
+    return setting
+
+
+def assembled(parts: list[Part], made: Iterable[Scored], setting: Setting, run_ids: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The frame of `rs.score` from the scores of all parts, and what they counted; their warnings are given once."""
+    asked = setting.golden.queries["query_id"]
+    n, of_run = len(asked), {run_id: number for number, run_id in enumerate(run_ids)}
+    values = np.full((len(setting.labels), len(run_ids) * n), np.nan)
+    state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
+    extras: dict[int, tuple[int, Scored]] = {}
+    counts: list[pd.DataFrame] = []
+    warned: Counter[tuple[str, int]] = Counter()
+    for one in made:
+        run = of_run[parts[one.number].run.run_id]
+        rows, known = run * n + one.query.astype(np.int64), len(one.query)
+        values[:, rows], state[rows], level[rows] = one.values[:, :known], one.state[:known], one.level[:known]
+        if one.extra:
+            extras[one.number] = (run, replace(one, values=one.values[:, known:].copy(), state=one.state[known:], level=one.level[known:]))
+        counts.append(one.valued)
+        warned.update(_with_turn(one.warned))
+    more = [extras[number] for number in sorted(extras)]
+    run_code = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(np.full(len(one.extra), run) for run, one in more)])
+    ids = pd.concat([*[asked] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)], ignore_index=True)
+    columns = {
+        label.text: np.concatenate([values[at], *(one.values[at] for _, one in more)]) if more else values[at] for at, label in enumerate(setting.labels)
+    }
+    states, levels = (np.concatenate([codes, *(getattr(one, name) for _, one in more)]) for name, codes in (("state", state), ("level", level)))
+    head = {"run_id": categorical(run_code, run_ids), "state": categorical(states, STATES), "level": categorical(levels, LEVELS)}
+    _warn_once(warned)
+    return pd.DataFrame({**head, **columns}, copy=False).set_axis(pd.Index(ids, name="query_id"), axis=0), pd.concat(counts).groupby(level=0, sort=False).sum()
+
+
+def _with_turn(messages: list[str]) -> dict[tuple[str, int], int]:
+    """Messages of one part without the number that they begin with, told apart where one comes twice; and that number, 0 without."""
+    turns: Counter[str] = Counter()
+    found = {}
+    for message in messages:
+        counted = _COUNTED.fullmatch(message)
+        text = f"# {counted[2]}" if counted else message
+        found[text, turns[text]] = int(counted[1]) if counted else 1
+        turns[text] += 1
+    return found
+
+
+def _warn_once(warned: Counter[tuple[str, int]]) -> None:
+    """Each warning of the parts once: numbers of hits are added up, of others it is said how many parts gave them."""
+    for (text, _), n in warned.items():
+        said = f"{n}{text[1:]}" if text.startswith("# ") else text + (f" ({n} parts)" if n > 1 else "")
+        warnings.warn(said, UserWarning, stacklevel=4)

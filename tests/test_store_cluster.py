@@ -1,0 +1,121 @@
+"""A store scored on a Dask cluster: the same scores, workers smaller than the data, and nothing lost with a worker."""
+
+import os
+import resource
+import signal
+import warnings
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import ragscore as rs
+from ragscore import run_tables
+
+pytest.importorskip("s3fs")
+distributed = pytest.importorskip("distributed")
+
+N_QUERIES, N_HITS, TEXT = 1_000, 60, 10_000  # 600 MB of text
+MEMORY_LIMIT = 480_000_000  # of a worker, of which its libraries take half
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, memory_limit=MEMORY_LIMIT, dashboard_address=None, host="127.0.0.1", silence_logs="CRITICAL"
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory):
+    """A store of one run whose hits take more memory than a worker has, and the golden set; the texts are brought in group by group."""
+    rng = np.random.default_rng(0)
+    query = np.array([f"q{n:04}" for n in range(N_QUERIES)])
+    targets = pd.DataFrame({"query_id": query.repeat(3), "target_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * 3)]}).drop_duplicates()
+    golden = rs.Golden(
+        queries=pd.DataFrame({"query_id": query, "query": "?", "answerable": True, "position": np.arange(N_QUERIES)}),
+        targets=targets.assign(doc_id=targets["target_id"], level="doc", grade=1, alternative=0),
+    )
+    hits = pd.DataFrame({
+        "run_id": "big", "query_id": query.repeat(N_HITS), "rank": np.tile(np.arange(1, N_HITS + 1), N_QUERIES),
+        "doc_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * N_HITS)], "text": "x",
+    })  # fmt: skip
+    responses = pd.DataFrame({"run_id": "big", "query_id": query, "query": "?", "error": pd.Series([None] * N_QUERIES, dtype="str")})
+    store = rs.RunStore(tmp_path_factory.mktemp("large"))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(run_tables, "GROUP_ROWS", 3_000)
+        store.save(rs.Results(runs=pd.DataFrame({"run_id": ["big"]}), responses=responses, hits=hits), text="full")
+    file = store.path("big") / "hits.parquet"
+    with pq.ParquetFile(file) as source:
+        schema, groups = source.schema_arrow, [source.read_row_group(n) for n in range(source.num_row_groups)]
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        for group in groups:
+            at = schema.get_field_index("text")
+            text = pa.array(["x" * TEXT], schema.field(at).type).take(pa.array(np.zeros(len(group), np.int64)))
+            writer.write_table(group.set_column(at, schema.field(at), text))
+    return store, golden
+
+
+def by_doc_reading_texts(hits, targets):
+    """As rs.by_doc; a rule of one's own is given the texts."""
+    assert hits["text"].str.len().eq(10_000).all()
+    return rs.by_doc(hits, targets)
+
+
+def outgoing(dask_worker):
+    return dask_worker.transfer_outgoing_bytes_total
+
+
+def peak_memory():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, large):
+    store, golden = large
+    before = client.run(outgoing)
+    scores = store.score(golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000)
+    sent = sum(client.run(outgoing).values()) - sum(before.values())
+    with pq.ParquetFile(store.path("big") / "hits.parquet") as file:
+        texts = file.metadata.num_rows * TEXT
+    assert texts > MEMORY_LIMIT > max(client.run(peak_memory).values())
+    assert sent <= 2 * scores.memory_usage(deep=True).sum()
+    light = rs.score(without_texts(store), golden, rule=rs.by_doc, match="doc")
+    pd.testing.assert_frame_equal(scores, light, check_exact=True)
+    pd.testing.assert_frame_equal(store.score(golden, client=client), store.score(golden), check_exact=True)
+
+
+def without_texts(store):
+    """The results without what would not fit."""
+    folder = store.path("big")
+    hits = pd.read_parquet(folder / "hits.parquet", columns=["run_id", "query_id", "rank", "doc_id"])
+    return rs.Results(runs=store.runs(), responses=pd.read_parquet(folder / "responses.parquet"), hits=hits)
+
+
+def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
+    store, golden = large
+    flag = tmp_path / "killed"
+
+    def killing(hits, targets):
+        """As rs.by_doc; the first worker that gets to the middle of the run is killed."""
+        if (hits["query_id"] == "q0500").any() and not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rs.by_doc(hits, targets)
+
+    scores = store.score(golden, client=client, rule=killing, match="doc", part_hits=3_000, metrics=["mrr", "ndcg@10"])
+    assert flag.exists()
+    pd.testing.assert_frame_equal(scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True)
+
+
+def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
+    store, golden = large
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(rs.DataError, match="columns \\['target'\\] are missing"):
+            store.score(golden, client=client, rule=lambda hits, targets: pd.DataFrame({"hit": [0]}), match="doc")

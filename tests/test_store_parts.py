@@ -1,0 +1,157 @@
+"""A store scored part by part gives the scores of the whole, to the bit; a part reads its own queries only."""
+
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import answer, hit, record
+
+import ragscore as rs
+from ragscore import run_tables
+from ragscore.frames import from_records
+from ragscore.listing import listing_of
+from ragscore.partitions import parts_of, read_part
+
+HISTORY = Path(__file__).parents[1] / "data" / "demo" / "history"
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    monkeypatch.setattr(run_tables, "GROUP_ROWS", 4)
+
+
+@pytest.fixture
+def varied(write_golden, write_run, tmp_path, small_groups):
+    """Three runs that differ in what their hits carry, with answers, citations, judgments, failures, and questions one side doesn't know."""
+    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}", f"d{n + 1}"], "expected_chunk_ids": [f"c{n}"]} for n in range(6)] + [
+        {"id": "refuse", "query": "?", "answerable": False},
+        {"id": "nothing", "query": "?", "answerable": True},
+        {"id": "doc", "query": "?", "expected_doc_ids": ["d1"]},
+    ]
+    golden = rs.load_golden(write_golden(rows))
+
+    def hits(shift):
+        return [hit(f"c{(rank + shift) % 7}", f"d{(rank + shift) % 5}", rank) for rank in range(1, 5)]
+
+    a = [record(f"q{n}", hits(n), answer=answer(f"text {n}", paths=[f"docs/d{n}.md"])) for n in (3, 0, 1, 2, 5)]
+    a += [record("refuse", hits(0), answer=answer("no", grounded=False)), record("nothing", []), record("unasked", hits(1)), record("doc", hits(3))]
+    b = [record(f"q{n}", hits(n + 1), error="boom" if n == 2 else None) for n in range(6)] + [record("extra", hits(2))]
+    c = [record("q1", []), record("q2", hits(2)[:2])]
+    files = [write_run(name, lines, k=k) for name, lines, k in (("a", a, 4), ("b", b, 10), ("c", c, 4))]
+    results = rs.load_results(files)
+    judged = [
+        {"run_id": "a", "query_id": f"q{n}", "criterion": "faithfulness", "item": str(item), "value": float(item % 2)}
+        for n in range(3)
+        for item in range(n + 1)
+    ]
+    results = rs.Results(
+        runs=results.runs, responses=results.responses, hits=results.hits, citations=results.citations, judgments=from_records(judged, "judgments")
+    )
+    store = rs.RunStore(tmp_path / "store")
+    store.save(results)
+    return store, golden
+
+
+def scored_both_ways(store, golden, part_hits, **choices):
+    with warnings.catch_warnings(record=True) as whole_said:
+        warnings.simplefilter("always")
+        whole = rs.score(store.load(choices.pop("runs", None)), golden, **choices)
+    with warnings.catch_warnings(record=True) as parts_said:
+        warnings.simplefilter("always")
+        parts = store.score(golden, part_hits=part_hits, **choices)
+    return whole, parts, [str(one.message) for one in whole_said], [str(one.message) for one in parts_said]
+
+
+def by_last_digit(hits, targets):
+    """The target's and the document's last letters are equal."""
+    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    same = pairs["doc_id_x"].str[-1] == pairs["target_id"].str[-1]
+    return pairs.loc[same, ["hit", "target"]]
+
+
+@pytest.mark.parametrize("part_hits", [1, 6, 10**6])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {}, {"match": "per_query"}, {"match": "doc", "collapse": "doc"}, {"missing": "zero", "errors": "exclude", "empty_gold": "one"},
+        {"profile": "kebab"}, {"profile": "rig"}, {"metrics": ["mrr", "recall@3:doc", "citation_precision"]}, {"metrics": "passed"}, {"rule": by_last_digit, "match": "doc"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
+    whole, parts, whole_said, parts_said = scored_both_ways(*varied, part_hits, **choices)
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+    assert sorted(parts_said) == sorted(whole_said) and (whole["state"].cat.categories == parts["state"].cat.categories).all()
+
+
+@pytest.mark.parametrize("profile", [None, "kebab"])
+def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile):
+    store, golden = rs.RunStore(HISTORY), rs.load_golden(HISTORY.parent / "golden.yaml")
+    runs = store.runs()["run_id"].astype("str").tolist()[:2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        whole, parts = rs.score(store.load(runs), golden, profile=profile), store.score(golden, runs=runs, profile=profile, part_hits=100)
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+
+
+def test_a_part_reads_its_own_row_groups_only(varied):
+    store, _ = varied
+    there = listing_of(store.root)
+    file = store.path("a") / "hits.parquet"
+    parts = parts_of(there.stored["a"], there.table.iloc[:1], 4)
+    groups = pq.ParquetFile(file).metadata
+    assert groups.num_row_groups == 8 and len(parts) >= 8
+    written = bytearray(file.read_bytes())
+    begin, end = groups.row_group(0).column(0).dictionary_page_offset, groups.row_group(1).column(0).dictionary_page_offset
+    written[begin:end] = bytes(end - begin)
+    file.write_bytes(bytes(written))
+    last, queries = read_part(parts[-1])
+    assert last.hits["query_id"].unique().tolist() == ["doc"] and list(queries.own) == ["doc"]
+    with pytest.raises(rs.DataError, match="not a readable Parquet file"):
+        read_part(parts[0])
+
+
+def test_every_response_and_hit_is_in_one_part(varied):
+    store, _ = varied
+    there = listing_of(store.root)
+    for name in "abc":
+        parts = [read_part(part)[0] for part in parts_of(there.stored[name], there.table[there.table["run_id"] == name], 3)]
+        whole = store.load(name)
+        for kind in ("responses", "hits", "citations"):
+            pd.testing.assert_frame_equal(
+                pd.concat([getattr(part, kind) for part in parts if len(getattr(part, kind))] or [getattr(whole, kind)], ignore_index=True),
+                getattr(whole, kind),
+            )
+
+
+def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
+    store, golden = varied
+    results = store.load()
+    shuffled = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.sample(frac=1, random_state=0), citations=results.citations)
+    again = rs.RunStore(tmp_path / "again")
+    again.save(shuffled)
+    hits = again.load("a").hits
+    assert hits["query_id"].drop_duplicates().tolist() == [one for one in results.select("a").responses["query_id"] if one != "nothing"]
+    _, parts, _, said = scored_both_ways(again, golden, 4)
+    with pytest.warns(UserWarning, match="without a row") as caught:
+        pd.testing.assert_frame_equal(parts, rs.score(shuffled, golden), check_exact=True)
+    assert sorted(said) == sorted(str(one.message) for one in caught)
+
+
+def test_what_parts_warn_of_is_said_once_with_its_count(write_golden, write_run, tmp_path, small_groups):
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "gold_supports": [{"path": "docs/d.md", "heading": "root", "snippets": ["needle"]}]} for n in range(4)])
+    )
+    records = [record(f"q{n}", [hit("c", "d", rank, snippet="x" * 300) for rank in (1, 2)]) for n in range(4)]
+    store = rs.RunStore(tmp_path / "s")
+    store.save(rs.load_results(write_run("a", records, k=10)))
+    whole, parts, whole_said, parts_said = scored_both_ways(store, golden, 2)
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+    assert parts_said == whole_said and "8 hits can't be judged" in parts_said[0]
+
+
+def test_a_store_without_runs_has_nothing_to_score(varied, tmp_path):
+    with pytest.raises(rs.DataError, match="the store holds no run"):
+        rs.RunStore(tmp_path / "none").score(varied[1])
