@@ -108,3 +108,24 @@ def remove(folder: RemotePath) -> None:
     file_names = folder.fs.find(folder.path) if folder.exists() else []
     if file_names:
         folder.fs.rm(file_names)
+
+
+def stamps(root: Place, files: list[Place]) -> list[str | None]:
+    """What tells a file's present content from an older one: size and time, or what the object storage says; None for one that isn't there."""
+    if isinstance(root, Path):
+        return [_stamp_of(file) for file in files if isinstance(file, Path)]
+    root.fs.invalidate_cache()
+    listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # all in one request
+    known = {
+        str(name).lstrip("/"): f"{one['size']} {one.get('ETag') or one.get('LastModified') or one.get('created') or one.get('mtime')}"
+        for name, one in listed.items()
+    }
+    return [known.get(file.path.lstrip("/")) for file in files if isinstance(file, RemotePath)]
+
+
+def _stamp_of(file: Path) -> str | None:
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return f"{found.st_size} {found.st_mtime_ns}"

@@ -3,11 +3,13 @@
 In: what the `run.json` of each run says. Out: their names as people give them, and whether they may be set side by side.
 """
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ragscore.filesystem import Place
@@ -44,6 +46,21 @@ class Listing:
         if not names:
             raise DataError("the store holds no run" if not len(table) else "no run named", file=str(self.root))
         return list(dict.fromkeys(names))
+
+    def find(self, system: str | None, since: Any, until: Any, config: dict[str, Any]) -> list[str]:
+        """Run ids by system, time and keys of their config; see `RunStore.find`."""
+        table = self.table
+        keep = np.ones(len(table), dtype=bool)
+        if system is not None:
+            keep &= (table["system"] == system).to_numpy(dtype=bool, na_value=False) if "system" in table else False
+        made = table["created_at"] if "created_at" in table else pd.Series(pd.NaT, index=table.index, dtype="datetime64[us, UTC]")
+        for bound, holds in ((since, made.ge), (until, made.lt)):
+            if bound is not None:
+                keep &= holds(_time(bound)).to_numpy()
+        configs = [json.loads(text) if isinstance(text, str) else None for text in table["config"]] if config and "config" in table else [None] * len(table)
+        for key, value in config.items():
+            keep &= np.array([_at(one, key) == value for one in configs], dtype=bool)
+        return table.loc[keep, "run_id"].astype("str").tolist()
 
     def check_scored(self, names: list[str]) -> None:
         """Refuse runs that were saved without scores."""
@@ -87,3 +104,21 @@ class Listing:
 def listing_of(root: Place) -> Listing:
     """The runs that are in a store now."""
     return Listing(root, {run.run_id: run for run in stored_runs(root)})
+
+
+def _time(bound: Any) -> pd.Timestamp:
+    try:
+        time = pd.Timestamp(bound)
+    except ValueError as error:
+        raise DataError(f"found {bound!r}", field="since, until", allowed="an ISO 8601 time such as 2026-01-31") from error
+    return time.tz_localize("UTC") if time.tzinfo is None else time
+
+
+def _at(config: Any, key: str) -> Any:
+    """The value of a key, those inside others with dots; a key that holds a dot itself goes first."""
+    if not isinstance(config, dict):
+        return None
+    if key in config:
+        return config[key]
+    outer, has_more, inner = key.partition(".")
+    return _at(config.get(outer), inner) if has_more else None

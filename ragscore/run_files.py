@@ -70,15 +70,6 @@ def open_parquet(file: Place) -> Iterator[pq.ParquetFile]:
         raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
 
 
-def column_names(file: Place) -> list[str]:
-    """The columns of a Parquet table, without reading it."""
-    source, filesystem = arrow_source(file)
-    try:
-        return list(pq.read_schema(source, filesystem=filesystem).names)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
-
-
 def read_frame(file: Place, kind: str) -> pd.DataFrame:
     """A table as a frame of this kind; columns that the kind doesn't know are left out."""
     frame = read_parquet(file)

@@ -9,7 +9,7 @@ from ragscore.filesystem import Place
 from ragscore.frames import DataError, Results, conform
 from ragscore.load import run_description
 from ragscore.match import response_of
-from ragscore.run_files import Groups, column_names, read_frame, read_json, read_parquet, write_frame, write_json, write_parquet
+from ragscore.run_files import Groups, read_frame, read_json, write_frame, write_json, write_parquet
 from ragscore.stored import Stored
 
 FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents")
@@ -78,29 +78,6 @@ def read_run(run: Stored, runs: pd.DataFrame) -> Results:
     there = [kind for kind in FRAMES if kind == "responses" or (run.folder / f"{kind}.parquet").exists()]
     frames: dict[str, Any] = {kind: read_frame(run.folder / f"{kind}.parquet", kind) for kind in there}
     return Results(runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames)
-
-
-def read_scores(run: Stored, metrics: list[str] | None) -> pd.DataFrame:
-    """The scores of a run, all or these metrics; index query_id.
-
-    Raises
-    ------
-    DataError
-        A metric wasn't scored.
-    """
-    file = run.folder / "scores.parquet"
-    if metrics is None:
-        return _by_query(read_parquet(file))
-    unknown = [name for name in metrics if name not in column_names(file)]
-    if unknown:
-        raise DataError(
-            f"{run.run_id} has no scores of {', '.join(unknown)}", file=str(file), field="metrics", allowed="rs.score(store.load(...), golden, metrics=[...])"
-        )
-    return _by_query(read_parquet(file, ["run_id", "query_id", "state", "level", *dict.fromkeys(metrics)]))
-
-
-def _by_query(scores: pd.DataFrame) -> pd.DataFrame:
-    return scores.astype({"run_id": "str", "query_id": "str"}).set_index("query_id")
 
 
 def read_metrics(file: Place) -> pd.DataFrame:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.filesystem import place_of
+from ragscore.compact import KINDS_COMPACTED, compact_tables, scores_of
+from ragscore.filesystem import place_of, stamps
 from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, empty
 from ragscore.listing import Listing, listing_of
 from ragscore.match import Rule
@@ -20,7 +21,7 @@ from ragscore.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.profiles import Profile, find_profile
 from ragscore.rulers import ruler_frame
 from ragscore.run_files import check_columns, write_frame, write_json
-from ragscore.run_tables import FRAMES, read_metrics, read_run, read_scores, write_run, write_scores
+from ragscore.run_tables import FRAMES, read_metrics, read_run, write_run, write_scores
 from ragscore.score import labels_of, warn_of_deep_cuts, warn_of_no_value
 from ragscore.score_parts import Setting, assembled, find_level, mapped, score_part, settle
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
@@ -204,16 +205,13 @@ class RunStore:
         names = there.names(runs)
         there.check_scored(names)
         there.check_policies(names, policies)
-        parts = [read_scores(there.stored[name], [metrics] if isinstance(metrics, str) else metrics) for name in names]
-        scores = pd.concat([part.assign(run_id=part["run_id"].astype("str")) for part in parts])
+        scores = scores_of(there, names, [metrics] if isinstance(metrics, str) else metrics)
         there.check_rulers(names, metric_columns(scores), ignore_invariants)
         about = there.table.assign(run_id=there.table["run_id"].astype("str")).set_index("run_id")
         for name in ("created_at", "system"):
             if name in about:
                 scores.insert(1, name, scores["run_id"].map(about[name]))
-        return scores.assign(
-            run_id=pd.Categorical(scores["run_id"], categories=names), state=scores["state"].astype("category"), level=scores["level"].astype("category")
-        )
+        return scores.assign(run_id=pd.Categorical(scores["run_id"], categories=names))
 
     def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""
@@ -246,7 +244,7 @@ class RunStore:
         there = listing_of(self.root)
         names = there.names(runs)
         there.check_scored(names)
-        return pd.concat([read_scores(there.stored[name], [metric]) for name in names]), {name: there.stored[name].scoring for name in names}
+        return scores_of(there, names, [metric]), {name: there.stored[name].scoring for name in names}
 
     def metrics(self, runs: list[str] | str | None = None, *, ignore_invariants: bool | list[str] = False) -> pd.DataFrame:
         """What the `metrics.json` of all or some runs say: the frame of `rs.summarize`, null as NaN. Runs without scores are left out.
@@ -317,6 +315,45 @@ class RunStore:
                 raise DataError(f"rows of other runs than {name}", field=f"{kind}.run_id")
             check_columns(checked, kind)
             write_frame(folder / f"{kind}.parquet", checked, name)
+
+    def compact(self) -> pd.DataFrame:
+        """Copy the scores and hits of all runs into one file each, which `scores` then reads in one go; to be called again as runs gather.
+
+        The store's folder gets `scores.parquet`, `hits.parquet` (both with `system` and `created_at`) and `runs.parquet`; runs stay where they are.
+        Runs that come, change or go later are read as they are then.
+
+        Returns
+        -------
+        One row per table and run: `n_rows` copied, `left_out` says why a run is not among them (NA: it is).
+        """
+        there = listing_of(self.root)
+        there.names()
+        return compact_tables(there, KINDS_COMPACTED)
+
+    def find(
+        self,
+        *,
+        system: str | None = None,
+        since: str | pd.Timestamp | None = None,
+        until: str | pd.Timestamp | None = None,
+        config: dict[str, Any] | None = None,
+    ) -> list[str]:
+        """Run ids by what their descriptions say, oldest first, to hand to `runs=` of `scores`, `score`, `load` and `metrics`: of other runs no table is opened.
+
+        Parameters
+        ----------
+        since, until
+            The first time and the one before which a run must have been made (`created_at`; without a zone, UTC).
+        config
+            Keys of the run's config, those inside others with dots (`bm25.k1`), and the values they must have.
+        """
+        return listing_of(self.root).find(system, since, until, config or {})
+
+    def files(self, table: str, runs: list[str] | str | None = None) -> list[str]:
+        """Where a table of all or some runs lies, oldest run first, for DuckDB, polars or pyarrow: `store.files("hits")`. Runs without it are left out."""
+        there = listing_of(self.root)
+        places = [there.stored[name].folder / f"{table}.parquet" for name in there.names(runs)]
+        return [str(place) for place, stamp in zip(places, stamps(self.root, places), strict=True) if stamp is not None]
 
     def path(self, run: str) -> Path:
         """The folder of a run, by run_id or system, in a store on this machine.

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ragscore.filesystem import Place, RemotePath, remove, write_new
 from ragscore.frames import DataError
-from ragscore.run_files import json_bytes, json_object, read_json, write_json
+from ragscore.run_files import json_bytes, json_object, write_json
 
 LONGEST_NAME = 200  # of a run's folder: file systems take 255, and a staging folder's name is longer
 OWN_FIELD = "ragscore"  # of run.json: what the store notes for itself
@@ -23,11 +23,12 @@ OWN_FIELD = "ragscore"  # of run.json: what the store notes for itself
 
 @dataclass(frozen=True)
 class Stored:
-    """A run that is there: where its `run.json` is (`home`), where its tables are (`folder`), and what the former says."""
+    """A run that is there: where its `run.json` is (`home`), where its tables are (`folder`), and what the former says; `digest` is its hash."""
 
     home: Place
     folder: Place
     described: dict[str, Any]
+    digest: str
 
     @property
     def run_id(self) -> str:
@@ -45,22 +46,23 @@ def stored_runs(root: Place) -> list[Stored]:
     """Every run that is there, by the name of its folder: one without `run.json` is not."""
     if isinstance(root, Path):
         homes = sorted(file.parent for file in root.glob("*/run.json") if not file.parent.name.startswith("."))
-        return [_stored(home, read_json(home / "run.json")) for home in homes]
+        return [_stored(home, (home / "run.json").read_bytes()) for home in homes]
     root.fs.invalidate_cache()
     listed = root.fs.ls(root.path, detail=False) if root.exists() else []
     files = [root / str(name).rstrip("/").rpartition("/")[2] / "run.json" for name in sorted(listed)]
     # All at once: on object storage each request takes its time.
     contents = root.fs.cat([file.path for file in files], on_error="omit") if files else {}
     there = [(file, content) for file in files if (content := contents.get(file.path)) is not None]
-    return [_stored(root / file.path.split("/")[-2], json_object(content, file)) for file, content in there]
+    return [_stored(root / file.path.split("/")[-2], content) for file, content in there]
 
 
-def _stored(home: Place, described: dict[str, Any]) -> Stored:
+def _stored(home: Place, written: bytes) -> Stored:
+    described = json_object(written, home / "run.json")
     if "run_id" not in described:
         raise DataError("the field is missing", file=str(home / "run.json"), field="run_id", allowed="a run.json as the store writes it")
     own = described.get(OWN_FIELD)
     inner = own.get("folder") if isinstance(own, dict) else None
-    return Stored(home, home / inner if isinstance(inner, str) else home, described)
+    return Stored(home, home / inner if isinstance(inner, str) else home, described, hashlib.sha256(written).hexdigest()[:16])
 
 
 def home_of(root: Place, run_id: str) -> Place:
@@ -120,7 +122,7 @@ def _aside(what: str, home: Path) -> Path:
 def _put_objects(home: RemotePath, write: Callable[[Place], dict[str, Any]], overwrite: bool) -> None:
     """Write tables under a name of their own, then the run.json that names it: that is the moment from which the run is there."""
     file, inner = home / "run.json", f"data-{uuid4().hex[:16]}"
-    before = _stored(home, read_json(file)) if overwrite and file.exists() else None
+    before = _stored(home, file.read_bytes()) if overwrite and file.exists() else None
     try:
         described = write(home / inner)
         described |= {OWN_FIELD: {**described.get(OWN_FIELD, {}), "folder": inner}}

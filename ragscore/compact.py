@@ -1,0 +1,196 @@
+"""Many small tables in one file: what a store reads in one go after `compact`, and which of it still holds.
+
+The file says of each run where its rows are, and what its run.json and its table were when they were copied. Rows of a
+run that was overwritten, scored anew or deleted since are not read; a run that came later is read from its own folder.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.filesystem import Place, stamps, whole_file
+from ragscore.frames import DataError
+from ragscore.listing import Listing
+from ragscore.match import LEVELS
+from ragscore.policies import STATES
+from ragscore.run_files import open_parquet, write_parquet
+
+INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
+KINDS_COMPACTED = ("scores", "hits")
+ROWS_OF_GROUP = 2**17  # whole runs are put together up to about as many
+_ADDED = ("created_at", "system")  # so that SQL can choose runs without a join
+
+
+@dataclass(frozen=True)
+class Copied:
+    """The rows of one run in a compact file, and what they were copied from."""
+
+    first: int
+    n_rows: int
+    columns: list[str]
+    digest: str
+    stamp: str
+
+
+def compact_tables(there: Listing, kinds: tuple[str, ...]) -> pd.DataFrame:
+    """Write one file per kind of table with the rows of every run, and the runs' own table; what came of each run."""
+    names = there.table["run_id"].astype("str").tolist()
+    done = [_compacted(there, kind, names) for kind in kinds]
+    runs = there.table.assign(run_id=there.table["run_id"].astype("str"))
+    write_parquet(there.root / "runs.parquet", runs)
+    return pd.concat(done, ignore_index=True) if done else pd.DataFrame(columns=["table", "run_id", "n_rows", "left_out"])
+
+
+def _compacted(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
+    """Copy a table of all runs that have it, oldest run first, into one file."""
+    files = {name: there.stored[name].folder / f"{kind}.parquet" for name in names}
+    stamped = {name: stamp for name, stamp in zip(files, stamps(there.root, list(files.values())), strict=True) if stamp is not None}
+    schema, of_run, left_out = _one_schema({name: _schema(files[name]) for name in stamped})
+    rows = [{"table": kind, "run_id": name, "n_rows": 0, "left_out": reason} for name, reason in left_out.items()]
+    about = {str(run["run_id"]): run for run in there.table.to_dict("records")}
+    index: dict[str, Copied] = {}
+    sizes = {name: _n_rows(files[name]) for name in of_run}
+    first = 0
+    for name, columns in of_run.items():
+        index[name] = Copied(first, sizes[name], columns, there.stored[name].digest, stamped[name])
+        first += sizes[name]
+        rows.append({"table": kind, "run_id": name, "n_rows": sizes[name], "left_out": None})
+    if of_run:
+        added = [name for name in _ADDED if name in there.table]
+        full = pa.schema([*schema, *(_field(name) for name in added)], {INDEX_KEY: json.dumps({k: vars(v) for k, v in index.items()})})
+        parts = (_with_about(_read(files[name]), full, about[name], added) for name in of_run)
+        ids = [name for name in full.names if name.endswith("_id") or name in ("system", "state", "level")]
+        with whole_file(there.root / f"{kind}.parquet") as staging, pq.ParquetWriter(staging, full, compression="zstd", use_dictionary=ids) as writer:
+            for group in _gathered(parts):
+                writer.write_table(group, row_group_size=max(len(group), 1))
+    return pd.DataFrame(rows, columns=["table", "run_id", "n_rows", "left_out"]).astype({"table": "str", "run_id": "str", "left_out": "str"})
+
+
+def _one_schema(schemas: dict[str, pa.Schema]) -> tuple[pa.Schema, dict[str, list[str]], dict[str, str]]:
+    """One schema for all runs, the columns of each, and why runs are left out whose columns have other types."""
+    common: dict[str, pa.Field] = {}
+    of_run, left_out = {}, {}
+    for name, schema in schemas.items():
+        other = [field.name for field in schema if field.name in common and common[field.name].type != field.type]
+        if other:
+            left_out[name] = f"{other[0]} is {schema.field(other[0]).type}, {common[other[0]].type} before"
+        else:
+            common |= {field.name: field for field in schema if field.name not in common}
+            of_run[name] = [field.name for field in schema if field.name != "run_id"]
+    return pa.schema([field.with_nullable(True) for field in common.values()]), of_run, left_out
+
+
+def _plain(field: pa.Field) -> pa.Field:
+    """A field without its dictionary: codes of different runs' dictionaries don't go together, and files have dictionaries anyway."""
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+def _schema(file: Place) -> pa.Schema:
+    with open_parquet(file) as source:
+        return pa.schema([_plain(field) for field in source.schema_arrow])
+
+
+def _n_rows(file: Place) -> int:
+    with open_parquet(file) as source:
+        return int(source.metadata.num_rows)
+
+
+def _read(file: Place, columns: list[str] | None = None) -> pa.Table:
+    with open_parquet(file) as source:
+        table = source.read(columns)
+    return table.cast(pa.schema([_plain(field) for field in table.schema]))
+
+
+def _field(name: str) -> pa.Field:
+    return pa.field(name, pa.timestamp("us", "UTC") if name == "created_at" else pa.large_string())
+
+
+def _with_about(table: pa.Table, schema: pa.Schema, about: dict[Any, Any], added: list[str]) -> pa.Table:
+    """A run's table with the columns of all, and what chooses runs."""
+    for name in added:
+        value = None if pd.isna(about[name]) else about[name]
+        table = table.append_column(schema.field(name), pa.repeat(pa.scalar(value, schema.field(name).type), len(table)))
+    columns = [table.column(field.name) if field.name in table.column_names else pa.nulls(len(table), field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Whole runs put together to row groups; a larger run is one by itself."""
+    kept: list[pa.Table] = []
+    for table in tables:
+        if kept and sum(map(len, kept)) + len(table) > ROWS_OF_GROUP:
+            yield pa.concat_tables(kept)
+            kept = []
+        kept.append(table)
+    if kept:
+        yield pa.concat_tables(kept)
+
+
+def copied_runs(there: Listing, kind: str, names: list[str]) -> dict[str, Copied]:
+    """Of these runs, those whose rows in the compact file are still theirs."""
+    file = there.root / f"{kind}.parquet"
+    if not file.exists():
+        return {}
+    with open_parquet(file) as source:
+        written = json.loads((source.schema_arrow.metadata or {}).get(INDEX_KEY, b"{}"))
+    found = {name: Copied(**written[name]) for name in names if name in written and written[name]["digest"] == there.stored[name].digest}
+    now = stamps(there.root, [there.stored[name].folder / f"{kind}.parquet" for name in found])
+    return {name: one for (name, one), stamp in zip(found.items(), now, strict=True) if one.stamp == stamp}
+
+
+def scores_of(there: Listing, names: list[str], metrics: list[str] | None) -> pd.DataFrame:
+    """The scores of these runs in this order, all or these metrics: run_id, state, level, metrics; index query_id.
+
+    Raises
+    ------
+    DataError
+        A metric wasn't scored.
+    """
+    copied = copied_runs(there, "scores", names)
+    own = {name: there.stored[name].folder / "scores.parquet" for name in names if name not in copied}
+    columns = {name: copied[name].columns if name in copied else [one for one in _schema(own[name]).names if one != "run_id"] for name in names}
+    if metrics is not None:
+        for name in names:
+            _check_scored(there, name, columns[name], metrics)
+        columns = {name: ["query_id", "state", "level", *dict.fromkeys(metrics)] for name in names}
+    wanted = list(dict.fromkeys(one for name in names for one in columns[name]))
+    tables = _slices(there.root / "scores.parquet", copied, wanted) if copied else {}
+    tables |= {name: _read(file, columns[name]) for name, file in own.items()}
+    joined = pa.concat_tables([tables[name].select(columns[name]) for name in names], promote_options="default").select(wanted)
+    frame = joined.to_pandas()
+    run_ids = np.repeat(np.array(names, dtype=object), [len(tables[name]) for name in names])
+    frame.insert(0, "run_id", pd.Series(run_ids, dtype="str"))
+    for name, categories in (("state", STATES), ("level", LEVELS)):
+        frame[name] = pd.Categorical(frame[name], categories=categories)
+    return frame.astype({"query_id": "str"}).set_index("query_id")
+
+
+def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[str]) -> None:
+    if unknown := [metric for metric in metrics if metric not in columns]:
+        file, allowed = str(there.stored[name].folder / "scores.parquet"), "rs.score(store.load(...), golden, metrics=[...])"
+        raise DataError(f"{name} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed=allowed)
+
+
+def _slices(file: Place, copied: dict[str, Copied], columns: list[str]) -> dict[str, pa.Table]:
+    """The rows of each run from the compact file, of which only the row groups that hold some are read."""
+    with open_parquet(file) as source:
+        begins = np.cumsum([0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))])
+        # A run without rows lies in no group.
+        groups = sorted({int(np.searchsorted(begins, one.first, "right")) - 1 for one in copied.values() if one.n_rows})
+        there = [name for name in columns if name in source.schema_arrow.names]
+        table = source.read_row_groups(groups, there) if groups else source.schema_arrow.empty_table().select(there)
+    offsets, at = {}, 0
+    for group in groups:
+        offsets[group] = at - int(begins[group])
+        at += int(begins[group + 1] - begins[group])
+    found: dict[str, Any] = {}
+    for name, one in copied.items():
+        group = int(np.searchsorted(begins, one.first, "right")) - 1
+        found[name] = table.slice(one.first + offsets[group], one.n_rows) if one.n_rows else table.slice(0, 0)
+    return found

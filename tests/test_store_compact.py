@@ -1,0 +1,185 @@
+"""Many runs in one file: read as before, whatever came, changed or went since; and by DuckDB and polars too."""
+
+import shutil
+from dataclasses import replace
+from uuid import uuid4
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
+
+import ragscore as rs
+from ragscore import compact
+from ragscore.listing import listing_of
+from ragscore.stored import stored_runs
+
+
+@pytest.fixture
+def golden(write_golden):
+    return rs.load_golden(write_golden(THREE_QUERIES))
+
+
+@pytest.fixture
+def runs(write_run):
+    """Runs of two systems over three months; `n` tells how many."""
+
+    def make(n=6):
+        described = [
+            {"system": ("bm25", "dense")[i % 2], "created_at": f"2026-0{i + 1}-15T00:00:00Z", "config": {"bm25": {"k1": i % 3}, "chunker_version": "test@1"}}
+            for i in range(n)
+        ]
+        return rs.load_results([write_run(f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one) for i, one in enumerate(described)])
+
+    return make
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request, tmp_path):
+    return rs.RunStore(tmp_path / "store" if request.param == "folder" else f"memory://{uuid4().hex}")
+
+
+def copied(store, kind="scores"):
+    """Which runs are read from the compact file."""
+    there = listing_of(store.root)
+    return sorted(compact.copied_runs(there, kind, list(there.stored)))
+
+
+def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
+    monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)  # two runs of three rows
+    store.save(runs(), golden=golden)
+    asked = [{}, {"metrics": "mrr"}, {"metrics": ["ndcg@3", "mrr"], "runs": ["run 2", "run 6", "run 1"]}]
+    before = [store.scores(**one) for one in asked]
+    told = store.compact()
+    assert told["n_rows"][told["table"] == "scores"].tolist() == [3] * 6 and told["left_out"].isna().all()
+    assert copied(store) == sorted(store.runs()["run_id"])
+    for one, expected in zip(asked, before, strict=True):
+        pd.testing.assert_frame_equal(store.scores(**one), expected)
+    assert before[0]["run_id"].drop_duplicates().tolist() == [f"run {n}" for n in (6, 5, 4, 3, 2, 1)]
+    with pytest.raises(rs.DataError, match="run 6 has no scores of mrr@7"):
+        store.scores("mrr@7")
+
+
+def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, write_golden):
+    results = runs()
+    first = results.select([f"run {n}" for n in (1, 2, 3, 4, 5)])
+    store.save(first, golden=golden)
+    store.compact()
+    store.save(results.select("run 6"), golden=golden)  # new
+    changed = results.select("run 2")
+    store.save(replace(changed, hits=changed.hits.iloc[:1]), golden=golden, overwrite=True)
+    relabelled = rs.load_golden(write_golden([one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]} for one in THREE_QUERIES]))
+    store.refresh(relabelled, runs="run 3")
+    gone = f"{store.root}/run 4"
+    shutil.rmtree(gone) if gone.startswith("/") else store.root.fs.rm(f"{store.root.path}/run 4", recursive=True)
+    assert copied(store) == ["run 1", "run 5"]
+    with pytest.warns(UserWarning, match="scores of different rulers side by side"):
+        found = store.scores("mrr", ignore_invariants=True)
+    assert found["run_id"].drop_duplicates().tolist() == ["run 6", "run 5", "run 3", "run 2", "run 1"]
+    expected = {name: rs.score(store.load(name), relabelled if name == "run 3" else golden, "mrr")["mrr"].tolist() for name in found["run_id"].unique()}
+    assert {name: part["mrr"].tolist() for name, part in found.groupby("run_id", observed=True)} == expected
+    store.compact()
+    assert copied(store) == ["run 1", "run 2", "run 3", "run 5", "run 6"]
+
+
+def test_scores_rewritten_under_the_same_description_are_not_read_from_before(write_run, golden, store):
+    """Citations were replaced: run.json says the same of golden set, judges and fields, the scores are others."""
+    records = [{**one, "answer": answer("text", paths=["docs/elsewhere.md"])} for one in RUN_A]
+    results = rs.load_results(write_run("run 1", records))
+    store.save(results, golden=golden)
+    store.compact()
+    assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 0 and copied(store) == ["run 1"]
+    described = stored_runs(store.root)[0].digest
+    store.add("run 1", citations=results.citations.assign(path="docs/d1.md"), overwrite=True)
+    store.refresh(golden)
+    assert stored_runs(store.root)[0].digest == described and copied(store) == []
+    assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 1
+
+
+def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
+    results = runs(3)
+    store.save(results.select(["run 3", "run 2"]), golden=golden)
+    store.save(results.select("run 1"))
+    told = store.compact()
+    assert told["run_id"][told["table"] == "scores"].tolist() == ["run 3", "run 2"] and (told["table"] == "hits").sum() == 3
+    with pytest.raises(rs.DataError, match="run 1 saved without scores"):
+        store.scores("mrr")
+
+
+def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, golden, store):
+    results = runs(2)
+    for name, values in (("run 2", 1.5), ("run 1", "text")):
+        one = results.select(name)
+        store.save(replace(one, hits=one.hits.assign(x_note=values)), golden=golden)
+    told = store.compact()
+    (left,) = told[told["left_out"].notna()].to_dict("records")
+    assert (left["table"], left["run_id"]) == ("hits", "run 1") and "x_note is large_string, double before" in left["left_out"]
+    assert store.load("run 1").hits["x_note"].unique().tolist() == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"system": "bm25"}, ["run 6", "run 4", "run 2"]),
+        ({"since": "2026-03-15", "until": "2026-05-15"}, ["run 4", "run 3"]),
+        ({"config": {"bm25.k1": 1}}, ["run 5", "run 2"]),
+        ({"system": "dense", "since": "2026-04-01", "config": {"bm25": {"k1": 0}}}, ["run 3"]),
+        ({"system": "none"}, []),
+        ({}, ["run 6", "run 5", "run 4", "run 3", "run 2", "run 1"]),
+    ],
+)
+def test_runs_are_found_by_system_date_and_config(runs, store, asked, found):
+    store.save(runs())
+    assert store.find(**asked) == found
+
+
+def test_only_tables_of_runs_asked_for_are_opened(runs, golden, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(), golden=golden)
+    for name in ("run 6", "run 4"):
+        (tmp_path / name / "scores.parquet").write_bytes(b"damaged")
+    assert store.scores("mrr", runs=store.find(system="dense"))["run_id"].nunique() == 3
+    with pytest.raises(rs.DataError, match="not a readable Parquet file"):
+        store.scores("mrr")
+
+
+def test_a_time_that_is_none_is_refused(runs, store):
+    store.save(runs(1))
+    with pytest.raises(rs.DataError, match="since, until: found 'soon'"):
+        store.find(since="soon")
+
+
+def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
+    duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
+    store = rs.RunStore(tmp_path / "s")
+    store.save(runs(), golden=golden)
+    expected = store.scores("mrr").groupby("system")["mrr"].mean().to_dict()
+    store.compact()
+    sql = f"SELECT system, avg(mrr) FROM '{tmp_path}/s/scores.parquet' GROUP BY system"
+    assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
+    joined = f"""SELECT system, avg(mrr) FROM '{tmp_path}/s/*/scores.parquet' JOIN (SELECT run_id, system FROM '{tmp_path}/s/runs.parquet') USING (run_id)
+                 WHERE system = 'dense' GROUP BY system"""
+    assert dict(duckdb.sql(joined).fetchall()) == pytest.approx({"dense": expected["dense"]})
+    read = polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
+    assert read == pytest.approx(store.scores("mrr")["mrr"].mean())
+    by_system = polars.scan_parquet(tmp_path / "s" / "scores.parquet").group_by("system").agg(polars.col("mrr").mean()).collect()
+    assert dict(by_system.iter_rows()) == pytest.approx(expected)
+    (hits,) = duckdb.sql(f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})").fetchall()
+    assert hits == (len(store.load(["run 1", "run 2"]).hits),)
+
+
+def test_files_are_those_of_runs_that_have_the_table(runs, golden, store):
+    results = runs(2)
+    store.save(results.select("run 1"), golden=golden)
+    store.save(results.select("run 2"))
+    (file,) = store.files("scores")
+    assert "run 1/" in file and file.endswith("scores.parquet") and len(store.files("hits")) == 2
+
+
+def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, monkeypatch):
+    monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)
+    store = rs.RunStore(tmp_path)
+    store.save(runs(), golden=golden)
+    store.compact()
+    metadata = pq.ParquetFile(tmp_path / "scores.parquet").metadata
+    assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [6, 6, 6]
