@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ragscore.filesystem import Place, stamps, whole_file
-from ragscore.frames import DataError
+from ragscore.frames import DataError, categorical
 from ragscore.listing import Listing
 from ragscore.match import LEVELS
 from ragscore.policies import STATES
@@ -51,16 +52,16 @@ def _compacted(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
     """Copy a table of all runs that have it, oldest run first, into one file."""
     files = {name: there.stored[name].folder / f"{kind}.parquet" for name in names}
     stamped = {name: stamp for name, stamp in zip(files, stamps(there.root, list(files.values())), strict=True) if stamp is not None}
-    schema, of_run, left_out = _one_schema({name: _schema(files[name]) for name in stamped})
+    shapes = {name: _shape(files[name]) for name in stamped}
+    schema, of_run, left_out = _one_schema({name: shape[0] for name, shape in shapes.items()})
     rows = [{"table": kind, "run_id": name, "n_rows": 0, "left_out": reason} for name, reason in left_out.items()]
     about = {str(run["run_id"]): run for run in there.table.to_dict("records")}
     index: dict[str, Copied] = {}
-    sizes = {name: _n_rows(files[name]) for name in of_run}
     first = 0
     for name, columns in of_run.items():
-        index[name] = Copied(first, sizes[name], columns, there.stored[name].digest, stamped[name])
-        first += sizes[name]
-        rows.append({"table": kind, "run_id": name, "n_rows": sizes[name], "left_out": None})
+        index[name] = Copied(first, shapes[name][1], columns, there.stored[name].digest, stamped[name])
+        first += shapes[name][1]
+        rows.append({"table": kind, "run_id": name, "n_rows": shapes[name][1], "left_out": None})
     if of_run:
         added = [name for name in _ADDED if name in there.table]
         full = pa.schema([*schema, *(_field(name) for name in added)], {INDEX_KEY: json.dumps({k: vars(v) for k, v in index.items()})})
@@ -91,19 +92,18 @@ def _plain(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
-def _schema(file: Place) -> pa.Schema:
+def _shape(file: Place) -> tuple[pa.Schema, int]:
+    """Columns and number of rows of a table."""
     with open_parquet(file) as source:
-        return pa.schema([_plain(field) for field in source.schema_arrow])
+        return pa.schema([_plain(field) for field in source.schema_arrow]), int(source.metadata.num_rows)
 
 
-def _n_rows(file: Place) -> int:
+def _read(file: Place) -> pa.Table:
     with open_parquet(file) as source:
-        return int(source.metadata.num_rows)
+        return _decoded(source.read())
 
 
-def _read(file: Place, columns: list[str] | None = None) -> pa.Table:
-    with open_parquet(file) as source:
-        table = source.read(columns)
+def _decoded(table: pa.Table) -> pa.Table:
     return table.cast(pa.schema([_plain(field) for field in table.schema]))
 
 
@@ -153,26 +153,41 @@ def scores_of(there: Listing, names: list[str], metrics: list[str] | None) -> pd
         A metric wasn't scored.
     """
     copied = copied_runs(there, "scores", names)
-    own = {name: there.stored[name].folder / "scores.parquet" for name in names if name not in copied}
-    columns = {name: copied[name].columns if name in copied else [one for one in _schema(own[name]).names if one != "run_id"] for name in names}
-    if metrics is not None:
-        for name in names:
-            _check_scored(there, name, columns[name], metrics)
-        columns = {name: ["query_id", "state", "level", *dict.fromkeys(metrics)] for name in names}
-    wanted = list(dict.fromkeys(one for name in names for one in columns[name]))
+    columns = {}
+    for name, one in copied.items():
+        _check_scored(there, name, one.columns, metrics)
+        columns[name] = _asked(one.columns, metrics)
+    wanted = list(dict.fromkeys(one for chosen in columns.values() for one in chosen))
     tables = _slices(there.root / "scores.parquet", copied, wanted) if copied else {}
-    tables |= {name: _read(file, columns[name]) for name, file in own.items()}
-    joined = pa.concat_tables([tables[name].select(columns[name]) for name in names], promote_options="default").select(wanted)
-    frame = joined.to_pandas()
-    run_ids = np.repeat(np.array(names, dtype=object), [len(tables[name]) for name in names])
-    frame.insert(0, "run_id", pd.Series(run_ids, dtype="str"))
-    for name, categories in (("state", STATES), ("level", LEVELS)):
-        frame[name] = pd.Categorical(frame[name], categories=categories)
-    return frame.astype({"query_id": "str"}).set_index("query_id")
+    tables |= {name: _own_scores(there, name, metrics) for name in names if name not in copied}
+    joined = pa.concat_tables([tables[name].select(columns.get(name, tables[name].column_names)) for name in names], promote_options="default")
+    # Codes, not texts: each is one of a few values, and there may be millions of rows.
+    codes: dict[str, Any] = {"run_id": categorical(np.repeat(np.arange(len(names)), [len(tables[name]) for name in names]), names)}
+    codes |= {name: categorical(_codes(joined.column(name), values), values) for name, values in (("state", STATES), ("level", LEVELS))}
+    frame = joined.drop_columns(["state", "level"]).to_pandas()
+    query_ids = pd.Index(frame["query_id"].astype("str"), name="query_id")
+    # One block of columns after the other: inserting them one by one would copy the frame for each.
+    return pd.concat([pd.DataFrame(codes), frame.drop(columns="query_id")], axis=1).set_axis(query_ids, axis=0)
 
 
-def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[str]) -> None:
-    if unknown := [metric for metric in metrics if metric not in columns]:
+def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> Any:
+    return pc.index_in(column, pa.array(values, column.type)).fill_null(-1).to_numpy()
+
+
+def _asked(columns: list[str], metrics: list[str] | None) -> list[str]:
+    return columns if metrics is None else ["query_id", "state", "level", *dict.fromkeys(metrics)]
+
+
+def _own_scores(there: Listing, name: str, metrics: list[str] | None) -> pa.Table:
+    """The scores of a run from its own folder."""
+    with open_parquet(there.stored[name].folder / "scores.parquet") as source:
+        columns = [one for one in source.schema_arrow.names if one != "run_id"]
+        _check_scored(there, name, columns, metrics)
+        return _decoded(source.read(_asked(columns, metrics)))
+
+
+def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[str] | None) -> None:
+    if unknown := [metric for metric in metrics or () if metric not in columns]:
         file, allowed = str(there.stored[name].folder / "scores.parquet"), "rs.score(store.load(...), golden, metrics=[...])"
         raise DataError(f"{name} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed=allowed)
 

@@ -207,11 +207,12 @@ class RunStore:
         there.check_policies(names, policies)
         scores = scores_of(there, names, [metrics] if isinstance(metrics, str) else metrics)
         there.check_rulers(names, metric_columns(scores), ignore_invariants)
-        about = there.table.assign(run_id=there.table["run_id"].astype("str")).set_index("run_id")
+        about = there.table.assign(run_id=there.table["run_id"].astype("str")).set_index("run_id").loc[names]
+        of_run = scores["run_id"].cat.codes.to_numpy()
         for name in ("created_at", "system"):
             if name in about:
-                scores.insert(1, name, scores["run_id"].map(about[name]))
-        return scores.assign(run_id=pd.Categorical(scores["run_id"], categories=names))
+                scores.insert(1, name, about[name].array.take(of_run))
+        return scores
 
     def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""

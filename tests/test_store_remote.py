@@ -11,6 +11,8 @@ from conftest import RUN_A
 
 import ragscore as rs
 from ragscore import run_tables
+from ragscore.compact import copied_runs
+from ragscore.listing import listing_of
 
 pytest.importorskip("s3fs")
 
@@ -64,6 +66,18 @@ def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_p
     pd.testing.assert_frame_equal(remote.rulers(), local.rulers())
     assert remote.refresh(golden, collapse="doc") == ["a", "b"] and "2 runs" in repr(remote)
     assert remote.scores(["mrr"], collapse="doc").shape == (6, 6 - ("created_at" not in local.runs()) - ("system" not in local.runs()))
+
+
+def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote):
+    results, golden = pair
+    remote.save(results, golden=golden)
+    stored, whole = remote.scores(), rs.score(remote.load(), golden)
+    remote.compact()
+    there = listing_of(remote.root)
+    assert sorted(there.stored) == ["a", "b"] == sorted(copied_runs(there, "scores", ["a", "b"]))
+    pd.testing.assert_frame_equal(remote.scores(), stored)
+    pd.testing.assert_frame_equal(remote.score(golden, part_hits=2), whole, check_exact=True)
+    assert [name.rpartition("/")[2] for name in remote.files("hits")] == ["hits.parquet"] * 2
 
 
 def test_a_run_without_its_run_json_is_not_there(pair, remote):
