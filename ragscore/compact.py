@@ -64,7 +64,7 @@ def _compacted(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
         rows.append({"table": kind, "run_id": name, "n_rows": shapes[name][1], "left_out": None})
     if of_run:
         added = [name for name in _ADDED if name in there.table]
-        full = pa.schema([*schema, *(_field(name) for name in added)], {INDEX_KEY: json.dumps({k: vars(v) for k, v in index.items()})})
+        full = pa.schema([*schema, *(_field(name) for name in added)], {INDEX_KEY: _written_index(index)})
         parts = (_with_about(_read(files[name]), full, about[name], added) for name in of_run)
         ids = [name for name in full.names if name.endswith("_id") or name in ("system", "state", "level")]
         with whole_file(there.root / f"{kind}.parquet") as staging, pq.ParquetWriter(staging, full, compression="zstd", use_dictionary=ids) as writer:
@@ -132,14 +132,30 @@ def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(kept)
 
 
+def _written_index(index: dict[str, Copied]) -> str:
+    """The index as text: lists of columns, which runs share, and the rest of each run with the number of its list."""
+    lists = list(dict.fromkeys(tuple(one.columns) for one in index.values()))
+    numbers = {columns: number for number, columns in enumerate(lists)}
+    return json.dumps(
+        {"columns": lists, "runs": {name: [one.first, one.n_rows, numbers[tuple(one.columns)], one.digest, one.stamp] for name, one in index.items()}}
+    )
+
+
+def _read_index(written: bytes) -> dict[str, Copied]:
+    read = json.loads(written)
+    return {
+        name: Copied(first, n_rows, read["columns"][number], digest, stamp) for name, (first, n_rows, number, digest, stamp) in read.get("runs", {}).items()
+    }
+
+
 def copied_runs(there: Listing, kind: str, names: list[str]) -> dict[str, Copied]:
     """Of these runs, those whose rows in the compact file are still theirs."""
     file = there.root / f"{kind}.parquet"
     if not file.exists():
         return {}
     with open_parquet(file) as source:
-        written = json.loads((source.schema_arrow.metadata or {}).get(INDEX_KEY, b"{}"))
-    found = {name: Copied(**written[name]) for name in names if name in written and written[name]["digest"] == there.stored[name].digest}
+        index = _read_index((source.schema_arrow.metadata or {}).get(INDEX_KEY, b"{}"))
+    found = {name: index[name] for name in names if name in index and index[name].digest == there.stored[name].digest}
     now = stamps(there.root, [there.stored[name].folder / f"{kind}.parquet" for name in found])
     return {name: one for (name, one), stamp in zip(found.items(), now, strict=True) if one.stamp == stamp}
 

@@ -3,6 +3,7 @@
 A `RemotePath` has as much of `Path`'s interface as a store needs, so that its code is the same for both.
 """
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ragscore.errors import DataError
+
+SETTLED_NS = 10**9  # file systems tell times apart by a few milliseconds, some by a second
 
 
 @dataclass(frozen=True)
@@ -128,4 +131,9 @@ def _stamp_of(file: Path) -> str | None:
         found = file.stat()
     except FileNotFoundError:
         return None
-    return f"{found.st_size} {found.st_mtime_ns}"
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
+
+
+def settled_stamp(file: Path) -> str | None:
+    """The file's stamp; None if it was written just now, when another write could leave the same one."""
+    return _stamp_of(file) if time.time_ns() - file.stat().st_mtime_ns > SETTLED_NS else None

@@ -101,9 +101,12 @@ class Listing:
         return {name: parts.get(name, {}) | {"golden": f"golden set {hashes[name]}"} for name in names if hashes[name]}
 
 
-def listing_of(root: Place) -> Listing:
-    """The runs that are in a store now."""
-    return Listing(root, {run.run_id: run for run in stored_runs(root)})
+def listing_of(root: Place, before: Listing | None = None) -> Listing:
+    """The runs that are in a store now; `before` itself where nothing has changed since."""
+    seen = before.stored if before is not None else {}
+    stored = {run.run_id: run for run in stored_runs(root, seen.values())}
+    is_same = before is not None and stored.keys() == seen.keys() and all(run is seen[name] for name, run in stored.items())
+    return before if before is not None and is_same else Listing(root, stored)
 
 
 def _distinct(parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

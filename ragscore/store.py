@@ -46,6 +46,7 @@ class RunStore:
 
     def __init__(self, root: str | Path, *, storage_options: dict[str, Any] | None = None) -> None:
         self.root = place_of(root, storage_options)
+        self._seen: Listing | None = None
 
     def __repr__(self) -> str:
         return f"RunStore({str(self.root)!r}): {len(stored_runs(self.root))} runs"
@@ -108,11 +109,11 @@ class RunStore:
 
     def runs(self) -> pd.DataFrame:
         """One row per stored run, oldest first (created_at, then run_id); columns as the `runs` frame."""
-        return listing_of(self.root).table
+        return self._listing().table.copy()
 
     def load(self, runs: list[str] | str | None = None) -> Results:
         """Stored runs as `Results`: all of them, or those named (by run_id, or by a system that only one run has)."""
-        there = listing_of(self.root)
+        there = self._listing()
         return _results_of(there, there.names(runs))
 
     def score(
@@ -155,7 +156,7 @@ class RunStore:
         check_type(golden, Golden, "golden")
         chosen = find_profile(profile)
         held = resolve_policies(chosen, policies)
-        there = listing_of(self.root)
+        there = self._listing()
         names = there.names(runs)
         about = {name: there.table[there.table["run_id"] == name] for name in names}
         known = Results(runs=pd.concat([about[name].assign(run_id=name) for name in names]), responses=empty("responses"))
@@ -201,7 +202,7 @@ class RunStore:
             Runs were measured by different rulers, of which the components that differ are ignored.
         """
         check_choices(policies)
-        there = listing_of(self.root)
+        there = self._listing()
         names = there.names(runs)
         there.check_scored(names)
         there.check_policies(names, policies)
@@ -216,7 +217,7 @@ class RunStore:
 
     def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""
-        there = listing_of(self.root)
+        there = self._listing()
         parts = there.rulers(there.table["run_id"].astype("str").tolist())
         return ruler_frame(parts, [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS)
 
@@ -228,7 +229,7 @@ class RunStore:
         DataError
             A run was saved without scores.
         """
-        there = listing_of(self.root)
+        there = self._listing()
         (old,), (new,) = there.names(baseline), there.names(candidate)
         return there.golden_changes(old, new)
 
@@ -242,7 +243,7 @@ class RunStore:
         DataError
             A run was saved without a golden set, or the metric wasn't scored.
         """
-        there = listing_of(self.root)
+        there = self._listing()
         names = there.names(runs)
         there.check_scored(names)
         return scores_of(there, names, [metric]), {name: there.stored[name].scoring for name in names}
@@ -252,7 +253,7 @@ class RunStore:
 
         Runs that were measured by different rulers are refused, unless ignored: see `scores`.
         """
-        there = listing_of(self.root)
+        there = self._listing()
         wanted = list(there.stored) if runs is None else there.names(runs)
         names = [name for name, run in there.stored.items() if name in wanted and run.scoring]
         parts = [read_metrics(there.stored[name].folder / "metrics.json") for name in names]
@@ -280,7 +281,7 @@ class RunStore:
         """
         check_type(golden, Golden, "golden")
         check_choices(policies)
-        there = listing_of(self.root)
+        there = self._listing()
         names = there.names(runs) if there.stored else []
         for run in (there.stored[name] for name in names):
             rule_then = run.scoring.get("rule")
@@ -303,7 +304,7 @@ class RunStore:
         overwrite
             Replace a frame that the run has already.
         """
-        there = listing_of(self.root)
+        there = self._listing()
         (name,) = there.names(run_id)
         folder = there.stored[name].folder
         for kind, frame in frames.items():
@@ -327,7 +328,7 @@ class RunStore:
         -------
         One row per table and run: `n_rows` copied, `left_out` says why a run is not among them (NA: it is).
         """
-        there = listing_of(self.root)
+        there = self._listing()
         there.names()
         return compact_tables(there, KINDS_COMPACTED)
 
@@ -348,11 +349,11 @@ class RunStore:
         config
             Keys of the run's config, those inside others with dots (`bm25.k1`), and the values they must have.
         """
-        return listing_of(self.root).find(system, since, until, config or {})
+        return self._listing().find(system, since, until, config or {})
 
     def files(self, table: str, runs: list[str] | str | None = None) -> list[str]:
         """Where a table of all or some runs lies, oldest run first, for DuckDB, polars or pyarrow: `store.files("hits")`. Runs without it are left out."""
-        there = listing_of(self.root)
+        there = self._listing()
         places = [there.stored[name].folder / f"{table}.parquet" for name in there.names(runs)]
         return [str(place) for place, stamp in zip(places, stamps(self.root, places), strict=True) if stamp is not None]
 
@@ -364,11 +365,16 @@ class RunStore:
         DataError
             No such run, or the store lies elsewhere.
         """
-        there = listing_of(self.root)
+        there = self._listing()
         folder = there.stored[there.names(run)[0]].folder
         if not isinstance(folder, Path):
             raise DataError("the run has no folder on this machine", file=str(folder), allowed="load(run), or another store")
         return folder
+
+    def _listing(self) -> Listing:
+        """The runs that are there now; what was read of them before and is unchanged isn't read again."""
+        self._seen = listing_of(self.root, self._seen)
+        return self._seen
 
     def _make_folder(self) -> None:
         if not isinstance(self.root, Path):

@@ -6,14 +6,14 @@ are written under a name of their own, and `run.json`, which names them, comes l
 
 import hashlib
 import shutil
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
-from ragscore.filesystem import Place, RemotePath, remove, write_new
+from ragscore.filesystem import Place, RemotePath, remove, settled_stamp, stamps, write_new
 from ragscore.frames import DataError
 from ragscore.run_files import json_bytes, json_object, write_json
 
@@ -23,12 +23,13 @@ OWN_FIELD = "ragscore"  # of run.json: what the store notes for itself
 
 @dataclass(frozen=True)
 class Stored:
-    """A run that is there: where its `run.json` is (`home`), where its tables are (`folder`), and what the former says; `digest` is its hash."""
+    """A run that is there: where its `run.json` is (`home`), where its tables are (`folder`), and what the former says; `digest` is its hash, `stamp` when it was read."""
 
     home: Place
     folder: Place
     described: dict[str, Any]
     digest: str
+    stamp: str | None = None
 
     @property
     def run_id(self) -> str:
@@ -42,11 +43,12 @@ class Stored:
         return found if isinstance(found, dict) else {}
 
 
-def stored_runs(root: Place) -> list[Stored]:
-    """Every run that is there, by the name of its folder: one without `run.json` is not."""
+def stored_runs(root: Place, before: Iterable[Stored] = ()) -> list[Stored]:
+    """Every run that is there, by the name of its folder: one without `run.json` is not. Of those seen `before`, unchanged ones are not read again."""
     if isinstance(root, Path):
+        seen = {run.home.name: run for run in before if run.stamp is not None}
         homes = sorted(file.parent for file in root.glob("*/run.json") if not file.parent.name.startswith("."))
-        return [_stored(home, (home / "run.json").read_bytes()) for home in homes]
+        return [_unchanged(seen.get(home.name)) or _read_at(home) for home in homes]
     root.fs.invalidate_cache()
     listed = root.fs.ls(root.path, detail=False) if root.exists() else []
     files = [root / str(name).rstrip("/").rpartition("/")[2] / "run.json" for name in sorted(listed)]
@@ -54,6 +56,15 @@ def stored_runs(root: Place) -> list[Stored]:
     contents = root.fs.cat([file.path for file in files], on_error="omit") if files else {}
     there = [(file, content) for file in files if (content := contents.get(file.path)) is not None]
     return [_stored(root / file.path.split("/")[-2], content) for file, content in there]
+
+
+def _unchanged(run: Stored | None) -> Stored | None:
+    return run if run is not None and stamps(run.home, [run.home / "run.json"]) == [run.stamp] else None
+
+
+def _read_at(home: Path) -> Stored:
+    stamp = settled_stamp(home / "run.json")  # taken first: what is written while we read gets another one
+    return replace(_stored(home, (home / "run.json").read_bytes()), stamp=stamp)
 
 
 def _stored(home: Place, written: bytes) -> Stored:

@@ -168,6 +168,22 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     assert hits == (len(store.load(["run 1", "run 2"]).hits),)
 
 
+def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_path, monkeypatch):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(3))
+    monkeypatch.setattr("ragscore.filesystem.SETTLED_NS", -1)
+    assert store.runs()["system"].tolist() == ["bm25", "dense", "bm25"]
+    seen = store._listing()
+    assert store._listing() is seen
+    store.save(runs(1), overwrite=True)  # run 1 was the latest of three, and is the first now
+    (tmp_path / "run 2" / "run.json").unlink()
+    assert store.runs()["run_id"].tolist() == ["run 1", "run 3"]
+    assert store._listing().stored["run 3"] is seen.stored["run 3"] and store._listing().stored["run 1"] is not seen.stored["run 1"]
+    table = store.runs()
+    table["system"] = "changed by the caller"
+    assert set(store.runs()["system"]) == {"bm25"}
+
+
 def test_files_are_those_of_runs_that_have_the_table(runs, golden, store):
     results = runs(2)
     store.save(results.select("run 1"), golden=golden)
