@@ -25,7 +25,7 @@ MEMORY_LIMIT = 480_000_000  # of a worker, of which its libraries take half
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, memory_limit=MEMORY_LIMIT, dashboard_address=None, host="127.0.0.1", silence_logs="CRITICAL"
+            n_workers=2, threads_per_worker=1, processes=True, memory_limit=MEMORY_LIMIT, dashboard_address="127.0.0.1:0", host="127.0.0.1", silence_logs="CRITICAL"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
