@@ -76,6 +76,10 @@ class Scored:
     valued: pd.DataFrame
     warned: list[str]
 
+    def __sizeof__(self) -> int:
+        # Dask asks: a worker must know what the scores it holds weigh.
+        return sum(array.nbytes for array in (self.query, self.state, self.level, self.values)) + sum(map(len, self.extra))
+
 
 def score_part(part: Part, number: int, setting: Setting) -> Scored:
     """Score one part; runs on a worker."""

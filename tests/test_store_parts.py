@@ -78,7 +78,7 @@ def by_last_digit(hits, targets):
         {}, {"match": "per_query"}, {"match": "doc", "collapse": "doc"}, {"missing": "zero", "errors": "exclude", "empty_gold": "one"},
         {"profile": "kebab"}, {"profile": "rig"}, {"metrics": ["mrr", "recall@3:doc", "citation_precision"]}, {"metrics": "passed"}, {"rule": by_last_digit, "match": "doc"},
     ],
-    ids=str,
+    ids=lambda choices: "-".join(choices) or "defaults",
 )  # fmt: skip
 def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
     whole, parts, whole_said, parts_said = scored_both_ways(*varied, part_hits, **choices)
