@@ -14,6 +14,7 @@ from ragscore.dialogue import score_dialogue
 from ragscore.frames import Golden, Results, check_inputs, check_type
 from ragscore.judgments import score_judgments
 from ragscore.level import Level, choose_level
+from ragscore.match import Placed, place_hits
 from ragscore.match import response_of as response_of
 from ragscore.texts import score_texts
 
@@ -44,8 +45,8 @@ def score_answers(results: Results, golden: Golden, level: Level | None = None, 
     return pd.DataFrame({**names, **columns}, copy=False)
 
 
-def answer_columns(results: Results, golden: Golden, level: Level, unknown: str, no_claims: float = np.nan) -> dict[str, Values]:
-    """The columns of `score_answers` as arrays."""
+def answer_columns(results: Results, golden: Golden, level: Level, unknown: str, no_claims: float = np.nan, placed: Placed | None = None) -> dict[str, Values]:
+    """The columns of `score_answers` as arrays. `placed`: what `place_hits` gives, where that is known already."""
     responses = results.responses.reset_index(drop=True)
     queries = pd.Index(golden.queries["query_id"])
     query = lookup(responses["query_id"], queries)
@@ -57,8 +58,7 @@ def answer_columns(results: Results, golden: Golden, level: Level, unknown: str,
     refused = np.where(np.isnan(refused) & answered & _blank(responses), 1.0, refused)
     decided = ~np.isnan(refused) & ~failed
     refuses, answers = decided & (answerable == 0), decided & (answerable == 1)
-    place = response_of(results.hits, responses)
-    n_hits = np.bincount(place[place >= 0], minlength=len(responses))
+    place, n_hits = placed or place_hits(results)
     checks = _checks_passed(responses, golden, answered)
     return {
         "answer_checks": np.where(answerable == 0, np.nan, checks),

@@ -1,6 +1,13 @@
-"""Texts as integer codes: positions among the few values that matter. Joins compare these, never the texts."""
+"""Texts as integer codes: positions among the few values that matter. Joins compare these, never the texts.
 
-from collections.abc import Sequence
+Long columns are worked on in pieces, side by side (arrow and numpy release the lock), and arithmetic in blocks that stay in the
+processor's cache: what takes the time is memory, not counting.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +16,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Codes = npt.NDArray[np.int64]
+Prints = npt.NDArray[np.uint64]
+T = TypeVar("T")
+
+PIECE = 2**20  # rows for which a second thread pays
+BLOCK = 2**17  # rows whose codes fit into the cache
+CELLS = 32  # of the table in `Marks` per number; one in so many others falls into a cell that is taken
+_GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd numbers that spread bits
+
+
+def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
+    """What `work(first, last)` gives for each piece of n rows, in order. As many pieces as arrow may use threads (`pyarrow.set_cpu_count`)."""
+    n_pieces = max(min(pa.cpu_count(), n // PIECE), 1)
+    pieces = list(pairwise(np.linspace(0, n, n_pieces + 1).astype(int).tolist()))
+    if n_pieces == 1:
+        return [work(*piece) for piece in pieces]
+    with ThreadPoolExecutor(n_pieces) as pool:
+        return list(pool.map(lambda piece: work(*piece), pieces))
+
+
+def blocks(first: int, last: int) -> list[slice]:
+    """The rows from `first` up to `last`, block by block."""
+    return [slice(begin, min(begin + BLOCK, last)) for begin in range(first, last, BLOCK)]
 
 
 def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
@@ -18,9 +47,50 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = column if isinstance(column, pd.Series) else column.to_series()
-        return np.append(lookup(known.cat.categories.astype("str"), values), -1)[known.cat.codes.to_numpy()]
-    found = pc.index_in(_arrow(column), value_set=_arrow(values))
+        texts, codes = known.cat.categories.astype("str"), known.cat.codes.to_numpy()
+        if len(texts) == len(values) and _arrow(texts).equals(_arrow(values)):
+            return codes.astype(np.int64)
+        return np.take(np.append(lookup(texts, values), -1), codes)
+    texts, wanted = _arrow(column), _arrow(values)
+    begins = _begins(texts)
+    if begins is not None:
+        each = _index_in(texts.filter(begins), wanted)
+        rows = np.flatnonzero(begins.to_numpy(zero_copy_only=False))
+        return np.repeat(each, np.diff(rows, append=len(texts)))
+    return np.concatenate(in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted)))
+
+
+def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
+    found = pc.index_in(texts, value_set=wanted)
     return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+
+
+def _begins(texts: pa.ChunkedArray) -> pa.Array | None:
+    """Which texts differ from the one before, where a look at the first ones says that few do: a run's hits lie query by query."""
+    if len(texts) < BLOCK or pc.sum(_differs(texts[:1024])).as_py() > 256:
+        return None
+    return _differs(texts)
+
+
+def _differs(texts: pa.ChunkedArray) -> pa.Array:
+    changes = pc.fill_null(pc.not_equal(texts[1:], texts[:-1]), True)
+    return pa.concat_arrays([pa.array([True]), *changes.chunks])
+
+
+def coded(column: pd.Series) -> pd.Series:
+    """A column of texts as codes of its distinct ones, in the order in which they come."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column
+    encoded = _arrow(column).combine_chunks().dictionary_encode()
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    dtype = pd.CategoricalDtype(pd.Index(encoded.dictionary, dtype="str"))
+    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype, validate=False), index=column.index, name=column.name)
+
+
+def distinct(column: pd.Series) -> pd.Index:
+    """The distinct texts of a column; of codes, all those that they stand for."""
+    return column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else pd.Index(column.unique())
 
 
 def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequence[str]) -> npt.NDArray[np.bool_]:
@@ -34,6 +104,13 @@ def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequen
         return np.append(is_among(known.cat.categories, values), False)[known.cat.codes.to_numpy()]
     found = pc.is_in(_arrow(column), value_set=wanted, skip_nulls=True)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
+
+
+def is_given(column: pd.Series) -> npt.NDArray[np.bool_]:
+    """Whether each value of the column is there, without looking through a column of which arrow knows that nothing is missing."""
+    if isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow" and not pa.array(column.array).null_count:
+        return np.ones(len(column), dtype=bool)
+    return column.notna().to_numpy()
 
 
 def pair_codes(frame: pd.DataFrame, columns: tuple[str, str], first: pd.Index, second: pd.Index) -> Codes:
@@ -50,6 +127,75 @@ def has_pair(frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str])
     return np.isin(here, wanted) & (here >= 0)
 
 
+def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Prints]:
+    """A number for each text of `column`, equal where texts are equal: made of its last 16 bytes and its length, for the rows asked for.
+
+    Reading two words is many times cheaper than hashing a text to look it up; other texts may have the same number.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        known = column if isinstance(column, pd.Series) else column.to_series()
+        codes, each = known.cat.codes.to_numpy(), fingerprints(known.cat.categories)(slice(None))
+        table = np.append(each, np.uint64(0))
+        return lambda rows: np.take(table, codes[rows])
+    texts = _arrow(column)
+    return lambda rows: np.concatenate([np.zeros(0, np.uint64), *(_prints(chunk) for chunk in texts[rows].chunks)])
+
+
+def _prints(texts: pa.Array) -> Prints:
+    _, offsets, data = texts.buffers()
+    if not len(texts) or data is None:
+        return np.zeros(len(texts), np.uint64)
+    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    length, begin = np.diff(ends), int(ends[0])
+    # 16 bytes in front, so that there are as many before the end of every text; bytes that are not its own are shifted out.
+    padded = np.concatenate([np.zeros(16, np.uint8), np.frombuffer(data, np.uint8)[begin : ends[-1]]])
+    words = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))
+    end = ends[1:] - begin
+    last, before = (words[end + at] >> _bits(words_left - length) for at, words_left in ((8, 8), (0, 16)))
+    return last * _GOLDEN + (before + length.view(np.uint64)) * _MIX
+
+
+def _bits(missing: Codes) -> Prints:
+    """How far a word is shifted of which so many bytes belong to the text before."""
+    return np.clip(missing * 8, 0, 64).view(np.uint64)
+
+
+class Marks:
+    """Whether numbers may be among a few others: a table in which each of those marks the cell that it points to.
+
+    Most hits meet no target; one look in a table that fits into the cache is cheaper than the search that settles it.
+    """
+
+    def __init__(self, few: Prints) -> None:
+        bits = min(max(int(len(few) * CELLS).bit_length(), 10), 28)
+        self._shift = np.uint64(64 - bits)
+        self._taken = np.zeros(1 << bits, dtype=bool)
+        self._taken[self._cells(few)] = True
+
+    def __call__(self, numbers: Prints) -> npt.NDArray[np.bool_]:
+        """Whether each number may be among them."""
+        return self._taken[self._cells(numbers)]
+
+    def _cells(self, numbers: Prints) -> Prints:
+        # The high bits of a product with 2**64 / golden ratio spread neighbours (Knuth, The Art of Computer Programming 3, 6.4).
+        return (numbers * _GOLDEN) >> self._shift
+
+
+def may_be_pairs(first: Codes, second: Callable[[slice], Prints], few: Prints) -> Codes:
+    """Rows whose code and fingerprint may make a pair that is among `few` (of `mixed`); rows with a negative code don't."""
+    marked = Marks(few)
+
+    def of_piece(begin: int, end: int) -> list[Codes]:
+        return [rows.start + np.flatnonzero(marked(mixed(first[rows], second(rows))) & (first[rows] >= 0)) for rows in blocks(begin, end)]
+
+    return np.concatenate([np.zeros(0, np.int64), *(found for piece in in_pieces(len(first), of_piece) for found in piece)])
+
+
+def mixed(codes: Codes, prints: Prints) -> Prints:
+    """One number for a code and a fingerprint."""
+    return codes.view(np.uint64) * _MIX ^ prints
+
+
 def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Codes, Codes]:
     """Positions of every pair of equal codes, ordered by `left`, then by `right`; negative codes equal nothing.
 
@@ -63,11 +209,10 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
     return np.repeat(np.arange(len(left)), n_pairs), order[np.repeat(first, n_pairs) + offsets]
 
 
-def _arrow(column: pd.Series | pd.Index) -> pa.Array | pa.ChunkedArray:
+def _arrow(column: pd.Series | pd.Index) -> pa.ChunkedArray:
     # One string type on both sides; for `str` columns this is a view, not a copy.
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str")
-    if column.dtype == object:
-        return pa.array(column, type=pa.large_string())
-    texts = pa.array(column.array)
+    texts = pa.array(column, type=pa.large_string()) if column.dtype == object else pa.array(column.array)
+    texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
     return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())

@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pandas as pd
 
-from ragscore.codes import is_among
+from ragscore.codes import coded, is_among, lookup
 from ragscore.errors import DataError as DataError
 from ragscore.errors import check_type as check_type
 from ragscore.kinds import KINDS as KINDS
@@ -72,6 +72,14 @@ class Golden:
     def refusals(self) -> pd.Series:
         """Ids of the questions that should be refused; unlabelled ones are not among them."""
         return self.queries.loc[self.queries["answerable"].eq(False).fillna(False).astype(bool), "query_id"]
+
+    @cached_property
+    def coded(self) -> "Golden":
+        """The same set with the texts of targets that are joined as categories, those of `query_id` in the order of the queries."""
+        queries = pd.Index(self.queries["query_id"])
+        columns = {name: coded(self.targets[name]) for name in ("target_id", "level", "doc_id", "chunk_id") if name in self.targets}
+        columns["query_id"] = pd.Series(categorical(lookup(self.targets["query_id"], queries), pd.CategoricalDtype(queries)), index=self.targets.index)
+        return narrowed(self, targets=self.targets.assign(**columns))
 
     @cached_property
     def query_hashes(self) -> pd.Series:
@@ -177,10 +185,13 @@ class Results:
         )
 
 
-def narrowed(golden: Golden, **frames: pd.DataFrame) -> Golden:
-    """The same golden set with some frames cut to fewer of their own rows, which were checked when the set was made."""
-    cut = object.__new__(Golden)
-    cut.__dict__.update({item.name: frames.get(item.name, getattr(golden, item.name)) for item in fields(Golden)})
+Held = TypeVar("Held", Golden, Results)
+
+
+def narrowed(held: Held, **frames: pd.DataFrame) -> Held:
+    """The same golden set or results with some frames replaced by what needs no second check: their own rows, or fewer of them."""
+    cut = object.__new__(type(held))
+    cut.__dict__.update({item.name: frames.get(item.name, getattr(held, item.name)) for item in fields(held)})
     return cut
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import lookup
+from ragscore.codes import distinct, lookup
 from ragscore.frames import DataError, categorical, check_type
 from ragscore.match import Rule, apply_rule, by_doc
 
@@ -55,12 +55,12 @@ def decided(matches: pd.DataFrame) -> pd.DataFrame:
 def grade_matches(matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFrame, rule_name: str = "rule") -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the hits earn by these matches: the frames `graded` and `found` of `grade_hits`, with query_id as a category."""
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
-    queries = pd.Index(targets["query_id"].unique())
+    queries = distinct(targets["query_id"])
     query_of_target = lookup(targets["query_id"], queries)
     query = query_of_target[target]
     if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
         raise DataError("the rule matched a hit with a target of another query", field=rule_name, allowed="pairs of one query")
-    target_ids = pd.Index(targets["target_id"].unique())
+    target_ids = distinct(targets["target_id"])
     known_as = query_of_target * len(target_ids) + lookup(targets["target_id"], target_ids)
     run_ids = hits["run_id"] if isinstance(hits["run_id"].dtype, pd.CategoricalDtype) else hits["run_id"].astype("category")
     run = run_ids.cat.codes.to_numpy()[hit].astype(np.int64)

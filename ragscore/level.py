@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.codes import lookup
+from ragscore.codes import distinct, is_given, lookup
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, level_rows
 
@@ -47,6 +47,7 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
     DataError
         `match` names a level for which the golden set has no target at all.
     """
+    golden = golden.coded
     queries = pd.Index(golden.queries["query_id"])
     of_query = lookup(golden.targets["query_id"], queries)
     n_targets = {level: np.bincount(of_query[level_rows(golden, level, keep_refusals)], minlength=len(queries)) for level in LEVELS}
@@ -85,7 +86,9 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
         return _predicate_obstacle(results)
     column = {"span": "start", "anchor": "path", "doc": "doc_id"}[level]
     run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
-    present = results.hits[column].notna().to_numpy() if column in results.hits else np.zeros(len(run), dtype=bool)
+    present = is_given(results.hits[column]) if column in results.hits else np.zeros(len(run), dtype=bool)
+    if present.all():
+        return ""
     n_hits, n_present = np.bincount(run, minlength=len(run_ids)), np.bincount(run[present], minlength=len(run_ids))
     without = [str(run_id) for run_id in run_ids[(n_hits > 0) & (n_present == 0)]]
     return f"hits of {', '.join(without)} have no {'span' if level == 'span' else column}" if without else ""
@@ -108,7 +111,7 @@ def _chunker_obstacle(results: Results, golden: Golden) -> str:
     known = sorted({*of_golden, *of_runs.dropna()})
     if len(known) > 1:
         return f"chunker versions differ ({', '.join(known)})"
-    expected = pd.Index(chunk_targets["chunk_id"].unique())
+    expected = distinct(chunk_targets["chunk_id"])
     seen = {str(run_id) for run_id in _runs_that_know(results, expected)}
     if not of_golden and not seen:
         return "no expected chunk id is among the hits and the golden set names no chunker version"

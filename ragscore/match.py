@@ -6,20 +6,22 @@ and `found`, from which `metrics` computes every ranking metric.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.cast import refuse_rows
+from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, is_among, may_be_pairs, mixed
 from ragscore.codes import Codes as Codes
-from ragscore.codes import equal_pairs, has_pair, is_among
 from ragscore.codes import lookup as lookup
-from ragscore.frames import DataError, Golden, check_type, narrowed
+from ragscore.frames import DataError, Golden, Results, categorical, check_type, narrowed
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
 LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
+ID_LEVELS = ("chunk", "span", "doc")  # whose rules join hits and targets by ids
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}  # a match level -> the target levels it takes, where those differ
 RANKLESS = ("expected_empty", "forbidden_source_key")  # checks of questions that no hit can meet, in order of precedence
 UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
@@ -33,15 +35,20 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str,
         return none, none
     with_id = np.flatnonzero(targets[target_column].notna().to_numpy())
     wanted = targets.iloc[with_id]
-    ids, queries = pd.Index(wanted[target_column].unique()), pd.Index(wanted["query_id"].unique())
+    ids, queries = distinct(wanted[target_column]), distinct(wanted["query_id"])
     if not len(ids):
         return none, none
-    id_codes = lookup(hits[hit_column], ids)
-    hit = np.flatnonzero(id_codes >= 0)
+    target_ids, target_queries = lookup(wanted[target_column], ids), lookup(wanted["query_id"], queries)
+    hit_queries = lookup(hits["query_id"], queries)
+    # Few hits meet a target: all but those that may are told by a look at the end of their ids, which need not be looked up.
+    hit = np.flatnonzero(hit_queries >= 0)
+    if len(hits) > BLOCK:
+        few = mixed(target_queries, fingerprints(ids)(slice(None))[target_ids])
+        hit = may_be_pairs(hit_queries, fingerprints(hits[hit_column]), few)
+    hit_ids = lookup(hits[hit_column].iloc[hit], ids)
     # int64 before multiplying: 32-bit codes overflow without a word.
-    hit_keys = lookup(hits["query_id"].iloc[hit], queries) * len(ids) + id_codes[hit]  # negative where the query isn't asked
-    target_keys = lookup(wanted["query_id"], queries) * len(ids) + lookup(wanted[target_column], ids)
-    pair, target = equal_pairs(hit_keys, target_keys)
+    hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit] * len(ids) + hit_ids)
+    pair, target = equal_pairs(hit_keys, target_queries * len(ids) + target_ids)
     return hit[pair], with_id[target]
 
 
@@ -209,6 +216,16 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
     return matches.astype({"hit": "int64", "target": "int64"})
 
 
+def with_coded_queries(results: Results) -> Results:
+    """The same results with the queries of hits as codes of the queries that were answered: what joins them next needs not read their texts again.
+
+    Queries without any response become NA: their hits are nobody's.
+    """
+    queries = pd.Index(results.responses["query_id"].unique())
+    coded = categorical(lookup(results.hits["query_id"], queries), pd.CategoricalDtype(queries))
+    return narrowed(results, hits=results.hits.assign(query_id=coded))
+
+
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Position in `responses` of the run and query of each row, -1 where there is none."""
     queries = pd.Index(responses["query_id"].unique())
@@ -218,7 +235,24 @@ def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.i
     run_ids = responses["run_id"].cat.categories
     known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
     known[responses["run_id"].cat.codes.to_numpy(), lookup(responses["query_id"], queries)] = np.arange(len(responses))
-    return known[lookup(rows["run_id"], run_ids), lookup(rows["query_id"], queries)]
+    run, query = rows["run_id"], lookup(rows["query_id"], queries)
+    if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and run.cat.codes.min() == 0:
+        return np.take(known[0], query)  # of one run, looking up the run would be most of the work
+    return known[lookup(run, run_ids), query]
+
+
+class Placed(NamedTuple):
+    """The response that each hit belongs to (-1: none), and how many hits each response has."""
+
+    response: Codes
+    n_hits: Codes
+
+
+def place_hits(results: Results) -> Placed:
+    """Which response each hit belongs to."""
+    place, n = response_of(results.hits, results.responses), len(results.responses)
+    counts = np.bincount(place, minlength=n) if place.min(initial=0) == 0 else np.bincount(place + 1, minlength=n + 1)[1:]
+    return Placed(place, counts)
 
 
 def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
@@ -226,20 +260,21 @@ def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
 
     Two hits at one rank would be merged into one and lower precision without a word.
     """
-    rank = hits["rank"].to_numpy().astype(np.int64)
+    rank = hits["rank"].to_numpy()
     if not len(rank):
         return
     if rank.min() < 1:
         raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
-    asked = cell >= 0
-    key, size = cell[asked] * (rank.max() + 1) + rank[asked], int((cell.max() + 1) * (rank.max() + 1))
+    asked, depth = cell >= 0, int(rank.max()) + 1
+    size = int(cell.max() + 1) * depth
     if size <= 50 * len(rank):  # a bitmap is ten times faster than looking for duplicates
-        seen = np.zeros(size, dtype=bool)
-        seen[key] = True
-        is_unique = np.count_nonzero(seen) == len(key)
+        seen = np.zeros(size + 1, dtype=bool)
+        for rows in blocks(0, len(rank)):
+            seen[np.where(asked[rows], cell[rows] * depth + rank[rows], size)] = True  # what isn't asked marks the last place
+        is_unique = np.count_nonzero(seen[:size]) == np.count_nonzero(asked)
     else:
-        is_unique = len(np.unique(key)) == len(key)
+        is_unique = len(np.unique(cell[asked] * depth + rank[asked])) == np.count_nonzero(asked)
     if not is_unique:
-        twice = hits[asked][pd.Series(key).duplicated().to_numpy()].iloc[0]
+        twice = hits[asked][pd.Series(cell[asked] * depth + rank[asked]).duplicated().to_numpy()].iloc[0]
         found = f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run {twice['run_id']!r}"
         raise DataError(found, field="hits.rank", allowed="ranks must be 1, 2, 3, ...")

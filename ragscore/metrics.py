@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.codes import distinct, lookup
 from ragscore.frames import DataError, Golden, check_type
-from ragscore.match import LEVELS, lookup
+from ragscore.match import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
 Values = npt.NDArray[np.float64]
@@ -291,7 +292,7 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
         order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
     wanted = targets[["query_id", "target_id", "grade"]][targets["grade"].to_numpy() > 0]
     ideal_query = lookup(wanted["query_id"], queries)
-    target_ids = pd.Index(wanted["target_id"].unique())
+    target_ids = distinct(wanted["target_id"])
     if pd.Index(
         ideal_query * len(target_ids) + lookup(wanted["target_id"], target_ids)
     ).has_duplicates:  # alternatives: the best grade is what a target can pay
@@ -381,7 +382,7 @@ def _complete_rank(found: pd.DataFrame, support_groups: pd.DataFrame, rows: pd.D
     groups = support_groups.drop_duplicates().assign(query=lambda g: lookup(g["query_id"], queries))
     asked = pd.DataFrame({"row": np.arange(len(rows)), "query": lookup(rows["query_id"], queries)})
     members = asked.merge(groups[["query", "group", "target_id"]], on="query")
-    met = found[["target_id", "rank"]].assign(row=_row_with_hits(found, rows, queries))
+    met = found[["target_id", "rank"]].assign(target_id=found["target_id"].astype("str"), row=_row_with_hits(found, rows, queries))
     members = members.merge(met, on=["row", "target_id"], how="left")
     ranks = members.assign(rank=members["rank"].fillna(np.inf)).groupby(["row", "group"])["rank"].max().groupby("row").min()
     complete[ranks.index] = ranks.to_numpy()

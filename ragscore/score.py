@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.answers import answer_columns, response_of
+from ragscore.answers import answer_columns
 from ragscore.codes import is_among, lookup
 from ragscore.frames import Golden, Results, categorical, check_inputs
 from ragscore.grades import decided, grade_matches
 from ragscore.kept import level_rule, n_undecided, rule_name, with_kept_matches
 from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, Rule, apply_rule, at_level, check_ranks, level_rows
+from ragscore.match import ID_LEVELS, LEVELS, Placed, Rule, apply_rule, at_level, check_ranks, level_rows, place_hits, response_of, with_coded_queries
 from ragscore.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
 from ragscore.passed import hit_at_run_k, passed_of
 from ragscore.policies import NEVER_VACUOUS, STATES, VACUOUS, fill_empty_gold, read_refusals, resolve_policies, warn_of_missing, with_policies
@@ -130,9 +130,13 @@ def scores_at(
     """
     keep_refusals, unknown, empty_gold = keeps_refusals(profile), policies["unknown"], policies["empty_gold"]
     ranked = collapsed(results) if policies["collapse"] == "doc" else results
-    rows = _rows(ranked, golden)
-    ranking = _ranking_scores(ranked, golden, rows, labels, level, rule, keep_refusals, unknown)
-    answers = _answer_scores(results, golden, rows, labels, level, unknown, profile.no_claims if profile else np.nan)
+    coded = with_coded_queries(ranked)
+    placed = place_hits(coded)
+    rows = _rows(ranked, golden, placed)
+    # A rule of your own is given what you loaded.
+    ranking = _ranking_scores(coded if rule is None else ranked, golden, rows, labels, level, rule, keep_refusals, unknown)
+    all_hits = placed if ranked is results else None
+    answers = _answer_scores(results, golden, rows, labels, level, unknown, profile.no_claims if profile else np.nan, all_hits)
     columns = {label.text: ranking[label.text] if label.is_ranking else answers[label.text] for label in labels if label.name != "passed"}
     if any(label.name == "passed" for label in labels):
         columns["passed"] = passed_of(results, golden, rows, ranking, answers["refusal_correct"], keep_refusals)
@@ -211,6 +215,7 @@ def _valued(
     is_nan, is_scored = np.all(np.isnan(values), axis=0), rows["state"].cat.codes.to_numpy() == 0
     expected = is_scored
     if is_nan[is_scored].any():
+        golden = golden.coded
         relevant = (golden.targets["grade"] > 0).to_numpy() & np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
         expected = is_scored & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
     counts["n_expected"], counts["n_valued"] = (np.bincount(run[expected & chosen], minlength=len(run_ids)) for chosen in (True, ~is_nan))
@@ -230,7 +235,7 @@ def warn_of_no_value(counts: pd.DataFrame, level: Level) -> None:
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def _rows(results: Results, golden: Golden) -> pd.DataFrame:
+def _rows(results: Results, golden: Golden, placed: Placed) -> pd.DataFrame:
     """Every golden query of every run, then responses without a golden query: run_id, query_id, response, n_hits, state."""
     responses, run_ids = results.responses, results.runs["run_id"].cat.categories
     n_runs, n_queries = len(run_ids), len(golden.queries)
@@ -242,9 +247,8 @@ def _rows(results: Results, golden: Golden) -> pd.DataFrame:
         "query_id": pd.concat([*[query_ids] * n_runs, responses["query_id"].iloc[extra]], ignore_index=True),
     })  # fmt: skip
     response = response_of(rows, responses)
-    place = response_of(results.hits, responses)
-    check_ranks(results.hits, place)
-    n_hits = np.append(np.bincount(place[place >= 0], minlength=len(responses)), 0)[response]
+    check_ranks(results.hits, placed.response)
+    n_hits = np.append(placed.n_hits, 0)[response]
     failed = np.append(responses["error"].notna().to_numpy(), False)[response]
     state = np.select([response < 0, np.arange(len(rows)) >= n_runs * n_queries, failed], [2, 3, 1], 0)
     return rows.assign(response=response, n_hits=n_hits, failed=failed, state=categorical(state, STATES))
@@ -287,9 +291,11 @@ def _ranking_scores(
 def _score_at(
     results: Results, golden: Golden, rows: pd.DataFrame, labels: list[str], level: str, rule: Rule | None, keep_refusals: bool, unknown: str
 ) -> dict[str, npt.NDArray[np.float64]]:
-    selected = at_level(golden, level, keep_refusals)
+    selected = at_level(golden.coded, level, keep_refusals)
     judge = with_kept_matches(rule, results, golden, level) if rule is not None else level_rule(level, results, golden)
-    matches = apply_rule(judge, results.hits, selected.targets)
+    # Codes are for rules that join ids; others are given texts.
+    by_id = rule is None and level in ID_LEVELS
+    matches = apply_rule(judge, results.hits, selected.targets if by_id else at_level(golden, level, keep_refusals).targets)
 
     def earned(pairs: pd.DataFrame) -> dict[str, npt.NDArray[np.float64]]:
         graded, found = grade_matches(pairs, results.hits, selected.targets, getattr(judge, "__qualname__", "rule"))
@@ -306,11 +312,11 @@ def _score_at(
 
 
 def _answer_scores(
-    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str, no_claims: float
+    results: Results, golden: Golden, rows: pd.DataFrame, labels: list[Label], level: Level, unknown: str, no_claims: float, placed: Placed | None
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):
         return {}
-    by_response = answer_columns(results, golden, level, unknown, no_claims)
+    by_response = answer_columns(results, golden, level, unknown, no_claims, placed)
     response = rows["response"].to_numpy()
     return {name: np.append(values, np.nan)[response] for name, values in by_response.items() if name in BY_NAME}
