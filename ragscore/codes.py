@@ -19,10 +19,10 @@ Codes = npt.NDArray[np.int64]
 Prints = npt.NDArray[np.uint64]
 T = TypeVar("T")
 
-PIECE = 2**20  # rows for which a second thread pays
-BLOCK = 2**17  # rows whose codes fit into the cache
-CELLS = 32  # of the table in `Marks` per number; one in so many others falls into a cell that is taken
-_GOLDEN, _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd numbers that spread bits
+PIECE = 2**18  # rows for which a second thread pays
+BLOCK = 2**15  # rows whose codes fit into the cache
+CELLS = 32  # of the table in `may_be_pairs` for each pair that it knows; one in so many others falls into a marked cell
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
@@ -128,9 +128,9 @@ def has_pair(frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str])
 
 
 def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Prints]:
-    """A number for each text of `column`, equal where texts are equal: made of its last 16 bytes and its length, for the rows asked for.
+    """A number for each text of `column`, equal where texts are equal: made of its last 8 bytes and its length, for the rows asked for.
 
-    Reading two words is many times cheaper than hashing a text to look it up; other texts may have the same number.
+    Reading one word is many times cheaper than hashing a text to look it up; other texts may have the same number.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = column if isinstance(column, pd.Series) else column.to_series()
@@ -147,53 +147,36 @@ def _prints(texts: pa.Array) -> Prints:
         return np.zeros(len(texts), np.uint64)
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     length, begin = np.diff(ends), int(ends[0])
-    # 16 bytes in front, so that there are as many before the end of every text; bytes that are not its own are shifted out.
-    padded = np.concatenate([np.zeros(16, np.uint8), np.frombuffer(data, np.uint8)[begin : ends[-1]]])
-    words = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))
-    end = ends[1:] - begin
-    last, before = (words[end + at] >> _bits(words_left - length) for at, words_left in ((8, 8), (0, 16)))
-    return last * _GOLDEN + (before + length.view(np.uint64)) * _MIX
+    # 8 bytes in front, so that there are as many before the end of every text.
+    padded = np.concatenate([np.zeros(8, np.uint8), np.frombuffer(data, np.uint8)[begin : ends[-1]]])
+    last = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))[ends[1:] - begin]
+    if length.min() < 8:
+        last >>= (np.maximum(8 - length, 0) * 8).view(np.uint64)  # bytes that are not its own are shifted out
+    return last + length.view(np.uint64)
 
 
-def _bits(missing: Codes) -> Prints:
-    """How far a word is shifted of which so many bytes belong to the text before."""
-    return np.clip(missing * 8, 0, 64).view(np.uint64)
+def may_be_pairs(codes: Codes, prints: Callable[[slice], Prints], few_codes: Codes, few_prints: Prints) -> Codes:
+    """Rows whose code and fingerprint may be one of the few pairs; rows with a negative code never are.
 
-
-class Marks:
-    """Whether numbers may be among a few others: a table in which each of those marks the cell that it points to.
-
-    Most hits meet no target; one look in a table that fits into the cache is cheaper than the search that settles it.
+    Each code has a handful of cells in a table, of which its fingerprints mark some: one look there is cheaper than the search
+    that settles it, and as a run's hits lie query by query, that part of the table is in the cache.
     """
+    n_codes = int(few_codes.max(initial=0)) + 1
+    bits = int(CELLS * len(few_codes) / n_codes).bit_length()
+    shift = np.uint64(64 - bits)
 
-    def __init__(self, few: Prints) -> None:
-        bits = min(max(int(len(few) * CELLS).bit_length(), 10), 28)
-        self._shift = np.uint64(64 - bits)
-        self._taken = np.zeros(1 << bits, dtype=bool)
-        self._taken[self._cells(few)] = True
-
-    def __call__(self, numbers: Prints) -> npt.NDArray[np.bool_]:
-        """Whether each number may be among them."""
-        return self._taken[self._cells(numbers)]
-
-    def _cells(self, numbers: Prints) -> Prints:
+    def cells(of_codes: Codes, of_prints: Prints) -> Codes:
         # The high bits of a product with 2**64 / golden ratio spread neighbours (Knuth, The Art of Computer Programming 3, 6.4).
-        return (numbers * _GOLDEN) >> self._shift
+        return (of_codes << bits) + ((of_prints * _GOLDEN) >> shift).view(np.int64)
 
-
-def may_be_pairs(first: Codes, second: Callable[[slice], Prints], few: Prints) -> Codes:
-    """Rows whose code and fingerprint may make a pair that is among `few` (of `mixed`); rows with a negative code don't."""
-    marked = Marks(few)
+    marked = np.zeros(n_codes << bits, dtype=bool)
+    marked[cells(few_codes, few_prints)] = True
 
     def of_piece(begin: int, end: int) -> list[Codes]:
-        return [rows.start + np.flatnonzero(marked(mixed(first[rows], second(rows))) & (first[rows] >= 0)) for rows in blocks(begin, end)]
+        return [rows.start + np.flatnonzero(marked[cells(codes[rows], prints(rows))]) for rows in blocks(begin, end)]
 
-    return np.concatenate([np.zeros(0, np.int64), *(found for piece in in_pieces(len(first), of_piece) for found in piece)])
-
-
-def mixed(codes: Codes, prints: Prints) -> Prints:
-    """One number for a code and a fingerprint."""
-    return codes.view(np.uint64) * _MIX ^ prints
+    rows = np.concatenate([np.zeros(0, np.int64), *(found for piece in in_pieces(len(codes), of_piece) for found in piece)])
+    return rows[codes[rows] >= 0]
 
 
 def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Codes, Codes]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.cast import refuse_rows
-from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, is_among, may_be_pairs, mixed
+from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, is_among, may_be_pairs
 from ragscore.codes import Codes as Codes
 from ragscore.codes import lookup as lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_type, narrowed
@@ -43,8 +43,7 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str,
     # Few hits meet a target: all but those that may are told by a look at the end of their ids, which need not be looked up.
     hit = np.flatnonzero(hit_queries >= 0)
     if len(hits) > BLOCK:
-        few = mixed(target_queries, fingerprints(ids)(slice(None))[target_ids])
-        hit = may_be_pairs(hit_queries, fingerprints(hits[hit_column]), few)
+        hit = may_be_pairs(hit_queries, fingerprints(hits[hit_column]), target_queries, fingerprints(ids)(slice(None))[target_ids])
     hit_ids = lookup(hits[hit_column].iloc[hit], ids)
     # int64 before multiplying: 32-bit codes overflow without a word.
     hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit] * len(ids) + hit_ids)
