@@ -76,10 +76,18 @@ class Golden:
     @cached_property
     def coded(self) -> "Golden":
         """The same set with the texts of targets that are joined as categories, those of `query_id` in the order of the queries."""
-        queries = pd.Index(self.queries["query_id"])
-        columns = {name: coded(self.targets[name]) for name in ("target_id", "level", "doc_id", "chunk_id") if name in self.targets}
-        columns["query_id"] = pd.Series(categorical(lookup(self.targets["query_id"], queries), pd.CategoricalDtype(queries)), index=self.targets.index)
-        return narrowed(self, targets=self.targets.assign(**columns))
+        targets, dtype = self.targets, self.query_dtype
+        columns = {"query_id": pd.Series(categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index)}
+        for name in ("target_id", "level", "doc_id", "chunk_id"):
+            if name in targets:  # the target of a document or chunk is named by its id, as a rule
+                same = name != "target_id" and targets[name].array.equals(targets["target_id"].array)
+                columns[name] = columns["target_id"] if same else coded(targets[name])
+        return narrowed(self, targets=targets.assign(**columns))
+
+    @cached_property
+    def query_dtype(self) -> pd.CategoricalDtype:
+        """The ids of the questions, in their order, as categories."""
+        return pd.CategoricalDtype(pd.Index(self.queries["query_id"]))
 
     @cached_property
     def query_hashes(self) -> pd.Series:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.cast import refuse_rows
-from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, is_among, may_be_pairs
+from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, in_pieces, is_among, may_be_pairs
 from ragscore.codes import Codes as Codes
 from ragscore.codes import lookup as lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_type, narrowed
@@ -215,14 +215,15 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
     return matches.astype({"hit": "int64", "target": "int64"})
 
 
-def with_coded_queries(results: Results) -> Results:
+def with_coded_queries(results: Results, golden: Golden) -> Results:
     """The same results with the queries of hits as codes of the queries that were answered: what joins them next needs not read their texts again.
 
     Queries without any response become NA: their hits are nobody's.
     """
-    queries = pd.Index(results.responses["query_id"].unique())
-    coded = categorical(lookup(results.hits["query_id"], queries), pd.CategoricalDtype(queries))
-    return narrowed(results, hits=results.hits.assign(query_id=coded))
+    answered, asked = results.responses["query_id"], golden.query_dtype
+    is_same = len(answered) == len(asked.categories) and answered.array.equals(asked.categories.array)
+    dtype = asked if is_same else pd.CategoricalDtype(pd.Index(answered.unique()))
+    return narrowed(results, hits=results.hits.assign(query_id=categorical(lookup(results.hits["query_id"], dtype.categories), dtype)))
 
 
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -236,7 +237,8 @@ def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.i
     known[responses["run_id"].cat.codes.to_numpy(), lookup(responses["query_id"], queries)] = np.arange(len(responses))
     run, query = rows["run_id"], lookup(rows["query_id"], queries)
     if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and run.cat.codes.min() == 0:
-        return np.take(known[0], query)  # of one run, looking up the run would be most of the work
+        # Of one run, looking up the run would be most of the work; and its queries are unique, so that they number the responses.
+        return query if len(queries) == len(responses) else np.take(known[0], query)
     return known[lookup(run, run_ids), query]
 
 
@@ -268,8 +270,12 @@ def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
     size = int(cell.max() + 1) * depth
     if size <= 50 * len(rank):  # a bitmap is ten times faster than looking for duplicates
         seen = np.zeros(size + 1, dtype=bool)
-        for rows in blocks(0, len(rank)):
-            seen[np.where(asked[rows], cell[rows] * depth + rank[rows], size)] = True  # what isn't asked marks the last place
+
+        def mark(first: int, last: int) -> None:
+            for rows in blocks(first, last):
+                seen[np.where(asked[rows], cell[rows] * depth + rank[rows], size)] = True  # what isn't asked marks the last place
+
+        in_pieces(len(rank), mark)
         is_unique = np.count_nonzero(seen[:size]) == np.count_nonzero(asked)
     else:
         is_unique = len(np.unique(cell[asked] * depth + rank[asked])) == np.count_nonzero(asked)

@@ -130,7 +130,7 @@ def scores_at(
     """
     keep_refusals, unknown, empty_gold = keeps_refusals(profile), policies["unknown"], policies["empty_gold"]
     ranked = collapsed(results) if policies["collapse"] == "doc" else results
-    coded = with_coded_queries(ranked)
+    coded = with_coded_queries(ranked, golden)
     placed = place_hits(coded)
     rows = _rows(ranked, golden, placed)
     # A rule of your own is given what you loaded.
