@@ -45,6 +45,8 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
 
     Hits' ids are never encoded as a whole: looking them up in the few values that matter is several times faster.
     """
+    if is_encoded(column):
+        return np.concatenate([np.zeros(0, np.int64), *(_lookup_encoded(chunk, values) for chunk in _chunks(column))])
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = column if isinstance(column, pd.Series) else column.to_series()
         texts, codes = known.cat.categories.astype("str"), known.cat.codes.to_numpy()
@@ -61,6 +63,23 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
         rows = np.flatnonzero(begins.to_numpy(zero_copy_only=False))
         return np.repeat(each, np.diff(rows, append=len(texts)))
     return np.concatenate(in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted)))
+
+
+def is_encoded(column: pd.Series | pd.Index) -> bool:
+    """Whether the texts are codes as arrow reads them from Parquet; pandas would look through their values again to make categories of them."""
+    return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(column.dtype.pyarrow_dtype)
+
+
+def _chunks(column: pd.Series | pd.Index) -> list[pa.Array]:
+    held = pa.array(column.array)
+    return held.chunks if isinstance(held, pa.ChunkedArray) else [held]
+
+
+def _lookup_encoded(texts: pa.DictionaryArray, values: pd.Series | pd.Index) -> Codes:
+    if len(texts.dictionary) > len(texts):
+        return _index_in(pa.chunked_array([texts.cast(pa.large_string())]), _arrow(values))
+    places = _index_in(pa.chunked_array([texts.dictionary.cast(pa.large_string())]), _arrow(values))
+    return np.take(np.append(places, -1), texts.indices.fill_null(-1))
 
 
 def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
@@ -111,7 +130,8 @@ def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequen
 
 def is_given(column: pd.Series) -> npt.NDArray[np.bool_]:
     """Whether each value of the column is there, without looking through a column of which arrow knows that nothing is missing."""
-    if isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow" and not pa.array(column.array).null_count:
+    is_arrow = isinstance(column.dtype, pd.ArrowDtype) or (isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow")
+    if is_arrow and not pa.array(column.array).null_count:
         return np.ones(len(column), dtype=bool)
     return column.notna().to_numpy()
 
@@ -138,10 +158,17 @@ def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Prints]:
     if isinstance(column.dtype, pd.CategoricalDtype):
         known = column if isinstance(column, pd.Series) else column.to_series()
         codes, each = known.cat.codes.to_numpy(), fingerprints(known.cat.categories)(slice(None))
-        table = np.append(each, np.uint64(0))
-        return lambda rows: np.take(table, codes[rows])
+        return _of_codes(each, codes)
+    if is_encoded(column) and len(chunks := _chunks(column)) == 1:
+        each = _prints(chunks[0].dictionary.cast(pa.large_string()))
+        return _of_codes(each, chunks[0].indices.fill_null(-1).to_numpy(zero_copy_only=False))
     texts = _arrow(column)
     return lambda rows: np.concatenate([np.zeros(0, np.uint64), *(_prints(chunk) for chunk in texts[rows].chunks)])
+
+
+def _of_codes(each: Prints, codes: npt.NDArray[np.integer]) -> Callable[[slice], Prints]:
+    table = np.append(each, np.uint64(0))  # -1, which stands for no text, takes the last one
+    return lambda rows: np.take(table, codes[rows])
 
 
 def _prints(texts: pa.Array) -> Prints:

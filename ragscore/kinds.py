@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.cast import EXACT, cast, refuse_rows
+from ragscore.codes import is_encoded
 from ragscore.errors import DataError, check_type
 
 
@@ -117,10 +118,11 @@ KINDS: dict[str, Kind] = {
 }  # fmt: skip
 
 
-def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.DataFrame:
     """The same rows with the columns of `kind` in declared order and dtype, keys first.
 
-    Optional columns may be absent and are never added; a column that the kind doesn't know is refused.
+    Optional columns may be absent and are never added; a column that the kind doesn't know is refused. Columns of `coded` may
+    stay codes as arrow reads them (see `codes.is_encoded`).
 
     Raises
     ------
@@ -143,7 +145,8 @@ def conform(frame: pd.DataFrame, kind: str) -> pd.DataFrame:
     if unknown:
         allowed = [*spec.dtypes, *(f"{prefix}*" for prefix in spec.open_prefixes)]
         raise DataError(f"columns {unknown} are unknown", field=kind, allowed=f"allowed are {allowed}")
-    columns = {name: cast(frame[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in frame.columns}
+    kept = {name for name in coded if name in frame and is_encoded(frame[name])}
+    columns = {name: frame[name] if name in kept else cast(frame[name], dtype, kind) for name, dtype in spec.dtypes.items() if name in frame.columns}
     for name in spec.key:
         refuse_rows(columns[name], columns[name].isna().to_numpy(), kind, "a value in every row: it is part of the key")
     for name in spec.lowest:

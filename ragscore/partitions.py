@@ -6,7 +6,7 @@ says at which response each group begins. Tables without that are read batch by 
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,12 +18,15 @@ import pyarrow.parquet as pq
 
 from ragscore.codes import is_among
 from ragscore.filesystem import Place
-from ragscore.frames import KINDS, Results, conform
+from ragscore.frames import KINDS, Results, categorical, conform, narrowed
 from ragscore.run_files import RESPONSES_KEY, open_parquet
 from ragscore.stored import Stored
 
-PART_HITS = 2**19  # as many as a row group holds: some 200 MB in memory while they are scored, without their texts
+PART_HITS = 2**21  # as many as a row group holds: some 250 MB in memory while they are scored, without their texts
+PART_HITS_WITH_TEXT = 2**19
 READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches")  # what scoring looks at, beside responses
+HEAD = 64  # responses
+CODED = ("query_id", "doc_id", "chunk_id")  # of hits, where nothing but the join reads them
 BATCH_ROWS = 2**13  # read at a time: few enough for texts of any length
 
 
@@ -48,10 +51,16 @@ def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> li
             begins, sizes = _begins(file) or [0], [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
         sizes = sizes if len(sizes) == len(begins) else [sum(sizes)]
         ends = [*begins[1:], n_responses]
-        bounds = [at for a, b, n in zip(begins, ends, sizes, strict=True) for at in np.linspace(a, b, -(-n // part_hits) + 1).astype(int).tolist()]
+        bounds = [at for a, b, n in zip(begins, ends, sizes, strict=True) for at in np.linspace(a, b, max(round(n / part_hits), 1) + 1).astype(int).tolist()]
     bounds = sorted({0, *bounds, n_responses})
     pairs = list(pairwise(bounds)) or [(0, 0)]
     return [Part(run, about, first, last, last == n_responses) for first, last in pairs]
+
+
+def head_of(part: Part) -> Part:
+    """The part's first responses, which may tell already what the whole holds."""
+    last = min(part.first + HEAD, part.last)
+    return replace(part, last=last, is_last=part.is_last and last == part.last)
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,7 @@ class Queries:
         return found if self.answered is None else found | ~is_among(column, self.answered)
 
 
-def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] = READ) -> tuple[Results, Queries]:
+def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] = READ, coded_ids: bool = False) -> tuple[Results, Queries]:
     """The results of a part, and its queries.
 
     Parameters
@@ -76,6 +85,8 @@ def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] 
         Columns of hits and chunks that aren't needed; "x_*" are all those of your own.
     kinds
         The tables to read beside responses.
+    coded_ids
+        Leave the ids of hits as the codes that they are stored as, which is much faster than making texts of them.
     """
     folder = part.run.folder
     responses = _frame(_responses(folder / "responses.parquet", part.first, part.last), "responses")
@@ -84,11 +95,15 @@ def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] 
     frames: dict[str, Any] = {"responses": responses}
     for kind in kinds:
         file = folder / f"{kind}.parquet"
-        if file.exists():
+        if file.exists() and not (coded_ids and kind == "hits"):
             dropped = without if kind in ("hits", "chunks") else ()
             frames[kind] = _frame(_rows_of(file, None if kind == "chunks" else queries, part, dropped), kind)
     runs = part.about.assign(run_id=part.about["run_id"].astype("str")).reset_index(drop=True)
-    return Results(runs=runs, **frames), queries
+    results = Results(runs=runs, **frames)
+    if coded_ids and "hits" in kinds and (folder / "hits.parquet").exists():
+        hits = _frame(_rows_of(folder / "hits.parquet", queries, part, without, CODED), "hits", CODED)
+        results = narrowed(results, hits=hits.assign(run_id=categorical(np.zeros(len(hits), np.int8), results.responses["run_id"].dtype)))
+    return results, queries
 
 
 def filled_columns(run: Stored, kind: str) -> set[str]:
@@ -130,15 +145,22 @@ def _column(file: Place, name: str) -> pd.Series:
         return source.read([name]).column(0).to_pandas().astype("str")
 
 
-def _rows_of(file: Place, queries: Queries | None, part: Part, without: tuple[str, ...]) -> pa.Table:
+def _rows_of(file: Place, queries: Queries | None, part: Part, without: tuple[str, ...], coded: tuple[str, ...] = ()) -> pa.Table:
     """The rows of a part's queries, batch by batch from the row groups that may hold some; all rows without queries."""
     with open_parquet(file) as source:
         names = [name for name in source.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
         groups = _groups(source, part) if queries is not None else list(range(source.num_row_groups))
-        kept = []
+        if "text" not in names and _is_whole(source, part, groups):
+            with open_parquet(file, [name for name in coded if name in names]) as whole:
+                return whole.read_row_groups(groups, columns=names)
+        is_ordered = _begins(source) is not None and not part.is_last
+        kept: list[pa.RecordBatch] = []
         for batch in source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ():
             holds = None if queries is None else queries.hold(pd.Series(pa.array(batch.column("query_id")).to_pandas(), dtype="str"))
-            kept.append(batch if holds is None or holds.all() else batch.filter(pa.array(holds)))
+            if is_ordered and kept and holds is not None and not holds.any():
+                break  # the rows of a part lie together
+            if holds is None or holds.any():
+                kept.append(batch if holds is None or holds.all() else batch.filter(pa.array(holds)))
         schema = pa.schema([source.schema_arrow.field(name) for name in names])
         table = pa.Table.from_batches(kept) if kept else schema.empty_table()
         return table.replace_schema_metadata(source.schema_arrow.metadata)  # pandas' dtypes of columns of your own
@@ -153,8 +175,21 @@ def _groups(file: pq.ParquetFile, part: Part) -> list[int]:
     return [n for n in every if begins[n] < part.last and ends[n] > part.first] or ([every[-1]] if part.is_last and every else [])
 
 
-def _frame(table: pa.Table, kind: str) -> pd.DataFrame:
+def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
+    """Whether the part's rows are these row groups, all of them: it begins and ends where they do."""
+    begins = _begins(file)
+    if begins is None or not groups:
+        return False
+    ends = [*begins[1:], part.last if part.is_last else math.inf]
+    return begins[groups[0]] == part.first and ends[groups[-1]] == part.last
+
+
+def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = ()) -> pd.DataFrame:
     """A table as a frame of its kind; columns that the kind doesn't know are left out."""
     known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
-    frame = table.select([name for name in table.column_names if name in known or name.startswith(prefixes)]).to_pandas()
-    return conform(frame, kind)
+    table = table.select([name for name in table.column_names if name in known or name.startswith(prefixes)])
+    codes = [name for name in coded if name in table.column_names and pa.types.is_dictionary(table.schema.field(name).type)]
+    frame = table.drop_columns(codes).to_pandas()
+    for name in codes:
+        frame[name] = pd.arrays.ArrowExtensionArray(table.column(name))
+    return conform(frame, kind, coded)

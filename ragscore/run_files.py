@@ -58,13 +58,13 @@ def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
 
 
 @contextmanager
-def open_parquet(file: Place) -> Iterator[pq.ParquetFile]:
-    """A Parquet file to read parts of."""
+def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read parts of; columns of `read_dictionary` are left as codes."""
     if not file.exists():
         raise DataError("the file is not there", file=str(file), allowed="save the run again")
     source, filesystem = arrow_source(file)
     try:
-        with pq.ParquetFile(source, filesystem=filesystem) as opened:
+        with pq.ParquetFile(source, filesystem=filesystem, read_dictionary=read_dictionary or None) as opened:
             yield opened
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error

@@ -13,17 +13,20 @@ from ragscore.run_files import Groups, read_frame, read_json, write_frame, write
 from ragscore.stored import Stored
 
 FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents")
-GROUP_ROWS = 2**19  # of a row group in a large table: each has its own dictionaries, and is what a part of a run reads
+GROUP_ROWS = 2**21  # of a row group in a large table: each has its own dictionaries, and is what a part of a run reads
 CUT_AT = 200  # characters of hit text that a store keeps by default
 
 
 def write_run(folder: Place, run: Results, text: str, made: dict[str, Any] | None) -> dict[str, Any]:
     """Write every table of a run, scores included if there are some; returned is the content of its run.json, which is not written here."""
     run_id = str(run.runs["run_id"].iloc[0])
+    hits, of_hits = by_response(run.hits, run.responses)
     for kind in FRAMES:
         frame = getattr(run, kind)
         if frame is not None and (len(frame) or kind == "responses"):
-            kept, groups = by_response(frame, run.responses)
+            kept, groups = (hits, of_hits) if kind == "hits" else by_response(frame, run.responses)
+            if kind == "responses" and of_hits is not None:
+                groups = of_hits[1], of_hits[1]  # in the same parts, so that one part of hits needs one of responses
             write_frame(folder / f"{kind}.parquet", with_text(kept, text) if kind == "hits" else kept, run_id, groups)
     described = run_description(run.runs) | {"text": text}
     return described if made is None else write_scores(folder, described, made)

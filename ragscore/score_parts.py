@@ -7,26 +7,30 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.citations import carried_by, comparable
 from ragscore.cited import cited_passages
-from ragscore.codes import is_among
-from ragscore.frames import DataError, Golden, Results, categorical, concat_results, empty
+from ragscore.codes import is_among, lookup
+from ragscore.frames import DataError, Golden, Results, categorical, concat_results, empty, narrowed
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, response_of
 from ragscore.metrics import Label
-from ragscore.partitions import READ, Part, filled_columns, read_part
+from ragscore.partitions import READ, Part, filled_columns, head_of, read_part
 from ragscore.policies import STATES
 from ragscore.profiles import Profile
 from ragscore.ranks import collapsed
 from ragscore.rules import READS_TEXT
 from ragscore.score import keeps_refusals, scores_at
+from ragscore.warned import heard
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
 _DECIDING = ("start", "path", "doc_id", "source_key", "text")
@@ -44,13 +48,36 @@ class Setting:
     policies: dict[str, str]
     level: Level | None = None
 
-    @property
+    @cached_property
     def without(self) -> tuple[str, ...]:
         """Columns of hits that nothing here reads: their text is most of what a hit weighs."""
         if self.rule is not None:
             return ()
         needs_text = bool(is_among(self.golden.targets["level"], TEXT_TARGETS).any())
         return ("x_*", "score", "score_lexical", "score_vector", "score_kind", *(() if needs_text else ("text",)))
+
+    @property
+    def joins_ids(self) -> bool:
+        """Whether hits are only ever joined by their ids, so that these may stay codes."""
+        return "text" in self.without
+
+    def of_queries(self, here: npt.NDArray[np.bool_]) -> Golden:
+        """The golden set with these of its queries."""
+        frames = {name: _rows_where(getattr(self.golden, name), here[query]) for name, query in self._query_of.items()}
+        return narrowed(self.golden, queries=_rows_where(self.golden.queries, here), **frames)
+
+    @cached_property
+    def _query_of(self) -> dict[str, npt.NDArray[np.int64]]:
+        """The query of each row of each frame of the golden set, looked up once for all parts."""
+        frames = {item.name: getattr(self.golden, item.name) for item in fields(self.golden)}
+        ids = pd.Index(self.golden.queries["query_id"])
+        return {name: lookup(frame["query_id"], ids) for name, frame in frames.items() if "query_id" in frame and name not in ("queries", "problems")}
+
+
+def _rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """The rows for which this holds; where they lie together, as those of a part do, they are not copied."""
+    rows = np.flatnonzero(holds)
+    return frame.iloc[rows[0] : rows[-1] + 1] if len(rows) and rows[-1] - rows[0] + 1 == len(rows) else frame[holds]
 
 
 @dataclass(frozen=True)
@@ -84,18 +111,17 @@ class Scored:
 def score_part(part: Part, number: int, setting: Setting) -> Scored:
     """Score one part; runs on a worker."""
     assert setting.level is not None
-    results, queries = read_part(part, setting.without)
+    results, queries = read_part(part, setting.without, coded_ids=setting.joins_ids and not (part.run.folder / "citations.parquet").exists())
     here = queries.hold(setting.golden.queries["query_id"])
-    golden = replace(setting.golden, queries=setting.golden.queries[here])
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    golden = setting.of_queries(here)
+    with heard() as said:
         scores, valued = scores_at(results, golden, setting.labels, setting.level, setting.rule, setting.profile, setting.policies)
         counts = valued()
     values = np.array([scores[label.text].to_numpy() for label in setting.labels]).reshape(len(setting.labels), len(scores))
     codes = [scores[name].cat.codes.to_numpy().astype(np.int8) for name in ("state", "level")]
     return Scored(
         number, np.flatnonzero(here).astype(np.int32), scores.index[int(here.sum()) :].tolist(), codes[0], codes[1], values, counts,
-        [str(one.message) for one in caught if issubclass(one.category, UserWarning)],
+        [str(one) for one in said if isinstance(one, UserWarning)],
     )  # fmt: skip
 
 
@@ -111,7 +137,7 @@ def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
     carried: set[str] = set()
     has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
     kinds = READ if cites else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
-    for part in parts:
+    for part in (head_of(parts[0]), *parts):
         results, _ = read_part(part, setting.without, kinds)
         ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
         witness = _witness(ranked, wanted)
@@ -177,9 +203,14 @@ def settle(found: Iterable[Found], setting: Setting, match: str) -> Setting:
 
 
 def mapped(function: Callable[..., Any], items: list[Any], setting: Setting, client: Any) -> Iterator[Any]:
-    """The function's value for each item, as they come: here one after the other, or from the workers of a Dask cluster."""
+    """The function's value for each item, as they come: here, in as many threads as arrow uses, or from the workers of a Dask cluster.
+
+    A rule of your own is called by one thread.
+    """
     if client is None:
-        yield from (function(item, number, setting) for number, item in enumerate(items))
+        n_threads = min(pa.cpu_count(), len(items)) if setting.rule is None else 1
+        with ThreadPoolExecutor(max(n_threads, 1)) as pool:
+            yield from pool.map(lambda at: function(items[at], at, setting), range(len(items)))
         return
     try:
         import dask

@@ -16,7 +16,7 @@ from ragscore.listing import Listing, listing_of
 from ragscore.match import Rule
 from ragscore.metrics import DEFAULT_METRICS
 from ragscore.outcomes import metric_columns
-from ragscore.partitions import PART_HITS, parts_of
+from ragscore.partitions import PART_HITS, PART_HITS_WITH_TEXT, parts_of
 from ragscore.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.profiles import Profile, find_profile
 from ragscore.rulers import ruler_frame
@@ -125,7 +125,7 @@ class RunStore:
         client: Any = None,
         rule: Rule | None = None,
         profile: str | Profile | None = None,
-        part_hits: int = PART_HITS,
+        part_hits: int | None = None,
         **policies: str,
     ) -> pd.DataFrame:
         """Score stored runs part by part, here or on a Dask cluster: the frame of `rs.score(store.load(runs), golden)`, of runs of any size.
@@ -141,7 +141,8 @@ class RunStore:
         client
             A `distributed.Client` (extra `scale`), whose workers can read the store; None: one part after the other, here.
         part_hits
-            About as many hits are in memory at once, on each worker.
+            About as many hits are in memory at once, on each worker and here in each thread; by default two million, half a million
+            where a rule may read their texts.
 
         Raises
         ------
@@ -161,7 +162,8 @@ class RunStore:
         about = {name: there.table[there.table["run_id"] == name] for name in names}
         known = Results(runs=pd.concat([about[name].assign(run_id=name) for name in names]), responses=empty("responses"))
         setting = Setting(read_refusals(golden, chosen), labels_of(known, metrics, chosen), rule, chosen, held)
-        of_runs = [parts_of(there.stored[name], about[name], part_hits) for name in names]
+        at_once = part_hits or (PART_HITS if setting.joins_ids else PART_HITS_WITH_TEXT)
+        of_runs = [parts_of(there.stored[name], about[name], at_once) for name in names]
         setting = settle(mapped(find_level, of_runs, setting, client), setting, held["match"])
         parts = [part for of_run in of_runs for part in of_run]
         scores, valued = assembled(parts, mapped(score_part, parts, setting, client), setting, names)
