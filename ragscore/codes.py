@@ -35,9 +35,10 @@ def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
         return list(pool.map(lambda piece: work(*piece), pieces))
 
 
-def blocks(first: int, last: int) -> list[slice]:
+def blocks(first: int, last: int, size: int | None = None) -> list[slice]:
     """The rows from `first` up to `last`, block by block."""
-    return [slice(begin, min(begin + BLOCK, last)) for begin in range(first, last, BLOCK)]
+    step = size or BLOCK
+    return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
 
 
 def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
@@ -191,7 +192,7 @@ def may_be_pairs(codes: Codes, prints: Callable[[slice], Prints], few_codes: Cod
     Each code has a handful of cells in a table, of which its fingerprints mark some: one look there is cheaper than the search
     that settles it, and as a run's hits lie query by query, that part of the table is in the cache.
     """
-    n_codes = int(few_codes.max(initial=0)) + 1
+    n_codes = int(max(few_codes.max(initial=0), codes.max(initial=0))) + 1
     bits = int(CELLS * len(few_codes) / n_codes).bit_length()
     shift = np.uint64(64 - bits)
 

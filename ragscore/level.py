@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.codes import distinct, is_given, lookup
+from ragscore.codes import blocks, distinct, is_given, lookup
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, level_rows
+
+
+LOOK = 2**16  # hits looked at together for an id that is expected
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,13 @@ def chunker_versions(results: Results) -> pd.Series:
 def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
     known: list[Any] = []
     if "chunk_id" in results.hits:
-        known += results.hits.loc[lookup(results.hits["chunk_id"], chunk_ids) >= 0, "run_id"].unique().tolist()
+        run, run_ids = results.hits["run_id"].cat.codes.to_numpy(), results.hits["run_id"].cat.categories
+        knows = np.zeros(len(run_ids), dtype=bool)
+        for rows in blocks(0, len(run), LOOK):  # one hit of each run is enough, and as a rule it comes early
+            knows[run[rows][lookup(results.hits["chunk_id"].iloc[rows], chunk_ids) >= 0]] = True
+            if knows.all():
+                break
+        known += run_ids[knows].tolist()
     if results.chunks is not None and len(here := results.chunks[lookup(results.chunks["chunk_id"], chunk_ids) >= 0]):
         is_shared = "run_id" not in here or here["run_id"].isna().any()
         known += (results.runs if is_shared else here)["run_id"].unique().tolist()

@@ -1,16 +1,35 @@
 """Joins by integer codes say what pandas says about the texts, and scoring a checked set checks nothing again."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.codes import equal_pairs, has_pair, is_among, lookup
+from ragscore import codes, match
+from ragscore.codes import equal_pairs, fingerprints, has_pair, is_among, is_given, lookup, may_be_pairs
 
 texts = st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12)
 dtypes = st.sampled_from(["str", "object", "category"])
+names = st.text(alphabet="ab\u00e4/", max_size=20)
+
+
+def encoded(texts, cut):
+    """The texts as arrow reads them from Parquet, in two chunks with dictionaries of their own."""
+    parts = [pa.array(part, type=pa.large_string()).dictionary_encode() for part in (texts[:cut], texts[cut:])]
+    return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array(parts)))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Whatever a few rows would not be worth is done with them, too."""
+    for module in (codes, match):
+        monkeypatch.setattr(module, "BLOCK", 3)
+    monkeypatch.setattr(codes, "PIECE", 4)
 
 
 @given(texts, texts, dtypes)
@@ -49,3 +68,81 @@ def test_scoring_checks_no_frame_again(pair, monkeypatch, match):
     monkeypatch.setattr(rs.Results, "__post_init__", lambda self: checked.append("results"))
     assert rs.score(results, golden, match=match)["mrr"].notna().all()
     assert checked == []
+
+
+@given(st.lists(st.one_of(st.none(), names), max_size=30), st.lists(names, unique=True), st.integers(0, 30))
+def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, values, cut):
+    plain, values = pd.Series(column, dtype="str"), pd.Index(values, dtype="str")
+    both = encoded(column, min(cut, len(column)))
+    assert lookup(both, values).tolist() == lookup(plain, values).tolist()
+    assert is_given(both).tolist() == is_given(plain).tolist() == plain.notna().tolist()
+
+
+@given(st.lists(names, max_size=40), dtypes, st.integers(0, 40))
+def test_equal_texts_have_equal_fingerprints_wherever_they_stand(column, dtype, cut):
+    plain = pd.Series(column, dtype="str")
+    alone = [int(fingerprints(pd.Series([text], dtype="str"))(slice(None))[0]) for text in column]
+    for held in (plain, plain.astype(dtype), encoded(column, 0), encoded(column, min(cut, len(column)))):
+        assert fingerprints(held)(slice(None)).tolist() == alone
+        assert fingerprints(held)(slice(1, 5)).tolist() == alone[1:5]
+
+
+def test_fingerprints_tell_ids_apart_by_their_end_and_length():
+    ids = pd.Series([f"document-{n:07d}" for n in range(10_000)] + [f"d{n}" for n in range(10_000)], dtype="str")
+    assert len(np.unique(fingerprints(ids)(slice(None)))) == 20_000
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 5)), max_size=40), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=9)
+)
+def test_no_pair_that_is_among_the_few_is_left_out(rows, few):
+    first, second = (np.array([row[n] for row in rows], np.int64) for n in (0, 1))
+    few_first, few_second = (np.array([row[n] for row in few], np.int64) for n in (0, 1))
+    found = may_be_pairs(first, lambda at: second[at].view(np.uint64), few_first, few_second.view(np.uint64)).tolist()
+    assert {n for n, row in enumerate(rows) if row in few} <= set(found)
+    assert all(rows[n][0] >= 0 for n in found)
+
+
+def test_few_foreign_pairs_are_taken_for_one_that_is_sought():
+    rng = np.random.default_rng(0)
+    n = 200_000
+    few = np.repeat(np.arange(1_000), 5), rng.integers(0, 2**63, 5_000).view(np.uint64)
+    taken = may_be_pairs(rng.integers(0, 1_000, n), (prints := rng.integers(0, 2**63, n).view(np.uint64)).__getitem__, *few)
+    assert not np.isin(prints[taken], few[1]).any() and len(taken) < 0.06 * n
+
+
+ID = st.sampled_from(["d1", "d2", "chapter-one#section-1", "chapter-two#section-1", "\u00e4", ""])
+HITS = st.lists(st.tuples(st.integers(0, 4), ID), max_size=40)
+
+
+@given(HITS, st.lists(st.tuples(st.integers(0, 3), ID), min_size=1, max_size=12), dtypes, st.booleans())
+@pytest.mark.usefixtures("small_blocks")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_order):
+    rows = sorted(hits, key=lambda row: row[0]) if in_order else hits
+    frames = [pd.DataFrame({"query_id": [f"q{n}" for n, _ in one], "doc_id": [text for _, text in one]}, dtype="str") for one in (rows, targets)]
+    here, wanted = frames[0].astype(dtype), frames[1]
+    plain = [(i, j) for i, one in enumerate(rows) for j, other in enumerate(targets) if one == other]
+    assert list(zip(*(found.tolist() for found in match.pairs_with_equal(here, wanted, "doc_id", "doc_id")), strict=True)) == plain
+    as_stored = pd.DataFrame({name: encoded(column.tolist(), len(rows) // 2) for name, column in frames[0].items()})
+    assert list(zip(*(found.tolist() for found in match.pairs_with_equal(as_stored, wanted, "doc_id", "doc_id")), strict=True)) == plain
+
+
+@pytest.mark.parametrize("order", ["as loaded", "shuffled", "category", "object"])
+@pytest.mark.usefixtures("small_blocks")
+def test_scores_are_the_same_to_the_bit_however_the_hits_come(pair, order, monkeypatch):
+    results, golden = pair
+    with monkeypatch.context() as plain:
+        plain.setattr(match, "BLOCK", 10**9)
+        plain.setattr(codes, "BLOCK", 10**9)
+        plain.setattr(codes, "PIECE", 10**9)
+        expected = rs.score(results, golden)
+    hits = results.hits
+    hits = (
+        hits.sample(frac=1, random_state=0)
+        if order == "shuffled"
+        else hits.astype({"query_id": order, "doc_id": order})
+        if order in ("category", "object")
+        else hits
+    )
+    pd.testing.assert_frame_equal(rs.score(dataclasses.replace(results, hits=hits), golden), expected, check_exact=True)
