@@ -13,7 +13,6 @@ from ragscore.codes import blocks, distinct, is_given, lookup
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, level_rows
 
-
 LOOK = 2**16  # hits looked at together for an id that is expected
 
 
