@@ -5,13 +5,16 @@ in the rest: such a pair is undecided.
 """
 
 import re
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.match import Rule, pairs_with_equal
+from ragscore.match import Codes, Rule, pairs_with_equal
+from ragscore.substrings import is_held, taken_once
 
+Flags = npt.NDArray[np.bool_]
 ELLIPSES = ("...", "…")
 _MARKS = re.compile(r"^[#\s]+")
 
@@ -36,16 +39,13 @@ def by_anchor(snippets: bool = True) -> Rule:
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
         hit, target = pairs_with_equal(hits, targets, "path", "path")
-        is_inside = is_under(_column(hits, "heading").iloc[hit], _column(targets, "heading").iloc[target])
+        is_inside = is_under(_column(hits, "heading").take(hit), _column(targets, "heading").take(target))
         hit, target = hit[is_inside], target[is_inside]
         if not snippets or "snippet" not in targets:
             return pd.DataFrame({"hit": hit, "target": target, "unknown": np.zeros(len(hit), dtype=bool)})
-        text = _column(hits, "text").iloc[hit]
-        is_cut = hits["text_cut"].fillna(False).astype(bool).to_numpy()[hit] if "text_cut" in hits else np.zeros(len(hit), dtype=bool)
-        holds = _holds(text, targets["snippet"].iloc[target], is_cut)
-        target_of = targets.groupby(["query_id", "target_id"], sort=False).ngroup().to_numpy()[target]
-        open_pairs = _undecided(hit.astype(np.int64) * (int(target_of.max(initial=0)) + 1) + target_of, holds, is_cut)
-        kept = np.concatenate([np.flatnonzero(holds), open_pairs])
+        is_cut = hits["text_cut"].take(hit).fillna(False).to_numpy(dtype=bool) if "text_cut" in hits else np.zeros(len(hit), dtype=bool)
+        holds = _holds(_column(hits, "text"), hit, targets["snippet"], target, is_cut)
+        kept = np.concatenate([np.flatnonzero(holds), _undecided(hit, target, targets, holds, is_cut)])
         return pd.DataFrame({"hit": hit[kept], "target": target[kept], "unknown": np.arange(len(kept)) >= holds.sum()})
 
     rule.__qualname__ = f"by_anchor(snippets={snippets})"
@@ -56,37 +56,48 @@ def _column(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name] if name in frame else pd.Series(pd.NA, index=frame.index, dtype="str")
 
 
-def _holds(text: pd.Series, snippet: pd.Series, is_cut: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+def _holds(text: pd.Series, hit: Codes, snippet: pd.Series, target: Codes, is_cut: Flags) -> Flags:
     """Whether each pair's text holds its snippet; there is nothing to check without a snippet, nor without a text that was never cut."""
-    free = snippet.isna().to_numpy() | ((text.isna() | (text == "")).to_numpy(dtype=bool) & ~is_cut)
-    lower, wanted = text.fillna("").str.lower(), snippet.fillna("").str.lower().str.strip()
+    wholes, whole = taken_once(text, hit)
+    parts, part = taken_once(snippet, target)
+    is_free = (snippet.isna().to_numpy()[target]) | ((wholes == "").to_numpy(dtype=bool)[whole] & ~is_cut)
+    wanted = parts.str.lower().str.strip()
     for mark in ELLIPSES:  # a snippet that was cut itself stands in no text with its ellipsis
         wanted = wanted.str.removesuffix(mark)
-    # Substring search has no column form in pandas where both sides vary by row.
-    found = np.fromiter((one in whole for one, whole in zip(wanted, lower, strict=True)), dtype=bool, count=len(wanted))
-    return np.asarray(free | found)
+    found = is_free.copy()
+    found[~is_free] = is_held(wholes.str.lower().tolist(), whole[~is_free], wanted.tolist(), part[~is_free])
+    return found
 
 
-def _undecided(cells: npt.NDArray[np.int64], holds: npt.NDArray[np.bool_], is_cut: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """One row per hit and target (`cells`) of which no snippet was found in a text that is cut."""
+def _undecided(hit: Codes, target: Codes, targets: pd.DataFrame, holds: Flags, is_cut: Flags) -> Codes:
+    """One pair per hit and target of which no snippet was found in a text that is cut."""
+    if not (is_cut & ~holds).any():
+        return np.zeros(0, dtype=np.int64)
+    target_of = targets.groupby(["query_id", "target_id"], sort=False).ngroup().to_numpy()[target]
+    cells = hit * (int(target_of.max(initial=0)) + 1) + target_of
     rows = np.flatnonzero(is_cut & ~holds & ~np.isin(cells, cells[holds]))
     _, first = np.unique(cells[rows], return_index=True)
     return rows[np.sort(first)]
 
 
+@lru_cache(maxsize=2**16)
+def _name(part: str) -> str:
+    """One part of a heading path; the same few stand in thousands of paths."""
+    return " ".join(_MARKS.sub("", part).split())
+
+
 def heading_parts(heading: str) -> tuple[str, ...]:
     """The names along a heading path: split at `>`, leading `#` marks dropped, white space collapsed, empty parts left out."""
-    parts = (" ".join(_MARKS.sub("", part).split()) for part in heading.split(">"))
-    return tuple(part for part in parts if part)
+    return tuple(name for part in heading.split(">") if (name := _name(part)))
 
 
 def is_under(headings: pd.Series, wanted: pd.Series) -> npt.NDArray[np.bool_]:
     """Whether each heading lies at or under the wanted one of the same row; an empty wanted heading holds every heading."""
     codes, names = pd.factorize(headings.astype("str").fillna(""))
     wanted_codes, wanted_names = pd.factorize(wanted.astype("str").fillna(""))
-    parts, wanted_parts = [heading_parts(name) for name in names], [heading_parts(name) for name in wanted_names]
+    parts, wanted_parts = ([heading_parts(name) for name in some.tolist()] for some in (names, wanted_names))
     # Headings repeat from hit to hit: each pair of names is compared once.
     pairs, row = np.unique(codes.astype(np.int64) * max(len(wanted_names), 1) + wanted_codes, return_inverse=True)
-    heads = (divmod(int(pair), max(len(wanted_names), 1)) for pair in pairs)
-    holds = np.array([parts[one][: len(wanted_parts[other])] == wanted_parts[other] for one, other in heads], dtype=bool)
+    one, other = (some.tolist() for some in np.divmod(pairs, max(len(wanted_names), 1)))
+    holds = np.array([parts[a][: len(wanted_parts[b])] == wanted_parts[b] for a, b in zip(one, other, strict=True)], dtype=bool)
     return holds[row] if len(row) else np.zeros(0, dtype=bool)

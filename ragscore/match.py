@@ -106,7 +106,7 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
         hit_a, target_a = pairs_with_equal(hits, targets.iloc[docs], "doc_id", "doc_id")
         hit_b, target_b = pairs_with_equal(hits, targets.iloc[paths], "path", "path")
         hit, target = np.concatenate([hit_a, hit_b]), np.concatenate([docs[target_a], paths[target_b]])
-        coverage = _coverage(hits.iloc[hit], targets.iloc[target], share)
+        coverage = _coverage(hits, hit, targets, target, share)
         enough = coverage >= min_overlap
         return pd.DataFrame({"hit": hit[enough], "target": target[enough], "coverage": coverage[enough]})
 
@@ -130,15 +130,16 @@ def has_spans(frame: pd.DataFrame, name: str) -> bool:
     return True
 
 
-def _coverage(hits: pd.DataFrame, targets: pd.DataFrame, share: str) -> npt.NDArray[np.float64]:
+def _coverage(hits: pd.DataFrame, hit: Codes, targets: pd.DataFrame, target: Codes, share: str) -> npt.NDArray[np.float64]:
     """Shared part of each pair's spans; NaN where a hit has no span or another unit."""
-    start, end = (hits[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
-    wanted_start, wanted_end = (targets[name].to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
+    start, end = (hits[name].take(hit).to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
+    wanted_start, wanted_end = (targets[name].take(target).to_numpy("float64", na_value=np.nan) for name in ("start", "end"))
     shared = np.minimum(end, wanted_end) - np.maximum(start, wanted_start)
     whole = np.minimum(end - start, wanted_end - wanted_start) if share == "shorter" else wanted_end - wanted_start
-    same_unit = hits["span_unit"].astype("str").to_numpy() == targets["span_unit"].astype("str").to_numpy()
+    units = pd.Index(targets["span_unit"].dropna().astype("str").unique())
+    unit, wanted_unit = lookup(hits["span_unit"].take(hit), units), lookup(targets["span_unit"].take(target), units)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(same_unit, np.maximum(shared, 0) / whole, np.nan)
+        return np.where((unit >= 0) & (unit == wanted_unit), np.maximum(shared, 0) / whole, np.nan)
 
 
 def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:

@@ -3,21 +3,22 @@
 In: `hits` with their metadata (`Results.hit_meta`), predicate targets with their conditions and substrings. Out: matches, as every rule gives them.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.codes import equal_pairs
 from ragscore.frames import DataError, Golden, Results, empty
 from ragscore.match import Codes, Rule, lookup, pairs_with_equal
+from ragscore.metadata import readable, rows_of, with_metadata
 from ragscore.satisfaction import CHOICES, needing_all, where_every_hit
+from ragscore.substrings import is_held, taken_once
 
 Needing = Callable[[str, str, pd.Series], pd.Index]  # expectation, axis, questions -> those of them that need all
-BETWEEN = "\0"  # between the texts of one hit, so that no substring is found across two of them
+KEYED = ["query_id", "source_key"]
 
 
 def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", metadata: str = "all", substrings: str = "any", hits: str = "any") -> Rule:
@@ -104,9 +105,9 @@ def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> tuple[Codes, Co
     if "source_key" not in hits or "source_key" not in targets:
         return _none(), _none()
     with_key = np.flatnonzero(targets["source_key"].notna().to_numpy())
-    wanted = targets.iloc[with_key]
+    wanted = targets[KEYED].take(with_key)
     asked = np.flatnonzero((lookup(hits["query_id"], pd.Index(wanted["query_id"].unique())) >= 0) & hits["source_key"].notna().to_numpy())
-    lowered, expected = (frame[["query_id", "source_key"]].assign(source_key=frame["source_key"].str.lower()) for frame in (hits.iloc[asked], wanted))
+    lowered, expected = (frame.assign(source_key=frame["source_key"].str.lower()) for frame in (hits[KEYED].take(asked), wanted))
     hit, target = pairs_with_equal(lowered, expected, "source_key", "source_key")
     return asked[hit], with_key[target]
 
@@ -137,14 +138,15 @@ def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, g
     with_text = pd.Index(texts["query_id"].unique())
     conditions = golden.conditions.merge(wanted, on=["query_id", "target_id"])
     by_text_only = wanted[~wanted["target"].isin(conditions["target"]) & (lookup(wanted["query_id"], with_text) >= 0)]
+    row = rows_of(meta, hits, pd.Index(wanted["query_id"].unique()))
 
     def holding(pairs: pd.DataFrame) -> pd.DataFrame:
-        named = pairs.assign(query_id=targets["query_id"].to_numpy()[pairs["target"]])
-        return _with_substrings(named, hits, meta, texts, needing("expected_substrings", "values", texts["query_id"]))
+        query_ids = targets["query_id"].take(pairs["target"].to_numpy())
+        return _with_substrings(pairs, query_ids, hits, meta, row, texts, needing("expected_substrings", "values", texts["query_id"]))
 
-    in_meta = _with_metadata(hits, meta, conditions, needing("expected_metadata", "values", conditions["query_id"])).assign(unknown=False)
+    in_meta = with_metadata(hits, meta, row, conditions, needing("expected_metadata", "values", conditions["query_id"])).assign(unknown=False)
     pairs = pd.concat([in_meta, _every_hit(hits, by_text_only).assign(unknown=False)], ignore_index=True)
-    has_text = lookup(targets["query_id"].iloc[pairs["target"]], with_text) >= 0
+    has_text = (lookup(targets["query_id"], with_text) >= 0)[pairs["target"].to_numpy(np.int64)]
     kept = pd.concat([pairs[~has_text], holding(pairs[has_text])])[["hit", "target", "unknown"]].astype({"hit": "int64", "target": "int64", "unknown": "bool"})
     kept = where_every_hit(kept, in_meta, hits, needing("expected_metadata", "hits", conditions["query_id"]), run_k)
     strict = needing("expected_substrings", "hits", texts["query_id"])
@@ -154,97 +156,55 @@ def _by_content(hits: pd.DataFrame, targets: pd.DataFrame, meta: pd.DataFrame, g
 
 def _every_hit(hits: pd.DataFrame, wanted: pd.DataFrame) -> pd.DataFrame:
     queries = pd.Index(wanted["query_id"].unique())
+    if not len(queries):
+        return pd.DataFrame({"hit": _none(), "target": _none()})
     code = lookup(hits["query_id"], queries)
-    asked = pd.DataFrame({"hit": np.flatnonzero(code >= 0), "query": code[code >= 0]})
-    return asked.merge(wanted.assign(query=lookup(wanted["query_id"], queries)), on="query")[["hit", "target"]]
+    asked = np.flatnonzero(code >= 0)
+    hit, place = equal_pairs(code[asked], lookup(wanted["query_id"], queries))
+    return pd.DataFrame({"hit": asked[hit], "target": wanted["target"].to_numpy()[place]})
 
 
-def _with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, conditions: pd.DataFrame, needing_all_of: pd.Index) -> pd.DataFrame:
-    """Pairs of hits and targets of which any condition holds; for some questions, all."""
-    queries, keys = pd.Index(conditions["query_id"].unique()), pd.Index(conditions["key"].unique())
-    row = _rows_of(meta, hits, queries)
-    asked = np.flatnonzero((row >= 0) & (lookup(meta["key"], keys) >= 0)) if len(keys) else _none()
-    found = meta.iloc[asked]
-    place = lookup(found["query_id"], queries) * len(keys) + lookup(found["key"], keys)
-    known = pd.DataFrame({"hit": row[asked], "place": place, "value": _comparable(found["value"]).to_numpy()})
-    asked_for = pd.DataFrame({
-        "target": conditions["target"], "place": lookup(conditions["query_id"], queries) * len(keys) + lookup(conditions["key"], keys),
-        "value": _comparable(conditions["value"]).to_numpy(),
-    })  # fmt: skip
-    held = known.merge(asked_for, on=["place", "value"]).groupby(["hit", "target"]).size().rename("n").reset_index()
-    every = conditions[lookup(conditions["query_id"], needing_all_of) >= 0].groupby("target").size()
-    n_needed = every.reindex(held["target"]).fillna(1).to_numpy()
-    return held.loc[held["n"].to_numpy() >= n_needed, ["hit", "target"]]
+def _with_substrings(
+    pairs: pd.DataFrame, query_ids: pd.Series, hits: pd.DataFrame, meta: pd.DataFrame, row: Codes, texts: pd.DataFrame, needing_all_of: pd.Index
+) -> pd.DataFrame:
+    """The pairs whose hit holds any (for some questions, all) of the query's substrings in its text or metadata; `unknown` where they may stand in a part cut off.
 
-
-def _rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
-    """Position in `hits` of the hit that each row of metadata belongs to, -1 where it is none of these queries' hits."""
-    if not len(meta) or not len(hits) or not len(queries):
-        return np.full(len(meta), -1)
-    runs = pd.Index(hits["run_id"].astype("category").cat.categories.astype("str"))
-    highest = int(max(hits["rank"].max(), meta["rank"].max())) + 1
-
-    def key(frame: pd.DataFrame) -> Codes:
-        run, query = lookup(frame["run_id"], runs), lookup(frame["query_id"], queries)
-        return np.where((run >= 0) & (query >= 0), (run * len(queries) + query) * highest + frame["rank"].to_numpy().astype(np.int64), -1)
-
-    of_hits, of_meta = key(hits), key(meta)
-    asked = np.flatnonzero(of_hits >= 0)
-    if not len(asked):
-        return np.full(len(meta), -1)
-    asked = asked[np.argsort(of_hits[asked], kind="stable")]
-    ordered = of_hits[asked]
-    place = np.minimum(np.searchsorted(ordered, of_meta), len(ordered) - 1)
-    return np.where((ordered[place] == of_meta) & (of_meta >= 0), asked[place], -1)
-
-
-def _comparable(values: pd.Series) -> pd.Series:
-    """JSON values in a form that is equal if they match: texts in lower case, numbers by value, types apart."""
-    # One look at each different value, however many hits have it.
-    return values.map({text: _form(json.loads(text)) for text in values.unique()}).astype("str")
-
-
-def _form(value: Any) -> str:
-    if isinstance(value, str):
-        return f"text {value.lower()}"
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
-
-
-def _with_substrings(pairs: pd.DataFrame, hits: pd.DataFrame, meta: pd.DataFrame, texts: pd.DataFrame, needing_all_of: pd.Index) -> pd.DataFrame:
-    """The pairs whose hit holds any (for some questions, all) of the query's substrings in its text or metadata; `unknown` where they may stand in a part cut off."""
+    Parameters
+    ----------
+    query_ids
+        The question of each pair.
+    row
+        The hit of each row of metadata.
+    """
     if not len(pairs):
         return pairs.assign(unknown=False)
-    content = _content(hits, meta, pairs["hit"].unique())
-    asked = pairs.reset_index(drop=True).rename_axis("pair").reset_index().merge(texts.assign(text=texts["text"].str.lower()), on="query_id")
-    # Substring search has no column form in pandas where both sides vary by row; only pairs that passed the metadata get here.
-    holds = np.fromiter((text in where for text, where in zip(asked["text"], asked["hit"].map(content), strict=True)), dtype=bool, count=len(asked))
-    of_pair = pd.Series(holds).groupby(asked["pair"].to_numpy())
-    held = np.where(lookup(pairs["query_id"], needing_all_of) >= 0, of_pair.all().to_numpy(dtype=bool), of_pair.any().to_numpy(dtype=bool))
-    is_open = ~held & _is_cut(hits)[pairs["hit"].to_numpy()]
+    queries = pd.Index(texts["query_id"].unique())
+    pair, text = equal_pairs(lookup(query_ids, queries), lookup(texts["query_id"], queries))
+    hit = pairs["hit"].to_numpy(np.int64)
+    holds = _holds(hits, meta, row, hit[pair], texts["text"].str.lower().tolist(), text)
+    n_asked, n_held = np.bincount(pair, minlength=len(pairs)), np.bincount(pair[holds], minlength=len(pairs))
+    held = np.where(lookup(query_ids, needing_all_of) >= 0, n_held == n_asked, n_held > 0)
+    is_open = ~held & _is_cut(hits)[hit]
     return pairs.assign(unknown=is_open)[held | is_open]
+
+
+def _holds(hits: pd.DataFrame, meta: pd.DataFrame, row: Codes, hit: Codes, texts: list[str], text: Codes) -> npt.NDArray[np.bool_]:
+    """Whether each hit holds the text asked for in its own text or, looked at only where it doesn't, in one of its metadata values."""
+    own = hits["text"] if "text" in hits else pd.Series("", index=hits.index, dtype="str")
+    wholes, whole = taken_once(own, hit)
+    holds = is_held([one.lower() for one in wholes.tolist()], whole, texts, text)
+    rest = np.flatnonzero(~holds)
+    is_wanted = np.append(np.zeros(len(hits), dtype=bool), False)  # the last is that of metadata of no hit
+    is_wanted[hit[rest]] = True
+    of_rest = np.flatnonzero(is_wanted[row])
+    values, value = readable(meta["value"].take(of_rest))
+    place, found = equal_pairs(hit[rest], row[of_rest])
+    holds[rest[place[is_held(values, value[found], texts, text[rest[place]])]]] = True
+    return holds
 
 
 def _is_cut(hits: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return hits["text_cut"].fillna(False).to_numpy(dtype=bool) if "text_cut" in hits else np.zeros(len(hits), dtype=bool)
-
-
-def _content(hits: pd.DataFrame, meta: pd.DataFrame, rows: Codes) -> pd.Series:
-    """Text and metadata values of these hits as one text in lower case, by row position."""
-    chosen = hits.iloc[rows]
-    own = chosen["text"].fillna("").astype(object) if "text" in chosen else pd.Series("", index=chosen.index, dtype=object)
-    text = pd.Series(own.to_numpy(), index=rows)
-    place = _rows_of(meta, chosen, pd.Index(chosen["query_id"].unique()))
-    values = meta["value"].iloc[np.flatnonzero(place >= 0)]
-    readable = values.map({value: _readable(value) for value in values.unique()}).astype(object)
-    of_meta = readable.groupby(rows[place[place >= 0]]).agg(BETWEEN.join) if len(readable) else pd.Series(dtype=object)
-    return (text + BETWEEN + of_meta.reindex(rows).fillna("").astype(object)).str.lower()
-
-
-def _readable(written: str) -> str:
-    value = json.loads(written)
-    return "" if value is None else value if isinstance(value, str) else written
 
 
 def filter_hits(results: Results, golden: Golden) -> Results:
@@ -289,7 +249,7 @@ def _ranked_again(meta: pd.DataFrame | None, kept: pd.DataFrame) -> pd.DataFrame
     """Metadata of the hits that are left, under their new ranks."""
     if meta is None:
         return None
-    row = _rows_of(meta, kept, pd.Index(kept["query_id"].unique()))
+    row = rows_of(meta, kept, pd.Index(kept["query_id"].unique()))
     return meta[row >= 0].assign(rank=kept["new"].to_numpy()[row[row >= 0]])
 
 

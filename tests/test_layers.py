@@ -23,7 +23,7 @@ LAYERS = {
     "segments": 3, "history": 4, "noise": 4, "bands": 4, "bridges": 4, "trend": 4,
     "plot": 5, "overlap": 4, "show": 4,
     "systems": 4, "collect": 5, "judge": 5,
-    "predicates": 1, "satisfaction": 1, "predicate_report": 4,
+    "predicates": 1, "metadata": 1, "substrings": 0, "satisfaction": 1, "predicate_report": 4,
     "label": 5,
     "reports": 6,
     "demo": 6,
@@ -33,7 +33,7 @@ LAYERS = {
 SIDEWAYS = {
     ("rules", "match"), ("rules", "anchors"), ("anchors", "match"), ("health", "kept"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"),
     ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("frames", "kinds"), ("kinds", "cast"), ("kinds", "codes"), ("kinds", "errors"),
-    ("summary", "intervals"), ("rules", "predicates"), ("predicates", "match"), ("answers", "dialogue"), ("dialogue", "attribution"),
+    ("summary", "intervals"), ("rules", "predicates"), ("predicates", "match"), ("predicates", "metadata"), ("answers", "dialogue"), ("dialogue", "attribution"),
     ("dialogue", "scope"), ("dialogue", "facts"), ("scope", "kept"),
     ("predicates", "satisfaction"), ("satisfaction", "match"), ("load", "satisfaction"),
     ("scored", "score"), ("scored", "profiles"), ("scored", "policies"),
