@@ -187,7 +187,7 @@ def test_bootstrap_intervals_of_splitmix64(values, iterations, level, seed, expe
 def test_the_bootstrap_does_not_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
     values = np.arange(10) / 9
     whole = rs.bootstrap_mean(values, 200, 0.9, 5, "splitmix64")
-    monkeypatch.setattr("ragscore.stats.bootstrap.BLOCK", 70)
+    monkeypatch.setattr("ragscore.stats.bootstrap.AT_ONCE", 70)
     assert rs.bootstrap_mean(values, 200, 0.9, 5, "splitmix64") == whole
 
 

@@ -264,7 +264,7 @@ def test_where_resamples_have_no_spread_the_studentised_bootstrap_is_students_t(
 def test_the_studentised_bootstrap_doesnt_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
     values = np.random.default_rng(0).lognormal(size=(20, 2))
     whole = bootstrap_t_interval(values, 300)
-    monkeypatch.setattr("ragscore.stats.bootstrap.BLOCK", 130)
+    monkeypatch.setattr("ragscore.stats.bootstrap.AT_ONCE", 130)
     assert np.array(bootstrap_t_interval(values, 300)) == pytest.approx(np.array(whole), abs=1e-12)
 
 

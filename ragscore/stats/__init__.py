@@ -5,7 +5,7 @@ reported: rank and sign tests answer another question and announce improvements 
 """
 
 from ragscore.stats.agreement import Agreement, cohen_kappa, gwet_ac1, krippendorff_alpha, weighted_kappa
-from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_t_interval
+from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_means, bootstrap_t_interval
 from ragscore.stats.components import Component, pooled_sd, repeat_means, variance_components
 from ragscore.stats.intervals import (
     interval_of_differences,
@@ -34,7 +34,7 @@ from ragscore.stats.two_sample import two_sample_p
 from ragscore.stats.verdicts import DIRECTIONS, Verdict, median_verdict, verdict
 
 __all__ = [
-    "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_t_interval",
+    "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
     "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means", "is_heavy_tailed",
     "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict", "minimum_detectable",
     "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval",

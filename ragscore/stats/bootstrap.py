@@ -1,12 +1,19 @@
-"""Bootstrap intervals of a mean: percentile, as other tools print it, and studentised, for skewed values."""
+"""Bootstrap intervals of a mean: percentile, as other tools print it, and studentised, for skewed values.
+
+Metrics of the same queries share their resamples: a matrix product of how often each query was drawn and of its values gives all their sums.
+"""
+
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
 
 from ragscore.errors import DataError
-from ragscore.stats.moments import Values, as_columns, moments
+from ragscore.stats.moments import Codes, Values, as_columns, moments
 
-BLOCK = 2_000_000  # draws held at a time
+BLOCK = 2_000_000  # values held at a time
+AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
+FEW = 3  # columns: up to here, adding up what was drawn takes less than counting it
 
 
 def bootstrap_mean(values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0, method: str = "numpy") -> tuple[float, float] | None:
@@ -31,21 +38,68 @@ def bootstrap_mean(values: npt.ArrayLike, iterations: int = 10_000, level: float
     DataError
         `iterations` below 1, a `level` that is not between 0 and 1, a negative seed or one of more than 64 bits, an unknown method.
     """
+    low, high = bootstrap_means(np.asarray(values, dtype=np.float64).ravel(), iterations, level, seed, method)
+    return None if np.isnan(low[0]) else (float(low[0]), float(high[0]))
+
+
+def bootstrap_means(values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0, method: str = "numpy") -> tuple[Values, Values]:
+    """Percentile bootstrap interval of every column's mean: `bootstrap_mean` of many metrics at once, in about the time of one.
+
+    Parameters
+    ----------
+    values
+        One row per query, one column per metric, NaN where it doesn't apply. A column's interval doesn't depend on the others.
+
+    Returns
+    -------
+    Lower and upper bounds, one per column; NaN without any value. Other arguments and errors as for `bootstrap_mean`.
+    """
     check_bootstrap(iterations, level, seed, method)
-    kept = np.asarray(values, dtype=np.float64).ravel()
-    kept = kept[~np.isnan(kept)]
-    n = len(kept)
-    if not n:
-        return None
-    rng = np.random.default_rng(seed)
-    means = np.empty(iterations)
-    step = max(BLOCK // n, 1)
+    columns = as_columns(values)
+    low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
+    for rows, here in _sharing(columns, BLOCK // iterations):
+        n = len(rows)
+        sums = _resampled(columns[np.ix_(rows, here)], iterations, seed, method)
+        low[here], high[here] = _quantiles(sums / n, level)
+    return low, high
+
+
+def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:
+    """Rows, and columns that have values in just these, `at_most` at a time: they share their resamples. There are few such sets."""
+    patterns, which = np.unique(~np.isnan(columns), axis=1, return_inverse=True)
+    for number in range(patterns.shape[1]):
+        rows, here = np.flatnonzero(patterns[:, number]), np.flatnonzero(which.ravel() == number)
+        if len(rows):
+            yield from ((rows, some) for some in np.array_split(here, -(-len(here) // max(at_most, 1))))
+
+
+def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy") -> Values:
+    """Sum of every resample (column) of every column of `values` (row)."""
+    n, width = values.shape
+    sums = np.empty((width, iterations))
+    step = max(AT_ONCE // n, 1)
+    rng, offsets = np.random.default_rng(seed), n * np.arange(min(step, iterations))[:, None]
     for first in range(0, iterations, step):
-        rows = min(step, iterations - first)
-        picked = _splitmix64(seed, first * n, rows * n) % np.uint64(n) if method == "splitmix64" else rng.integers(0, n, rows * n)
-        means[first : first + rows] = kept[picked.astype(np.int64)].reshape(rows, n).mean(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, 1 - (1 - level) / 2])
-    return float(low), float(high)
+        here = slice(first, min(first + step, iterations))
+        rows = here.stop - first
+        drawn = (
+            rng.integers(0, n, (rows, n)) if method == "numpy" else (_splitmix64(seed, first * n, rows * n) % np.uint64(n)).astype(np.int64).reshape(rows, n)
+        )
+        if width <= FEW:
+            for place in range(width):
+                sums[place, here] = values[:, place].take(drawn).sum(axis=1)
+        else:
+            drawn += offsets[:rows]
+            times = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n)
+            sums[:, here] = (times.astype(np.float64) @ values).T
+    return sums
+
+
+def _quantiles(found: Values, level: float) -> tuple[Values, Values]:
+    """The two quantiles of every row between which a share `level` of it lies."""
+    with np.errstate(invalid="ignore"):
+        low, high = np.quantile(found, [(1 - level) / 2, 1 - (1 - level) / 2], axis=1)
+    return low, high
 
 
 def bootstrap_t_interval(values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0) -> tuple[Values, Values]:
@@ -62,14 +116,9 @@ def bootstrap_t_interval(values: npt.ArrayLike, iterations: int = 10_000, level:
     check_bootstrap(iterations, level, seed)
     columns = as_columns(values)
     low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
-    is_there = ~np.isnan(columns)
-    # Columns with the same queries share their resamples: a matrix product gives all their means. There are few such sets.
-    patterns, which = np.unique(is_there, axis=1, return_inverse=True)
-    for number in range(patterns.shape[1]):
-        here = np.flatnonzero(which.ravel() == number)
-        if patterns[:, number].sum() > 1:
-            for some in np.array_split(here, -(-len(here) * iterations // BLOCK)):
-                low[some], high[some] = _bootstrap_t(columns[np.ix_(patterns[:, number], some)], iterations, level, seed)
+    for rows, here in _sharing(columns, BLOCK // iterations):
+        if len(rows) > 1:
+            low[here], high[here] = _bootstrap_t(columns[np.ix_(rows, here)], iterations, level, seed)
     return low, high
 
 
@@ -77,33 +126,23 @@ def _bootstrap_t(values: Values, iterations: int, level: float, seed: int) -> tu
     from scipy.special import stdtrit
 
     mean, std, n = moments(values)
-    ratios = _studentised(values - mean, iterations, seed)
-    tail = (1 - level) / 2
-    with np.errstate(invalid="ignore"):
-        lower, upper = np.quantile(ratios, [tail, 1 - tail], axis=0)
-    plain = float(stdtrit(len(values) - 1, 1 - tail))
+    lower, upper = _quantiles(_studentised(values - mean, iterations, seed), level)
+    plain = float(stdtrit(len(values) - 1, 1 - (1 - level) / 2))
     is_known = np.isfinite(lower) & np.isfinite(upper)
     error = std / np.sqrt(n)
     return mean - np.where(is_known, upper, plain) * error, mean - np.where(is_known, lower, -plain) * error
 
 
 def _studentised(centred: Values, iterations: int, seed: int) -> Values:
-    """(x̄* − x̄)/se* of every resample (row) and column; infinite where a resample has no spread."""
-    n = len(centred)
-    rng = np.random.default_rng(seed)
-    ratios = np.empty((iterations, centred.shape[1]))
-    step = max(BLOCK // n, 1)
-    for first in range(0, iterations, step):
-        rows = min(step, iterations - first)
-        drawn = rng.integers(0, n, (rows, n)) + n * np.arange(rows)[:, None]
-        times = np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n).astype(np.float64)
-        means, squares = times @ centred / n, times @ centred**2 / n
-        variance = squares - means**2
-        flat = variance <= 1e-12 * squares
-        with np.errstate(invalid="ignore", divide="ignore"):
-            found = means / np.sqrt(np.where(flat, 0.0, variance) / (n - 1))
-        ratios[first : first + rows] = np.where(np.isnan(found), 0.0, found)
-    return ratios
+    """(x̄* − x̄)/se* of every column (row) and resample; infinite where a resample has no spread."""
+    n, width = centred.shape
+    found = _resampled(np.column_stack([centred, centred**2]), iterations, seed) / n
+    means, squares = found[:width], found[width:]
+    variance = squares - means**2
+    flat = variance <= 1e-12 * squares
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios = means / np.sqrt(np.where(flat, 0.0, variance) / (n - 1))
+    return np.where(np.isnan(ratios), 0.0, ratios)
 
 
 def check_bootstrap(iterations: int, level: float, seed: int, method: str = "numpy") -> None:

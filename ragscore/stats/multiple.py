@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.stats.bootstrap import BLOCK
+from ragscore.stats.bootstrap import AT_ONCE
 from ragscore.stats.moments import Values, as_columns, group_sums
 from ragscore.stats.paired import ROUNDING
 
@@ -98,7 +98,7 @@ def _orders(row: Values) -> Values:
 def _random_ranges(values: Values, iterations: int, seed: int) -> Values:
     rng = np.random.default_rng(seed)
     ranges = np.empty(iterations)
-    step = max(BLOCK // values.size, 1)
+    step = max(AT_ONCE // values.size, 1)
     for first in range(0, iterations, step):
         rows = min(step, iterations - first)
         relabelled = rng.permuted(np.broadcast_to(values, (rows, *values.shape)), axis=2)

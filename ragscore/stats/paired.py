@@ -130,7 +130,8 @@ def _flipped(sizes: Values, iterations: int, seed: int) -> Values:
     The signs of the largest difference are drawn first, for all patterns, then those of the next one: how many zeros follow changes nothing.
     """
     rng, sums = np.random.default_rng(seed), np.zeros((iterations, sizes.shape[1]))
-    moved, step = int((sizes > 0).sum(axis=0).max(initial=0)), max(BLOCK // iterations, 1)
+    moved = int((sizes > 0).sum(axis=0).max(initial=0))
+    step = max(BLOCK // iterations // 4, 1) * 4  # bytes are drawn by fours: so many rows at a time that none is lost between two blocks
     for first in range(0, moved, step):
         part = sizes[first : min(first + step, moved)]
         drawn = rng.integers(0, 256, (len(part), -(-iterations // 8)), dtype=np.uint8)

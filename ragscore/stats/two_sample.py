@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.errors import DataError
-from ragscore.stats.bootstrap import BLOCK
+from ragscore.stats.bootstrap import AT_ONCE
 from ragscore.stats.moments import Values, as_columns, own_groups
 from ragscore.stats.paired import ROUNDING
 
@@ -50,7 +50,7 @@ def _shuffled(values: Values, inside: Flags, codes: npt.NDArray[np.int64], itera
     least = np.abs(_difference(label[None, :].astype(np.float64), sums, sizes, total, n))[0]
     least -= ROUNDING * np.abs(sums).sum(axis=0)
     rng, beyond = np.random.default_rng(seed), np.zeros(values.shape[1])
-    step = max(BLOCK // max(len(label), values.shape[1]), 1)
+    step = max(AT_ONCE // max(len(label), values.shape[1]), 1)
     for first in range(0, iterations, step):
         drawn = _relabelled(label, block, min(step, iterations - first), rng)
         beyond += (np.abs(_difference(drawn.astype(np.float64), sums, sizes, total, n)) >= least).sum(axis=0)
