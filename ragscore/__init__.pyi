@@ -96,7 +96,7 @@ from .score import score, scoring
 from .selective import refusal_curve, refusal_thresholds
 from .show import QueryView, show_query
 from .sliced import SliceComparison, compare_slices, slice_means
-from .stats import bootstrap_mean
+from .stats import bootstrap_mean, bootstrap_means
 from .store import RunStore
 from .suites import compare_suites
 from .summary import slices, summarize
@@ -117,7 +117,7 @@ __all__ = [
     "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report",
     "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
-    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
+    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean", "bootstrap_means",
     # the order of hits
     "rank_hits", "collapse_hits",
     # ask a system
