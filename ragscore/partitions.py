@@ -122,7 +122,7 @@ def _may_hold(group: pq.RowGroupMetaData, column: int) -> bool:
 
 def _begins(file: pq.ParquetFile) -> list[int] | None:
     """At which response each row group begins; None where the file doesn't say so."""
-    written = (file.schema_arrow.metadata or {}).get(RESPONSES_KEY)
+    written = (file.metadata.metadata or {}).get(RESPONSES_KEY)
     begins = json.loads(written) if written else None
     return begins if isinstance(begins, list) and len(begins) == file.num_row_groups else None
 

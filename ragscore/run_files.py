@@ -1,8 +1,8 @@
 """The files of a stored run: Parquet tables and JSON, written whole or not at all; one that can't be read is named."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -83,25 +83,51 @@ def read_frame(file: Place, kind: str) -> pd.DataFrame:
 
 def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | None = None) -> None:
     """Write a frame of one run; every table carries its run, also one whose rows are shared by all runs."""
+    write_parquet(file, of_run(frame, run_id), groups)
+
+
+def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    """A frame whose every row is the run's."""
     with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
-    write_parquet(file, with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])), groups)
+    return with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id]))
 
 
 def write_parquet(file: Place, frame: pd.DataFrame, groups: Groups | None = None) -> None:
     """Write a table, ids as dictionaries: small, and fast to join when read. One row group, or those given, with the response that each begins at."""
-    columns = {name: column.astype("category") if name == "run_id" else column for name, column in frame.items()}
-    table = pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
-    ids = [name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES]
-    options: dict[str, Any] = {"compression": "zstd", "use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
+    table = as_table(frame)
     with whole_file(file) as staging:
         if groups is None:
-            pq.write_table(table, staging, row_group_size=max(table.num_rows, 1), **options)
+            pq.write_table(table, staging, row_group_size=max(table.num_rows, 1), **_options(table))
             return
         rows, responses = groups
         table = table.replace_schema_metadata({**(table.schema.metadata or {}), RESPONSES_KEY: json.dumps(responses)})
-        with pq.ParquetWriter(staging, table.schema, **options) as writer:
+        with pq.ParquetWriter(staging, table.schema, **_options(table)) as writer:
             for first, last in pairwise([*rows, table.num_rows]):
                 writer.write_table(table.slice(first, last - first), row_group_size=max(last - first, 1))
+
+
+def as_table(frame: pd.DataFrame) -> pa.Table:
+    """A frame as the table that is written of it."""
+    columns = {name: column.astype("category") if name == "run_id" else column for name, column in frame.items()}
+    return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
+
+
+def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]]) -> None:
+    """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at."""
+    begins: list[int] = []
+    with whole_file(file) as staging, ExitStack() as open_until_here:
+        for table, begin in tables:
+            if not begins:
+                writer = open_until_here.enter_context(pq.ParquetWriter(staging, table.schema, **_options(table)))
+            writer.write_table(table, row_group_size=max(len(table), 1))
+            begins.append(begin)
+        if len(begins) > 1:
+            writer.add_key_value_metadata({RESPONSES_KEY: json.dumps(begins)})
+
+
+def _options(table: pa.Table) -> dict[str, Any]:
+    ids = [name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES]
+    return {"compression": "zstd", "use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
 
 
 def check_columns(frame: pd.DataFrame, kind: str) -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.filesystem import Place
@@ -12,7 +13,7 @@ from ragscore.match import response_of
 from ragscore.run_files import Groups, read_frame, read_json, write_frame, write_json, write_parquet
 from ragscore.stored import Stored
 
-FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents")
+FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents", "problems")
 GROUP_ROWS = 2**21  # of a row group in a large table: each has its own dictionaries, and is what a part of a run reads
 CUT_AT = 200  # characters of hit text that a store keeps by default
 
@@ -45,11 +46,15 @@ def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFr
         order = np.argsort(place, kind="stable")
         frame, place = frame.iloc[order], place[order]
     # A group ends with the response at which it is full.
-    first_row = np.searchsorted(place, np.arange(len(responses) + 1))
+    return frame, groups_at(np.searchsorted(place, np.arange(len(responses) + 1)))
+
+
+def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:
+    """The row groups of a large table, given the first row of each response, and how many rows there are."""
     number = first_row[:-1] // GROUP_ROWS
     starts = np.flatnonzero(np.diff(number, prepend=-1) > 0)
     rows, kept = np.unique(first_row[starts], return_index=True)
-    return frame, (rows.tolist(), [0, *starts[kept][1:].tolist()])
+    return rows.tolist(), [0, *starts[kept][1:].tolist()]
 
 
 def write_scores(folder: Place, described: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 The folder may lie on this machine or on object storage; a crash leaves the old run or the new one (`stored`).
 """
 
+import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pandas as pd
 from ragscore.compact import KINDS_COMPACTED, compact_tables, scores_of
 from ragscore.filesystem import place_of, stamps
 from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, empty
+from ragscore.ingest import begin, ingest_run
 from ragscore.listing import Listing, listing_of
+from ragscore.load import load_results, record_file
 from ragscore.match import Rule
 from ragscore.metrics import DEFAULT_METRICS
 from ragscore.outcomes import metric_columns
@@ -87,17 +90,9 @@ class RunStore:
         The run ids written.
         """
         check_type(results, Results, "results")
-        check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-        if text not in TEXTS:
-            raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
-        choices: dict[str, Any] = {**policies, **({"profile": profile} if profile is not None else {})}
-        check_choices(choices)
-        if choices and golden is None:
-            raise DataError(f"{', '.join(choices)} without a golden set", field="golden", allowed="a golden set to score by")
+        choices = _choices(golden, text, profile, policies)
         run_ids = results.runs["run_id"].astype("str").tolist()
-        there = [] if overwrite else [run_id for run_id in run_ids if is_taken(self.root, run_id)]
-        if there:
-            raise DataError(f"{', '.join(there)} saved already", file=str(self.root), field="run_id", allowed="other run ids, or overwrite=True")
+        self._check_free(run_ids, overwrite)
         for kind in FRAMES:
             if (frame := getattr(results, kind)) is not None:
                 check_columns(frame, kind)
@@ -106,6 +101,58 @@ class RunStore:
         for run_id in run_ids:
             put_run(self.root, run_id, partial(write_run, run=results.select([run_id]), text=text, made=parts.get(run_id)), overwrite)
         return run_ids
+
+    def ingest(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        strict: bool = True,
+        overwrite: bool = False,
+        text: str = "cut",
+        progress: bool | None = None,
+    ) -> list[str]:
+        """Read one run from its file into the store: `save(rs.load_results(path))` in memory that doesn't grow with the file.
+
+        A `per_query.jsonl` (also .gz) is read block by block, and written row group by row group; for that time the store's folder takes about
+        as much room as the file. In memory are the ids of the questions, and `judgments.jsonl`, should it stand beside. A file in another format
+        is loaded whole.
+
+        Parameters
+        ----------
+        path
+            The run's file, or the folder it is in.
+        format, strict
+            As for `rs.load_results`; what could not be taken is `problems` of the stored run.
+        overwrite, text
+            As for `save`.
+        progress
+            Show a bar (needs tqdm); by default on a terminal.
+
+        Returns
+        -------
+        The run ids written.
+
+        Raises
+        ------
+        DataError
+            As `rs.load_results` and `save`; the store is as it was before. `path` holds several runs.
+
+        Warns
+        -----
+        UserWarning
+            As `rs.load_results`.
+        """
+        file = record_file(path, format)
+        if file is None:
+            return self.save(load_results(path, format=format, strict=strict), overwrite=overwrite, text=text)
+        _choices(None, text, None, {})
+        begun = begin(file, strict)
+        run_id = str(begun[0]["run_id"])
+        self._check_free([run_id], overwrite)
+        self._make_folder()
+        ingest_run(self.root, file, begun, overwrite=overwrite, text=text, progress=progress)
+        return [run_id]
 
     def runs(self) -> pd.DataFrame:
         """One row per stored run, oldest first (created_at, then run_id); columns as the `runs` frame."""
@@ -310,7 +357,7 @@ class RunStore:
         (name,) = there.names(run_id)
         folder = there.stored[name].folder
         for kind, frame in frames.items():
-            if kind not in FRAMES or kind in ("responses", "hits", "matches"):
+            if kind not in FRAMES or kind in ("responses", "hits", "matches", "problems"):
                 raise DataError(f"found {kind!r}", field="frames", allowed="judgments, chunks, citations, hit_meta, reported, hops or documents")
             if (folder / f"{kind}.parquet").exists() and not overwrite:
                 raise DataError(f"{name} has {kind} already", file=str(folder), field=kind, allowed="overwrite=True")
@@ -378,6 +425,11 @@ class RunStore:
         self._seen = listing_of(self.root, self._seen)
         return self._seen
 
+    def _check_free(self, run_ids: list[str], overwrite: bool) -> None:
+        there = [] if overwrite else [run_id for run_id in run_ids if is_taken(self.root, run_id)]
+        if there:
+            raise DataError(f"{', '.join(there)} saved already", file=str(self.root), field="run_id", allowed="other run ids, or overwrite=True")
+
     def _make_folder(self) -> None:
         if not isinstance(self.root, Path):
             return
@@ -385,6 +437,18 @@ class RunStore:
         ignore = self.root / ".gitignore"
         if not ignore.exists():
             ignore.write_text(IGNORED, encoding="utf-8")
+
+
+def _choices(golden: Golden | None, text: str, profile: str | None, policies: dict[str, str]) -> dict[str, Any]:
+    """What scores are to be made by, checked like the rest of how a run is to be kept."""
+    check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
+    if text not in TEXTS:
+        raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
+    choices: dict[str, Any] = {**policies, **({"profile": profile} if profile is not None else {})}
+    check_choices(choices)
+    if choices and golden is None:
+        raise DataError(f"{', '.join(choices)} without a golden set", field="golden", allowed="a golden set to score by")
+    return choices
 
 
 def _results_of(there: Listing, names: list[str]) -> Results:

@@ -115,11 +115,15 @@ def _put_folder(home: Path, write: Callable[[Place], dict[str, Any]], overwrite:
     """Write beside and rename; an older run is moved aside first, so a crash leaves the old run or the new one."""
     staging, replaced = _aside("staging", home), _aside("replaced", home)
     staging.mkdir()
-    write_json(staging / "run.json", write(staging))
-    if home.exists():
-        if not overwrite:
-            raise FileExistsError(home)
-        home.rename(replaced)
+    try:
+        write_json(staging / "run.json", write(staging))
+        if home.exists():
+            if not overwrite:
+                raise FileExistsError(home)
+            home.rename(replaced)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
     staging.rename(home)
     shutil.rmtree(replaced, ignore_errors=True)
 

@@ -214,6 +214,21 @@ def load_results(paths: Paths, *, format: str | None = None, strict: bool = True
     return parts[0] if len(parts) == 1 else concat_results(parts)
 
 
+def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path | None:
+    """The file of one run, if it is our own run file, which can be read block by block (`begin_run`, `stream_per_query`); None for any other format.
+
+    Raises
+    ------
+    DataError
+        As `load_results`: nothing found, or a format that isn't known. More than one file.
+    """
+    _check_path(path, (str, os.PathLike), "path", "the path of one run")
+    files = _files(path)
+    if len(files) > 1:
+        raise DataError(f"{path} holds {len(files)} runs", field="path", allowed=f"one run at a time, such as {files[0]}")
+    return files[0] if choose(files[0], RESULT_FORMATS, format, "results").read is read_per_query else None
+
+
 def _read_run(file: Path, found: Format, strict: bool, ties: str) -> Results:
     if "ties" in found.options:
         return found.read(file, strict, ties=ties)

@@ -11,7 +11,7 @@ import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
 from ragscore.cast import EXACT
@@ -38,8 +39,23 @@ _LONGEST = 2**31 - 1  # what pyarrow takes as one block, should a line be longer
 _N_AT_ONCE = 8  # blocks, at most: each takes about three times its size while it is parsed
 _SAMPLED = 32  # lines of the first block from which the schema is learned
 _DURATION = "latency_"
-_FRAMES = ("responses", "hits", "citations")
+FRAMES = ("responses", "hits", "citations")
+FAILED = (Declined, OSError, EOFError, zlib.error, pa.ArrowException)
 _DTYPES: dict[Any, Any] = {pa.string(): pd.StringDtype(na_value=np.nan), pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
+
+
+@dataclass
+class Block:
+    """Columns of the frames, the record of each row, and where each record stands."""
+
+    columns: dict[str, Columns]
+    rows: dict[str, npt.NDArray[np.int64]]
+    data: bytes
+    starts: npt.NDArray[np.int64]
+
+    def line(self, record: int) -> bytes:
+        """One record as written."""
+        return self.data[self.starts[record] : self.starts[record + 1]]
 
 
 def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
@@ -47,11 +63,29 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
     try:
         if path.stat().st_size < FROM_BYTES:
             return None
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
-            merged = _merged(_parsed(opened))
-        return {kind: _frame(kind, columns, run_id) for kind, columns in merged.items()}
-    except (Declined, OSError, EOFError, zlib.error, pa.ArrowException):
+        seen, parts = Seen(), []
+        for block in parsed_blocks(path):
+            seen.take(block)
+            parts.append(block.columns)
+        return {
+            kind: frame_of(kind, {name: _joined(parts, kind, name, type_) for name, type_ in types.items()}, run_id) for kind, types in seen.types().items()
+        }
+    except FAILED:
         return None
+
+
+def parsed_blocks(path: Path, told: Callable[[int], object] = int) -> Iterator[Block]:
+    """The blocks of a file in order; `told` hears how many bytes of it have been read.
+
+    Raises
+    ------
+    Declined
+        Or another of `FAILED`: the per-line reader must read the file.
+    """
+    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
+        for block in _parsed(opened):
+            told(raw.tell())
+            yield block
 
 
 def _blocks(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
@@ -68,20 +102,6 @@ def _blocks(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
         yield rest
 
 
-@dataclass
-class _Block:
-    """Columns of the frames, the record of each row, and where each record stands."""
-
-    columns: dict[str, Columns]
-    rows: dict[str, npt.NDArray[np.int64]]
-    data: bytes
-    starts: npt.NDArray[np.int64]
-
-    def line(self, record: int) -> bytes:
-        """One record as written."""
-        return self.data[self.starts[record] : self.starts[record + 1]]
-
-
 class _Parser:
     """Parses blocks by a schema that grows with the fields that they show."""
 
@@ -92,7 +112,7 @@ class _Parser:
         with self.lock:
             self.schema = learned(self.schema, lines)
 
-    def __call__(self, data: bytes) -> _Block:
+    def __call__(self, data: bytes) -> Block:
         starts = _line_starts(data)
         try:
             records = self._records(data)
@@ -103,7 +123,7 @@ class _Parser:
         if len(records) != len(starts) - 1:
             raise Declined
         columns, rows = columns_of(records)
-        return _Block(columns, rows, data, starts)
+        return Block(columns, rows, data, starts)
 
     def _records(self, data: bytes) -> pa.StructArray:
         options = pa_json.ParseOptions(explicit_schema=pa.schema(list(self.schema)), unexpected_field_behavior="error")
@@ -130,11 +150,11 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
     return starts
 
 
-def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[_Block]:
+def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[Block]:
     """The blocks of the file in order, a few of them parsed at once: pyarrow works outside Python's lock."""
     parse, n_at_once = _Parser(), min(os.cpu_count() or 1, _N_AT_ONCE)
     with ThreadPoolExecutor(n_at_once) as pool:
-        waiting: deque[Future[_Block]] = deque()
+        waiting: deque[Future[Block]] = deque()
         for number, data in enumerate(_blocks(opened)):
             if number == 0:
                 parse.learn(_sample(data))
@@ -151,22 +171,53 @@ def _sample(data: bytes) -> list[bytes]:
     return [data[start : end if (end := data.find(b"\n", start)) >= 0 else len(data)] for start in sorted(starts)]
 
 
-def _merged(blocks: Iterator[_Block]) -> dict[str, Columns]:
-    """The columns of all blocks, own ones in the order in which the per-line reader meets them."""
-    parts: dict[str, list[Columns]] = {kind: [] for kind in _FRAMES}
-    order: dict[str, dict[str, None]] = {kind: {} for kind in _FRAMES}
-    for block in blocks:
-        _take_order(block, order, is_first=not parts["responses"])
-        for kind in _FRAMES:
-            parts[kind].append(block.columns[kind])
-    ids = pa.chunked_array([part["query_id"] for part in parts["responses"]], pa.string())
-    if not len(ids) or len(ids.unique()) < len(ids):
-        raise Declined
-    return {kind: {name: _joined(name, parts[kind]) for name in _names(kind, parts[kind], order[kind])} for kind in _FRAMES}
+class Seen:
+    """What the blocks of a file show together: the columns of each frame, in the order in which the per-line reader meets them, and their types."""
+
+    def __init__(self) -> None:
+        self._order: dict[str, dict[str, None]] = {kind: {} for kind in FRAMES}
+        self._types: dict[str, dict[str, set[pa.DataType]]] = {kind: {} for kind in FRAMES}
+        self._long: set[tuple[str, str]] = set()  # columns of whole numbers that no float64 holds
+        self._ids: list[pa.Array] = []
+
+    def take(self, block: Block) -> None:
+        """Take note of a block."""
+        _take_order(block, self._order, is_first=not self._ids)
+        self._ids.append(block.columns["responses"]["query_id"])
+        for kind in FRAMES:
+            for name, column in block.columns[kind].items():
+                self._types[kind].setdefault(name, set()).add(column.type)
+                if column.type == pa.int64() and name not in KINDS[kind].dtypes and _is_long(column):
+                    self._long.add((kind, name))
+
+    def types(self) -> dict[str, dict[str, pa.DataType]]:
+        """Each frame's columns in order, whole numbers of one block and decimal ones of another as decimal ones.
+
+        Raises
+        ------
+        Declined
+            Query ids that are there twice, none at all, or columns that only the per-line reader can settle.
+        """
+        ids = pa.chunked_array(self._ids, pa.string())
+        if not len(ids) or len(ids.unique()) < len(ids):
+            raise Declined
+        return {kind: {name: self._type(kind, name) for name in _names(kind, self._types[kind], self._order[kind])} for kind in FRAMES}
+
+    def _type(self, kind: str, name: str) -> pa.DataType:
+        found = self._types[kind][name]
+        if len(found) == 1:
+            return next(iter(found))
+        if found != {pa.int64(), pa.float64()} or (kind, name) in self._long:
+            raise Declined
+        return pa.float64()
 
 
-def _names(kind: str, parts: list[Columns], order: dict[str, None]) -> list[str]:
-    found = dict.fromkeys(name for part in parts for name in part)
+def _is_long(column: pa.Array) -> bool:
+    found = pc.min_max(column).as_py()
+    return found["min"] is not None and (found["min"] < -EXACT or found["max"] > EXACT)
+
+
+def _names(kind: str, found: dict[str, set[pa.DataType]], order: dict[str, None]) -> list[str]:
     own = [name for name in order if name in found]
     known = [name for name in KINDS[kind].dtypes if name in found]
     if len(own) + len(known) != len(found) or any(name + JSON_SUFFIX in found for name in own):
@@ -174,7 +225,7 @@ def _names(kind: str, parts: list[Columns], order: dict[str, None]) -> list[str]
     return known + own
 
 
-def _take_order(block: _Block, order: dict[str, dict[str, None]], is_first: bool) -> None:
+def _take_order(block: Block, order: dict[str, dict[str, None]], is_first: bool) -> None:
     """Take note of own columns, read anew from those records that have the first value of one: nulls before it don't count."""
     if is_first:
         _take_names(block, 0, order)
@@ -185,10 +236,10 @@ def _take_order(block: _Block, order: dict[str, dict[str, None]], is_first: bool
         _take_names(block, record, order)
 
 
-def _take_names(block: _Block, record: int, order: dict[str, dict[str, None]]) -> None:
+def _take_names(block: Block, record: int, order: dict[str, dict[str, None]]) -> None:
     tables = Tables()
     read_record(Row(parsed(block.line(record).decode("utf-8")), 1), tables, Problems("", strict=False))
-    for kind in _FRAMES:
+    for kind in FRAMES:
         for name in (name for row in getattr(tables, kind) for name in row if name.startswith(("x_", _DURATION))):
             order[kind].setdefault(name)
 
@@ -197,27 +248,17 @@ def _first(column: pa.Array) -> int:
     return int(np.asarray(column.is_valid()).argmax())
 
 
-def _joined(name: str, parts: list[Columns]) -> pa.ChunkedArray:
-    """One column of all blocks, null in those without it."""
-    types = {part[name].type for part in parts if name in part}
-    kind = pa.float64() if types == {pa.int64(), pa.float64()} else next(iter(types))
-    chunks = []
-    for part in parts:
-        column = part[name] if name in part else pa.nulls(len(next(iter(part.values()), ())), kind)
-        if column.type != kind:
-            column = _as_decimal(column)
-        chunks.append(column)
-    return pa.chunked_array(chunks, kind)
+def _joined(parts: list[dict[str, Columns]], kind: str, name: str, type_: pa.DataType) -> pa.ChunkedArray:
+    return pa.chunked_array([column_of(part[kind], name, type_) for part in parts], type_)
 
 
-def _as_decimal(column: pa.Array) -> pa.Array:
-    found = column.drop_null().to_numpy()
-    if len(found) and (found.min() < -EXACT or found.max() > EXACT):
-        raise Declined
-    return column.cast(pa.float64())
+def column_of(columns: Columns, name: str, type_: pa.DataType) -> pa.Array:
+    """One column of a block; null where the block doesn't have it."""
+    return columns[name].cast(type_) if name in columns else pa.nulls(len(next(iter(columns.values()), ())), type_)
 
 
-def _frame(kind: str, columns: Columns, run_id: str) -> pd.DataFrame:
+def frame_of(kind: str, columns: Columns, run_id: str) -> pd.DataFrame:
+    """Columns as a frame of one run."""
     if not columns:
         return empty(kind)
     n = len(columns["query_id"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames import DataError, Results, concat_results, from_records
+from ragscore.frames import DataError, Results, concat_results, empty, from_records
 from ragscore.load.arrow_lines import read_frames
 from ragscore.load.extras import settle
 from ragscore.load.fields import ID_ALLOWED
@@ -19,6 +19,7 @@ from ragscore.load.judgments import JUDGMENTS_FILE, LEDGER_FILE, read_judgments
 from ragscore.load.record import Tables, read_record
 from ragscore.load.run_json import read_run_json, run_record
 from ragscore.load.source import Problems, Row, as_id, json_rows, parsed, shown
+from ragscore.load.streamed import Streamed, Told, stream_records
 
 _FRAMES = ("responses", "hits", "citations", "hops", "hit_meta")
 _OPTIONAL = ("hops", "hit_meta")
@@ -26,8 +27,7 @@ _OPTIONAL = ("hops", "hit_meta")
 
 def read_per_query(path: Path, strict: bool) -> Results:
     """One run: its file of records, its `run.json` and `judgments.jsonl` if there are any."""
-    if path.name in (JUDGMENTS_FILE, LEDGER_FILE):
-        raise DataError("these are a run's judgments, not a run", file=path, allowed="the per_query.jsonl beside it, with which they are read")
+    _check_name(path)
     problems = Problems(path, strict)
     run = _run(path, problems)
     frames, tables = read_frames(path, run["run_id"]), Tables()
@@ -35,9 +35,34 @@ def read_per_query(path: Path, strict: bool) -> Results:
         for row in json_rows(path, problems):
             read_record(row, tables, problems)
         problems.slips.warn(stacklevel=4)
-    judgments = read_judgments(path.parent / JUDGMENTS_FILE, run["run_id"], problems) if path.name.startswith("per_query.") else None
+    judgments = _judgments(path, run, problems)
     results = results_of(run, tables, problems) if frames is None else _results(run, frames, problems)
     return replace(results, judgments=judgments) if judgments is not None else results
+
+
+def begin_run(path: Path, strict: bool) -> tuple[dict[str, Any], Problems]:
+    """What is known of a run before its records are read: its row of the runs frame, and what its faults go to."""
+    _check_name(path)
+    problems = Problems(path, strict)
+    return _run(path, problems), problems
+
+
+def stream_per_query(path: Path, run: dict[str, Any], problems: Problems, folder: Path, told: Told) -> tuple[Streamed, Results]:
+    """The records of a run that was begun, read into `folder`; beside them, the results that `read_per_query` gives without them."""
+    streamed = stream_records(path, run["run_id"], problems, folder, told)
+    judgments = _judgments(path, run, problems)
+    counts = {"n_queries": len(streamed.query_ids), "n_failed": streamed.n_failed}
+    runs = from_records([run | counts], "runs")
+    return streamed, Results(runs=runs, responses=empty("responses"), judgments=judgments, problems=problems.frame(run["run_id"]))
+
+
+def _check_name(path: Path) -> None:
+    if path.name in (JUDGMENTS_FILE, LEDGER_FILE):
+        raise DataError("these are a run's judgments, not a run", file=path, allowed="the per_query.jsonl beside it, with which they are read")
+
+
+def _judgments(path: Path, run: dict[str, Any], problems: Problems) -> pd.DataFrame | None:
+    return read_judgments(path.parent / JUDGMENTS_FILE, run["run_id"], problems) if path.name.startswith("per_query.") else None
 
 
 def _run(path: Path, problems: Problems) -> dict[str, Any]:

@@ -6,7 +6,8 @@ In: a path. Out: `Row`s of plain Python values, or one `DataError`; `Problems` d
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -81,16 +82,52 @@ def open_text(path: Path) -> str:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise DataError(f"byte {error.object[error.start]:#x} is not UTF-8", file=path, line=line, allowed="files must be UTF-8") from error
+        raise _not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
     except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
 
 
-def json_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
-    """One row per non-blank line; a line that isn't a JSON object is a problem of its own. `text`, if given, is what the file holds."""
+def text_lines(path: Path, told: Callable[[int], object] = int) -> Iterator[str]:
+    """The lines of a file of any size, one at a time, none before all of the file is known to be text; `told` hears how many bytes have been read.
+
+    Raises
+    ------
+    DataError
+        As `open_text`.
+    """
+    _check_text(path)
+    with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
+        for number, line in enumerate(opened):
+            told(raw.tell())
+            yield line.removesuffix(b"\n").decode("utf-8-sig" if number == 0 else "utf-8")
+
+
+def _check_text(path: Path) -> None:
+    decoder, line = getincrementaldecoder("utf-8")(), 1
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as opened:
+            while data := opened.read(1 << 20):
+                decoder.decode(data)
+                line += data.count(b"\n")
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        if path.suffix == ".gz":
+            open_text(path)  # a fault of the packing, should there be one, is told first
+        # What is left of the piece before holds no line end.
+        raise _not_text(path, error, line + error.object.count(b"\n", 0, error.start)) from error
+    except (OSError, EOFError, zlib.error):
+        open_text(path)  # tells what is wrong
+        raise
+
+
+def _not_text(path: Path, error: UnicodeDecodeError, line: int) -> DataError:
+    return DataError(f"byte {error.object[error.start]:#x} is not UTF-8", file=path, line=line, allowed="files must be UTF-8")
+
+
+def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None) -> Iterator[Row]:
+    """One row per non-blank line; a line that isn't a JSON object is a problem of its own. `lines`, if given, are what the file holds."""
     first = True
-    for number, line in enumerate((open_text(path) if text is None else text).split("\n"), 1):
+    for number, line in enumerate(open_text(path).split("\n") if lines is None else lines, 1):
         if not line.strip():
             continue
         if first and (other := _other_format(line.strip())):

@@ -1,0 +1,122 @@
+"""A run file of any size into a store: read block by block, written row group by row group, a part at a time in memory."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from ragscore import run_tables
+from ragscore.filesystem import Place
+from ragscore.frames import Results, conform, empty
+from ragscore.load import run_description
+from ragscore.load.per_query import begin_run, stream_per_query
+from ragscore.load.source import Problems
+from ragscore.load.streamed import Spooled
+from ragscore.run_files import as_table, of_run, write_frame, write_groups
+from ragscore.run_tables import by_response, groups_at, with_text
+from ragscore.stored import put_run
+
+GROUP_BYTES = 1 << 27  # of a row group, in memory before it is written: long texts make it end before it has all its rows
+Begun = tuple[dict[str, Any], Problems]
+
+
+def begin(file: Path, strict: bool) -> Begun:
+    """What is known of a run before its records are read, its `run_id` first."""
+    return begin_run(file, strict)
+
+
+def ingest_run(root: Place, file: Path, begun: Begun, *, overwrite: bool, text: str, progress: bool | None) -> None:
+    """Bring a run into the store, as `begin` began it; whole or not at all."""
+    write = partial(_write, file=file, begun=begun, text=text, progress=progress)
+    put_run(root, begun[0]["run_id"], write, overwrite)
+
+
+def _write(folder: Place, file: Path, begun: Begun, text: str, progress: bool | None) -> dict[str, Any]:
+    """The tables of a run; returned is the content of its run.json."""
+    run, problems = begun
+    with TemporaryDirectory(prefix=".read-", dir=folder if isinstance(folder, Path) else None) as spool:
+        with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as told:
+            streamed, beside = stream_per_query(file, run, problems, Path(spool), told)
+        problems.slips.warn(stacklevel=6)
+        sizes = np.cumsum([0, *(table.n_of.sum() for table in streamed.tables.values())]).tolist()
+        with _bar(sizes[-1], f"writing {run['run_id']}", "row", progress) as told:
+            for (kind, table), before in zip(streamed.tables.items(), sizes, strict=False):
+                tables = _told(_tables(kind, table, run["run_id"], text), before, told)
+                write_groups(folder / f"{kind}.parquet", _in_groups(tables, table.n_of))
+    _write_beside(folder, beside, streamed.query_ids, run["run_id"])
+    if "responses" not in streamed.tables:
+        write_frame(folder / "responses.parquet", empty("responses"), run["run_id"])
+    return run_description(beside.runs) | {"text": text}
+
+
+def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: str) -> None:
+    """The tables that stand in files of their own beside the records, and what could not be taken."""
+    for kind in ("judgments", "problems"):
+        frame = getattr(beside, kind)
+        if frame is not None and len(frame):
+            kept, groups = by_response(frame, pd.DataFrame({"run_id": run_id, "query_id": query_ids}).astype({"run_id": frame["run_id"].dtype}))
+            write_frame(folder / f"{kind}.parquet", kept, run_id, groups)
+
+
+def _tables(kind: str, spooled: Spooled, run_id: str, text: str) -> Iterator[pa.Table]:
+    """A table of the run, some rows at a time, as `write_run` writes it."""
+    for frame in spooled.frames():
+        rows = conform(frame, kind)
+        yield as_table(of_run(with_text(rows, text) if kind == "hits" else rows, run_id))
+
+
+def _told(tables: Iterable[pa.Table], n_rows: int, told: Callable[[int], object]) -> Iterator[pa.Table]:
+    for table in tables:
+        n_rows += len(table)
+        yield table
+        told(n_rows)
+
+
+def _in_groups(tables: Iterable[pa.Table], n_of: npt.NDArray[np.int64]) -> Iterator[tuple[pa.Table, int]]:
+    """Row groups, as `by_response` makes them, each with the response that it begins at; the first begins at the first one, whether that has rows or not."""
+    first_row = np.concatenate([[0], np.cumsum(n_of)])
+    rows = groups_at(first_row)[0] if first_row[-1] > run_tables.GROUP_ROWS else [0]
+    at = 0
+    for group in _grouped(tables, rows):
+        yield group, int(np.searchsorted(first_row, at)) if at else 0
+        at += len(group)
+
+
+def _grouped(tables: Iterable[pa.Table], rows: list[int]) -> Iterator[pa.Table]:
+    """The same rows as row groups that begin at these rows, and wherever one more table would make them too large; tables end between responses."""
+    kept: list[pa.Table] = []
+    starts, at, n_bytes = np.array(rows), 0, 0
+    for table in tables:
+        inner = starts[(starts > at) & (starts < at + len(table))] - at
+        for first, last in pairwise([0, *inner.tolist(), len(table)]):
+            piece = table.slice(first, last - first)
+            if kept and (at + first in rows or n_bytes + piece.nbytes > GROUP_BYTES):
+                yield pa.concat_tables(kept)
+                kept, n_bytes = [], 0
+            kept.append(piece)
+            n_bytes += piece.nbytes
+        at += len(table)
+    if kept:
+        yield pa.concat_tables(kept)
+
+
+@contextmanager
+def _bar(total: int, what: str, unit: str, progress: bool | None) -> Iterator[Callable[[int], object]]:
+    """A function that hears how far the work is; it shows a bar where tqdm is installed, by default on a terminal only."""
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        progress = False
+    if progress is False:
+        yield int
+        return
+    with tqdm(total=total, desc=what, unit=unit, unit_scale=True, disable=None if progress is None else False) as bar:
+        yield lambda done: bar.update(done - bar.n)

@@ -1,0 +1,278 @@
+"""A run file read straight into a store leaves what loading and saving it leaves, or the same error and the store as it was; memory doesn't grow with the file."""
+
+import gzip
+import json
+import math
+import random
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from uuid import uuid4
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from conftest import answer, fuzzed, hit, record
+from test_arrow_lines import equal, plausible, put
+from test_readers_fuzz import READERS, damaged, written
+
+import ragscore as rs
+from ragscore import ingest, run_tables
+from ragscore.load import arrow_lines, streamed
+
+N_FILES = fuzzed(20)
+GOOD = [record(f"q{n}", [hit(f"c{n}", f"d{n}", 1), hit("c", "d", 2)], answer=answer("yes", paths=["p"])) for n in range(30)]
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Blocks, frames and row groups of a few rows, read by the fast reader (0) or line by line (infinity)."""
+
+    def make(from_bytes=0, block=2_000, rows=16, group_rows=16, group_bytes=10**9):
+        monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
+        monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", block)
+        monkeypatch.setattr(streamed, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(run_tables, "GROUP_ROWS", group_rows)
+        monkeypatch.setattr(ingest, "GROUP_BYTES", group_bytes)
+
+    make()
+    return make
+
+
+def left_by(call, store):
+    """What a call leaves in a store, or its error, and what it warns of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = call(store)
+        except rs.DataError as error:
+            found = str(error)
+    there = sorted(str(file.relative_to(store.root)) for file in store.root.rglob("*") if file.name != ".gitignore") if store.root.exists() else []
+    return found, there, [str(one.message) for one in caught]
+
+
+def same_both_ways(file, tmp_path, strict=True, text="cut"):
+    """Compare; what both end in."""
+    loaded, streamed_to = (rs.RunStore(tmp_path / uuid4().hex) for _ in range(2))
+    plain = left_by(lambda store: store.save(rs.load_results(file, format="per_query", strict=strict), text=text), loaded)
+    found = left_by(lambda store: store.ingest(file, format="per_query", strict=strict, text=text), streamed_to)
+    assert found == plain
+    for run_id in plain[0] if isinstance(plain[0], list) else []:
+        equal(streamed_to.load(run_id), loaded.load(run_id))
+        assert (streamed_to.path(run_id) / "run.json").read_text() == (loaded.path(run_id) / "run.json").read_text()
+        for table in loaded.path(run_id).glob("*.parquet"):
+            ours, theirs = (pq.read_schema(store.path(run_id) / table.name) for store in (streamed_to, loaded))
+            assert ours.remove_metadata() == theirs.remove_metadata()
+    return plain[0]
+
+
+@pytest.mark.parametrize("from_bytes", [0, math.inf])
+def test_files_of_plausible_records_leave_the_same_store(small, tmp_path, from_bytes):
+    for seed in range(N_FILES):
+        by = random.Random(f"ingest {seed}")
+        small(
+            from_bytes,
+            block=by.choice([500, 3_000, 10**6]),
+            rows=by.choice([1, 7, 1000]),
+            group_rows=by.choice([5, 40, 10**6]),
+            group_bytes=by.choice([2_000, 10**9]),
+        )
+        file = put(tmp_path, plausible(by))
+        assert same_both_ways(file, tmp_path, text=by.choice(["cut", "full", "none"])) == [tmp_path.name]
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("from_bytes", [0, math.inf])
+def test_files_nearly_right_end_the_same(small, tmp_path, from_bytes, strict):
+    small(from_bytes)
+    ends = []
+    for seed in range(N_FILES):
+        by, file = random.Random(f"ingested {seed}"), tmp_path / "per_query.jsonl"
+        _, _, good, how, _, _ = READERS["per_query"]
+        file.write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
+        ends.append(type(same_both_ways(file, tmp_path, strict)))
+    assert {str, list} == set(ends)
+
+
+def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
+    long = "word " * 100
+    hops = [{"iter": n, "kind": "decompose", "sub_queries": ["a"]} for n in range(3)]
+    records = [
+        record(
+            f"q{n}",
+            [hit("c", "d", 1, snippet=long if n % 2 else "short", metadata={"year": n})],
+            answer=answer("a") | {"hops": hops},
+            error="x" if n % 3 == 0 else None,
+        )
+        for n in range(20)
+    ]
+    records[-1] |= {"note": "late", "weight": 1.5}
+    records[3] |= {"weight": 2}
+    file = put(tmp_path, records)
+    (tmp_path / "run.json").write_text(json.dumps({"run_id": "mine", "system": "bm25", "k": 5, "n_queries": 7, "config": {"k1": 1.2}}))
+    (tmp_path / "judgments.jsonl").write_text("".join(json.dumps({"query_id": f"q{n}", "criterion": "faithfulness", "value": 1.0}) + "\n" for n in range(20)))
+    assert same_both_ways(file, tmp_path) == ["mine"]
+    packed = tmp_path / "per_query.jsonl.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    file.unlink()
+    assert same_both_ways(packed, tmp_path) == ["mine"]
+
+
+@pytest.mark.parametrize("from_bytes", [0, math.inf])
+def test_row_groups_end_between_responses_as_save_ends_them(small, tmp_path, from_bytes):
+    small(from_bytes, group_rows=7)
+    file = put(tmp_path, GOOD)
+    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
+    loaded.save(rs.load_results(file))
+    ingested.ingest(file)
+    for name in ("hits", "responses", "citations"):
+        ours, theirs = (pq.ParquetFile(store.files(name)[0]).metadata for store in (ingested, loaded))
+        assert ours.num_row_groups == theirs.num_row_groups > 1
+        assert ours.metadata[b"ragscore.responses"] == theirs.metadata[b"ragscore.responses"]
+        sizes = [[one.row_group(n).num_rows for n in range(one.num_row_groups)] for one in (ours, theirs)]
+        assert sizes[0] == sizes[1]
+
+
+def test_long_texts_end_a_row_group_before_it_has_all_its_rows(small, tmp_path):
+    small(group_rows=10**6, group_bytes=3_000)
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(put(tmp_path, GOOD))
+    groups = pq.ParquetFile(store.files("hits")[0]).metadata
+    begins = json.loads(groups.metadata[b"ragscore.responses"])
+    assert groups.num_row_groups == len(begins) > 2 and begins[0] == 0
+    # Two hits each: a group holds those of the responses from where it begins.
+    assert [groups.row_group(n).num_rows for n in range(len(begins))] == [2 * (b - a) for a, b in zip(begins, [*begins[1:], len(GOOD)], strict=True)]
+
+
+def test_an_ingested_run_is_scored_in_parts(small, tmp_path, write_golden):
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]))
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(put(tmp_path, GOOD))
+    pd.testing.assert_frame_equal(store.score(golden, part_hits=6), rs.score(store.load(), golden))
+    assert store.score(golden, "mrr", part_hits=6)["mrr"].eq(1).all()
+
+
+@pytest.mark.parametrize("from_bytes", [0, math.inf])
+@pytest.mark.parametrize(
+    ("last", "message"),
+    [
+        ("{", ":31: not valid JSON"),
+        (json.dumps(record("q3", [])), ":31: query_id: 'q3' stood on line 4 already"),
+        (json.dumps(record("new", [hit("c", "d", 1) | {"rank": 0}])), ":31: hits_top_k.rank: rank is a number: 0"),
+    ],
+)
+def test_an_error_on_the_last_line_leaves_the_store_as_it_was(small, tmp_path, from_bytes, last, message):
+    small(from_bytes)
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(put(tmp_path, GOOD))
+    before = {file: file.read_bytes() for file in store.root.rglob("*") if file.is_file()}
+    with pytest.raises(rs.DataError, match=message.replace("(", r"\(")):
+        store.ingest(put(tmp_path, [*GOOD, last]), overwrite=True)
+    assert {file: file.read_bytes() for file in store.root.rglob("*") if file.is_file()} == before
+    assert not list(store.root.glob(".staging*")) and not list(store.root.glob(".replaced*"))
+
+
+def test_a_byte_that_is_no_text_is_told_before_what_stands_above_it(small, tmp_path):
+    file = put(tmp_path, [*GOOD, "{"])
+    file.write_bytes(file.read_bytes() + b'"\xe4"\n')
+    with pytest.raises(rs.DataError, match=r"per_query.jsonl:32: byte 0xe4 is not UTF-8"):
+        rs.RunStore(tmp_path / "store").ingest(file)
+    assert ":32: byte 0xe4" in same_both_ways(file, tmp_path)
+
+
+def test_a_writer_that_is_stopped_leaves_no_run(small, tmp_path, monkeypatch):
+    def stopped(file, groups):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ingest, "write_groups", stopped)
+    store = rs.RunStore(tmp_path / "store")
+    with pytest.raises(KeyboardInterrupt):
+        store.ingest(put(tmp_path, GOOD))
+    assert not len(store.runs()) and [one.name for one in store.root.iterdir()] == [".gitignore"]
+
+
+def test_a_run_that_is_there_is_replaced_only_when_told_so(small, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(put(tmp_path, GOOD))
+    with pytest.raises(rs.DataError, match="saved already"):
+        store.ingest(put(tmp_path, GOOD[:3]))
+    assert len(store.load().responses) == 30
+    store.ingest(tmp_path, overwrite=True)  # the folder that it is in
+    assert len(store.load().responses) == 3
+
+
+def test_what_could_not_be_taken_stays_with_the_run(small, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.ingest(put(tmp_path, [*GOOD, "[]", "{"]), strict=False)
+    problems = store.load().problems
+    assert problems["line"].tolist() == [31, 32] and len(store.load().responses) == 30
+
+
+def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
+    file = put(tmp_path, [one | {"elapsed_m": 3} for one in GOOD])
+    with pytest.warns(UserWarning, match="did you mean 'elapsed_ms'") as caught:
+        rs.RunStore(tmp_path / "store").ingest(file)
+    assert caught[0].filename == __file__
+
+
+def test_another_format_is_loaded_whole(small, tmp_path):
+    file = tmp_path / "bm25.run"
+    file.write_text("q1 Q0 d1 1 2.0 bm25\nq1 Q0 d2 2 1.0 bm25\n")
+    store = rs.RunStore(tmp_path / "store")
+    assert store.ingest(file) == ["bm25"] and len(store.load().hits) == 2
+
+
+def test_several_runs_at_once_are_refused(small, tmp_path, write_run):
+    write_run("a", GOOD[:1])
+    folder = write_run("b", GOOD[:1]).parents[1]
+    with pytest.raises(rs.DataError, match="holds 2 runs"):
+        rs.RunStore(tmp_path / "store").ingest(folder)
+
+
+def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path):
+    store = rs.RunStore(f"memory://{uuid4().hex}")
+    local = rs.RunStore(tmp_path / "store")
+    file = put(tmp_path, GOOD)
+    assert store.ingest(file) == local.ingest(file)
+    equal(store.load(), local.load())
+
+
+def test_a_bar_shows_what_is_read_and_written(small, tmp_path, capsys):
+    pytest.importorskip("tqdm")
+    rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), progress=True)
+    shown = capsys.readouterr().err
+    assert f"reading {tmp_path.name}: 100%" in shown and f"writing {tmp_path.name}: 100%" in shown
+
+
+PEAK = """
+import re, sys
+from pathlib import Path
+import ragscore as rs
+from ragscore import ingest, run_tables
+from ragscore.load import arrow_lines, streamed
+arrow_lines.BLOCK_BYTES, streamed.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 2_000, 10_000
+arrow_lines.FROM_BYTES = float(sys.argv[3])
+rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+"""
+
+
+def peak_mb(file: Path, store: Path, from_bytes: float) -> float:
+    done = subprocess.run([sys.executable, "-c", PEAK, str(file), str(store), str(from_bytes)], capture_output=True, text=True, check=True)
+    return int(done.stdout) / 1024
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+@pytest.mark.parametrize(("from_bytes", "n"), [(0, 10_000), (math.inf, 2_500)])
+def test_peak_memory_does_not_grow_with_the_file(tmp_path, from_bytes, n):
+    body = json.dumps(record("ID", [hit(f"chunk-{rank}", f"doc-{rank}", rank, snippet="some words " * 20) for rank in range(1, 11)]))
+    peaks = []
+    for times in (1, 4):
+        file = tmp_path / f"{times}.jsonl"
+        with file.open("w") as opened:
+            opened.writelines(body.replace("ID", f"q{number}") + "\n" for number in range(n * times))
+        peaks.append(peak_mb(file, tmp_path / f"store{times}", from_bytes))
+        size = file.stat().st_size / 2**20
+    # Loaded whole, the second file would take more than its size on top.
+    assert peaks[1] - peaks[0] < size / 8, (peaks, size)
