@@ -21,8 +21,9 @@ from ragscore.load.per_query import begin_run, stream_per_query
 from ragscore.load.source import Problems
 from ragscore.load.streamed import Spooled
 from ragscore.run_files import as_table, of_run, write_frame, write_groups
-from ragscore.run_tables import by_response, groups_at, with_text
-from ragscore.stored import put_run
+from ragscore.run_tables import by_response, groups_at, with_text, write_scores
+from ragscore.scored_parts import Wanted, scored_in_parts
+from ragscore.stored import Stored, put_run
 
 GROUP_BYTES = 1 << 27  # of a row group, in memory before it is written: long texts make it end before it has all its rows
 Begun = tuple[dict[str, Any], Problems]
@@ -33,15 +34,17 @@ def begin(file: Path, strict: bool) -> Begun:
     return begin_run(file, strict)
 
 
-def ingest_run(root: Place, file: Path, begun: Begun, *, overwrite: bool, text: str, progress: bool | None) -> None:
-    """Bring a run into the store, as `begin` began it; whole or not at all."""
-    write = partial(_write, file=file, begun=begun, text=text, progress=progress)
+def ingest_run(root: Place, file: Path, begun: Begun, wanted: Wanted | None, *, overwrite: bool, text: str, progress: bool | None) -> None:
+    """Bring a run into the store, as `begin` began it, and its scores, if some are wanted; whole or not at all."""
+    write = partial(_write, file=file, begun=begun, wanted=wanted, text=text, progress=progress)
     put_run(root, begun[0]["run_id"], write, overwrite)
 
 
-def _write(folder: Place, file: Path, begun: Begun, text: str, progress: bool | None) -> dict[str, Any]:
+def _write(folder: Place, file: Path, begun: Begun, wanted: Wanted | None, text: str, progress: bool | None) -> dict[str, Any]:
     """The tables of a run; returned is the content of its run.json."""
     run, problems = begun
+    # Scores are made of whole texts; without any, nothing would tell that there were some.
+    text_first = "full" if wanted is not None and (wanted.reads_text or text == "none") else text
     with TemporaryDirectory(prefix=".read-", dir=folder if isinstance(folder, Path) else None) as spool:
         with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as told:
             streamed, beside = stream_per_query(file, run, problems, Path(spool), told)
@@ -49,12 +52,19 @@ def _write(folder: Place, file: Path, begun: Begun, text: str, progress: bool | 
         sizes = np.cumsum([0, *(table.n_of.sum() for table in streamed.tables.values())]).tolist()
         with _bar(sizes[-1], f"writing {run['run_id']}", "row", progress) as told:
             for (kind, table), before in zip(streamed.tables.items(), sizes, strict=False):
-                tables = _told(_tables(kind, table, run["run_id"], text), before, told)
+                tables = _told(_tables(kind, table, run["run_id"], text_first), before, told)
                 write_groups(folder / f"{kind}.parquet", _in_groups(tables, table.n_of))
-    _write_beside(folder, beside, streamed.query_ids, run["run_id"])
-    if "responses" not in streamed.tables:
-        write_frame(folder / "responses.parquet", empty("responses"), run["run_id"])
-    return run_description(beside.runs) | {"text": text}
+        _write_beside(folder, beside, streamed.query_ids, run["run_id"])
+        if "responses" not in streamed.tables:
+            write_frame(folder / "responses.parquet", empty("responses"), run["run_id"])
+        described = run_description(beside.runs) | {"text": text}
+        if wanted is None:
+            return described
+        made = scored_in_parts(Stored(folder, folder, described, ""), beside, wanted)
+        if text_first != text and "hits" in streamed.tables:
+            hits = streamed.tables["hits"]
+            write_groups(folder / "hits.parquet", _in_groups(_tables("hits", hits, run["run_id"], text), hits.n_of))
+    return write_scores(folder, described, made)
 
 
 def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: str) -> None:

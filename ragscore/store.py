@@ -28,6 +28,7 @@ from ragscore.run_tables import FRAMES, read_metrics, read_run, write_run, write
 from ragscore.score import labels_of, warn_of_deep_cuts, warn_of_no_value
 from ragscore.score_parts import Setting, assembled, find_level, mapped, score_part, settle
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
+from ragscore.scored_parts import Wanted
 from ragscore.stored import is_taken, put_run, stored_runs
 from ragscore.summary import STATISTICS
 
@@ -106,17 +107,22 @@ class RunStore:
         self,
         path: str | os.PathLike[str],
         *,
+        golden: Golden | None = None,
         format: str | None = None,
         strict: bool = True,
         overwrite: bool = False,
         text: str = "cut",
+        match: str = "auto",
+        rule: Rule | None = None,
+        profile: str | None = None,
         progress: bool | None = None,
+        **policies: str,
     ) -> list[str]:
-        """Read one run from its file into the store: `save(rs.load_results(path))` in memory that doesn't grow with the file.
+        """Read one run from its file into the store: `save(rs.load_results(path), golden=golden)` in memory that doesn't grow with the file.
 
-        A `per_query.jsonl` (also .gz) is read block by block, and written row group by row group; for that time the store's folder takes about
-        as much room as the file. In memory are the ids of the questions, and `judgments.jsonl`, should it stand beside. A file in another format
-        is loaded whole.
+        A `per_query.jsonl` (also .gz) is read block by block, written row group by row group, and scored part by part as `score` does; for that
+        time the store's folder takes up to as much room more as the file. In memory are the ids of the questions, `judgments.jsonl`, should it
+        stand beside, and with a golden set its scores and matches. A file in another format is loaded whole.
 
         Parameters
         ----------
@@ -124,8 +130,8 @@ class RunStore:
             The run's file, or the folder it is in.
         format, strict
             As for `rs.load_results`; what could not be taken is `problems` of the stored run.
-        overwrite, text
-            As for `save`.
+        golden, overwrite, text, match, rule, profile, policies
+            As for `save`. A rule of your own sees the hits of one part at a time.
         progress
             Show a bar (needs tqdm); by default on a terminal.
 
@@ -141,17 +147,19 @@ class RunStore:
         Warns
         -----
         UserWarning
-            As `rs.load_results`.
+            As `rs.load_results` and `score`.
         """
         file = record_file(path, format)
         if file is None:
-            return self.save(load_results(path, format=format, strict=strict), overwrite=overwrite, text=text)
-        _choices(None, text, None, {})
+            loaded = load_results(path, format=format, strict=strict)
+            return self.save(loaded, golden=golden, overwrite=overwrite, text=text, match=match, rule=rule, profile=profile, **policies)
+        choices = _choices(golden, text, profile, policies) | {"match": match}
         begun = begin(file, strict)
         run_id = str(begun[0]["run_id"])
         self._check_free([run_id], overwrite)
         self._make_folder()
-        ingest_run(self.root, file, begun, overwrite=overwrite, text=text, progress=progress)
+        wanted = None if golden is None else Wanted(golden, rule, choices)
+        ingest_run(self.root, file, begun, wanted, overwrite=overwrite, text=text, progress=progress)
         return [run_id]
 
     def runs(self) -> pd.DataFrame:

@@ -153,6 +153,89 @@ def test_an_ingested_run_is_scored_in_parts(small, tmp_path, write_golden):
     assert store.score(golden, "mrr", part_hits=6)["mrr"].eq(1).all()
 
 
+LONG = "word " * 60 + "needle"  # of which a cut text doesn't tell
+RICH = [
+    record(
+        f"q{n}",
+        [
+            hit(f"c{(rank + n) % 7}", f"d{(rank + n) % 5}", rank, doc_path=f"docs/{(rank + n) % 4}.md", snippet=LONG if (rank + n) % 3 else "short needle")
+            for rank in range(1, 5)
+        ],
+        answer=answer(f"text {n}", paths=[f"docs/{n}.md"]) if n % 2 else None,
+        error="boom" if n == 4 else None,
+    )
+    for n in (3, 0, 1, 2, 5, 4, 7, 8, 9)
+] + [record("refuse", [], answer=answer("no", grounded=False)), record("unasked", [hit("c1", "d1", 1)])]
+BY_ID = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}", f"d{n + 1}"], "expected_chunk_ids": [f"c{n}"]} for n in range(7)]
+BY_TEXT = [{"id": f"q{n}", "query": "?", "gold_supports": [{"path": f"docs/{n % 4}.md", "snippets": ["needle"]}]} for n in range(7)]
+BY_PREDICATE = [{"id": f"q{n}", "query": "?", "must_contain": ["needle"]} for n in range(7)]
+MIXED = [*BY_ID[:3], *BY_TEXT[3:]]
+REFUSE = [{"id": "refuse", "query": "?", "answerable": False}, {"id": "missing", "query": "?", "expected_doc_ids": ["d1"]}]
+
+
+def by_last_digit(hits, targets):
+    """The target's and the document's last letters are equal."""
+    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    return pairs.loc[pairs["doc_id_x"].str[-1] == pairs["target_id"].str[-1], ["hit", "target"]]
+
+
+def files_equal(ours, theirs):
+    assert sorted(one.name for one in ours.iterdir()) == sorted(one.name for one in theirs.iterdir())
+    for file in ours.iterdir():
+        if file.suffix == ".json":
+            assert json.loads(file.read_text()) == json.loads((theirs / file.name).read_text()), file.name
+            continue
+        tables = [pd.read_parquet(folder / file.name) for folder in (ours, theirs)]
+        if file.name == "matches.parquet":  # rules give the pairs of a level in orders of their own
+            tables = [table.sort_values(["level", "query_id", "rank", "target_id"], ignore_index=True) for table in tables]
+        pd.testing.assert_frame_equal(*tables, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "choices"),
+    [
+        (BY_ID, {}), (BY_ID, {"match": "per_query", "text": "none"}), (BY_ID, {"match": "doc", "collapse": "doc"}), (BY_ID, {"missing": "zero", "errors": "exclude", "empty_gold": "one"}),
+        (BY_ID, {"profile": "kebab"}), (BY_ID, {"profile": "rig"}), (BY_ID, {"rule": by_last_digit, "match": "doc"}), (BY_TEXT, {}), (BY_TEXT, {"text": "none"}), (BY_TEXT, {"text": "full"}),
+        (BY_PREDICATE, {}), (MIXED, {"match": "per_query"}), (MIXED, {"match": "anchor", "unknown": "miss"}),
+    ],
+)  # fmt: skip
+def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden, rows, choices):
+    small(group_rows=6)
+    golden = rs.load_golden(write_golden([*rows, *REFUSE]))
+    file = put(tmp_path, RICH)
+    (tmp_path / "judgments.jsonl").write_text(
+        "".join(json.dumps({"query_id": f"q{n}", "criterion": "faithfulness", "value": n % 2, "judge": "m"}) + "\n" for n in range(7))
+    )
+    (tmp_path / "run.json").write_text(json.dumps({"run_id": "mine", "k": 4, "config": {"chunker_version": "v"}}))
+    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
+    plain = left_by(lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded)
+    found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
+    assert (found[0], found[1]) == (plain[0], plain[1]) and set(found[2]) == set(plain[2])
+    assert found[0] == ["mine"] and pq.ParquetFile(ingested.files("hits")[0]).num_row_groups > 2
+    files_equal(ingested.path("mine"), loaded.path("mine"))
+
+
+@pytest.mark.parametrize(("rows", "choices"), [(BY_TEXT, {}), (BY_PREDICATE, {"unknown": "miss"}), (BY_ID, {"rule": by_last_digit, "match": "doc"})])
+def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden, rows, choices):
+    small(group_rows=6)
+    golden = rs.load_golden(write_golden(rows))
+    cut = [
+        one | {"hits_top_k": [each | ({"text_cut": True, "snippet": "short"} if n % 2 else {}) for n, each in enumerate(one["hits_top_k"], number)]}
+        for number, one in enumerate(RICH)
+    ]
+    file = put(tmp_path, cut)
+    loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
+    plain = left_by(lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded)
+    found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
+    assert found[:2] == plain[:2] and set(found[2]) == set(plain[2])
+    files_equal(ingested.path(tmp_path.name), loaded.path(tmp_path.name))
+
+
+def test_policies_without_a_golden_set_are_refused(small, tmp_path):
+    with pytest.raises(rs.DataError, match="errors without a golden set"):
+        rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD), errors="exclude")
+
+
 @pytest.mark.parametrize("from_bytes", [0, math.inf])
 @pytest.mark.parametrize(
     ("last", "message"),
