@@ -1,67 +1,114 @@
-"""Time scoring against pytrec_eval: `python -m tests.benchmarks [n_queries]` (default 10,000 queries × 100 hits).
+"""Measure ragscore against what one would use instead: `python -m tests.benchmarks [part ...] [--small]`.
 
-`python -m tests.benchmarks reading [n_lines]` times reading a run file instead: see reading.py.
+Parts: scoring, small, store, sizing (their raw numbers go into --json, their tables into --markdown and --readme), and
+reading, resampling, rules, statistics, which print. `all` is every one but statistics, which takes long and is no matter of speed.
 
-Both sides start from the same frames of text ids; for pytrec_eval building its dicts is inside the clock, as its users
-must. Runs alternate; medians and ranges of five are printed, and the largest difference between the two tools' values.
+At full size scoring needs 10 GB of memory, 6 GB of disk in the temporary folder and about a quarter of an hour of a quiet machine.
+ranx is measured where it can be imported, here or by the interpreter that RAGSCORE_BENCH_PYTHON names.
 """
 
-import statistics
+import argparse
+import importlib
+import json
+import os
 import sys
-import time
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pytrec_eval
+from tests.benchmarks import scoring, sizing, small, store
+from tests.benchmarks.plan import FULL, SMALL, Plan
+from tests.benchmarks.readme import rewritten
+from tests.benchmarks.sizing import Price
+from tests.benchmarks.table import Claim, Table, claims_table, machine, machine_line
 
-import ragscore as rs
-from ragscore.metrics import DEFAULT_KS, DEFAULT_METRICS, parse_label
-from tests.benchmarks import reading
-from tests.benchmarks.workload import as_dicts, as_results, make_run
+MEASURED: dict[str, Any] = {"scoring": scoring, "small": small, "store": store, "sizing": sizing}
+PRINTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "reading": ((), (300,)), "resampling": ((), (200,)), "rules": ((), (100,)), "statistics": ((10_000,), (50,)),
+}  # fmt: skip
+"""Part -> arguments of its `main` at full size, and small."""
 
-REPEATS = 5
-DEPTH = 100
-RANKING = [label for label in DEFAULT_METRICS if parse_label(label).is_ranking]
-CUTS = ",".join(map(str, DEFAULT_KS))
-THEIRS = {f"success.{CUTS}", f"recall.{CUTS}", f"P.{CUTS}", f"map_cut.{CUTS}", f"ndcg_cut.{CUTS}", "recip_rank"}
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    """Seconds a call takes, and what it gives."""
-    start = time.perf_counter()
-    found = call()
-    return time.perf_counter() - start, found
+Raw = dict[str, Any]
 
 
-def main(n_queries: int) -> None:
-    """Print the table."""
-    hits, golden = make_run(n_queries, DEPTH)
-    results = as_results(hits, golden)
-    seconds: dict[str, list[float]] = {"ragscore": [], "pytrec_eval": []}
-    for _ in range(REPEATS):
-        spent, ours = timed(lambda: rs.score(results, golden, RANKING, match="doc"))
-        seconds["ragscore"].append(spent)
-        spent, theirs = timed(lambda: _pytrec_eval(hits, golden))
-        seconds["pytrec_eval"].append(spent)
-    difference = max(abs(ours.loc[query_id, "map@10"] - values["map_cut_10"]) for query_id, values in theirs.items())
-    print(
-        f"{len(hits):,} hits, {n_queries:,} queries, {len(RANKING)} columns against pytrec_eval's {len(next(iter(theirs.values())))}, {REPEATS} alternating runs"
-    )
-    for name, spent in seconds.items():
-        print(f"{name:12} median {statistics.median(spent):6.3f} s   range {min(spent):.3f} to {max(spent):.3f}")
-    print(f"ratio        {statistics.median(seconds['ragscore']) / statistics.median(seconds['pytrec_eval']):.3f} of pytrec_eval's time (dicts and evaluate)")
-    print(f"largest difference in map@10: {difference:.1e}; mean mrr {np.mean(ours['mrr']):.4f}")
+def main(arguments: list[str] | None = None) -> None:
+    """Measure what is asked for, print it, and write it where it is asked for."""
+    asked = _parser().parse_args(arguments)
+    parts = asked.parts or ["scoring"]
+    if "all" in parts:
+        parts = [*MEASURED, *(name for name in PRINTED if name != "statistics")]
+    measured = [name for name in parts if name in MEASURED]
+    raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, measured)
+    earlier = json.loads(asked.earlier.read_text(encoding="utf-8")) if asked.earlier else {}
+    if asked.json:
+        asked.json.write_text(json.dumps(raw, indent=1), encoding="utf-8")
+    price = Price(asked.price, asked.cores)
+    found = {name: tables_of(name, raw, earlier, price) for name in MEASURED if name in raw}
+    if found:
+        print(machine_line(raw["machine"]), end="\n\n")
+    for tables in found.values():
+        print("\n\n".join(table.text() for table in tables), end="\n\n")
+    if asked.markdown:
+        asked.markdown.write_text(
+            "\n\n".join([machine_line(raw["machine"]), *(table.markdown() for tables in found.values() for table in tables)]) + "\n", "utf-8"
+        )
+    if asked.readme:
+        asked.readme.write_text(rewritten(asked.readme.read_text(encoding="utf-8"), found, machine_line(raw["machine"])), encoding="utf-8")
+    for name in parts:
+        if name in PRINTED:
+            _print_part(name, asked.small)
 
 
-def _pytrec_eval(hits: Any, golden: rs.Golden) -> dict[str, dict[str, float]]:
-    run, qrels = as_dicts(hits, golden)
-    found: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(qrels, THEIRS).evaluate(run)
-    return found
+def measure(plan: Plan, parts: list[str]) -> Raw:
+    """Raw numbers of these parts."""
+    raw: Raw = {"machine": machine()}
+    with tempfile.TemporaryDirectory(prefix="ragscore-benchmarks-") as folder:
+        for name in parts:
+            more = (os.cpu_count() or 1,) if name == "sizing" else ()
+            raw[name] = MEASURED[name].measure(plan, Path(folder) / name, _say, *more)
+    return raw
+
+
+def tables_of(name: str, raw: Raw, earlier: Raw, price: Price) -> list[Table]:
+    """The tables of a part, what was promised first."""
+    if name == "sizing":
+        return sizing.tables(raw[name], raw.get("scoring"), price)
+    claimed: Callable[[Any], list[Claim]] = MEASURED[name].claims
+    promised = claims_table(f"Targets of {name} (set for full size).", claimed(raw[name]), claimed(earlier[name]) if name in earlier else [])
+    return [promised, *MEASURED[name].tables(raw[name])]
+
+
+def _print_part(name: str, is_small: bool) -> None:
+    """Let a part print its own tables."""
+    full, less = PRINTED[name]
+    try:
+        part = importlib.import_module(f"tests.benchmarks.{name}")
+    except ModuleNotFoundError as error:
+        print(f"{name}: not measured, {error.name} is missing")
+        return
+    print(f"{name}", flush=True)
+    part.main(*(less if is_small else full))
+    print()
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*MEASURED, *PRINTED, "all"], help="default: scoring")
+    parser.add_argument("--small", action="store_true", help="10^4 to 10^5 hits, once: to see that it runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw numbers")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")
+    parser.add_argument("--readme", type=Path, metavar="FILE", help="rewrite the blocks between <!-- benchmark:... --> comments")
+    parser.add_argument("--raw", type=Path, metavar="FILE", help="measure nothing, take the raw numbers of an earlier run")
+    parser.add_argument("--earlier", type=Path, metavar="FILE", help="raw numbers of an earlier run, shown beside")
+    parser.add_argument("--price", type=float, default=Price.per_hour, help="of an hour of one machine (default %(default)s)")
+    parser.add_argument("--cores", type=int, default=Price.cores, help="of that machine (default %(default)s)")
+    return parser
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["reading"]:
-        reading.main(*map(int, sys.argv[2:]))
-    else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 10_000)
+    main()

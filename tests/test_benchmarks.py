@@ -1,0 +1,95 @@
+"""The benchmark command runs, compares tools that agree, and writes what it found; what it times is nobody's test."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.table import Claim, Table, at_most, of_times
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("scoring", "small", "store", "sizing")
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """A small run of the command: its raw numbers, Markdown, README and what it printed."""
+    folder = tmp_path_factory.mktemp("benchmarks")
+    blocks = [f"before\n<!-- benchmark:{name} -->\nold\n<!-- /benchmark:{name} -->\nafter\n" for name in ("machine", *PARTS)]
+    (folder / "README.md").write_text("".join(blocks), encoding="utf-8")
+    files = [f"--{name}={folder / file}" for name, file in (("json", "raw.json"), ("markdown", "tables.md"), ("readme", "README.md"))]
+    return folder, _command(*PARTS, "--small", *files)
+
+
+def _command(*arguments):
+    done = subprocess.run([sys.executable, "-m", "tests.benchmarks", *arguments], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_tool_is_measured_at_every_size_and_all_agree(measured):
+    folder, _ = measured
+    records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]
+    there = {(record["tool"], record["hits"], record["variant"]) for record in records}
+    for tool in ("ragscore, frames", "ragscore, store", "pytrec_eval", "pytrec_eval, dicts by slices"):
+        assert {(tool, 10**4, "plain"), (tool, 10**5, "plain")} <= there
+    assert ("ir_measures", 10**4, "plain") in there
+    assert {(tool, 200_000, "plain") for tool in ("ragscore, frames", "ragscore, store")} <= there
+    for variant in ("rows shuffled", "ids as category", "ids as object", "Parquet by polars", "Parquet by duckdb", "3 million chunk ids"):
+        assert ("ragscore, frames", 10**5, variant) in there
+    for hits in (10**4, 10**5):
+        plain = [record["means"] for record in records if (record["hits"], record["variant"]) == (hits, "plain") and "means" in record]
+        assert len(plain) >= 4
+        for means in plain:
+            assert means == pytest.approx(plain[0], abs=1e-6)
+            assert 0 < means["map@10"] < 1
+    assert all(record["rss"] > 50 for record in records)
+
+
+def test_variants_hold_the_same_rankings(measured):
+    folder, _ = measured
+    records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]
+    means = [record["means"] for record in records if record["hits"] == 10**5 and "means" in record and "chunk" not in record["variant"]]
+    assert len(means) >= 10
+    assert all(one == pytest.approx(means[0], abs=1e-6) for one in means)
+
+
+def test_every_part_prints_and_writes_its_tables(measured):
+    folder, printed = measured
+    markdown, readme = ((folder / name).read_text(encoding="utf-8") for name in ("tables.md", "README.md"))
+    for name in ("scoring", "small", "store"):
+        assert f"Targets of {name}" in printed
+    for text in (printed, markdown, readme):
+        assert re.search(r"store: all, against read \+ dicts \+ evaluate, 10\^5 hits", text)
+        assert re.search(r"100 queries × 10 hits: rs.score", text)
+        assert re.search(r"one metric, compacted, again", text)
+        assert re.search(r"disk, without texts.*GB.*GB", text)
+        assert re.search(r"Measured on \d+ cores \(.+\), \d+ GiB, Python", text)
+    assert "old" not in readme
+    assert readme.count("before\n") == readme.count("after\n") == 5
+
+
+def test_an_earlier_run_is_shown_beside(measured):
+    folder, _ = measured
+    printed = _command("store", "--raw", str(folder / "raw.json"), "--earlier", str(folder / "raw.json"))
+    assert "run before" in printed
+
+
+def test_a_claim_says_whether_it_is_met_and_by_how_much_not():
+    assert Claim("x", 6.0, 5.0, 7.0, 6).verdict == "met"
+    assert Claim("x", 4.5, 4.0, 5.0, 6).verdict == "short by 25%"
+    assert Claim("x", 1.5, 1.0, 2.0, 1.2, at_most=True).verdict == "short by 25%"
+    assert Claim("x", 1.2, 1.0, 2.0, 1.2, at_most=True).verdict == "met"
+
+
+def test_ratios_are_of_medians_and_their_range_of_runs_side_by_side():
+    faster = of_times("x", ours=[1.0, 2.0, 4.0], theirs=[10.0, 10.0, 12.0], target=6)
+    assert (faster.found, faster.low, faster.high) == (5.0, 3.0, 10.0)
+    smaller = at_most("x", ours=[1.0, 3.0], theirs=[4.0], target=0.4)
+    assert (smaller.found, smaller.low, smaller.high, smaller.verdict) == (0.5, 0.25, 0.75, "short by 25%")
+
+
+def test_a_table_is_markdown():
+    assert Table("Speed.", ["tool", "s"], [["ours", "1"]]).markdown() == "Speed.\n\n| tool | s |\n| --- | --: |\n| ours | 1 |"
