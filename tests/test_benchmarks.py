@@ -1,5 +1,6 @@
 """The benchmark command runs, compares tools that agree, and writes what it found; what it times is nobody's test."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from benchmarks.readme import rewritten
 from benchmarks.table import Claim, Table, at_most, of_times
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +71,18 @@ def test_every_part_prints_and_writes_its_tables(measured):
         assert re.search(r"Measured on \d+ cores \(.+\), \d+ GiB, Python", text)
     assert "old" not in readme
     assert readme.count("before\n") == readme.count("after\n") == 5
+
+
+def test_a_part_that_is_not_there_says_so(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    command = importlib.import_module("tests.benchmarks.__main__")
+    monkeypatch.setitem(command.PRINTED, "nowhere", ((), ()))
+    assert command.printed("nowhere", True) == "nowhere: not measured, tests.benchmarks.nowhere is missing"
+
+
+def test_blocks_of_a_readme_are_filled_and_others_stay():
+    text = "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark:x -->\nb\n<!-- benchmark:y -->\nkept\n<!-- /benchmark:y -->\n"
+    assert rewritten(text, {"x": "new", "z": "without a block"}) == text.replace("old", "new")
 
 
 def test_an_earlier_run_is_shown_beside(measured):

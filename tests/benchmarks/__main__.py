@@ -1,14 +1,17 @@
 """Measure ragscore against what one would use instead: `python -m tests.benchmarks [part ...] [--small]`.
 
 Parts: scoring, small, store, sizing (their raw numbers go into --json, their tables into --markdown and --readme), and
-reading, resampling, rules, statistics, which print. `all` is every one but statistics, which takes long and is no matter of speed.
+reading, resampling, rules, statistics, of which that is kept what they print. `all` is every one but statistics, which takes
+long and is no matter of speed.
 
 At full size scoring needs 10 GB of memory, 6 GB of disk in the temporary folder and about a quarter of an hour of a quiet machine.
 ranx is measured where it can be imported, here or by the interpreter that RAGSCORE_BENCH_PYTHON names.
 """
 
 import argparse
+import contextlib
 import importlib
+import io
 import json
 import os
 import sys
@@ -38,33 +41,29 @@ def main(arguments: list[str] | None = None) -> None:
     parts = asked.parts or ["scoring"]
     if "all" in parts:
         parts = [*MEASURED, *(name for name in PRINTED if name != "statistics")]
-    measured = [name for name in parts if name in MEASURED]
-    raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, measured)
+    raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, parts)
     earlier = json.loads(asked.earlier.read_text(encoding="utf-8")) if asked.earlier else {}
     if asked.json:
         asked.json.write_text(json.dumps(raw, indent=1), encoding="utf-8")
-    price = Price(asked.price, asked.cores)
-    found = {name: tables_of(name, raw, earlier, price) for name in MEASURED if name in raw}
-    if found:
-        print(machine_line(raw["machine"]), end="\n\n")
-    for tables in found.values():
-        print("\n\n".join(table.text() for table in tables), end="\n\n")
+    tables = {name: tables_of(name, raw, earlier, Price(asked.price, asked.cores)) for name in MEASURED if name in raw}
+    print("\n\n".join([machine_line(raw["machine"]), *(table.text() for part in tables.values() for table in part), *raw["printed"].values()]))
+    blocks = {name: "\n\n".join(table.markdown() for table in part) for name, part in tables.items()}
+    blocks |= {name: f"```console\n{text}\n```" for name, text in raw["printed"].items()} | {"machine": machine_line(raw["machine"])}
     if asked.markdown:
-        asked.markdown.write_text(
-            "\n\n".join([machine_line(raw["machine"]), *(table.markdown() for tables in found.values() for table in tables)]) + "\n", "utf-8"
-        )
+        asked.markdown.write_text("\n\n".join(blocks.values()) + "\n", encoding="utf-8")
     if asked.readme:
-        asked.readme.write_text(rewritten(asked.readme.read_text(encoding="utf-8"), found, machine_line(raw["machine"])), encoding="utf-8")
-    for name in parts:
-        if name in PRINTED:
-            _print_part(name, asked.small)
+        asked.readme.write_text(rewritten(asked.readme.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
 
 def measure(plan: Plan, parts: list[str]) -> Raw:
-    """Raw numbers of these parts."""
-    raw: Raw = {"machine": machine()}
-    with tempfile.TemporaryDirectory(prefix="ragscore-benchmarks-") as folder:
-        for name in parts:
+    """Raw numbers of these parts, and what the others print."""
+    raw: Raw = {"machine": machine(), "printed": {}}
+    for name in parts:
+        if name in PRINTED:
+            _say(f"measuring {name}")
+            raw["printed"][name] = printed(name, plan is SMALL)
+            continue
+        with tempfile.TemporaryDirectory(prefix="ragscore-benchmarks-") as folder:
             more = (os.cpu_count() or 1,) if name == "sizing" else ()
             raw[name] = MEASURED[name].measure(plan, Path(folder) / name, _say, *more)
     return raw
@@ -79,17 +78,16 @@ def tables_of(name: str, raw: Raw, earlier: Raw, price: Price) -> list[Table]:
     return [promised, *MEASURED[name].tables(raw[name])]
 
 
-def _print_part(name: str, is_small: bool) -> None:
-    """Let a part print its own tables."""
+def printed(name: str, is_small: bool) -> str:
+    """What a part prints, or that it can't be measured."""
     full, less = PRINTED[name]
     try:
         part = importlib.import_module(f"tests.benchmarks.{name}")
     except ModuleNotFoundError as error:
-        print(f"{name}: not measured, {error.name} is missing")
-        return
-    print(f"{name}", flush=True)
-    part.main(*(less if is_small else full))
-    print()
+        return f"{name}: not measured, {error.name} is missing"
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        part.main(*(less if is_small else full))
+    return said.getvalue().strip()
 
 
 def _say(text: str) -> None:

@@ -117,18 +117,22 @@ class Records:
         """The processes of one tool."""
         return [record for record in self.records if (record["tool"], record["hits"], record["variant"]) == (tool, hits, variant)]
 
-    def wall(self, tool: str, hits: int, variant: str = "plain", stages: tuple[str, ...] = ()) -> list[float]:
+    def wall(self, tool: str, hits: int, variant: str = "plain", stages: tuple[str, ...] = (), kind: str = "wall") -> list[float]:
         """Seconds of each process, of all stages or some."""
-        return [sum(spent for name, spent in record["wall"].items() if not stages or name in stages) for record in self.of(tool, hits, variant)]
+        return [sum(spent for name, spent in record[kind].items() if not stages or name in stages) for record in self.of(tool, hits, variant)]
+
+    def cpu(self, tool: str, hits: int, variant: str = "plain", stages: tuple[str, ...] = ()) -> list[float]:
+        """CPU seconds of each process, of all its threads."""
+        return self.wall(tool, hits, variant, stages, "cpu")
 
     def rss(self, tool: str, hits: int, variant: str = "plain") -> list[float]:
         """Peak memory of each process."""
         return [record["rss"] for record in self.of(tool, hits, variant)]
 
-    def growth(self, tool: str) -> tuple[float, list[float]]:
+    def growth(self, tool: str, kind: str = "wall") -> tuple[float, list[float]]:
         """The exponent of time over hits, fitted over all sizes, and that of each step between two sizes."""
         sizes = sorted({record["hits"] for record in self.records if record["tool"] == tool and record["variant"] == "plain"})
-        x, y = np.log(sizes), np.log([middle(self.wall(tool, hits)) for hits in sizes])
+        x, y = np.log(sizes), np.log([middle(self.wall(tool, hits, kind=kind)) for hits in sizes])
         return float(np.polyfit(x, y, 1)[0]) if len(sizes) > 1 else float("nan"), (np.diff(y) / np.diff(x)).tolist()
 
 
@@ -153,11 +157,12 @@ def claims(records: list[Measured]) -> list[Claim]:
 def _against_pytrec(found: Records) -> list[Claim]:
     both, claims = ("dicts", "evaluate"), []
     for hits, from_frames, from_store in ((found.largest, 6, 12), (found.sizes[-2], 7, 7)):
-        at = f"{power(hits)} hits"
-        theirs = found.wall(PYTREC, hits, stages=both)
-        claims.append(of_times(f"frames: score, against dicts + evaluate, {at}", found.wall(FRAMES, hits, stages=("score",)), theirs, from_frames))
-        theirs = found.wall(PYTREC, hits, stages=("read", *both))
-        claims.append(of_times(f"store: all, against read + dicts + evaluate, {at}", found.wall(STORE, hits), theirs, from_store))
+        for name, tool, ours, theirs, target in (
+            ("frames: score, against dicts + evaluate", FRAMES, ("score",), both, from_frames),
+            ("store: all, against read + dicts + evaluate", STORE, (), ("read", *both), from_store),
+        ):
+            wall, cpu = ((of(tool, hits, stages=ours), of(PYTREC, hits, stages=theirs)) for of in (found.wall, found.cpu))
+            claims.append(of_times(f"{name}, {power(hits)} hits", *wall, target, cpu))
     at = f"{power(found.largest)} hits"
     claims.append(at_most(f"frames: peak memory, {at}", found.rss(FRAMES, found.largest), found.rss(PYTREC, found.largest), 0.4))
     claims.append(at_most(f"store: peak memory, {at}", found.rss(STORE, found.largest), found.rss(PYTREC, found.largest), 0.25))
@@ -177,8 +182,8 @@ def _of_variants(found: Records) -> list[Claim]:
     claims, hits = [], found.largest
     for name in VARIANTS:
         peer = name if name in OWN_PEER else "plain"
-        theirs, ours = found.wall(PYTREC, hits, peer, ("dicts", "evaluate")), found.wall(FRAMES, hits, name, ("score",))
-        claims.append(of_times(f"frames, {name}: score", ours, theirs, 5 if "chunk" in name else 4))
+        wall, cpu = ((of(FRAMES, hits, name, ("score",)), of(PYTREC, hits, peer, ("dicts", "evaluate"))) for of in (found.wall, found.cpu))
+        claims.append(of_times(f"frames, {name}: score", *wall, 5 if "chunk" in name else 4, cpu))
         if "chunk" not in name:
             claims.append(at_most(f"frames, {name}: peak memory", found.rss(FRAMES, hits, name), found.rss(PYTREC, hits, peer), 0.6))
     return claims
@@ -187,8 +192,9 @@ def _of_variants(found: Records) -> list[Claim]:
 def _of_growth(found: Records) -> list[Claim]:
     claims = []
     for tool, target in ((STORE, 1.05), (FRAMES, 1.2)):
-        fitted, steps = found.growth(tool)
-        claims.append(Claim(f"{tool.removeprefix('ragscore, ')}: growth exponent (range: between sizes)", fitted, min(steps), max(steps), target, True, ""))
+        (fitted, steps), (by_cpu, _) = found.growth(tool), found.growth(tool, "cpu")
+        name = f"{tool.removeprefix('ragscore, ')}: growth exponent (range: between sizes)"
+        claims.append(Claim(name, fitted, min(steps), max(steps), target, True, "", by_cpu))
     return claims
 
 

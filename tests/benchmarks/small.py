@@ -52,10 +52,8 @@ def claims(records: list[Measured]) -> list[Claim]:
     every = [spent for record in records if "ms" in record for spent in record["ms"]]
     found = [Claim("100 queries × 10 hits: rs.score, warm", middle(scored), min(every), max(every), 20, True, "ms")]
     theirs, *ours = IMPORTS
-    for kind, key in (("wall", "seconds"), ("CPU", "cpu_seconds")):
-        spent = {what: [record[key] for record in records if record["what"] == what] for what in IMPORTS}
-        found += [at_most(f"{what}, against {theirs} ({kind})", spent[what], spent[theirs], 1.3) for what in ours]
-    return found
+    wall, cpu = ({what: [record[key] for record in records if record["what"] == what] for what in IMPORTS} for key in ("seconds", "cpu_seconds"))
+    return found + [at_most(f"{what}, against {theirs}", wall[what], wall[theirs], 1.3, (cpu[what], cpu[theirs])) for what in ours]
 
 
 def tables(records: list[Measured]) -> list[Table]:

@@ -1,6 +1,7 @@
 """What a benchmark found, as tables on the screen and in Markdown, and the machine it was found on."""
 
 import importlib.metadata
+import math
 import os
 import platform
 import re
@@ -36,7 +37,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Claim:
-    """A figure with its target: `found` (with the range of the runs) must be at least, or at most, `target`."""
+    """A figure with its target: `found` (with the range of the runs) must be at least, or at most, `target`.
+
+    `by_cpu` is the same by CPU time of all threads, which a busy machine disturbs less; NaN: not known.
+    """
 
     name: str
     found: float
@@ -45,6 +49,7 @@ class Claim:
     target: float
     at_most: bool = False
     unit: str = "×"
+    by_cpu: float = math.nan
 
     @property
     def verdict(self) -> str:
@@ -55,16 +60,18 @@ class Claim:
         return f"short by {max(short, 0.01):.0%}"
 
 
-def of_times(name: str, ours: list[float], theirs: list[float], target: float) -> Claim:
-    """How many times faster we are: the ratio of the medians, and the range of the ratios of runs that stood next to each other."""
+def of_times(name: str, ours: list[float], theirs: list[float], target: float, cpu: tuple[list[float], list[float]] | None = None) -> Claim:
+    """How many times faster we are: the ratio of the medians, and the range of the ratios of runs that stood next to each other; `cpu` is ours and theirs."""
     pairs = ratios(theirs, ours)
-    return Claim(name, middle(theirs) / middle(ours), min(pairs), max(pairs), target)
+    by_cpu = middle(cpu[1]) / middle(cpu[0]) if cpu else math.nan
+    return Claim(name, middle(theirs) / middle(ours), min(pairs), max(pairs), target, by_cpu=by_cpu)
 
 
-def at_most(name: str, ours: list[float], theirs: list[float], target: float) -> Claim:
+def at_most(name: str, ours: list[float], theirs: list[float], target: float, cpu: tuple[list[float], list[float]] | None = None) -> Claim:
     """How much more we take, which must be no more than `target`."""
     pairs = ratios(ours, theirs)
-    return Claim(name, middle(ours) / middle(theirs), min(pairs), max(pairs), target, at_most=True)
+    by_cpu = middle(cpu[0]) / middle(cpu[1]) if cpu else math.nan
+    return Claim(name, middle(ours) / middle(theirs), min(pairs), max(pairs), target, at_most=True, by_cpu=by_cpu)
 
 
 def ratios(above: list[float], below: list[float]) -> list[float]:
@@ -83,21 +90,22 @@ def middle(values: list[float]) -> float:
 def claims_table(title: str, claims: list[Claim], earlier: list[Claim]) -> Table:
     """Found against target; of an earlier run what it found, if there is one."""
     before = {claim.name: claim for claim in earlier}
-    header = ["", "found", "range", *(["run before"] if before else []), "target", ""]
+    header = ["", "found", "range", "by CPU", *(["run before"] if before else []), "target", ""]
     rows = []
     for claim in claims:
         again = [f"{number(before[claim.name].found)} {claim.unit}" if claim.name in before else ""] if before else []
         sign = "≤" if claim.at_most else "≥"
         found = f"{number(claim.found)} {claim.unit}"
-        rows.append([claim.name, found, f"{number(claim.low)} to {number(claim.high)}", *again, f"{sign} {claim.target:g} {claim.unit}", claim.verdict])
+        by_cpu = "" if math.isnan(claim.by_cpu) else f"{number(claim.by_cpu)} {claim.unit}"
+        rows.append([claim.name, found, f"{number(claim.low)} to {number(claim.high)}", by_cpu, *again, f"{sign} {claim.target:g} {claim.unit}", claim.verdict])
     return Table(title, header, rows)
 
 
 def number(value: float) -> str:
     """Three digits that count."""
-    if value >= 100:
+    if abs(value) >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def seconds(values: list[float]) -> list[str]:

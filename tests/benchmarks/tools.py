@@ -156,7 +156,9 @@ def ranx(clock: Clock, folder: str) -> Measured:
 
     asked = [f"{name}@{k}" for name in ("hit_rate", "recall", "precision", "map", "ndcg") for k in KS] + ["mrr"]
     names = {"q_id_col": "query_id", "doc_id_col": "doc_id"}
-    tiny = pd.DataFrame({"query_id": ["q", "q"], "doc_id": ["d", "e"], "score": [1.0, 0.5], "grade": [1, 2]}).astype({"query_id": object, "doc_id": object})
+    # Ids as long as those to come: another length is another type, for which all would be compiled again.
+    tiny = pd.DataFrame({"query_id": ["query-000000"] * 2, "doc_id": ["doc-0000000", "doc-0000001"], "score": [1.0, 0.5], "grade": [1, 2]})
+    tiny = tiny.astype({"query_id": object, "doc_id": object})
     evaluate(Qrels.from_df(tiny, **names, score_col="grade"), Run.from_df(tiny, **names, score_col="score"), asked)
     with clock.stage("read"):
         hits = pd.read_parquet(f"{folder}/hits.parquet", columns=["query_id", "doc_id", "score"])
