@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.codes import Codes, equal_pairs, lookup
 
 DENSE = 4  # cells of a table per row: up to here it takes less than sorting
-SIEVE = 1 << 22  # places of the table that sifts out codes which equal nothing
+CELLS = 16  # of the table that sifts out codes, for each one that it knows: few enough to stay in the processor's cache
 
 
 def rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
@@ -25,8 +25,11 @@ def rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
 
     def key(frame: pd.DataFrame) -> Codes:
         run, query = lookup(frame["run_id"], runs), lookup(frame["query_id"], queries)
-        found = (run * len(queries) + query) * highest + frame["rank"].to_numpy().astype(np.int64)
-        found[(run < 0) | (query < 0)] = -1
+        found = run * len(queries)  # then in place: what takes the time is memory
+        found += query
+        found *= highest
+        found += frame["rank"].to_numpy()
+        found[(run | query) < 0] = -1
         return found
 
     of_hits, of_meta = key(hits), key(meta)
@@ -60,7 +63,7 @@ def with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, row: Codes, conditions
     key = lookup(meta["key"], keys)
     asked = np.flatnonzero((row >= 0) & (key >= 0))
     place = lookup(hits["query_id"], queries)[row[asked]] * len(keys) + key[asked]
-    value, asked_value = _value_codes(meta["value"] if len(asked) == len(meta) else meta["value"].take(asked), conditions["value"])
+    value, asked_value = _value_codes(meta["value"], asked, conditions["value"])
     asked_place = lookup(conditions["query_id"], queries) * len(keys) + lookup(conditions["key"], keys)
     n_values = int(asked_value.max(initial=0)) + 1
     here = np.flatnonzero((place >= 0) & (value >= 0))
@@ -82,21 +85,28 @@ def _held(hit: Codes, condition: Codes, conditions: pd.DataFrame, needing_all_of
 
 def _equal_few(left: Codes, right: Codes) -> tuple[Codes, Codes]:
     """`equal_pairs` where most of `left` equals none of the few `right`: those are sifted out by a table first."""
-    sieve = np.zeros(SIEVE, dtype=bool)
-    sieve[right & (SIEVE - 1)] = True
-    some = np.flatnonzero(sieve[left & (SIEVE - 1)])
+    mask = (1 << (CELLS * len(right)).bit_length()) - 1
+    marked = np.zeros(mask + 1, dtype=bool)
+    marked[right & mask] = True
+    some = np.flatnonzero(marked[left & mask])
     place, found = equal_pairs(left[some], right)
     return some[place], found
 
 
-def _value_codes(values: pd.Series, wanted: pd.Series) -> tuple[Codes, Codes]:
-    """Codes of JSON values that are equal if they match one of the `wanted`: of `values` (-1: none of them), and of `wanted`."""
-    # One look at each different value, however many hits have it.
-    codes, names = pd.factorize(values)
+def _value_codes(values: pd.Series, rows: Codes, wanted: pd.Series) -> tuple[Codes, Codes]:
+    """Codes of JSON values that are equal if they match one of the `wanted`: of `values` in these rows (-1: none of them), and of `wanted`."""
+    # One look at each different value, however many hits have it. Taking texts costs as much as encoding them: few are taken first, many afterwards.
+    codes, names = pd.factorize(values if 2 * len(rows) > len(values) else values.take(rows))
+    codes = codes[rows] if 2 * len(rows) > len(values) else codes
     wanted_codes, wanted_names = pd.factorize(wanted)
     forms: dict[str, int] = {}
     of_wanted = np.array([forms.setdefault(_form(json.loads(name)), len(forms)) for name in wanted_names.tolist()], dtype=np.int64)
-    of_names = np.array([forms.get(_form(json.loads(name)), -1) for name in names.tolist()] + [-1], dtype=np.int64)
+    is_used = np.zeros(len(names) + 1, dtype=bool)
+    is_used[codes] = True
+    texts = names.tolist()
+    of_names = np.full(len(names) + 1, -1)
+    for place in np.flatnonzero(is_used[:-1]).tolist():
+        of_names[place] = forms.get(_form(json.loads(texts[place])), -1)
     return of_names[codes], of_wanted[wanted_codes]
 
 

@@ -18,7 +18,6 @@ from ragscore.satisfaction import CHOICES, needing_all, where_every_hit
 from ragscore.substrings import is_held, taken_once
 
 Needing = Callable[[str, str, pd.Series], pd.Index]  # expectation, axis, questions -> those of them that need all
-KEYED = ["query_id", "source_key"]
 
 
 def by_predicate(results: Results, golden: Golden, *, source_keys: str = "any", metadata: str = "all", substrings: str = "any", hits: str = "any") -> Rule:
@@ -105,11 +104,13 @@ def _by_source_key(hits: pd.DataFrame, targets: pd.DataFrame) -> tuple[Codes, Co
     if "source_key" not in hits or "source_key" not in targets:
         return _none(), _none()
     with_key = np.flatnonzero(targets["source_key"].notna().to_numpy())
-    wanted = targets[KEYED].take(with_key)
+    wanted = targets[["query_id", "source_key"]].take(with_key)
     asked = np.flatnonzero((lookup(hits["query_id"], pd.Index(wanted["query_id"].unique())) >= 0) & hits["source_key"].notna().to_numpy())
-    lowered, expected = (frame.assign(source_key=frame["source_key"].str.lower()) for frame in (hits[KEYED].take(asked), wanted))
-    hit, target = pairs_with_equal(lowered, expected, "source_key", "source_key")
-    return asked[hit], with_key[target]
+    lowered, expected = (keys.str.lower() for keys in (hits["source_key"].take(asked), wanted["source_key"]))
+    some = np.flatnonzero(lookup(lowered, pd.Index(expected.unique())) >= 0)
+    found = hits[["query_id"]].take(asked[some]).assign(source_key=lowered.take(some))
+    hit, target = pairs_with_equal(found, wanted.assign(source_key=expected), "source_key", "source_key")
+    return asked[some[hit]], with_key[target]
 
 
 def _complete(hits: pd.DataFrame, targets: pd.DataFrame, hit: Codes, target: Codes) -> tuple[Codes, Codes]:
