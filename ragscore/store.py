@@ -72,7 +72,7 @@ class RunStore:
     ) -> list[str]:
         """Write every run of `results`, and its scores if a golden set is given.
 
-        Matches and scores are computed from the whole text before it is cut, and kept: cutting never changes a score.
+        Matches and scores are computed from the whole text before it is cut, and kept: cutting never changes a score. Problems of the load are kept.
 
         Parameters
         ----------
@@ -121,8 +121,9 @@ class RunStore:
         """Read one run from its file into the store: `save(rs.load_results(path), golden=golden)` in memory that doesn't grow with the file.
 
         A `per_query.jsonl` (also .gz) is read block by block, written row group by row group, and scored part by part as `score` does; for that
-        time the store's folder takes up to as much room more as the file. In memory are the ids of the questions, `judgments.jsonl`, should it
-        stand beside, and with a golden set its scores and matches. A file in another format is loaded whole.
+        time the store's folder (the system's temporary one, for a store elsewhere) takes up to as much room more as the file. In memory are the
+        ids of the questions, `judgments.jsonl`, should it stand beside, and with a golden set scores and matches. A file in another format is
+        loaded whole.
 
         Parameters
         ----------

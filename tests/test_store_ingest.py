@@ -294,9 +294,16 @@ def test_what_could_not_be_taken_stays_with_the_run(small, tmp_path):
 
 def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
     file = put(tmp_path, [one | {"elapsed_m": 3} for one in GOOD])
-    with pytest.warns(UserWarning, match="did you mean 'elapsed_ms'") as caught:
+    (tmp_path / "run.json").write_text(json.dumps({"run_id": "r", "sute": "s"}))
+    with pytest.warns(UserWarning, match="did you mean") as caught:
         rs.RunStore(tmp_path / "store").ingest(file)
-    assert caught[0].filename == __file__
+    assert [one.filename for one in caught] == [__file__] * 2
+    assert [str(one.message).rsplit(" ", 1)[-1] for one in caught] == ["'suite'?", "'elapsed_ms'?"]
+
+
+def test_a_plain_file_is_not_read_line_by_line(small, tmp_path, monkeypatch):
+    monkeypatch.setattr(streamed, "_by_line", None)
+    assert rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD)) == [tmp_path.name]
 
 
 def test_another_format_is_loaded_whole(small, tmp_path):
@@ -313,12 +320,14 @@ def test_several_runs_at_once_are_refused(small, tmp_path, write_run):
         rs.RunStore(tmp_path / "store").ingest(folder)
 
 
-def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path):
+def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     store = rs.RunStore(f"memory://{uuid4().hex}")
     local = rs.RunStore(tmp_path / "store")
     file = put(tmp_path, GOOD)
-    assert store.ingest(file) == local.ingest(file)
+    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]))
+    assert store.ingest(file, golden=golden) == local.ingest(file, golden=golden)
     equal(store.load(), local.load())
+    pd.testing.assert_frame_equal(store.scores(), local.scores())
 
 
 def test_a_bar_shows_what_is_read_and_written(small, tmp_path, capsys):

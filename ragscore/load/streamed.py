@@ -73,6 +73,8 @@ def _fast(path: Path, run_id: str, folder: Path, told: Told) -> Streamed | None:
                 break
             seen.take(block)
         except FAILED:
+            for spool in spools.values():
+                spool.file.unlink()  # the room is needed
             return None
         responses = block.columns["responses"]
         ids.append(responses["query_id"])
@@ -103,7 +105,7 @@ class _ColumnSpool:
         batch = pa.record_batch(columns)
         with self.file.open("ab") as out:
             self.starts.append(out.tell())
-            with pa.ipc.new_stream(out, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            with pa.ipc.new_stream(out, batch.schema) as writer:
                 writer.write_batch(batch)
         self.sizes.append((batch.num_rows, batch.nbytes))
 

@@ -1,8 +1,9 @@
-"""Time reading a run file: `python -m tests.benchmarks reading [n_lines]` (default 20,000 lines of 8 kB).
+"""Time reading a run file: `python -m tests.benchmarks reading [n_lines [n_large]]` (default 20,000 lines of 8 kB).
 
 Against pyarrow.json's bare parse of the same bytes, and pandas.read_json with the nested lists flattened. Tools run in turn, each in a fresh
 process, with the whole of `rs.load_results` inside the clock; medians of three and ranges are printed, as seconds on the wall and of all cores
-(which a busy machine disturbs less), and as peak memory of the process.
+(which a busy machine disturbs less), and as peak memory of the process. With `n_large`, files of a tenth and all of that many lines are read into a
+store, once each (500,000 lines are 4 GB): the time grows with the file, the peak does not.
 """
 
 import json
@@ -19,6 +20,7 @@ from typing import Any
 
 REPEATS = 3
 N_HITS = 10
+DISTINCT = 20_000  # lines made one by one
 
 
 def lines(n: int, seed: int = 0) -> Iterator[str]:
@@ -60,6 +62,13 @@ def _ours(path: str, from_bytes: float) -> Any:
     return _timed(lambda: rs.load_results(path))
 
 
+def _into_store(path: str) -> Any:
+    import ragscore as rs
+
+    with tempfile.TemporaryDirectory(dir=Path(path).parent) as folder:
+        return _timed(lambda: rs.RunStore(folder).ingest(path))
+
+
 def _bare(path: str) -> Any:
     from pyarrow import json as pa_json
 
@@ -82,31 +91,38 @@ def _pandas(path: str) -> Any:
 def _timed(call: Callable[[], Any]) -> dict[str, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     found = call()
-    spent = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+    spent = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "rss": _peak_mb()}
     del found
     return spent
+
+
+def _peak_mb() -> float:
+    """Peak memory of this process. What the system says of resources used is that of the process which started it, where that had more."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    (peak,) = [line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+    return int(peak) / 1024
 
 
 READERS: dict[str, Callable[[str], Any]] = {
     "pyarrow.json, bare": _bare,
     "ragscore, fast": lambda path: _ours(path, 0),
     "ragscore, per line": lambda path: _ours(path, float("inf")),
+    "ragscore, to a store": _into_store,
     "pandas, flattened": _pandas,
 }
 
 
-def main(n_lines: int = 20_000) -> None:
-    """Print the table."""
+def main(n_lines: int = 20_000, n_large: int = 0) -> None:
+    """Print the table, and how reading a large file into a store grows."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "per_query.jsonl"
-        with file.open("w", encoding="utf-8") as opened:
-            opened.writelines(line + "\n" for line in lines(n_lines))
-        size = file.stat().st_size
+        size = _write(file, n_lines)
         spent: dict[str, list[dict[str, float]]] = {name: [] for name in READERS}
         for _ in range(REPEATS):
             for name in READERS:
-                command = [sys.executable, "-m", "tests.benchmarks.reading", "--one", name, str(file)]
-                spent[name].append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+                spent[name].append(_measured(name, file))
     print(f"{n_lines:,} lines of {size / n_lines / 1000:.1f} kB ({size / 1e6:.0f} MB), {REPEATS} alternating runs in fresh processes")
     bare = {key: statistics.median(one[key] for one in spent["pyarrow.json, bare"]) for key in ("wall", "cpu")}
     for name, runs in spent.items():
@@ -116,10 +132,30 @@ def main(n_lines: int = 20_000) -> None:
         print(
             f"{name:20} median {statistics.median(wall):6.2f} s   range {min(wall):.2f} to {max(wall):.2f}   cpu {statistics.median(cpu):6.2f} s   {ratio}   {rss:,.0f} MB"
         )
+    for n in (n_large // 10, n_large) if n_large else ():
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "per_query.jsonl"
+            size = _write(file, n)
+            one = _measured("ragscore, to a store", file)
+            print(f"to a store: {n:9,} lines ({size / 1e6:5,.0f} MB)   {one['wall']:6.1f} s   cpu {one['cpu']:6.1f} s   peak {one['rss']:,.0f} MB")
+
+
+def _write(file: Path, n_lines: int) -> int:
+    """A file of so many lines, and its size; beyond DISTINCT lines the same ones come again under other ids."""
+    bodies = list(lines(min(n_lines, DISTINCT)))
+    with file.open("w", encoding="utf-8") as opened:
+        opened.writelines(bodies[n % len(bodies)].replace(f'"q{n % len(bodies)}"', f'"q{n}"', 1) + "\n" for n in range(n_lines))
+    return file.stat().st_size
+
+
+def _measured(name: str, file: Path) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.benchmarks.reading", "--one", name, str(file)]
+    found: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return found
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(READERS[sys.argv[2]](sys.argv[3])))
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)
+        main(*map(int, sys.argv[1:]))
