@@ -49,11 +49,7 @@ def _write(folder: Place, file: Path, begun: Begun, wanted: Wanted | None, text:
         with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as told:
             streamed, beside = stream_per_query(file, run, problems, Path(spool), told)
         problems.slips.warn(stacklevel=6)
-        sizes = np.cumsum([0, *(table.n_of.sum() for table in streamed.tables.values())]).tolist()
-        with _bar(sizes[-1], f"writing {run['run_id']}", "row", progress) as told:
-            for (kind, table), before in zip(streamed.tables.items(), sizes, strict=False):
-                tables = _told(_tables(kind, table, run["run_id"], text_first), before, told)
-                write_groups(folder / f"{kind}.parquet", _in_groups(tables, table.n_of))
+        _write_tables(folder, streamed.tables, run["run_id"], text_first, progress)
         _write_beside(folder, beside, streamed.query_ids, run["run_id"])
         if "responses" not in streamed.tables:
             write_frame(folder / "responses.parquet", empty("responses"), run["run_id"])
@@ -62,9 +58,19 @@ def _write(folder: Place, file: Path, begun: Begun, wanted: Wanted | None, text:
             return described
         made = scored_in_parts(Stored(folder, folder, described, ""), beside, wanted)
         if text_first != text and "hits" in streamed.tables:
-            hits = streamed.tables["hits"]
-            write_groups(folder / "hits.parquet", _in_groups(_tables("hits", hits, run["run_id"], text), hits.n_of))
+            _write_tables(folder, {kind: streamed.tables[kind] for kind in ("hits", "responses")}, run["run_id"], text, progress)
     return write_scores(folder, described, made)
+
+
+def _write_tables(folder: Place, tables: dict[str, Spooled], run_id: str, text: str, progress: bool | None) -> None:
+    """The tables of the records: hits first, and responses in the same parts, so that one part of hits needs one of responses."""
+    n_rows, begins = 0, [0]
+    with _bar(sum(int(table.n_of.sum()) for table in tables.values()), f"writing {run_id}", "row", progress) as told:
+        for kind in sorted(tables, key=lambda kind: kind != "hits"):
+            read = _told(_read(kind, tables[kind], run_id, text), n_rows, told)
+            written = write_groups(folder / f"{kind}.parquet", _in_groups(read, tables[kind].n_of, begins if kind == "responses" else [0]))
+            begins = written if kind == "hits" else begins
+            n_rows += int(tables[kind].n_of.sum())
 
 
 def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: str) -> None:
@@ -76,7 +82,7 @@ def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: 
             write_frame(folder / f"{kind}.parquet", kept, run_id, groups)
 
 
-def _tables(kind: str, spooled: Spooled, run_id: str, text: str) -> Iterator[pa.Table]:
+def _read(kind: str, spooled: Spooled, run_id: str, text: str) -> Iterator[pa.Table]:
     """A table of the run, some rows at a time, as `write_run` writes it."""
     for frame in spooled.frames():
         rows = conform(frame, kind)
@@ -90,10 +96,14 @@ def _told(tables: Iterable[pa.Table], n_rows: int, told: Callable[[int], object]
         told(n_rows)
 
 
-def _in_groups(tables: Iterable[pa.Table], n_of: npt.NDArray[np.int64]) -> Iterator[tuple[pa.Table, int]]:
-    """Row groups, as `by_response` makes them, each with the response that it begins at; the first begins at the first one, whether that has rows or not."""
+def _in_groups(tables: Iterable[pa.Table], n_of: npt.NDArray[np.int64], begins: list[int]) -> Iterator[tuple[pa.Table, int]]:
+    """Row groups that begin at these responses, if there are several, else as `by_response` makes them; each with its first response.
+
+    The first one begins at the first response, whether that has rows or not.
+    """
     first_row = np.concatenate([[0], np.cumsum(n_of)])
-    rows = groups_at(first_row)[0] if first_row[-1] > run_tables.GROUP_ROWS else [0]
+    is_large = first_row[-1] > run_tables.GROUP_ROWS
+    rows = first_row[begins].tolist() if len(begins) > 1 else groups_at(first_row)[0] if is_large else [0]
     at = 0
     for group in _grouped(tables, rows):
         yield group, int(np.searchsorted(first_row, at)) if at else 0

@@ -112,8 +112,8 @@ def as_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
 
 
-def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]]) -> None:
-    """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at."""
+def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]]) -> list[int]:
+    """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at; those are returned."""
     begins: list[int] = []
     with whole_file(file) as staging, ExitStack() as open_until_here:
         for table, begin in tables:
@@ -123,6 +123,7 @@ def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]]) -> None:
             begins.append(begin)
         if len(begins) > 1:
             writer.add_key_value_metadata({RESPONSES_KEY: json.dumps(begins)})
+    return begins
 
 
 def _options(table: pa.Table) -> dict[str, Any]:

@@ -212,6 +212,8 @@ def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden,
     found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
     assert (found[0], found[1]) == (plain[0], plain[1]) and set(found[2]) == set(plain[2])
     assert found[0] == ["mine"] and pq.ParquetFile(ingested.files("hits")[0]).num_row_groups > 2
+    begins = [pq.ParquetFile(ingested.files(name)[0]).metadata.metadata[b"ragscore.responses"] for name in ("hits", "responses")]
+    assert begins[0] == begins[1]  # one part of hits needs one of responses
     files_equal(ingested.path("mine"), loaded.path("mine"))
 
 

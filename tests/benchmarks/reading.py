@@ -1,4 +1,4 @@
-"""Time reading a run file: `python -m tests.benchmarks reading [n_lines [n_large]]` (default 20,000 lines of 8 kB).
+"""Time reading a run file: `python -m tests.benchmarks.reading [n_lines [n_large]]` (default 20,000 lines of 8 kB).
 
 Against pyarrow.json's bare parse of the same bytes, and pandas.read_json with the nested lists flattened. Tools run in turn, each in a fresh
 process, with the whole of `rs.load_results` inside the clock; medians of three and ranges are printed, as seconds on the wall and of all cores
