@@ -1,6 +1,6 @@
 """Measure ragscore against what one would use instead: `python -m tests.benchmarks [part ...] [--small]`.
 
-Parts: scoring, small, store, sizing (their raw numbers go into --json, their tables into --markdown and --readme), and
+Without a part, all. Parts: scoring, small, store, sizing (their raw numbers go into --json, their tables into --markdown and --readme), and
 reading, resampling, rules, statistics, of which that is kept what they print. `all` is every one but statistics, which takes
 long and is no matter of speed.
 
@@ -38,7 +38,7 @@ Raw = dict[str, Any]
 def main(arguments: list[str] | None = None) -> None:
     """Measure what is asked for, print it, and write it where it is asked for."""
     asked = _parser().parse_args(arguments)
-    parts = asked.parts or ["scoring"]
+    parts = asked.parts or ["all"]
     if "all" in parts:
         parts = [*MEASURED, *(name for name in PRINTED if name != "statistics")]
     raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, parts)
@@ -96,7 +96,7 @@ def _say(text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*MEASURED, *PRINTED, "all"], help="default: scoring")
+    parser.add_argument("parts", nargs="*", choices=[*MEASURED, *PRINTED, "all"], help="default: all")
     parser.add_argument("--small", action="store_true", help="10^4 to 10^5 hits, once: to see that it runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw numbers")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")

@@ -204,7 +204,7 @@ def tables(records: list[Measured]) -> list[Table]:
     order = [FRAMES, STORE, PYTREC, SLICED, IR, RANX]
     rows = [_row(found, tool, hits, "plain") for hits in sorted({record["hits"] for record in records}) for tool in order if found.of(tool, hits)]
     of_variants = [_row(found, tool, found.largest, name) for name in VARIANTS for tool in (FRAMES, PYTREC) if found.of(tool, found.largest, name)]
-    missing = "" if any(record["tool"] == RANX for record in records) else " ranx is not installed."
+    slow = f"Slow ones run once at their largest size: {IR}, {RANX} and the dicts by slices."
     header = ["tool", "hits", "seconds", "range", "by stage", "CPU s", "peak MiB", "measures", "× pytrec_eval"]
     growth = [
         [tool, number(fitted), ", ".join(map(number, steps))]
@@ -213,10 +213,11 @@ def tables(records: list[Measured]) -> list[Table]:
         for fitted, steps in [found.growth(tool)]
         if steps
     ]
-    compared = f"Read + score + summarize. The tools' means differ by {agreement(records):.0e} at most."
+    ranx = next((f"ranx is {record['version']}" for record in records if record["tool"] == RANX), "ranx is not installed")
+    compared = f"Read + score + summarize, seconds and MiB. The tools' means differ by {agreement(records):.0e} at most. {slow} {ranx}."
     floors = [[f"{record['tool']}", power(record["hits"]), number(record["wall"]["read"])] for record in records if record["tool"].startswith("pyarrow")]
     return [
-        Table(f"{compared}{missing}", header, rows),
+        Table(compared, header, rows),
         Table(f"Other inputs of {power(found.largest)} hits.", header, of_variants),
         Table("The least it can take: reading the needed columns, warm, best of five.", ["", "hits", "seconds"], floors),
         Table("Growth exponents of time over hits.", ["tool", "all sizes", "between sizes"], growth),

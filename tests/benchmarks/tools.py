@@ -170,4 +170,5 @@ def ranx(clock: Clock, folder: str) -> Measured:
     with clock.stage("evaluate"):
         found = evaluate(qrels, run, asked)
     theirs = ("hit_rate@10", "recall@10", "precision@10", "map@10", "mrr", "ndcg@10")
-    return {"means": {ours: float(found[name]) for ours, name in zip(CHECKED, theirs, strict=True)}, "n_measures": len(found)}
+    means = {ours: float(found[name]) for ours, name in zip(CHECKED, theirs, strict=True)}
+    return {"means": means, "n_measures": len(found), **version(clock, "ranx")}
