@@ -80,6 +80,15 @@ def test_a_part_that_is_not_there_says_so(monkeypatch):
     assert command.printed("nowhere", True) == "nowhere: not measured, tests.benchmarks.nowhere is missing"
 
 
+def test_a_peer_that_fails_is_named_and_the_rest_compared(measured, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    scoring = importlib.import_module("tests.benchmarks.scoring")
+    records = json.loads((measured[0] / "raw.json").read_text(encoding="utf-8"))["scoring"]
+    with_failure = [*records, {"tool": "ranx", "hits": 10**5, "variant": "plain", "failed": "out of memory"}]
+    assert "ranx failed at 10^5 hits." in scoring.tables(with_failure)[0].title
+    assert scoring.claims(with_failure) == scoring.claims(records)
+
+
 def test_blocks_of_a_readme_are_filled_and_others_stay():
     text = "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark:x -->\nb\n<!-- benchmark:y -->\nkept\n<!-- /benchmark:y -->\n"
     assert rewritten(text, {"x": "new", "z": "without a block"}) == text.replace("old", "new")

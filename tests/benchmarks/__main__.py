@@ -41,10 +41,8 @@ def main(arguments: list[str] | None = None) -> None:
     parts = asked.parts or ["all"]
     if "all" in parts:
         parts = [*MEASURED, *(name for name in PRINTED if name != "statistics")]
-    raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, parts)
+    raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, parts, asked.json)
     earlier = json.loads(asked.earlier.read_text(encoding="utf-8")) if asked.earlier else {}
-    if asked.json:
-        asked.json.write_text(json.dumps(raw, indent=1), encoding="utf-8")
     tables = {name: tables_of(name, raw, earlier, Price(asked.price, asked.cores)) for name in MEASURED if name in raw}
     print("\n\n".join([machine_line(raw["machine"]), *(table.text() for part in tables.values() for table in part), *raw["printed"].values()]))
     blocks = {name: "\n\n".join(table.markdown() for table in part) for name, part in tables.items()}
@@ -55,17 +53,19 @@ def main(arguments: list[str] | None = None) -> None:
         asked.readme.write_text(rewritten(asked.readme.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
 
-def measure(plan: Plan, parts: list[str]) -> Raw:
-    """Raw numbers of these parts, and what the others print."""
+def measure(plan: Plan, parts: list[str], kept: Path | None = None) -> Raw:
+    """Raw numbers of these parts, and what the others print; written after each part, as the next may fail."""
     raw: Raw = {"machine": machine(), "printed": {}}
     for name in parts:
         if name in PRINTED:
             _say(f"measuring {name}")
             raw["printed"][name] = printed(name, plan is SMALL)
-            continue
-        with tempfile.TemporaryDirectory(prefix="ragscore-benchmarks-") as folder:
-            more = (os.cpu_count() or 1,) if name == "sizing" else ()
-            raw[name] = MEASURED[name].measure(plan, Path(folder) / name, _say, *more)
+        else:
+            with tempfile.TemporaryDirectory(prefix="ragscore-benchmarks-") as folder:
+                more = (os.cpu_count() or 1,) if name == "sizing" else ()
+                raw[name] = MEASURED[name].measure(plan, Path(folder) / name, _say, *more)
+        if kept is not None:
+            kept.write_text(json.dumps(raw, indent=1), encoding="utf-8")
     return raw
 
 

@@ -89,9 +89,16 @@ def _write(folder: Path, hits: int, variants: list[str], say: Callable[[str], No
 
 
 def _one(folder: Path, hits: int, variant: str, tool: str, function: str, say: Callable[[str], None], python: str = sys.executable, **options: str) -> Measured:
-    found = run_fresh("tools", function, python, folder=str(folder / str(hits) / variant), **options)
+    about: Measured = {"tool": tool, "hits": hits, "variant": "plain"}
+    try:
+        found = run_fresh("tools", function, python, folder=str(folder / str(hits) / variant), **options)
+    except RuntimeError as error:
+        if tool in (FRAMES, STORE, PYTREC):  # without these there is nothing to compare
+            raise
+        say(f"{tool}, {hits:,} hits: {error}")
+        return {**about, "failed": str(error)}
     say(f"{tool}, {hits:,} hits, {variant}: {sum(found['wall'].values()):.2f} s, {found['rss']:,.0f} MiB")
-    return {"tool": tool, "hits": hits, "variant": "plain", **found}
+    return {**about, **found}
 
 
 def _floors(folder: Path, hits: int) -> list[Measured]:
@@ -108,7 +115,7 @@ class Records:
     """The records of a measurement, to take figures from."""
 
     def __init__(self, records: list[Measured]) -> None:
-        self.records = records
+        self.records = [record for record in records if "failed" not in record]
         peers = [record for record in records if record["tool"] == PYTREC]
         self.sizes = sorted({record["hits"] for record in peers})
         self.largest = self.sizes[-1]
@@ -213,8 +220,9 @@ def tables(records: list[Measured]) -> list[Table]:
         for fitted, steps in [found.growth(tool)]
         if steps
     ]
-    ranx = next((f"ranx is {record['version']}" for record in records if record["tool"] == RANX), "ranx is not installed")
-    compared = f"Read + score + summarize, seconds and MiB. The tools' means differ by {agreement(records):.0e} at most. {slow} {ranx}."
+    ranx = next((f"ranx is {record['version']}" for record in found.of(RANX, found.sizes[0])), "ranx is not installed")
+    failed = "".join(f" {record['tool']} failed at {power(record['hits'])} hits." for record in records if "failed" in record)
+    compared = f"Read + score + summarize, seconds and MiB. The tools' means differ by {agreement(records):.0e} at most. {slow} {ranx}.{failed}"
     floors = [[f"{record['tool']}", power(record["hits"]), number(record["wall"]["read"])] for record in records if record["tool"].startswith("pyarrow")]
     return [
         Table(compared, header, rows),
