@@ -164,7 +164,9 @@ def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> npt.N
     if level == "span":
         keep = targets["start"].notna().to_numpy() if "start" in targets else np.zeros(len(targets), dtype=bool)
     else:
-        keep = is_among(targets["level"], TARGET_LEVELS.get(level, (level,)))
+        wanted = TARGET_LEVELS.get(level, (level,))
+        none = isinstance(targets["level"].dtype, pd.CategoricalDtype) and not set(wanted) & set(targets["level"].cat.categories.tolist())
+        keep = np.zeros(len(targets), dtype=bool) if none else is_among(targets["level"], wanted)
     if keep.any() and not keep_refusals:
         keep = keep & ~is_among(targets["query_id"], golden.refusals)
     return keep & _deciding(golden) if keep.any() and level == "predicate" else keep
@@ -213,7 +215,8 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
             raise DataError(f"{positions.dtype} values", field=f"{name}.{column}", allowed=allowed)
         is_bad = positions.isna() | ~positions.between(0, len(frame) - 1).fillna(False)
         refuse_rows(positions, is_bad.to_numpy(dtype=bool), name, allowed)
-    return matches.astype({"hit": "int64", "target": "int64"})
+    is_whole = all(matches[column].dtype == np.int64 for column in ("hit", "target"))
+    return matches if is_whole else matches.astype({"hit": "int64", "target": "int64"})
 
 
 def with_coded_queries(results: Results, golden: Golden) -> Results:

@@ -290,16 +290,9 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
     order = np.flatnonzero(row >= 0)
     if (np.diff(row[order]) < 0).any() or ((np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)).any():
         order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
-    wanted = targets[["query_id", "target_id", "grade"]][targets["grade"].to_numpy() > 0]
-    ideal_query = lookup(wanted["query_id"], queries)
-    target_ids = distinct(wanted["target_id"])
-    if pd.Index(
-        ideal_query * len(target_ids) + lookup(wanted["target_id"], target_ids)
-    ).has_duplicates:  # alternatives: the best grade is what a target can pay
-        wanted = wanted.sort_values("grade", ascending=False, kind="stable").drop_duplicates(["query_id", "target_id"])
-        ideal_query = lookup(wanted["query_id"], queries)
-    best_first = np.lexsort((-wanted["grade"].to_numpy(), ideal_query))
-    ideal_query = ideal_query[best_first]
+    ideal_query, ideal_grade = _payable(targets, queries)
+    best_first = np.lexsort((-ideal_grade, ideal_query))
+    ideal_query, ideal_grade = ideal_query[best_first], ideal_grade[best_first]
     begins = np.flatnonzero(np.diff(ideal_query, prepend=-1))
     place = np.arange(len(ideal_query)) - np.repeat(begins, np.diff(begins, append=len(ideal_query)))
     row_query = lookup(rows["query_id"], queries)
@@ -307,8 +300,22 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
     numbers: dict[str, Any] = {name: graded[name].to_numpy().astype(np.int64)[order] for name in ("rank", "grade", "gain", "n_found")}
     return _Earned(
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"), n_targets=n_targets[row_query],
-        ideal_query=ideal_query, ideal_place=place, ideal_grade=wanted["grade"].to_numpy().astype(np.int64)[best_first], row_query=row_query,
+        ideal_query=ideal_query, ideal_place=place, ideal_grade=ideal_grade, row_query=row_query,
     )  # fmt: skip
+
+
+def _payable(targets: pd.DataFrame, queries: pd.Index) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The query of each target of grade ≥ 1, and what it can pay: of alternatives, the best grade."""
+    grade, target_ids = targets["grade"].to_numpy().astype(np.int64), distinct(targets["target_id"])
+    query, target = lookup(targets["query_id"], queries), lookup(targets["target_id"], target_ids)
+    pays = grade > 0
+    query, target, grade = query[pays], target[pays], grade[pays]
+    known_as = query * len(target_ids) + target
+    if pd.Index(known_as).has_duplicates:
+        order = np.lexsort((-grade, known_as))
+        best = order[np.diff(known_as[order], prepend=-1) != 0]
+        query, grade = query[best], grade[best]
+    return query, grade
 
 
 def _row_with_hits(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> npt.NDArray[np.int64]:

@@ -18,7 +18,7 @@ def hit_at_run_k(results: Results) -> pd.Series:
     """Per run (index run_id) the metric that says whether a hit within the run's own k is right; a run without a k has no limit."""
     ks = results.runs["k"].tolist() if "k" in results.runs else [pd.NA] * len(results.runs)
     labels = [f"hit@{NO_LIMIT if pd.isna(k) else int(k)}" for k in ks]
-    return pd.Series(labels, index=pd.Index(results.runs["run_id"].astype("str")), dtype="str")
+    return pd.Series(labels, index=results.runs["run_id"].cat.categories, dtype="str")
 
 
 def passed_of(

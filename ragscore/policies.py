@@ -82,20 +82,20 @@ def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]
     """Apply what failed, missing and extra rows mean, and name the index."""
     state = rows["state"].cat.codes.to_numpy()
     failed, absent, extra = state == 1, state == 2, state == 3
-    for name, values in columns.items():
-        label = parse_label(name)
-        column = values.copy()
+    table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
+    for label, column in zip(map(parse_label, columns), table, strict=True):
         if errors == "exclude" and label.name not in ("failed", "timeout", "empty_all", "latency_ms_all"):
             column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
             column[absent] = np.nan
         if extra.any() and label.name not in EXTRA_METRICS:
             column[extra] = np.nan
-        columns[name] = column
-    if missing == "zero" and "failed" in columns:
-        columns["failed"][absent] = 1.0
-    frame = pd.DataFrame({"run_id": rows["run_id"], "state": rows["state"], "level": rows["level"], **columns}, copy=False)
-    return frame.set_axis(pd.Index(rows["query_id"], name="query_id"), axis=0)
+        if missing == "zero" and label.text == "failed":
+            column[absent] = 1.0
+    frame = pd.DataFrame(table.T, columns=list(columns), index=pd.Index(rows["query_id"], name="query_id"), copy=False)
+    for at, name in enumerate(("run_id", "state", "level")):
+        frame.insert(at, name, rows[name].array)
+    return frame
 
 
 def warn_of_missing(scores: pd.DataFrame) -> None:

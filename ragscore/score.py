@@ -24,6 +24,9 @@ from ragscore.ranks import collapsed
 from ragscore.rules import level_rule_name
 
 
+LEVEL_DTYPE, STATE_DTYPE = pd.CategoricalDtype(list(LEVELS)), pd.CategoricalDtype(list(STATES))
+
+
 def score(
     results: Results,
     golden: Golden,
@@ -251,7 +254,8 @@ def _rows(results: Results, golden: Golden, placed: Placed) -> pd.DataFrame:
     n_hits = np.append(placed.n_hits, 0)[response]
     failed = np.append(responses["error"].notna().to_numpy(), False)[response]
     state = np.select([response < 0, np.arange(len(rows)) >= n_runs * n_queries, failed], [2, 3, 1], 0)
-    return rows.assign(response=response, n_hits=n_hits, failed=failed, state=categorical(state, STATES))
+    known = {"run_id": rows["run_id"], "query_id": rows["query_id"]}
+    return pd.DataFrame({**known, "response": response, "n_hits": n_hits, "failed": failed, "state": categorical(state, STATE_DTYPE)}, copy=False)
 
 
 def _ranking_scores(
@@ -281,7 +285,7 @@ def _ranking_scores(
         rows["level"] = categorical(used, LEVELS)
     else:
         columns = _score_at(results, golden, rows, own, level.name, rule, keep_refusals, unknown) if own else {}
-        rows["level"] = pd.Categorical([level.name] * len(rows), categories=list(LEVELS))
+        rows["level"] = categorical(np.full(len(rows), LEVELS.index(level.name), np.int8), LEVEL_DTYPE)
     for name, wanted in by_level.items():
         found = _score_at(results, golden, rows, list(wanted), name, None, keep_refusals, unknown)
         columns |= {text: found[plain] for plain, text in wanted.items()}
