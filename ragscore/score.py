@@ -23,7 +23,6 @@ from ragscore.profiles import Profile, find_profile
 from ragscore.ranks import collapsed
 from ragscore.rules import level_rule_name
 
-
 LEVEL_DTYPE, STATE_DTYPE = pd.CategoricalDtype(list(LEVELS)), pd.CategoricalDtype(list(STATES))
 
 
