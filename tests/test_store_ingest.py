@@ -345,7 +345,7 @@ from pathlib import Path
 import ragscore as rs
 from ragscore import ingest, run_tables
 from ragscore.load import arrow_lines, streamed
-arrow_lines.BLOCK_BYTES, streamed.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 2_000, 10_000
+arrow_lines.BLOCK_BYTES, streamed.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000  # the smaller file has several of each
 arrow_lines.FROM_BYTES = float(sys.argv[3])
 rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

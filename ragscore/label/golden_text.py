@@ -46,7 +46,7 @@ class GoldenText:
             What can't be read, or an id that is missing or there twice: what can't be told apart can't be changed.
         """
         problems = Problems(self.path, strict=True)
-        listed = list((yaml_rows if self.is_yaml else json_rows)(self.path, problems, self._body))
+        listed = list(yaml_rows(self.path, problems, self._body) if self.is_yaml else json_rows(self.path, problems, self._body.split("\n")))
         found: dict[str, Row] = {}
         for row in listed:
             query_id = as_id(row.values.get("id"))
