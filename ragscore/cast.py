@@ -59,7 +59,10 @@ def _text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         plain = column.astype(object)
         is_bad = plain.map(lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, allowed_types)) & plain.notna()
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "text or whole numbers" if is_id else "text")
-    text = column.astype("str")
+    if is_category:  # its few texts are made and handed out: `astype` would make a text for every row
+        text = pd.Series(values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True), column.index, name=column.name)
+    else:
+        text = column.astype("str")
     return text.astype("category") if dtype == "category" else text
 
 

@@ -176,7 +176,9 @@ def _groups(file: pq.ParquetFile, part: Part) -> list[int]:
 
 
 def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
-    """Whether the part's rows are these row groups, all of them: it begins and ends where they do."""
+    """Whether the part's rows are these row groups, all of them: it is the whole run, or begins and ends where they do."""
+    if groups and part.first == 0 and part.is_last:
+        return True
     begins = _begins(file)
     if begins is None or not groups:
         return False
