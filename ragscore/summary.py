@@ -88,9 +88,10 @@ def summarize(
     groups = rows.groupby(keys, observed=True, sort=False)
     values = groups[chosen]
     quantiles = values.quantile(np.array([0.5, 0.95]))  # each sorts every column: once for both
+    p50, p95 = (pd.DataFrame(quantiles.xs(share, level=-1)) for share in (0.5, 0.95))
     parts = {
         "mean": values.mean(), "n": values.count(), "n_expected": expected.groupby([rows[key] for key in keys], observed=True, sort=False)[chosen].sum(),
-        "sum": values.sum(min_count=1), "std": values.std(), "min": values.min(), "p50": pd.DataFrame(quantiles.xs(0.5, level=-1)), "p95": pd.DataFrame(quantiles.xs(0.95, level=-1)), "max": values.max(),
+        "sum": values.sum(min_count=1), "std": values.std(), "min": values.min(), "p50": p50, "p95": p95, "max": values.max(),
     }  # fmt: skip
     table = pd.DataFrame({name: part.rename_axis(columns="metric").stack() for name, part in parts.items()}).reset_index()
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
