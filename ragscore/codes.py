@@ -66,6 +66,17 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
     return np.concatenate(in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted)))
 
 
+def lookup_at(column: pd.Series, rows: Codes, values: pd.Series | pd.Index) -> Codes:
+    """As `lookup`, of these rows only, which ascend. Arrow takes rows from a column in many chunks several times slower than chunk by chunk."""
+    if not isinstance(column.dtype, pd.StringDtype):
+        return lookup(column.iloc[rows], values)
+    chunks = _arrow(column).chunks
+    begins = np.cumsum([0, *map(len, chunks)])
+    cuts = pairwise(np.searchsorted(rows, begins).tolist())
+    taken = [chunk.take(pa.array(rows[first:last] - begin)) for chunk, begin, (first, last) in zip(chunks, begins.tolist(), cuts, strict=False) if last > first]
+    return _index_in(pa.chunked_array(taken, type=pa.large_string()), _arrow(values))
+
+
 def is_encoded(column: pd.Series | pd.Index) -> bool:
     """Whether the texts are codes as arrow reads them from Parquet; pandas would look through their values again to make categories of them."""
     return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(column.dtype.pyarrow_dtype)

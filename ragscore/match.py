@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.cast import refuse_rows
-from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, in_pieces, is_among, may_be_pairs
+from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, in_pieces, is_among, lookup_at, may_be_pairs
 from ragscore.codes import Codes as Codes
 from ragscore.codes import lookup as lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_type, narrowed
@@ -44,7 +44,7 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str,
     hit = np.flatnonzero(hit_queries >= 0)
     if len(hits) > BLOCK:
         hit = may_be_pairs(hit_queries, fingerprints(hits[hit_column]), target_queries, fingerprints(ids)(slice(None))[target_ids])
-    hit_ids = lookup(hits[hit_column].iloc[hit], ids)
+    hit_ids = lookup_at(hits[hit_column], hit, ids)
     # int64 before multiplying: 32-bit codes overflow without a word.
     hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit] * len(ids) + hit_ids)
     pair, target = equal_pairs(hit_keys, target_queries * len(ids) + target_ids)

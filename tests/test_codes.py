@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore import codes, match
-from ragscore.codes import equal_pairs, fingerprints, has_pair, is_among, is_given, lookup, may_be_pairs
+from ragscore.codes import equal_pairs, fingerprints, has_pair, is_among, is_given, lookup, lookup_at, may_be_pairs
 
 texts = st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12)
 dtypes = st.sampled_from(["str", "object", "category"])
@@ -76,6 +76,14 @@ def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, value
     both = encoded(column, min(cut, len(column)))
     assert lookup(both, values).tolist() == lookup(plain, values).tolist()
     assert is_given(both).tolist() == is_given(plain).tolist() == plain.notna().tolist()
+
+
+@given(st.lists(st.one_of(st.none(), names), max_size=30), st.lists(names, unique=True), st.lists(st.integers(0, 29)), dtypes, st.integers(0, 30))
+def test_some_rows_are_looked_up_like_all(column, values, rows, dtype, cut):
+    parts = [pa.array(part, type=pa.large_string()) for part in (column[:cut], column[cut:])]
+    held, values = pd.Series(pd.array(pa.chunked_array(parts), dtype="str")), pd.Index(values, dtype="str")
+    rows = np.array(sorted({row for row in rows if row < len(column)}), np.int64)
+    assert lookup_at(held.astype(dtype), rows, values).tolist() == lookup(held, values)[rows].tolist()
 
 
 @given(st.lists(names, max_size=40), dtypes, st.integers(0, 40))
