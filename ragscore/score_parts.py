@@ -137,7 +137,7 @@ def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
     carried: set[str] = set()
     has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
     kinds = READ if cites else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
-    for part in (head_of(parts[0]), *parts):
+    for part in (head_of(parts[0]), *parts) if len(parts) > 1 else parts:  # a run of one part is read at once
         results, _ = read_part(part, setting.without, kinds)
         ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
         witness = _witness(ranked, wanted)
