@@ -68,6 +68,10 @@ class Golden:
             if "query_id" in frame and not (known := is_among(frame["query_id"], self.queries["query_id"])).all():
                 object.__setattr__(self, item.name, frame[known])
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What is derived from the frames stays behind: it would double what is sent to a worker.
+        return {item.name: getattr(self, item.name) for item in fields(self)}
+
     @cached_property
     def refusals(self) -> pd.Series:
         """Ids of the questions that should be refused; unlabelled ones are not among them."""

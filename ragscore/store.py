@@ -195,7 +195,8 @@ class RunStore:
         runs
             Run ids or systems; by default all.
         client
-            A `distributed.Client` (extra `scale`), whose workers can read the store; None: one part after the other, here.
+            A `distributed.Client` (extra `scale`), whose workers can read the store; None: here, as many parts at once as arrow has threads (one, for a rule of
+            your own).
         part_hits
             About as many hits are in memory at once, on each worker and here in each thread; by default two million, half a million
             where a rule may read their texts.

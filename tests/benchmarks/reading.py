@@ -88,6 +88,18 @@ def _pandas(path: str) -> Any:
     return _timed(read)
 
 
+def _polars(path: str) -> Any:
+    import polars
+
+    return _timed(lambda: polars.read_ndjson(path))
+
+
+def _duckdb(path: str) -> Any:
+    import duckdb
+
+    return _timed(lambda: duckdb.sql(f"SELECT * FROM read_json_auto('{path}', format='newline_delimited')").to_arrow_table())
+
+
 def _timed(call: Callable[[], Any]) -> dict[str, float]:
     wall, cpu = time.perf_counter(), time.process_time()
     found = call()
@@ -111,6 +123,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     "ragscore, per line": lambda path: _ours(path, float("inf")),
     "ragscore, to a store": _into_store,
     "pandas, flattened": _pandas,
+    "polars, nested": _polars,
+    "duckdb, nested": _duckdb,
 }
 
 
