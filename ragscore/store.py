@@ -204,7 +204,7 @@ class RunStore:
         Raises
         ------
         DataError
-            As `rs.score`; the store holds no run.
+            As `rs.score`; the store holds no run; no client, or no number of hits.
 
         Warns
         -----
@@ -212,6 +212,10 @@ class RunStore:
             As `rs.score`; what several parts warn of is said once, with their numbers added up.
         """
         check_type(golden, Golden, "golden")
+        if part_hits is not None and (isinstance(part_hits, bool) or not isinstance(part_hits, int) or part_hits < 1):
+            raise DataError(f"found {part_hits!r}", field="part_hits", allowed="a whole number from 1")
+        if client is not None and not hasattr(client, "submit"):
+            raise DataError(f"found {type(client).__name__}", field="client", allowed="a distributed.Client")
         chosen = find_profile(profile)
         held = resolve_policies(chosen, policies)
         there = self._listing()

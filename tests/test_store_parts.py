@@ -155,3 +155,18 @@ def test_what_parts_warn_of_is_said_once_with_its_count(write_golden, write_run,
 def test_a_store_without_runs_has_nothing_to_score(varied, tmp_path):
     with pytest.raises(rs.DataError, match="the store holds no run"):
         rs.RunStore(tmp_path / "none").score(varied[1])
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"part_hits": 0}, "part_hits: found 0; a whole number from 1"),
+        ({"part_hits": 1.5}, "part_hits: found 1.5"),
+        ({"part_hits": True}, "part_hits: found True"),
+        ({"client": "tcp://scheduler:8786"}, "client: found str; a distributed.Client"),
+    ],
+)
+def test_what_is_no_size_and_no_client_is_refused(varied, choice, message):
+    store, golden = varied
+    with pytest.raises(rs.DataError, match=message):
+        store.score(golden, **choice)
