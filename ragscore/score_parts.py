@@ -24,7 +24,7 @@ from ragscore.frames import DataError, Golden, Results, categorical, concat_resu
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, response_of
 from ragscore.metrics import Label
-from ragscore.partitions import READ, Part, filled_columns, head_of, read_part
+from ragscore.partitions import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, filled_columns, head_of, read_part
 from ragscore.policies import STATES
 from ragscore.profiles import Profile
 from ragscore.ranks import collapsed
@@ -60,6 +60,11 @@ class Setting:
     def joins_ids(self) -> bool:
         """Whether hits are only ever joined by their ids, so that these may stay codes."""
         return "text" in self.without
+
+    @property
+    def part_hits(self) -> int:
+        """How many hits a part has by default: fewer where their texts are read."""
+        return PART_HITS if self.joins_ids else PART_HITS_WITH_TEXT
 
     def of_queries(self, here: npt.NDArray[np.bool_]) -> Golden:
         """The golden set with these of its queries."""

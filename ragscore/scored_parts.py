@@ -64,7 +64,7 @@ def scored_in_parts(run: Stored, beside: Results, wanted: Wanted) -> dict[str, A
     policies = resolve_policies(chosen, {name: value for name, value in wanted.choices.items() if name != PROFILE})
     read = read_refusals(wanted.golden, chosen)
     setting = Setting(read, labels_of(beside, None, chosen), wanted.rule, chosen, policies)
-    parts = parts_of(run, beside.runs)
+    parts = parts_of(run, beside.runs, setting.part_hits)
     setting = settle(mapped(find_level, [parts], setting, None), setting, policies["match"])
     assert setting.level is not None
     scores, valued = assembled(parts, mapped(score_part, parts, setting, None), setting, [run.run_id])

@@ -19,7 +19,7 @@ from ragscore.load import load_results, record_file
 from ragscore.match import Rule
 from ragscore.metrics import DEFAULT_METRICS
 from ragscore.outcomes import metric_columns
-from ragscore.partitions import PART_HITS, PART_HITS_WITH_TEXT, parts_of
+from ragscore.partitions import parts_of
 from ragscore.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.profiles import Profile, find_profile
 from ragscore.rulers import ruler_frame
@@ -223,8 +223,7 @@ class RunStore:
         about = {name: there.table[there.table["run_id"] == name] for name in names}
         known = Results(runs=pd.concat([about[name].assign(run_id=name) for name in names]), responses=empty("responses"))
         setting = Setting(read_refusals(golden, chosen), labels_of(known, metrics, chosen), rule, chosen, held)
-        at_once = part_hits or (PART_HITS if setting.joins_ids else PART_HITS_WITH_TEXT)
-        of_runs = [parts_of(there.stored[name], about[name], at_once) for name in names]
+        of_runs = [parts_of(there.stored[name], about[name], part_hits or setting.part_hits) for name in names]
         setting = settle(mapped(find_level, of_runs, setting, client), setting, held["match"])
         parts = [part for of_run in of_runs for part in of_run]
         scores, valued = assembled(parts, mapped(score_part, parts, setting, client), setting, names)
