@@ -161,6 +161,7 @@ def _citation_scores(
     place = response_of(citations, responses)
     citations, place = citations[place >= 0].reset_index(drop=True), place[place >= 0]
     n_cited = np.bincount(place, minlength=len(responses))
+    place_of_hits = place_of_hits.astype(np.int64, copy=False)
     sources = [hits_of(results, place_of_hits, place), *catalogue_of(results, citations)]
     unresolved = np.bincount(place, ~is_resolved(citations, sources), len(responses))
     has_path = has(citations, "path") & (citations["path"].to_numpy() != "") if "path" in citations else np.zeros(len(citations), dtype=bool)

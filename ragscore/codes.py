@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Codes = npt.NDArray[np.int64]
+SmallCodes = npt.NDArray[np.signedinteger]
 Prints = npt.NDArray[np.uint64]
 T = TypeVar("T")
 
@@ -46,24 +47,35 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
 
     Hits' ids are never encoded as a whole: looking them up in the few values that matter is several times faster.
     """
+    return small_lookup(column, values).astype(np.int64, copy=False)
+
+
+def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> SmallCodes:
+    """As `lookup`, in as few bytes as are at hand: of a column of codes of just these values its own, not copied. To be widened before any arithmetic."""
     if is_encoded(column):
         return np.concatenate([np.zeros(0, np.int64), *(_lookup_encoded(chunk, values) for chunk in _chunks(column))])
     if isinstance(column.dtype, pd.CategoricalDtype):
-        known = column if isinstance(column, pd.Series) else column.to_series()
-        texts, codes = known.cat.categories.astype("str"), known.cat.codes.to_numpy()
-        places = lookup(texts, values)
-        if len(texts) == len(values) and (places == np.arange(len(texts))).all():
-            return codes.astype(np.int64)
-        return np.take(np.append(places, -1), codes)
+        texts, codes = column.dtype.categories.astype("str"), codes_of(column)
+        if len(texts) == len(values) and _arrow(texts).equals(_arrow(values)):
+            return codes
+        return np.take(np.append(lookup(texts, values), -1), codes)
     texts, wanted = _arrow(column), _arrow(values)
     if len(texts) == len(wanted) and texts.equals(wanted):  # the queries of a run, as a rule: comparing costs next to nothing
         return np.arange(len(texts))
     begins = _begins(texts)
     if begins is not None:
-        each = _index_in(texts.filter(begins), wanted)
+        first = texts.filter(begins)
+        each = np.arange(len(first), dtype=np.int32) if first.equals(wanted) else _index_in(first, wanted).astype(np.int32)
         rows = np.flatnonzero(begins.to_numpy(zero_copy_only=False))
         return np.repeat(each, np.diff(rows, append=len(texts)))
     return np.concatenate(in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted)))
+
+
+def codes_of(column: pd.Series | pd.Index) -> SmallCodes:
+    """The codes of a column of categories as they are: `.cat.codes` copies them."""
+    held = column.array
+    assert isinstance(held, pd.Categorical)
+    return np.asarray(held.codes)
 
 
 def lookup_at(column: pd.Series, rows: Codes, values: pd.Series | pd.Index) -> Codes:
@@ -134,8 +146,7 @@ def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequen
     """
     wanted = _arrow(values) if isinstance(values, (pd.Series, pd.Index)) else pa.array(values, type=pa.large_string())
     if isinstance(column.dtype, pd.CategoricalDtype):
-        known = column if isinstance(column, pd.Series) else column.to_series()
-        return np.append(is_among(known.cat.categories, values), False)[known.cat.codes.to_numpy()]
+        return np.append(is_among(column.dtype.categories, values), False)[codes_of(column)]
     found = pc.is_in(_arrow(column), value_set=wanted, skip_nulls=True)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
@@ -168,9 +179,7 @@ def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Prints]:
     Reading one word is many times cheaper than hashing a text to look it up; other texts may have the same number.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
-        known = column if isinstance(column, pd.Series) else column.to_series()
-        codes, each = known.cat.codes.to_numpy(), fingerprints(known.cat.categories)(slice(None))
-        return _of_codes(each, codes)
+        return _of_codes(fingerprints(column.dtype.categories)(slice(None)), codes_of(column))
     if is_encoded(column) and len(chunks := _chunks(column)) == 1:
         each = _prints(chunks[0].dictionary.cast(pa.large_string()))
         return _of_codes(each, chunks[0].indices.fill_null(-1).to_numpy(zero_copy_only=False))
@@ -189,15 +198,16 @@ def _prints(texts: pa.Array) -> Prints:
         return np.zeros(len(texts), np.uint64)
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     length, begin = np.diff(ends), int(ends[0])
-    # 8 bytes in front, so that there are as many before the end of every text.
-    padded = np.concatenate([np.zeros(8, np.uint8), np.frombuffer(data, np.uint8)[begin : ends[-1]]])
+    known = np.frombuffer(data, np.uint8)
+    # Before the end of every text there must be 8 bytes.
+    padded = known[begin - 8 : ends[-1]] if begin >= 8 else np.concatenate([np.zeros(8, np.uint8), known[begin : ends[-1]]])
     last = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))[ends[1:] - begin]
     if length.min() < 8:
         last >>= (np.maximum(8 - length, 0) * 8).view(np.uint64)  # bytes that are not its own are shifted out
     return last + length.view(np.uint64)
 
 
-def may_be_pairs(codes: Codes, prints: Callable[[slice], Prints], few_codes: Codes, few_prints: Prints) -> Codes:
+def may_be_pairs(codes: SmallCodes, prints: Callable[[slice], Prints], few_codes: Codes, few_prints: Prints) -> Codes:
     """Rows whose code and fingerprint may be one of the few pairs; rows with a negative code never are.
 
     Each code has a handful of cells in a table, of which its fingerprints mark some: one look there is cheaper than the search
@@ -207,9 +217,9 @@ def may_be_pairs(codes: Codes, prints: Callable[[slice], Prints], few_codes: Cod
     bits = int(CELLS * len(few_codes) / n_codes).bit_length()
     shift = np.uint64(64 - bits)
 
-    def cells(of_codes: Codes, of_prints: Prints) -> Codes:
+    def cells(of_codes: SmallCodes, of_prints: Prints) -> Codes:
         # The high bits of a product with 2**64 / golden ratio spread neighbours (Knuth, The Art of Computer Programming 3, 6.4).
-        return (of_codes << bits) + ((of_prints * _GOLDEN) >> shift).view(np.int64)
+        return (of_codes.astype(np.int64, copy=False) << bits) + ((of_prints * _GOLDEN) >> shift).view(np.int64)
 
     marked = np.zeros(n_codes << bits, dtype=bool)
     marked[cells(few_codes, few_prints)] = True

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import distinct, lookup
+from ragscore.codes import Codes, codes_of, distinct, lookup
 from ragscore.frames import DataError, categorical, check_type
 from ragscore.match import Rule, apply_rule, by_doc
 
@@ -55,7 +55,9 @@ def decided(matches: pd.DataFrame) -> pd.DataFrame:
 def grade_matches(matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFrame, rule_name: str = "rule") -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the hits earn by these matches: the frames `graded` and `found` of `grade_hits`, with query_id as a category."""
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
-    queries = distinct(targets["query_id"])
+    dtype = targets["query_id"].dtype
+    dtype = dtype if isinstance(dtype, pd.CategoricalDtype) else pd.CategoricalDtype(distinct(targets["query_id"]))
+    queries = dtype.categories
     query_of_target = lookup(targets["query_id"], queries)
     query = query_of_target[target]
     if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
@@ -63,19 +65,26 @@ def grade_matches(matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFra
     target_ids = distinct(targets["target_id"])
     known_as = query_of_target * len(target_ids) + lookup(targets["target_id"], target_ids)
     run_ids = hits["run_id"] if isinstance(hits["run_id"].dtype, pd.CategoricalDtype) else hits["run_id"].astype("category")
-    run = run_ids.cat.codes.to_numpy()[hit].astype(np.int64)
+    run = codes_of(run_ids)[hit].astype(np.int64)
     # Arrays from here on: only matched pairs are ever sorted, a few per cent of the hits, and frames would cost more than the work on them.
     cell, rank, one = run * len(queries) + query, hits["rank"].to_numpy()[hit], known_as[target]
-    order = np.lexsort((one, rank, cell))
-    cell, rank, one, run, target = cell[order], rank[order], one[order], run[order], target[order]
+    if not _ascend(cell, rank, one):
+        order = np.lexsort((one, rank, cell))
+        cell, rank, one, run, target = cell[order], rank[order], one[order], run[order], target[order]
     grade = targets["grade"].to_numpy()[target]
     is_first = ~pd.Index(run * (int(known_as.max(initial=0)) + 1) + one).duplicated()
     earns = {"grade": grade, "gain": np.where(is_first, grade, 0), "n_found": is_first & (grade > 0)}
     begins = np.flatnonzero((np.diff(cell, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
-    graded = _named(cell[begins], rank[begins], run_ids, queries) | {name: _by_hit(values, begins, name) for name, values in earns.items()}
+    graded = _named(cell[begins], rank[begins], run_ids, dtype) | {name: _by_hit(values, begins, name) for name, values in earns.items()}
     met = is_first & (grade > 0)
-    found = _named(cell[met], rank[met], run_ids, queries) | {"target_id": targets["target_id"].take(target[met]).array, "grade": grade[met]}
+    found = _named(cell[met], rank[met], run_ids, dtype) | {"target_id": targets["target_id"].take(target[met]).array, "grade": grade[met]}
     return pd.DataFrame(graded), pd.DataFrame({name: found[name] for name in ("run_id", "query_id", "target_id", "grade", "rank")})
+
+
+def _ascend(cell: Codes, rank: npt.NDArray[np.int32], one: Codes) -> bool:
+    """Whether matched pairs are ordered by cell, rank and target: those of hits that lie query by query are."""
+    by_cell, by_rank, by_one = np.diff(cell), np.diff(rank), np.diff(one)
+    return bool(((by_cell > 0) | ((by_cell == 0) & ((by_rank > 0) | ((by_rank == 0) & (by_one >= 0))))).all())
 
 
 def _by_hit(values: npt.NDArray[np.generic], begins: npt.NDArray[np.int64], name: str) -> npt.NDArray[np.int32]:
@@ -86,7 +95,7 @@ def _by_hit(values: npt.NDArray[np.generic], begins: npt.NDArray[np.int64], name
     return how.reduceat(values.astype(np.int32), begins).astype(np.int32, copy=False)
 
 
-def _named(cell: npt.NDArray[np.int64], rank: npt.NDArray[np.int32], run_ids: pd.Series, queries: pd.Index) -> dict[str, Any]:
+def _named(cell: npt.NDArray[np.int64], rank: npt.NDArray[np.int32], run_ids: pd.Series, queries: pd.CategoricalDtype) -> dict[str, Any]:
     """Run, query and rank of matched pairs, with their names again."""
-    run, query = np.divmod(cell, max(len(queries), 1))
-    return {"run_id": categorical(run, run_ids.dtype), "query_id": categorical(query, pd.CategoricalDtype(queries)), "rank": rank}
+    run, query = np.divmod(cell, max(len(queries.categories), 1))
+    return {"run_id": categorical(run, run_ids.dtype), "query_id": categorical(query, queries), "rank": rank}

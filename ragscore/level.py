@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.codes import blocks, distinct, is_given, lookup
+from ragscore.codes import blocks, codes_of, distinct, is_given, lookup
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, level_rows
 
@@ -87,7 +87,7 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     if level == "predicate":
         return _predicate_obstacle(results)
     column = {"span": "start", "anchor": "path", "doc": "doc_id"}[level]
-    run_ids, run = results.hits["run_id"].cat.categories, results.hits["run_id"].cat.codes.to_numpy()
+    run_ids, run = results.hits["run_id"].cat.categories, codes_of(results.hits["run_id"])
     present = is_given(results.hits[column]) if column in results.hits else np.zeros(len(run), dtype=bool)
     if present.all():
         return ""
@@ -135,7 +135,7 @@ def chunker_versions(results: Results) -> pd.Series:
 def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
     known: list[Any] = []
     if "chunk_id" in results.hits:
-        run, run_ids = results.hits["run_id"].cat.codes.to_numpy(), results.hits["run_id"].cat.categories
+        run, run_ids = codes_of(results.hits["run_id"]), results.hits["run_id"].cat.categories
         knows = np.zeros(len(run_ids), dtype=bool)
         for rows in blocks(0, len(run), LOOK):  # one hit of each run is enough, and as a rule it comes early
             knows[run[rows][lookup(results.hits["chunk_id"].iloc[rows], chunk_ids) >= 0]] = True

@@ -13,7 +13,21 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.cast import refuse_rows
-from ragscore.codes import BLOCK, blocks, distinct, equal_pairs, fingerprints, has_pair, in_pieces, is_among, lookup_at, may_be_pairs
+from ragscore.codes import (
+    BLOCK,
+    SmallCodes,
+    blocks,
+    codes_of,
+    distinct,
+    equal_pairs,
+    fingerprints,
+    has_pair,
+    in_pieces,
+    is_among,
+    lookup_at,
+    may_be_pairs,
+    small_lookup,
+)
 from ragscore.codes import Codes as Codes
 from ragscore.codes import lookup as lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_type, narrowed
@@ -25,6 +39,7 @@ ID_LEVELS = ("chunk", "span", "doc")  # whose rules join hits and targets by ids
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}  # a match level -> the target levels it takes, where those differ
 RANKLESS = ("expected_empty", "forbidden_source_key")  # checks of questions that no hit can meet, in order of precedence
 UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
+COUNTED = 2**20  # hits counted together
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
 
 
@@ -39,14 +54,15 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str,
     if not len(ids):
         return none, none
     target_ids, target_queries = lookup(wanted[target_column], ids), lookup(wanted["query_id"], queries)
-    hit_queries = lookup(hits["query_id"], queries)
+    hit_queries = small_lookup(hits["query_id"], queries)
     # Few hits meet a target: all but those that may are told by a look at the end of their ids, which need not be looked up.
-    hit = np.flatnonzero(hit_queries >= 0)
     if len(hits) > BLOCK:
         hit = may_be_pairs(hit_queries, fingerprints(hits[hit_column]), target_queries, fingerprints(ids)(slice(None))[target_ids])
+    else:
+        hit = np.flatnonzero(hit_queries >= 0)
     hit_ids = lookup_at(hits[hit_column], hit, ids)
     # int64 before multiplying: 32-bit codes overflow without a word.
-    hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit] * len(ids) + hit_ids)
+    hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit].astype(np.int64) * len(ids) + hit_ids)
     pair, target = equal_pairs(hit_keys, target_queries * len(ids) + target_ids)
     return hit[pair], with_id[target]
 
@@ -227,20 +243,24 @@ def with_coded_queries(results: Results, golden: Golden) -> Results:
     answered, asked = results.responses["query_id"], golden.query_dtype
     is_same = len(answered) == len(asked.categories) and answered.array.equals(asked.categories.array)
     dtype = asked if is_same else pd.CategoricalDtype(pd.Index(answered.unique()))
-    return narrowed(results, hits=results.hits.assign(query_id=categorical(lookup(results.hits["query_id"], dtype.categories), dtype)))
+    return narrowed(results, hits=results.hits.assign(query_id=categorical(small_lookup(results.hits["query_id"], dtype.categories), dtype)))
 
 
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Position in `responses` of the run and query of each row, -1 where there is none."""
+    return _response_of(rows, responses).astype(np.int64, copy=False)
+
+
+def _response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> SmallCodes:
     queries = pd.Index(responses["query_id"].unique())
     if not len(responses) or not len(rows):
         return np.full(len(rows), -1)
     # A dense table of run × query is as large as the scores themselves, and a look-up in it needs no sorting.
     run_ids = responses["run_id"].cat.categories
     known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
-    known[responses["run_id"].cat.codes.to_numpy(), lookup(responses["query_id"], queries)] = np.arange(len(responses))
-    run, query = rows["run_id"], lookup(rows["query_id"], queries)
-    if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and run.cat.codes.min() == 0:
+    known[codes_of(responses["run_id"]), lookup(responses["query_id"], queries)] = np.arange(len(responses))
+    run, query = rows["run_id"], small_lookup(rows["query_id"], queries)
+    if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and codes_of(run).min() == 0:
         # Of one run, looking up the run would be most of the work; and its queries are unique, so that they number the responses.
         return query if len(queries) == len(responses) else np.take(known[0], query)
     return known[lookup(run, run_ids), query]
@@ -249,18 +269,20 @@ def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.i
 class Placed(NamedTuple):
     """The response that each hit belongs to (-1: none), and how many hits each response has."""
 
-    response: Codes
+    response: SmallCodes
     n_hits: Codes
 
 
 def place_hits(results: Results) -> Placed:
     """Which response each hit belongs to."""
-    place, n = response_of(results.hits, results.responses), len(results.responses)
-    counts = np.bincount(place, minlength=n) if place.min(initial=0) == 0 else np.bincount(place + 1, minlength=n + 1)[1:]
-    return Placed(place, counts)
+    place, n = _response_of(results.hits, results.responses), len(results.responses)
+    counts = np.zeros(n + 1, dtype=np.int64)
+    for rows in blocks(0, len(place), COUNTED):  # widening all of them at once would take more time than counting
+        counts += np.bincount(place[rows].astype(np.int64) + 1, minlength=n + 1)
+    return Placed(place, counts[1:])
 
 
-def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
+def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:
     """Refuse hits of which two share run, query and rank; `cell` numbers each hit's run and query (-1: not asked).
 
     Two hits at one rank would be merged into one and lower precision without a word.
@@ -270,20 +292,33 @@ def check_ranks(hits: pd.DataFrame, cell: Codes) -> None:
         return
     if rank.min() < 1:
         raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
+    if _are_in_order(cell, rank):
+        return
     asked, depth = cell >= 0, int(rank.max()) + 1
-    size = int(cell.max() + 1) * depth
+    size = (int(cell.max()) + 1) * depth
     if size <= 50 * len(rank):  # a bitmap is ten times faster than looking for duplicates
         seen = np.zeros(size + 1, dtype=bool)
 
         def mark(first: int, last: int) -> None:
             for rows in blocks(first, last):
-                seen[np.where(asked[rows], cell[rows] * depth + rank[rows], size)] = True  # what isn't asked marks the last place
+                seen[np.where(asked[rows], cell[rows].astype(np.int64) * depth + rank[rows], size)] = True  # what isn't asked marks the last place
 
         in_pieces(len(rank), mark)
         is_unique = np.count_nonzero(seen[:size]) == np.count_nonzero(asked)
     else:
-        is_unique = len(np.unique(cell[asked] * depth + rank[asked])) == np.count_nonzero(asked)
+        is_unique = len(np.unique(cell[asked].astype(np.int64) * depth + rank[asked])) == np.count_nonzero(asked)
     if not is_unique:
-        twice = hits[asked][pd.Series(cell[asked] * depth + rank[asked]).duplicated().to_numpy()].iloc[0]
+        twice = hits[asked][pd.Series(cell[asked].astype(np.int64) * depth + rank[asked]).duplicated().to_numpy()].iloc[0]
         found = f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run {twice['run_id']!r}"
         raise DataError(found, field="hits.rank", allowed="ranks must be 1, 2, 3, ...")
+
+
+def _are_in_order(cell: SmallCodes, rank: npt.NDArray[np.int32]) -> bool:
+    """Whether hits lie by query, then rank, no two the same: as a rule they do, and a look at each and the next one shows it."""
+
+    def ascends(rows: slice) -> bool:
+        here = slice(rows.start, rows.stop + 1)  # with the first of the next block
+        step = np.diff(cell[here])
+        return bool(((step > 0) | ((step == 0) & (np.diff(rank[here]) > 0))).all())
+
+    return all(ascends(rows) for rows in blocks(0, len(rank)))

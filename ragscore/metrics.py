@@ -5,7 +5,7 @@ In: the sparse frames of `match.grade_hits`. Out: one row per question asked, on
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
@@ -20,6 +20,7 @@ from ragscore.match import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
 Values = npt.NDArray[np.float64]
+Worth = Callable[[npt.NDArray[np.int64]], Values]
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def is_better(label: str, delta: float) -> bool | None:
 
 @dataclass
 class _Earned:
-    """What metrics are computed from: arrays over graded hits (sorted by row, then rank) and over rows."""
+    """What metrics are computed from: arrays over graded hits (sorted by row, then rank), over paying targets (best first) and over rows."""
 
     row: npt.NDArray[np.int64]
     rank: npt.NDArray[np.int64]
@@ -228,18 +229,33 @@ class _Earned:
     ideal_place: npt.NDArray[np.int64]
     ideal_grade: npt.NDArray[np.int64]
     row_query: npt.NDArray[np.int64]
-    cache: dict[str, Values] = field(default_factory=dict)
+    cuts: dict[int, "_Earned"] = field(default_factory=dict)
+    ideals: dict[tuple[Worth, int], Values] = field(default_factory=dict)  # shared by all cuts
+    first: Values | None = None
 
-    def total(self, weights: npt.NDArray[np.generic], k: int | None) -> Values:
-        """Sum of `weights` over the graded hits of each row, up to rank k."""
-        kept = slice(None) if k is None else self.rank <= k
-        return np.bincount(self.row[kept], weights[kept], self.n_rows).astype(np.float64, copy=False)
+    def upto(self, k: int | None) -> "_Earned":
+        """The same of hits up to rank k, picked once for all metrics at this k: they are few, and everything else of a formula is work on them."""
+        if k is None:
+            return self
+        if k not in self.cuts:
+            kept = np.flatnonzero(self.rank <= k)
+            of_hits = {name: getattr(self, name)[kept] for name in ("row", "rank", "grade", "gain", "n_found")}
+            self.cuts[k] = replace(self, **of_hits, cuts={}, first=None)
+        return self.cuts[k]
 
-    def ideal(self, weights: npt.NDArray[np.generic], k: int) -> Values:
-        """Sum of `weights` over the k best targets of each row's query."""
-        kept = self.ideal_place < k
-        n_queries = int(self.row_query.max(initial=-1)) + 1
-        return np.append(np.bincount(self.ideal_query[kept], weights[kept], n_queries), 0.0)[self.row_query]
+    def total(self, weights: npt.NDArray[np.generic]) -> Values:
+        """Sum of `weights` over the graded hits of each row."""
+        return np.bincount(self.row, weights, self.n_rows).astype(np.float64, copy=False)
+
+    def ideal(self, worth: Worth, k: int) -> Values:
+        """Discounted worth of the k best targets of each row's query; the same for every k from the largest number of targets on."""
+        k = min(k, int(self.ideal_place.max(initial=-1)) + 1)
+        if (worth, k) not in self.ideals:
+            kept = np.flatnonzero(self.ideal_place < k)
+            weights = worth(self.ideal_grade[kept]) / np.log2(self.ideal_place[kept] + 2.0)
+            n_queries = int(self.row_query.max(initial=-1)) + 1
+            self.ideals[worth, k] = np.append(np.bincount(self.ideal_query[kept], weights, n_queries), 0.0)[self.row_query]
+        return self.ideals[worth, k]
 
 
 def score_hits(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, rows: pd.DataFrame, metrics: list[str] | str) -> pd.DataFrame:
@@ -281,7 +297,7 @@ def ranking_columns(graded: pd.DataFrame, found: pd.DataFrame, golden: Golden, r
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
-                columns[label.text] = np.where(undefined, np.nan, FORMULAS[label.name](earned, label.k))
+                columns[label.text] = np.where(undefined, np.nan, FORMULAS[label.name](earned.upto(label.k), label.k))
     return columns
 
 
@@ -291,7 +307,7 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
     if (np.diff(row[order]) < 0).any() or ((np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)).any():
         order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
     ideal_query, ideal_grade = _payable(targets, queries)
-    best_first = np.lexsort((-ideal_grade, ideal_query))
+    best_first = np.argsort(ideal_query * (int(ideal_grade.max(initial=0)) + 1) - ideal_grade, kind="stable")
     ideal_query, ideal_grade = ideal_query[best_first], ideal_grade[best_first]
     begins = np.flatnonzero(np.diff(ideal_query, prepend=-1))
     place = np.arange(len(ideal_query)) - np.repeat(begins, np.diff(begins, append=len(ideal_query)))
@@ -326,13 +342,13 @@ def _row_with_hits(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -
 
 def _row_of(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> npt.NDArray[np.int64]:
     """Position in `rows` of each (run_id, query_id) of `frame`, -1 where it is not there."""
-    keys = _cell_keys(rows, rows["run_id"].cat.categories, queries)
-    wanted = _cell_keys(frame, rows["run_id"].cat.categories, queries)
-    order = np.argsort(keys, kind="stable")
-    place = np.minimum(np.searchsorted(keys[order], wanted), max(len(keys) - 1, 0))
-    if not len(keys):
-        return np.full(len(frame), -1)
-    return np.where((keys[order][place] == wanted) & (wanted >= 0), order[place], -1)
+    run_ids = rows["run_id"].cat.categories
+    keys, wanted = (_cell_keys(one, run_ids, queries) for one in (rows, frame))
+    # A dense table of run × query is as large as the scores themselves, and a look-up in it needs no sorting.
+    known = np.full(len(run_ids) * len(queries) + 1, -1)
+    known[keys] = np.arange(len(keys))
+    known[-1] = -1  # where rows of queries that nobody asked for have written, and where such rows look
+    return np.take(known, wanted)
 
 
 def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt.NDArray[np.int64]:
@@ -342,12 +358,11 @@ def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt
 
 def _first_rank(e: _Earned) -> Values:
     """Rank of the first hit of grade ≥ 1; infinity where there is none."""
-    if "first" not in e.cache:
-        first = np.full(e.n_rows, np.inf)
-        relevant = e.grade > 0
-        np.minimum.at(first, e.row[relevant], e.rank[relevant])
-        e.cache["first"] = first
-    return e.cache["first"]
+    if e.first is None:
+        relevant = np.flatnonzero(e.grade > 0)[::-1]  # the last one written is the first one found
+        e.first = np.full(e.n_rows, np.inf)
+        e.first[e.row[relevant]] = e.rank[relevant]
+    return e.first
 
 
 def _average_precision(e: _Earned, k: int | None) -> Values:
@@ -355,28 +370,33 @@ def _average_precision(e: _Earned, k: int | None) -> Values:
     row, rank = e.row[gaining], e.rank[gaining]
     begins = np.flatnonzero(np.diff(row, prepend=-1))
     so_far = np.arange(len(row)) - np.repeat(begins, np.diff(begins, append=len(row))) + 1
-    kept = rank <= (k or np.inf)
-    return np.bincount(row[kept], (so_far / rank)[kept], e.n_rows) / e.n_targets
+    return np.bincount(row, so_far / rank, e.n_rows) / e.n_targets
 
 
-def _ndcg(e: _Earned, k: int | None, worth: Callable[[npt.NDArray[np.int64]], npt.NDArray[np.generic]]) -> Values:
-    gained = e.total(worth(e.gain) / np.log2(e.rank + 1.0), k)
-    return gained / e.ideal(worth(e.ideal_grade) / np.log2(e.ideal_place + 2.0), k or 0)
+def _exponential(grade: npt.NDArray[np.int64]) -> Values:
+    return np.exp2(grade.astype(np.float64)) - 1.0
+
+
+def _linear(grade: npt.NDArray[np.int64]) -> Values:
+    return grade.astype(np.float64)
+
+
+def _ndcg(e: _Earned, k: int | None, worth: Worth) -> Values:
+    return e.total(worth(e.gain) / np.log2(e.rank + 1.0)) / e.ideal(worth, k or 0)
 
 
 def _reciprocal_rank(e: _Earned, k: int | None) -> Values:
-    first = _first_rank(e)
-    return np.where(first <= (k or np.inf), 1 / first, 0.0)
+    return np.where(np.isfinite(_first_rank(e)), 1 / _first_rank(e), 0.0)
 
 
 FORMULAS: dict[str, Callable[[_Earned, int | None], Values]] = {
-    "hit": lambda e, k: (_first_rank(e) <= (k or 0)).astype("float64"),
-    "recall": lambda e, k: e.total(e.n_found, k) / e.n_targets,
-    "precision": lambda e, k: e.total(e.grade > 0, k) / float(k or 0),
+    "hit": lambda e, k: np.isfinite(_first_rank(e)).astype("float64"),
+    "recall": lambda e, k: e.total(e.n_found) / e.n_targets,
+    "precision": lambda e, k: e.total(e.grade > 0) / float(k or 0),
     "map": _average_precision,
-    "ndcg": lambda e, k: _ndcg(e, k, lambda grade: np.exp2(grade) - 1.0),
-    "ndcg_linear": lambda e, k: _ndcg(e, k, lambda grade: grade.astype("float64")),
-    "judged": lambda e, k: e.total(np.ones(len(e.row)), k) / np.minimum(float(k or 0), e.n_hits),
+    "ndcg": lambda e, k: _ndcg(e, k, _exponential),
+    "ndcg_linear": lambda e, k: _ndcg(e, k, _linear),
+    "judged": lambda e, k: e.total(np.ones(len(e.row))) / np.minimum(float(k or 0), e.n_hits),
     "mrr": _reciprocal_rank,
 }
 

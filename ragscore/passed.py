@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import has_pair, is_among
+from ragscore.codes import codes_of, has_pair, is_among
 from ragscore.frames import Golden, Results
 from ragscore.match import RANKLESS, at_level
 
@@ -30,7 +30,7 @@ def passed_of(
     keep_refusals: bool,
 ) -> npt.NDArray[np.float64]:
     """One 0/1 value across kinds of queries; what it means for a query is its kind."""
-    run = rows["run_id"].cat.codes.to_numpy()
+    run = codes_of(rows["run_id"])
     wanted = hit_at_run_k(results).reindex(rows["run_id"].cat.categories.astype("str")).tolist()
     met = np.full(len(rows), np.nan)
     for label in dict.fromkeys(wanted):
@@ -46,7 +46,7 @@ def passed_of(
 
 def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> npt.NDArray[np.bool_]:
     """Whether each row's query has a relevant target at the level that it is judged at."""
-    found, level = np.zeros(len(rows), dtype=bool), rows["level"].cat.codes.to_numpy()
+    found, level = np.zeros(len(rows), dtype=bool), codes_of(rows["level"])
     for code in np.unique(level[level >= 0]).tolist():
         targets = at_level(golden, rows["level"].cat.categories[code], keep_refusals).targets
         found |= (level == code) & is_among(rows["query_id"], targets["query_id"][targets["grade"].to_numpy() > 0])

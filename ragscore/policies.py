@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import is_among
+from ragscore.codes import codes_of, is_among
 from ragscore.frames import DataError, Golden
 from ragscore.match import LEVELS
 from ragscore.metrics import Label, parse_label
@@ -80,7 +80,7 @@ def fill_empty_gold(
 
 def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str) -> pd.DataFrame:
     """Apply what failed, missing and extra rows mean, and name the index."""
-    state = rows["state"].cat.codes.to_numpy()
+    state = codes_of(rows["state"])
     failed, absent, extra = state == 1, state == 2, state == 3
     table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
     for label, column in zip(map(parse_label, columns), table, strict=True):
@@ -100,7 +100,7 @@ def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]
 
 def warn_of_missing(scores: pd.DataFrame) -> None:
     """Warn of golden queries that a run has no row for; how many, by run."""
-    absent = scores["state"].cat.codes.to_numpy() == STATES.index("missing")
+    absent = codes_of(scores["state"]) == STATES.index("missing")
     if absent.any():
         runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
         listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())

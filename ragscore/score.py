@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.answers import answer_columns
-from ragscore.codes import is_among, lookup
+from ragscore.codes import codes_of, is_among, lookup
 from ragscore.frames import Golden, Results, categorical, check_inputs
 from ragscore.grades import decided, grade_matches
 from ragscore.kept import level_rule, n_undecided, rule_name, with_kept_matches
@@ -210,11 +210,11 @@ def _valued(
 ) -> pd.DataFrame:
     """Per run: queries with targets that were scored (`n_expected`), those with a value of any ranking metric, and, without any, undecided hits."""
     values = [columns[label.text] for label in labels if label.is_ranking and label.level is None and label.name not in NEVER_VACUOUS]
-    run, run_ids = rows["run_id"].cat.codes.to_numpy(), rows["run_id"].cat.categories
+    run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories
     counts = pd.DataFrame(0, index=pd.Index(run_ids.astype("str")), columns=["n_expected", "n_valued", "n_undecided"])
     if not values or not len(golden.targets):
         return counts
-    is_nan, is_scored = np.all(np.isnan(values), axis=0), rows["state"].cat.codes.to_numpy() == 0
+    is_nan, is_scored = np.all(np.isnan(values), axis=0), codes_of(rows["state"]) == 0
     expected = is_scored
     if is_nan[is_scored].any():
         golden = golden.coded
@@ -243,7 +243,7 @@ def _rows(results: Results, golden: Golden, placed: Placed) -> pd.DataFrame:
     n_runs, n_queries = len(run_ids), len(golden.queries)
     query_ids = golden.queries["query_id"]
     extra = np.flatnonzero(lookup(responses["query_id"], pd.Index(query_ids)) < 0)
-    run_codes = np.concatenate([np.repeat(np.arange(n_runs), n_queries), responses["run_id"].cat.codes.to_numpy()[extra]])
+    run_codes = np.concatenate([np.repeat(np.arange(n_runs), n_queries), codes_of(responses["run_id"])[extra]])
     rows = pd.DataFrame({
         "run_id": categorical(run_codes, responses["run_id"].dtype),
         "query_id": pd.concat([*[query_ids] * n_runs, responses["query_id"].iloc[extra]], ignore_index=True),

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ragscore.citations import carried_by, comparable
 from ragscore.cited import cited_passages
-from ragscore.codes import is_among, lookup
+from ragscore.codes import codes_of, is_among, lookup
 from ragscore.frames import DataError, Golden, Results, categorical, concat_results, empty, narrowed
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, response_of
@@ -123,7 +123,7 @@ def score_part(part: Part, number: int, setting: Setting) -> Scored:
         scores, valued = scores_at(results, golden, setting.labels, setting.level, setting.rule, setting.profile, setting.policies)
         counts = valued()
     values = np.array([scores[label.text].to_numpy() for label in setting.labels]).reshape(len(setting.labels), len(scores))
-    codes = [scores[name].cat.codes.to_numpy().astype(np.int8) for name in ("state", "level")]
+    codes = [codes_of(scores[name]).astype(np.int8) for name in ("state", "level")]
     return Scored(
         number, np.flatnonzero(here).astype(np.int32), scores.index[int(here.sum()) :].tolist(), codes[0], codes[1], values, counts,
         [str(one) for one in said if isinstance(one, UserWarning)],

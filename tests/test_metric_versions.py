@@ -91,7 +91,7 @@ def test_the_example_gives_every_metric_of_the_table_different_values(small):
 
 
 def test_a_changed_formula_is_noticed(small, monkeypatch):
-    monkeypatch.setitem(FORMULAS, "precision", lambda e, k: e.total(e.gain > 0, k) / float(k) / 2)
+    monkeypatch.setitem(FORMULAS, "precision", lambda e, k: e.total(e.gain > 0) / float(k) / 2)
     assert without_version(measured(*small)) == [f"precision@{K}"]
 
 
