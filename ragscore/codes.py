@@ -17,13 +17,10 @@ import pyarrow.compute as pc
 
 Codes = npt.NDArray[np.int64]
 SmallCodes = npt.NDArray[np.signedinteger]
-Prints = npt.NDArray[np.uint64]
 T = TypeVar("T")
 
 PIECE = 2**18  # rows for which a second thread pays
 BLOCK = 2**15  # rows whose codes fit into the cache
-CELLS = 32  # of the table in `may_be_pairs` for each pair that it knows; one in so many others falls into a marked cell
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
@@ -53,21 +50,20 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
 def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> SmallCodes:
     """As `lookup`, in as few bytes as are at hand: of a column of codes of just these values its own, not copied. To be widened before any arithmetic."""
     if is_encoded(column):
-        return np.concatenate([np.zeros(0, np.int64), *(_lookup_encoded(chunk, values) for chunk in _chunks(column))])
+        return np.concatenate([np.zeros(0, np.int64), *(_lookup_encoded(chunk, values) for chunk in chunks_of(column))])
     if isinstance(column.dtype, pd.CategoricalDtype):
         texts, codes = column.dtype.categories.astype("str"), codes_of(column)
-        if len(texts) == len(values) and _arrow(texts).equals(_arrow(values)):
+        if len(texts) == len(values) and arrow_texts(texts).equals(arrow_texts(values)):
             return codes
         return np.take(np.append(lookup(texts, values), -1), codes)
-    texts, wanted = _arrow(column), _arrow(values)
+    texts, wanted = arrow_texts(column), arrow_texts(values)
     if len(texts) == len(wanted) and texts.equals(wanted):  # the queries of a run, as a rule: comparing costs next to nothing
         return np.arange(len(texts))
     begins = _begins(texts)
     if begins is not None:
         first = texts.filter(begins)
         each = np.arange(len(first), dtype=np.int32) if first.equals(wanted) else _index_in(first, wanted).astype(np.int32)
-        rows = np.flatnonzero(begins.to_numpy(zero_copy_only=False))
-        return np.repeat(each, np.diff(rows, append=len(texts)))
+        return np.repeat(each, _lengths(begins))
     return np.concatenate(in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted)))
 
 
@@ -78,15 +74,24 @@ def codes_of(column: pd.Series | pd.Index) -> SmallCodes:
     return np.asarray(held.codes)
 
 
-def lookup_at(column: pd.Series, rows: Codes, values: pd.Series | pd.Index) -> Codes:
-    """As `lookup`, of these rows only, which ascend. Arrow takes rows from a column in many chunks several times slower than chunk by chunk."""
-    if not isinstance(column.dtype, pd.StringDtype):
-        return lookup(column.iloc[rows], values)
-    chunks = _arrow(column).chunks
+def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
+    """The texts of these rows. Arrow takes rows that ascend from a column in many chunks several times slower than chunk by chunk."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        codes = codes_of(column)[rows]
+        return arrow_texts(column.dtype.categories).take(pa.array(codes, mask=codes < 0))
+    chunks = chunks_of(column) if is_encoded(column) else arrow_texts(column).chunks
+    if len(chunks) > 1 and (np.diff(rows) < 0).any():
+        chunks = [pa.chunked_array(chunks).combine_chunks()]
     begins = np.cumsum([0, *map(len, chunks)])
-    cuts = pairwise(np.searchsorted(rows, begins).tolist())
+    cuts = pairwise(np.searchsorted(rows, begins).tolist() if len(chunks) > 1 else [0, len(rows)])
     taken = [chunk.take(pa.array(rows[first:last] - begin)) for chunk, begin, (first, last) in zip(chunks, begins.tolist(), cuts, strict=False) if last > first]
-    return _index_in(pa.chunked_array(taken, type=pa.large_string()), _arrow(values))
+    return pa.chunked_array([one.cast(pa.large_string()) for one in taken], type=pa.large_string())
+
+
+def are_equal(column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes) -> npt.NDArray[np.bool_]:
+    """Whether the texts of these rows equal those of the other's, one by one; NA equals nothing."""
+    found = pc.fill_null(pc.equal(texts_at(column, rows), texts_at(other, other_rows)), False)
+    return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
 
 def is_encoded(column: pd.Series | pd.Index) -> bool:
@@ -94,15 +99,16 @@ def is_encoded(column: pd.Series | pd.Index) -> bool:
     return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(column.dtype.pyarrow_dtype)
 
 
-def _chunks(column: pd.Series | pd.Index) -> list[pa.Array]:
+def chunks_of(column: pd.Series | pd.Index) -> list[pa.Array]:
+    """The arrays that a column of arrow's consists of."""
     held = pa.array(column.array)
     return held.chunks if isinstance(held, pa.ChunkedArray) else [held]
 
 
 def _lookup_encoded(texts: pa.DictionaryArray, values: pd.Series | pd.Index) -> Codes:
     if len(texts.dictionary) > len(texts):
-        return _index_in(pa.chunked_array([texts.cast(pa.large_string())]), _arrow(values))
-    places = _index_in(pa.chunked_array([texts.dictionary.cast(pa.large_string())]), _arrow(values))
+        return _index_in(pa.chunked_array([texts.cast(pa.large_string())]), arrow_texts(values))
+    places = _index_in(pa.chunked_array([texts.dictionary.cast(pa.large_string())]), arrow_texts(values))
     return np.take(np.append(places, -1), texts.indices.fill_null(-1))
 
 
@@ -118,6 +124,11 @@ def _begins(texts: pa.ChunkedArray) -> pa.Array | None:
     return _differs(texts)
 
 
+def _lengths(begins: pa.Array) -> Codes:
+    """How many rows there are from each that begins something to the next one."""
+    return np.diff(np.flatnonzero(begins.to_numpy(zero_copy_only=False)), append=len(begins))
+
+
 def _differs(texts: pa.ChunkedArray) -> pa.Array:
     changes = pc.fill_null(pc.not_equal(texts[1:], texts[:-1]), True)
     return pa.concat_arrays([pa.array([True]), *changes.chunks])
@@ -127,7 +138,7 @@ def coded(column: pd.Series) -> pd.Series:
     """A column of texts as codes of its distinct ones, in the order in which they come."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column
-    encoded = _arrow(column).combine_chunks().dictionary_encode()
+    encoded = arrow_texts(column).combine_chunks().dictionary_encode()
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     dtype = pd.CategoricalDtype(pd.Index(encoded.dictionary, dtype="str"))
@@ -144,10 +155,18 @@ def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequen
 
     `Series.isin` walks texts one by one in Python; this takes a fraction of its time.
     """
-    wanted = _arrow(values) if isinstance(values, (pd.Series, pd.Index)) else pa.array(values, type=pa.large_string())
+    wanted = arrow_texts(values) if isinstance(values, (pd.Series, pd.Index)) else pa.array(values, type=pa.large_string())
     if isinstance(column.dtype, pd.CategoricalDtype):
         return np.append(is_among(column.dtype.categories, values), False)[codes_of(column)]
-    found = pc.is_in(_arrow(column), value_set=wanted, skip_nulls=True)
+    texts = arrow_texts(column)
+    begins = _begins(texts)
+    if begins is not None:
+        return np.repeat(_is_in(texts.filter(begins), wanted), _lengths(begins))
+    return _is_in(texts, wanted)
+
+
+def _is_in(texts: pa.ChunkedArray, wanted: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
+    found = pc.is_in(texts, value_set=wanted, skip_nulls=True)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
 
@@ -173,64 +192,6 @@ def has_pair(frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str])
     return np.isin(here, wanted) & (here >= 0)
 
 
-def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Prints]:
-    """A number for each text of `column`, equal where texts are equal: made of its last 8 bytes and its length, for the rows asked for.
-
-    Reading one word is many times cheaper than hashing a text to look it up; other texts may have the same number.
-    """
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        return _of_codes(fingerprints(column.dtype.categories)(slice(None)), codes_of(column))
-    if is_encoded(column) and len(chunks := _chunks(column)) == 1:
-        each = _prints(chunks[0].dictionary.cast(pa.large_string()))
-        return _of_codes(each, chunks[0].indices.fill_null(-1).to_numpy(zero_copy_only=False))
-    texts = _arrow(column)
-    return lambda rows: np.concatenate([np.zeros(0, np.uint64), *(_prints(chunk) for chunk in texts[rows].chunks)])
-
-
-def _of_codes(each: Prints, codes: npt.NDArray[np.integer]) -> Callable[[slice], Prints]:
-    table = np.append(each, np.uint64(0))  # -1, which stands for no text, takes the last one
-    return lambda rows: np.take(table, codes[rows])
-
-
-def _prints(texts: pa.Array) -> Prints:
-    _, offsets, data = texts.buffers()
-    if not len(texts) or data is None:
-        return np.zeros(len(texts), np.uint64)
-    ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    length, begin = np.diff(ends), int(ends[0])
-    known = np.frombuffer(data, np.uint8)
-    # Before the end of every text there must be 8 bytes.
-    padded = known[begin - 8 : ends[-1]] if begin >= 8 else np.concatenate([np.zeros(8, np.uint8), known[begin : ends[-1]]])
-    last = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))[ends[1:] - begin]
-    if length.min() < 8:
-        last >>= (np.maximum(8 - length, 0) * 8).view(np.uint64)  # bytes that are not its own are shifted out
-    return last + length.view(np.uint64)
-
-
-def may_be_pairs(codes: SmallCodes, prints: Callable[[slice], Prints], few_codes: Codes, few_prints: Prints) -> Codes:
-    """Rows whose code and fingerprint may be one of the few pairs; rows with a negative code never are.
-
-    Each code has a handful of cells in a table, of which its fingerprints mark some: one look there is cheaper than the search
-    that settles it, and as a run's hits lie query by query, that part of the table is in the cache.
-    """
-    n_codes = int(max(few_codes.max(initial=0), codes.max(initial=0))) + 1
-    bits = int(CELLS * len(few_codes) / n_codes).bit_length()
-    shift = np.uint64(64 - bits)
-
-    def cells(of_codes: SmallCodes, of_prints: Prints) -> Codes:
-        # The high bits of a product with 2**64 / golden ratio spread neighbours (Knuth, The Art of Computer Programming 3, 6.4).
-        return (of_codes.astype(np.int64, copy=False) << bits) + ((of_prints * _GOLDEN) >> shift).view(np.int64)
-
-    marked = np.zeros(n_codes << bits, dtype=bool)
-    marked[cells(few_codes, few_prints)] = True
-
-    def of_piece(begin: int, end: int) -> list[Codes]:
-        return [rows.start + np.flatnonzero(marked[cells(codes[rows], prints(rows))]) for rows in blocks(begin, end)]
-
-    rows = np.concatenate([np.zeros(0, np.int64), *(found for piece in in_pieces(len(codes), of_piece) for found in piece)])
-    return rows[codes[rows] >= 0]
-
-
 def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Codes, Codes]:
     """Positions of every pair of equal codes, ordered by `left`, then by `right`; negative codes equal nothing.
 
@@ -244,8 +205,8 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
     return np.repeat(np.arange(len(left)), n_pairs), order[np.repeat(first, n_pairs) + offsets]
 
 
-def _arrow(column: pd.Series | pd.Index) -> pa.ChunkedArray:
-    # One string type on both sides; for `str` columns this is a view, not a copy.
+def arrow_texts(column: pd.Series | pd.Index) -> pa.ChunkedArray:
+    """The texts as arrow holds them, of one string type; for `str` columns this is a view, not a copy."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str")
     texts = pa.array(column, type=pa.large_string()) if column.dtype == object else pa.array(column.array)

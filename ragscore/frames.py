@@ -79,14 +79,10 @@ class Golden:
 
     @cached_property
     def coded(self) -> "Golden":
-        """The same set with the texts of targets that are joined as categories, those of `query_id` in the order of the queries."""
+        """The same set with `query_id` and `level` of targets as categories, queries in their order."""
         targets, dtype = self.targets, self.query_dtype
-        columns = {"query_id": pd.Series(categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index)}
-        for name in ("target_id", "level", "doc_id", "chunk_id"):
-            if name in targets:  # the target of a document or chunk is named by its id, as a rule
-                same = name != "target_id" and targets[name].array.equals(targets["target_id"].array)
-                columns[name] = columns["target_id"] if same else coded(targets[name])
-        return narrowed(self, targets=targets.assign(**columns))
+        query = pd.Series(categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index)
+        return narrowed(self, targets=targets.assign(query_id=query, level=coded(targets["level"])))
 
     @cached_property
     def query_dtype(self) -> pd.CategoricalDtype:

@@ -12,6 +12,7 @@ import pandas as pd
 from ragscore.codes import Codes, codes_of, distinct, lookup
 from ragscore.frames import DataError, categorical, check_type
 from ragscore.match import Rule, apply_rule, by_doc
+from ragscore.pairs import numbered
 
 
 def grade_hits(hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -62,8 +63,7 @@ def grade_matches(matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFra
     query = query_of_target[target]
     if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
         raise DataError("the rule matched a hit with a target of another query", field=rule_name, allowed="pairs of one query")
-    target_ids = distinct(targets["target_id"])
-    known_as = query_of_target * len(target_ids) + lookup(targets["target_id"], target_ids)
+    known_as = numbered(query_of_target, targets["target_id"])
     run_ids = hits["run_id"] if isinstance(hits["run_id"].dtype, pd.CategoricalDtype) else hits["run_id"].astype("category")
     run = codes_of(run_ids)[hit].astype(np.int64)
     # Arrays from here on: only matched pairs are ever sorted, a few per cent of the hits, and frames would cost more than the work on them.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.codes import blocks, codes_of, distinct, is_given, lookup
+from ragscore.codes import blocks, codes_of, is_among, is_given, lookup
 from ragscore.frames import DataError, Golden, Results
 from ragscore.match import LEVELS, level_rows
 
@@ -113,7 +113,7 @@ def _chunker_obstacle(results: Results, golden: Golden) -> str:
     known = sorted({*of_golden, *of_runs.dropna()})
     if len(known) > 1:
         return f"chunker versions differ ({', '.join(known)})"
-    expected = distinct(chunk_targets["chunk_id"])
+    expected = chunk_targets["chunk_id"]
     seen = {str(run_id) for run_id in _runs_that_know(results, expected)}
     if not of_golden and not seen:
         return "no expected chunk id is among the hits and the golden set names no chunker version"
@@ -132,17 +132,17 @@ def chunker_versions(results: Results) -> pd.Series:
     return versions
 
 
-def _runs_that_know(results: Results, chunk_ids: pd.Index) -> list[Any]:
+def _runs_that_know(results: Results, chunk_ids: pd.Series) -> list[Any]:
     known: list[Any] = []
     if "chunk_id" in results.hits:
         run, run_ids = codes_of(results.hits["run_id"]), results.hits["run_id"].cat.categories
         knows = np.zeros(len(run_ids), dtype=bool)
         for rows in blocks(0, len(run), LOOK):  # one hit of each run is enough, and as a rule it comes early
-            knows[run[rows][lookup(results.hits["chunk_id"].iloc[rows], chunk_ids) >= 0]] = True
+            knows[run[rows][is_among(results.hits["chunk_id"].iloc[rows], chunk_ids)]] = True
             if knows.all():
                 break
         known += run_ids[knows].tolist()
-    if results.chunks is not None and len(here := results.chunks[lookup(results.chunks["chunk_id"], chunk_ids) >= 0]):
+    if results.chunks is not None and len(here := results.chunks[is_among(results.chunks["chunk_id"], chunk_ids)]):
         is_shared = "run_id" not in here or here["run_id"].isna().any()
         known += (results.runs if is_shared else here)["run_id"].unique().tolist()
     return known

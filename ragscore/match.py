@@ -13,24 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.cast import refuse_rows
-from ragscore.codes import (
-    BLOCK,
-    SmallCodes,
-    blocks,
-    codes_of,
-    distinct,
-    equal_pairs,
-    fingerprints,
-    has_pair,
-    in_pieces,
-    is_among,
-    lookup_at,
-    may_be_pairs,
-    small_lookup,
-)
+from ragscore.codes import BLOCK, SmallCodes, are_equal, blocks, codes_of, distinct, equal_pairs, has_pair, in_pieces, is_among, is_given, small_lookup
 from ragscore.codes import Codes as Codes
 from ragscore.codes import lookup as lookup
 from ragscore.frames import DataError, Golden, Results, categorical, check_type, narrowed
+from ragscore.pairs import fingerprints, have_one_text, may_be_pairs, pair_keys
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 
@@ -48,22 +35,31 @@ def pairs_with_equal(hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str,
     none = np.zeros(0, dtype=np.int64)
     if hit_column not in hits or target_column not in targets or not len(hits):
         return none, none
-    with_id = np.flatnonzero(targets[target_column].notna().to_numpy())
-    wanted = targets.iloc[with_id]
-    ids, queries = distinct(wanted[target_column]), distinct(wanted["query_id"])
-    if not len(ids):
+    is_wanted = is_given(targets[target_column])
+    with_id = np.flatnonzero(is_wanted)
+    wanted = targets if is_wanted.all() else targets.iloc[with_id]
+    if not len(wanted):
         return none, none
-    target_ids, target_queries = lookup(wanted[target_column], ids), lookup(wanted["query_id"], queries)
-    hit_queries = small_lookup(hits["query_id"], queries)
-    # Few hits meet a target: all but those that may are told by a look at the end of their ids, which need not be looked up.
+    queries = distinct(wanted["query_id"])
+    hit_queries, target_queries = small_lookup(hits["query_id"], queries), lookup(wanted["query_id"], queries)
+    prints, target_prints = fingerprints(hits[hit_column]), fingerprints(wanted[target_column])(slice(None))
+    # Few hits meet a target: all but those that may are told by a look at the end of their ids, and texts are compared of these few only.
     if len(hits) > BLOCK:
-        hit = may_be_pairs(hit_queries, fingerprints(hits[hit_column]), target_queries, fingerprints(ids)(slice(None))[target_ids])
+        hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
     else:
         hit = np.flatnonzero(hit_queries >= 0)
-    hit_ids = lookup_at(hits[hit_column], hit, ids)
+        hit_prints = prints(slice(None))[hit]
+    target_keys = pair_keys(target_queries, target_prints, len(queries))
+    if have_one_text(target_keys, wanted[target_column]):
+        pair, target = equal_pairs(pair_keys(hit_queries[hit], hit_prints, len(queries)), target_keys)
+        same = are_equal(hits[hit_column], hit[pair], wanted[target_column], target)
+        return hit[pair[same]], with_id[target[same]]
+    # Several ids of a query end alike, and might make more pairs than there is memory for.
+    ids = distinct(wanted[target_column])
+    hit_ids = lookup(hits[hit_column].iloc[hit], ids)
     # int64 before multiplying: 32-bit codes overflow without a word.
     hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit].astype(np.int64) * len(ids) + hit_ids)
-    pair, target = equal_pairs(hit_keys, target_queries * len(ids) + target_ids)
+    pair, target = equal_pairs(hit_keys, target_queries * len(ids) + lookup(wanted[target_column], ids))
     return hit[pair], with_id[target]
 
 

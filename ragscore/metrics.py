@@ -14,9 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import distinct, lookup
+from ragscore.codes import lookup
 from ragscore.frames import DataError, Golden, check_type
 from ragscore.match import LEVELS
+from ragscore.pairs import numbered
 
 DEFAULT_KS = (1, 3, 5, 10)
 Values = npt.NDArray[np.float64]
@@ -322,12 +323,11 @@ def _earned(graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, que
 
 def _payable(targets: pd.DataFrame, queries: pd.Index) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """The query of each target of grade ≥ 1, and what it can pay: of alternatives, the best grade."""
-    grade, target_ids = targets["grade"].to_numpy().astype(np.int64), distinct(targets["target_id"])
-    query, target = lookup(targets["query_id"], queries), lookup(targets["target_id"], target_ids)
+    grade, query = targets["grade"].to_numpy().astype(np.int64), lookup(targets["query_id"], queries)
     pays = grade > 0
-    query, target, grade = query[pays], target[pays], grade[pays]
-    known_as = query * len(target_ids) + target
-    if pd.Index(known_as).has_duplicates:
+    known_as = numbered(query, targets["target_id"])[pays]
+    query, grade = query[pays], grade[pays]
+    if not np.diff(np.sort(known_as)).all():
         order = np.lexsort((-grade, known_as))
         best = order[np.diff(known_as[order], prepend=-1) != 0]
         query, grade = query[best], grade[best]

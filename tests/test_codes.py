@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore import codes, match
-from ragscore.codes import equal_pairs, fingerprints, has_pair, is_among, is_given, lookup, lookup_at, may_be_pairs
+from ragscore.codes import are_equal, equal_pairs, has_pair, is_among, is_given, lookup, texts_at
+from ragscore.pairs import fingerprints, have_one_text, may_be_pairs, numbered, pair_keys
 
 texts = st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12)
 dtypes = st.sampled_from(["str", "object", "category"])
@@ -78,12 +79,39 @@ def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, value
     assert is_given(both).tolist() == is_given(plain).tolist() == plain.notna().tolist()
 
 
-@given(st.lists(st.one_of(st.none(), names), max_size=30), st.lists(names, unique=True), st.lists(st.integers(0, 29)), dtypes, st.integers(0, 30))
-def test_some_rows_are_looked_up_like_all(column, values, rows, dtype, cut):
+@given(st.lists(st.one_of(st.none(), names), max_size=30), st.lists(st.integers(0, 29)), dtypes, st.integers(0, 30), st.booleans())
+def test_the_texts_of_some_rows_are_those_of_the_column(column, rows, dtype, cut, in_order):
     parts = [pa.array(part, type=pa.large_string()) for part in (column[:cut], column[cut:])]
-    held, values = pd.Series(pd.array(pa.chunked_array(parts), dtype="str")), pd.Index(values, dtype="str")
-    rows = np.array(sorted({row for row in rows if row < len(column)}), np.int64)
-    assert lookup_at(held.astype(dtype), rows, values).tolist() == lookup(held, values)[rows].tolist()
+    held = pd.Series(pd.array(pa.chunked_array(parts), dtype="str"))
+    rows = np.array([row for row in (sorted(rows) if in_order else rows) if row < len(column)], np.int64)
+    for one in (held, held.astype(dtype), encoded(column, min(cut, len(column)))):
+        assert texts_at(one, rows).to_pylist() == [column[row] for row in rows]
+        assert are_equal(one, rows, held, rows[::-1]).tolist() == [
+            column[a] is not None and column[a] == column[b] for a, b in zip(rows, rows[::-1], strict=True)
+        ]
+
+
+PAIRS = st.lists(st.tuples(st.integers(-1, 3), st.one_of(st.none(), st.sampled_from(["a", "b", "one-chapter", "two-chapter"]))), max_size=30)
+
+
+@given(PAIRS, dtypes)
+def test_rows_are_numbered_by_code_and_text_even_where_fingerprints_are_the_same(rows, dtype):
+    codes, column = np.array([code for code, _ in rows], np.int64), pd.Series([text for _, text in rows], dtype="str").astype(dtype)
+    known = [n for n, (code, text) in enumerate(rows) if code >= 0 and text is not None]
+    found = numbered(codes[known], column.iloc[known].reset_index(drop=True)).tolist()
+    assert all((found[i] == found[j]) == (rows[a] == rows[b]) for i, a in enumerate(known) for j, b in enumerate(known))
+
+
+@given(PAIRS)
+def test_keys_tell_codes_apart_and_texts_unless_they_end_alike(rows):
+    codes, column = np.array([code for code, _ in rows], np.int64), pd.Series([text or "" for _, text in rows], dtype="str")
+    keys = pair_keys(codes, fingerprints(column)(slice(None)), 4)
+    alike = {"one-chapter": "chapter", "two-chapter": "chapter"}
+    shown = [(code, alike.get(text, text)) if code >= 0 else -1 for code, text in zip(codes, column, strict=True)]
+    assert all((keys[i] == keys[j]) == (a == b) for i, a in enumerate(shown) for j, b in enumerate(shown))
+    assert (keys[codes < 0] == -1).all() and (keys[codes >= 0] >= 0).all()
+    texts = {key: {column[i] for i in np.flatnonzero(keys == key)} for key in keys}
+    assert have_one_text(keys, column) == all(len(one) == 1 for one in texts.values())
 
 
 @given(st.lists(names, max_size=40), dtypes, st.integers(0, 40))
@@ -106,8 +134,9 @@ def test_fingerprints_tell_ids_apart_by_their_end_and_length():
 def test_no_pair_that_is_among_the_few_is_left_out(rows, few):
     first, second = (np.array([row[n] for row in rows], np.int64) for n in (0, 1))
     few_first, few_second = (np.array([row[n] for row in few], np.int64) for n in (0, 1))
-    found = may_be_pairs(first, lambda at: second[at].view(np.uint64), few_first, few_second.view(np.uint64)).tolist()
-    assert {n for n, row in enumerate(rows) if row in few} <= set(found)
+    found, prints = may_be_pairs(first, lambda at: second[at].view(np.uint64), few_first, few_second.view(np.uint64))
+    assert prints.tolist() == second[found].tolist()
+    assert {n for n, row in enumerate(rows) if row in few} <= set(found.tolist())
     assert all(rows[n][0] >= 0 for n in found)
 
 
@@ -115,7 +144,7 @@ def test_few_foreign_pairs_are_taken_for_one_that_is_sought():
     rng = np.random.default_rng(0)
     n = 200_000
     few = np.repeat(np.arange(1_000), 5), rng.integers(0, 2**63, 5_000).view(np.uint64)
-    taken = may_be_pairs(rng.integers(0, 1_000, n), (prints := rng.integers(0, 2**63, n).view(np.uint64)).__getitem__, *few)
+    taken, _ = may_be_pairs(rng.integers(0, 1_000, n), (prints := rng.integers(0, 2**63, n).view(np.uint64)).__getitem__, *few)
     assert not np.isin(prints[taken], few[1]).any() and len(taken) < 0.06 * n
 
 

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
-    "errors": 0, "warned": 0, "cast": 0, "codes": 0, "kinds": 0, "frames": 0,
+    "errors": 0, "warned": 0, "cast": 0, "codes": 0, "pairs": 0, "kinds": 0, "frames": 0,
     "frame_json": 1, "load": 1, "match": 1, "grades": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
     "filesystem": 0, "stored": 2, "run_tables": 3, "listing": 4, "partitions": 3, "score_parts": 4, "compact": 4, "ingest": 4, "scored_parts": 4,
     "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "intervals": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
@@ -32,7 +32,7 @@ LAYERS = {
 # Within a layer only these: ranking metrics are computed from matches, a scoring reads its profile.
 SIDEWAYS = {
     ("rules", "match"), ("rules", "anchors"), ("anchors", "match"), ("health", "kept"), ("load", "ranks"), ("exchange", "load"), ("cast", "errors"),
-    ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("frames", "kinds"), ("kinds", "cast"), ("kinds", "codes"), ("kinds", "errors"),
+    ("pairs", "codes"), ("frames", "errors"), ("frames", "cast"), ("frames", "codes"), ("frames", "kinds"), ("kinds", "cast"), ("kinds", "codes"), ("kinds", "errors"),
     ("summary", "intervals"), ("rules", "predicates"), ("predicates", "match"), ("predicates", "metadata"), ("answers", "dialogue"), ("dialogue", "attribution"),
     ("dialogue", "scope"), ("dialogue", "facts"), ("scope", "kept"),
     ("predicates", "satisfaction"), ("satisfaction", "match"), ("load", "satisfaction"),
