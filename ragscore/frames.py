@@ -85,6 +85,11 @@ class Golden:
         return narrowed(self, targets=targets.assign(query_id=query, level=coded(targets["level"])))
 
     @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What is derived from these frames alone, by name, so that the next scoring finds it."""
+        return {}
+
+    @cached_property
     def query_dtype(self) -> pd.CategoricalDtype:
         """The ids of the questions, in their order, as categories."""
         return pd.CategoricalDtype(pd.Index(self.queries["query_id"]))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.codes import blocks, codes_of, is_among, is_given, lookup
@@ -50,9 +51,7 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
         `match` names a level for which the golden set has no target at all.
     """
     golden = golden.coded
-    queries = pd.Index(golden.queries["query_id"])
-    of_query = lookup(golden.targets["query_id"], queries)
-    n_targets = {level: np.bincount(of_query[level_rows(golden, level, keep_refusals)], minlength=len(queries)) for level in LEVELS}
+    n_targets = _n_targets(golden, keep_refusals)
     labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
     with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
     obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in LEVELS}
@@ -78,6 +77,18 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
     versions_agree = not obstacles.get("chunk", "").startswith("chunker versions")
     fallback = "fallback_doc_span" if name == "span" or (name == "per_query" and "span" in joinable) else "fallback_doc"
     return Level(name, "; ".join(notes[level] for level in finer if level in notes), joinable or ("doc",), "exact" if versions_agree else fallback)
+
+
+def _n_targets(golden: Golden, keep_refusals: bool) -> dict[str, npt.NDArray[np.int64]]:
+    """How many targets each question has at each level."""
+    if ("n_targets", keep_refusals) not in golden.derived:
+        queries = pd.Index(golden.queries["query_id"])
+        of_query = lookup(golden.targets["query_id"], queries)
+        golden.derived["n_targets", keep_refusals] = {
+            level: np.bincount(of_query[level_rows(golden, level, keep_refusals)], minlength=len(queries)) for level in LEVELS
+        }
+    found: dict[str, npt.NDArray[np.int64]] = golden.derived["n_targets", keep_refusals]
+    return found
 
 
 def _obstacle(results: Results, golden: Golden, level: str) -> str:

@@ -172,6 +172,15 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
 
 def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> npt.NDArray[np.bool_]:
     """Which rows of `golden.targets` the level takes (see `at_level`)."""
+    name = ("level_rows", level, keep_refusals)
+    if name not in golden.derived:
+        golden.derived[name] = _level_rows(golden, level, keep_refusals)
+        golden.derived[name].flags.writeable = False
+    found: npt.NDArray[np.bool_] = golden.derived[name]
+    return found
+
+
+def _level_rows(golden: Golden, level: str, keep_refusals: bool) -> npt.NDArray[np.bool_]:
     targets = golden.targets
     if level == "span":
         keep = targets["start"].notna().to_numpy() if "start" in targets else np.zeros(len(targets), dtype=bool)

@@ -211,9 +211,10 @@ def _valued(
     """Per run: queries with targets that were scored (`n_expected`), those with a value of any ranking metric, and, without any, undecided hits."""
     values = [columns[label.text] for label in labels if label.is_ranking and label.level is None and label.name not in NEVER_VACUOUS]
     run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories
-    counts = pd.DataFrame(0, index=pd.Index(run_ids.astype("str")), columns=["n_expected", "n_valued", "n_undecided"])
+    index = pd.Index(run_ids.astype("str"))
+    counts = dict.fromkeys(("n_expected", "n_valued", "n_undecided"), np.zeros(len(index), dtype=np.int64))
     if not values or not len(golden.targets):
-        return counts
+        return pd.DataFrame(counts, index=index)
     is_nan, is_scored = np.all(np.isnan(values), axis=0), codes_of(rows["state"]) == 0
     expected = is_scored
     if is_nan[is_scored].any():
@@ -223,14 +224,15 @@ def _valued(
     counts["n_expected"], counts["n_valued"] = (np.bincount(run[expected & chosen], minlength=len(run_ids)) for chosen in (True, ~is_nan))
     if not counts["n_valued"].all():
         used = level.joinable if level.name == "per_query" else (level.name,)
-        counts["n_undecided"] = sum(n_undecided(results, golden, name) for name in used)
-    return counts
+        counts["n_undecided"] = np.sum([n_undecided(results, golden, name).reindex(index).to_numpy() for name in used], axis=0)
+    return pd.DataFrame(counts, index=index)
 
 
 def warn_of_no_value(counts: pd.DataFrame, level: Level) -> None:
     """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
     # Of hits on cut text a warning was given already.
-    lost = counts.index[(counts["n_expected"] > 0) & (counts["n_valued"] == 0) & (counts["n_undecided"] == 0)].tolist()
+    expected, valued, undecided = (counts[name].to_numpy() for name in ("n_expected", "n_valued", "n_undecided"))
+    lost = counts.index[(expected > 0) & (valued == 0) & (undecided == 0)].tolist()
     if lost:
         why = level.left_out or f"no target of theirs is matched at level {level.name}"
         text = f"no query of {', '.join(lost)} has a value of any ranking metric, though there are targets (level {level.name}; {why})"
