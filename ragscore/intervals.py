@@ -4,6 +4,7 @@ In: values per query, the labels of their metrics, and which queries share a gro
 """
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ import pandas as pd
 
 from ragscore.codes import lookup
 from ragscore.frames import DataError, Golden
+from ragscore.means import Grouping, Statistics
 from ragscore.metrics import Metric, describe
 from ragscore.stats import interval_of_means, mean_interval, moments, quantile_interval
 
@@ -99,4 +101,56 @@ def quantile_intervals(values: Values, names: list[str], q: float, level: float 
         quantile_interval(column, q, level) if describe(name).kind in BY_QUANTILES else (np.nan, np.nan) for column, name in zip(values.T, names, strict=True)
     ]
     low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    return low, high
+
+
+def intervals_by_group(
+    found: Statistics, columns: Sequence[Values], grouping: Grouping, names: list[str], groups: Groups | None = None, level: float = 0.95
+) -> tuple[Values, Values]:
+    """As `intervals`, of every group's mean of every column: from the statistics found, all groups at once, as far as these say enough."""
+    low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
+    is_free = np.ones(found.n.shape, dtype=bool)
+    for (kind, bounds), places in _families(names).items():
+        low[:, places], high[:, places], is_free[:, places] = _bounded(found.of(places), kind, bounds, level)
+    is_free &= found.n > 0
+    is_large = grouping.sizes > BOOTSTRAP_UP_TO
+    many = np.flatnonzero((is_free & is_large[:, None]).any(axis=0))
+    below, above = mean_interval(found.mean[:, many], found.std[:, many], found.n[:, many].astype(np.float64), "other", level)
+    low[:, many], high[:, many] = np.where(is_free[:, many], (below, above), (low[:, many], high[:, many]))
+    for group in range(len(grouping.sizes)):
+        shared = None if groups is None else shared_only(groups[grouping.members(group)])
+        # What depends on each other, or is so skewed that it asks for a bootstrap, is told by the values.
+        here = np.flatnonzero(found.n[group] > 0 if shared is not None else is_free[group] & ~is_large[group])
+        if len(here):
+            chosen = here.tolist()
+            values = np.column_stack([columns[place][grouping.members(group)] for place in chosen])
+            low[group, here], high[group, here] = intervals(values, [names[place] for place in chosen], shared, level)
+    return low, high
+
+
+def _families(names: list[str]) -> dict[tuple[str, tuple[float, float]], list[int]]:
+    """Places of the metrics whose values lie between two ends, by kind and ends."""
+    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
+    for place, name in enumerate(names):
+        metric = describe(name)
+        if (kind := kind_of(metric)) in ("binary", "bounded"):
+            families.setdefault((kind, bounds_of(metric)), []).append(place)
+    return families
+
+
+def _bounded(found: Statistics, kind: str, bounds: tuple[float, float], level: float) -> tuple[Values, Values, npt.NDArray[np.bool_]]:
+    """Intervals of metrics between two ends, and where values lie beyond these, as other tools' scores may."""
+    least, width = bounds[0] if kind == "bounded" else 0.0, bounds[1] - bounds[0] if kind == "bounded" else 1.0
+    low, high = mean_interval((found.mean - least) / width, found.std / width, found.n.astype(np.float64), kind, level)
+    return least + width * low, least + width * high, (found.min < bounds[0] - 1e-9) | (found.max > bounds[1] + 1e-9)
+
+
+def quantile_intervals_by_group(
+    found: Statistics, columns: Sequence[Values], grouping: Grouping, names: list[str], q: float, level: float = 0.95
+) -> tuple[Values, Values]:
+    """As `quantile_intervals`, of every group's quantile of every column."""
+    low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
+    timed = np.array([describe(name).kind in BY_QUANTILES for name in names], dtype=bool)
+    for group, place in np.argwhere((found.n > 0) & timed).tolist():
+        low[group, place], high[group, place] = quantile_interval(columns[place][grouping.members(group)], q, level)
     return low, high

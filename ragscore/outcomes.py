@@ -4,6 +4,8 @@ In: a scores frame, the golden set, and where they are given the results behind 
 is also what `n_expected` of a summary counts.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -38,7 +40,7 @@ UNMEASURABLE = {
 """Why an answer has no value at these where no other cause holds."""
 
 Reasons = npt.NDArray[np.object_]
-Cause = tuple[Flags, str, str | Reasons]
+Cause = tuple[Flags, str, str | Callable[[], Reasons]]  # texts of their own for each row are written only where they are read
 
 
 def explain(scores: pd.DataFrame, golden: Golden, metrics: list[str] | str | None = None, results: Results | None = None) -> pd.DataFrame:
@@ -96,27 +98,29 @@ class Ledger:
         n = len(self.rows)
         codes, reasons = np.full(n, STATES.index("unexplained"), dtype=np.int8), np.full(n, "no cause found", dtype=object)
         is_open = np.ones(n, dtype=bool)
-        for holds, state, reason in self._causes(name):
+        for holds, state, reason in self._causes(name, self._is_nan(name)):
             here = is_open & holds
             codes[here] = STATES.index(state)
-            reasons[here] = reason if isinstance(reason, str) else reason[here]
+            reasons[here] = reason if isinstance(reason, str) else reason()[here]
             is_open &= ~holds
         return codes, reasons
 
     def is_expected(self, name: str) -> Flags:
         """Where a value was expected: there is one, or what kept it away is a failure and not the question."""
-        is_nan = np.isnan(self.rows[name].to_numpy("float64"))
+        is_nan = self._is_nan(name)
         expected, is_open = ~is_nan, is_nan.copy()
-        for holds, state, _ in self._causes(name) if is_nan.any() else ():
+        for holds, state, _ in self._causes(name, is_nan) if is_nan.any() else ():
             if state not in NOT_EXPECTED:
                 expected |= is_open & holds
             is_open &= ~holds
         return expected
 
-    def _causes(self, name: str) -> list[Cause]:
+    def _is_nan(self, name: str) -> Flags:
+        return np.isnan(self.rows[name].to_numpy("float64"))
+
+    def _causes(self, name: str, is_nan: Flags) -> list[Cause]:
         """What can have become of a metric's value, in the order in which it is asked."""
         label = label_of(name)
-        is_nan = np.isnan(self.rows[name].to_numpy("float64"))
         return [*self._golden_causes(label, is_nan), *self._run_causes(label, is_nan), (~is_nan, "scored", ""), *self._last_causes(label)]
 
     def _golden_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
@@ -144,7 +148,7 @@ class Ledger:
         if name in IF_FINISHED:
             causes.append((facts.failed, "not_applicable", "the query failed, and finished ones are measured"))
         elif name not in OF_FAILURE:
-            causes.append((facts.failed, "system_error", facts.errors()))
+            causes.append((facts.failed, "system_error", facts.errors))
         if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, *CRITERIA):
             causes += self._refusal_causes(label, is_nan)
         if name in (*CRITERIA, FAILED):
@@ -183,7 +187,10 @@ def _recorded(facts: Facts, name: str) -> Recorded | None:
 
 def _judge_causes(facts: Facts, name: str, is_nan: Flags) -> list[Cause]:
     n_judged, n_failed = facts.judged(name)
-    texts = np.array([f"{failed} of {n} judgments failed" for failed, n in zip(n_failed, n_judged, strict=True)], dtype=object)
+
+    def texts() -> Reasons:
+        return np.array([f"{failed} of {n} judgments failed" for failed, n in zip(n_failed, n_judged, strict=True)], dtype=object)
+
     return [
         (is_nan & (n_failed > 0), "judge_failed", texts),
         (is_nan & (n_judged > 0), "not_applicable", "the judge found nothing to measure"),
@@ -203,12 +210,15 @@ def _hit_causes(facts: Facts, label: Label, is_nan: Flags) -> list[Cause]:
     if name in OF_CITED:
         causes.append((is_nan & (facts.n_cited == 0), "not_applicable", "nothing cited"))
     if label.is_ranking or name in ("passed", "scope_miss_proxy"):
-        counts, place = np.unique(facts.n_cut, return_inverse=True)  # few: a text for each, not for each row
-        texts = np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]
-        causes.append((is_nan & (facts.n_cut > 0), "undecided", texts))
+        causes.append((is_nan & (facts.n_cut > 0), "undecided", lambda: _cut_texts(facts)))
     if name in UNMEASURABLE:
         causes.append((is_nan, "not_applicable", UNMEASURABLE[name]))
     return causes
+
+
+def _cut_texts(facts: Facts) -> Reasons:
+    counts, place = np.unique(facts.n_cut, return_inverse=True)  # few: a text for each, not for each row
+    return np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]
 
 
 def label_of(column: str) -> Label:
@@ -244,5 +254,10 @@ def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
     missing = [name for name in ("run_id", "query_id", "state", "level") if name not in rows]
     if missing:
         raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    rows = rows.reset_index(drop=True)[["run_id", "query_id", "state", "level", *chosen]]
-    return rows.assign(**{name: rows[name].to_numpy("float64", na_value=np.nan) for name in chosen})
+    values = {name: _as_float64(rows[name]) for name in chosen}
+    # Without copies: there may be a hundred columns.
+    return pd.DataFrame({name: rows[name].reset_index(drop=True) for name in ("run_id", "query_id", "state", "level")} | values, copy=False)
+
+
+def _as_float64(column: pd.Series) -> npt.NDArray[np.float64]:
+    return column.to_numpy() if column.dtype == np.float64 else column.to_numpy("float64", na_value=np.nan)

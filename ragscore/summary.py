@@ -1,10 +1,14 @@
 """Scores -> means: one row per run and metric, and by slice. The mean of a metric is the plain mean of its column."""
 
+from dataclasses import fields
+
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_type
-from ragscore.intervals import Groups, cluster_of, intervals, quantile_intervals, shared_only
+from ragscore.intervals import cluster_of, intervals_by_group, quantile_intervals_by_group
+from ragscore.means import Grouping, statistics
 from ragscore.metrics import describe
 from ragscore.outcomes import Ledger, chosen_columns, score_rows
 from ragscore.outcomes import metric_columns as metric_columns
@@ -72,47 +76,54 @@ def summarize(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    expected = _expected(rows, golden, results, chosen)
-    keys = ["run_id"]
-    if by is not None:
-        if golden is None:
-            raise DataError("by= needs the golden set", field="by", allowed="summarize(scores, golden, by=...)")
-        if by in ("run_id", "query_id", "metric", *STATISTICS, *BOUNDS, *chosen):
-            raise DataError(f"a slice can't be called {by!r}", field="by", allowed="a name that no column of the summary has")
-        sliced = slices(golden, by)
-        keys.append(by)
-        row_of_scores = rows[["query_id"]].assign(row=np.arange(len(rows))).merge(sliced, on="query_id", how="inner")
-        taken = row_of_scores["row"].to_numpy()
-        rows = rows.iloc[taken].reset_index(drop=True).assign(**{by: row_of_scores[by]})
-        expected = expected.iloc[taken].reset_index(drop=True)
-    groups = rows.groupby(keys, observed=True, sort=False)
-    values = groups[chosen]
-    quantiles = values.quantile(np.array([0.5, 0.95]))  # each sorts every column: once for both
-    p50, p95 = (pd.DataFrame(quantiles.xs(share, level=-1)) for share in (0.5, 0.95))
-    parts = {
-        "mean": values.mean(), "n": values.count(), "n_expected": expected.groupby([rows[key] for key in keys], observed=True, sort=False)[chosen].sum(),
-        "sum": values.sum(min_count=1), "std": values.std(), "min": values.min(), "p50": p50, "p95": p95, "max": values.max(),
-    }  # fmt: skip
-    table = pd.DataFrame({name: part.rename_axis(columns="metric").stack() for name, part in parts.items()}).reset_index()
+    keys = _keys(rows, golden, by, chosen)
+    grouping, table = _grouped(keys)
+    columns = [rows[name].to_numpy() for name in chosen]
+    found = statistics(columns, grouping)
+    parts = {field.name: getattr(found, field.name) for field in fields(found)}
+    parts["low"], parts["high"] = intervals_by_group(found, columns, grouping, chosen, cluster_of(golden, pd.Index(rows["query_id"]), cluster))
+    for name, share in (("p50", 0.5), ("p95", 0.95)):
+        parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(found, columns, grouping, chosen, share)
+    parts["n_expected"] = _n_expected(Ledger(rows, golden, results), grouping, chosen)
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        counts = rows["state"].eq(state).groupby([rows[key] for key in keys], observed=True, sort=False).sum().rename(name)
-        table = table.join(counts, on=keys)
-    groups_of = cluster_of(golden, pd.Index(rows["query_id"]), cluster)
-    table = table.merge(_intervals(rows, keys, chosen, groups_of), on=[*keys, "metric"], how="left")
-    return _ordered(_with_bounds(table) if bounds else table, keys, chosen, scores)
+        parts[name] = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))[:, None].repeat(len(chosen), axis=1)
+    table = _with_metrics(table, chosen).assign(**{name: parts[name].ravel() for name in STATISTICS})
+    return _with_bounds(table) if bounds else table
 
 
-def _intervals(rows: pd.DataFrame, keys: list[str], chosen: list[str], groups: Groups | None) -> pd.DataFrame:
-    """Bounds of every run's, or run's and slice's, means and quantiles: one row per metric."""
-    parts, matrix = [], rows[chosen].to_numpy("float64")
-    for key, places in rows.groupby(keys, observed=True, sort=False).indices.items():
-        values = matrix if len(places) == len(matrix) else matrix[places]
-        low, high = intervals(values, chosen, shared_only(None if groups is None else groups[places]))
-        (p50_low, p50_high), (p95_low, p95_high) = quantile_intervals(values, chosen, 0.5), quantile_intervals(values, chosen, 0.95)
-        found = {"metric": chosen, "low": low, "high": high, "p50_low": p50_low, "p50_high": p50_high, "p95_low": p95_low, "p95_high": p95_high}
-        parts.append(pd.DataFrame(dict(zip(keys, key if isinstance(key, tuple) else (key,), strict=True)) | found))
-    columns = [*keys, "metric", "low", "high", "p50_low", "p50_high", "p95_low", "p95_high"]
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=columns)
+def _keys(rows: pd.DataFrame, golden: Golden | None, by: str | None, chosen: list[str]) -> pd.DataFrame:
+    """Run, and slice, of every row, with its position `row`: a row that is in several slices stands in several lines, one in none in no line."""
+    keys = rows[["run_id"]].assign(row=np.arange(len(rows)))
+    if by is None:
+        return keys
+    if golden is None:
+        raise DataError("by= needs the golden set", field="by", allowed="summarize(scores, golden, by=...)")
+    if by in ("run_id", "query_id", "metric", *STATISTICS, *BOUNDS, *chosen):
+        raise DataError(f"a slice can't be called {by!r}", field="by", allowed="a name that no column of the summary has")
+    return keys.assign(query_id=rows["query_id"]).merge(slices(golden, by), on="query_id", how="inner")[["run_id", by, "row"]]
+
+
+def _grouped(keys: pd.DataFrame) -> tuple[Grouping, pd.DataFrame]:
+    """The rows of every run, or run and slice, and what these are called: by run, then slice."""
+    names = [name for name in keys if name != "row"]
+    codes = np.asarray(keys.groupby(names, observed=True).ngroup().fillna(-1), dtype=np.int64)
+    firsts = Grouping.by_codes(codes).firsts()
+    rows = keys["row"].to_numpy() if len(names) > 1 else None
+    return Grouping.by_codes(codes, rows), keys[names].iloc[firsts]
+
+
+def _n_expected(ledger: Ledger, grouping: Grouping, chosen: list[str]) -> npt.NDArray[np.int64]:
+    """Of how many of its rows each group expects each metric."""
+    n = np.zeros((len(grouping.sizes), len(chosen)), dtype=np.int64)
+    for place, name in enumerate(chosen):
+        n[:, place] = grouping.count(ledger.is_expected(name))
+    return n
+
+
+def _with_metrics(groups: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
+    """One row per group and metric, in the order of the scores."""
+    table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
+    return table.assign(metric=pd.array(chosen * len(groups), dtype="str"))
 
 
 def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
@@ -152,17 +163,3 @@ def _doc_types(golden: Golden) -> pd.DataFrame:
     paths = golden.targets[["query_id", "path"]].dropna() if "path" in golden.targets else golden.targets[["query_id"]].iloc[:0].assign(path="")
     ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
     return pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending}).dropna().drop_duplicates()
-
-
-def _expected(rows: pd.DataFrame, golden: Golden | None, results: Results | None, chosen: list[str]) -> pd.DataFrame:
-    """Where a value was expected, one flag per row and metric."""
-    ledger = Ledger(rows, golden, results)
-    return pd.DataFrame({name: ledger.is_expected(name) for name in chosen})
-
-
-def _ordered(table: pd.DataFrame, keys: list[str], chosen: list[str], scores: pd.DataFrame) -> pd.DataFrame:
-    """Rows by run, then slice, then metric as in the scores; a stable order of columns."""
-    metric = pd.Categorical(table["metric"], categories=chosen, ordered=True)
-    table = table.assign(run_id=table["run_id"].astype(scores["run_id"].dtype), metric=metric)
-    table = table.sort_values([*keys, "metric"], ignore_index=True).assign(metric=lambda t: t["metric"].astype("str"))
-    return table[[*keys, "metric", *STATISTICS, *(name for name in BOUNDS if name in table)]]

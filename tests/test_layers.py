@@ -19,7 +19,7 @@ LAYERS = {
     "texts": 2, "cited": 2, "citations": 2, "judgments": 2, "validate": 2,
     "hops": 4, "trials": 4, "freshness": 4, "gain": 4, "synthetic": 4, "lint": 4, "behaviour": 4, "events": 4, "columns": 2, "fingerprint": 2,
     "refusals": 3, "matrix": 3, "leaderboard": 4, "impact": 4, "config": 1, "reversals": 2, "sliced": 4, "selective": 4, "faults": 4,
-    "near_duplicates": 2, "ties": 4, "suites": 4, "golden_health": 5,
+    "means": 1, "near_duplicates": 2, "ties": 4, "suites": 4, "golden_health": 5,
     "segments": 3, "history": 4, "noise": 4, "bands": 4, "bridges": 4, "trend": 4,
     "plot": 5, "overlap": 4, "show": 4,
     "systems": 4, "collect": 5, "judge": 5,

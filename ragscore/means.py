@@ -1,0 +1,115 @@
+"""Columns of per-query values -> their statistics by group, as pandas' groupby has them: each column is read and sorted once, for all of them.
+
+In: columns of float64, NaN where a metric doesn't apply, and a `Grouping` of their rows. Out: `Statistics`, one cell per group and column.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Rows that are counted together: `order` sorts them by group (None: they stand so already), `starts` is where each group begins in it."""
+
+    order: Codes | None
+    starts: Codes
+    sizes: Codes
+
+    @classmethod
+    def by_codes(cls, codes: Codes, rows: Codes | None = None) -> Self:
+        """Groups 0, 1, ... without gaps; -1 belongs to none. `rows` are those that the codes are of, where it isn't each row once."""
+        sizes = np.bincount(codes[codes >= 0])
+        starts = np.cumsum(sizes) - sizes
+        if rows is None and not (codes < 0).any() and not (np.diff(codes) < 0).any():
+            return cls(None, starts, sizes)
+        order = np.argsort(codes, kind="stable")[np.count_nonzero(codes < 0) :]
+        return cls(order if rows is None else rows[order], starts, sizes)
+
+    def members(self, group: int) -> Codes | slice:
+        """The rows of one group."""
+        here = slice(int(self.starts[group]), int(self.starts[group] + self.sizes[group]))
+        return here if self.order is None else self.order[here]
+
+    def firsts(self) -> Codes:
+        """The first row of every group."""
+        return self.starts if self.order is None else self.order[self.starts]
+
+    def count(self, flags: Flags) -> Codes:
+        """How many rows of every group a flag holds for."""
+        ordered = flags if self.order is None else flags[self.order]
+        return np.add.reduceat(ordered, self.starts, dtype=np.int64) if len(self.starts) > 1 else np.full(len(self.starts), np.count_nonzero(ordered))
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """One row per group, one column per column of values. NaN where there is no value (`std`: below two); `n` is 0 there."""
+
+    n: Codes
+    sum: Values
+    mean: Values
+    std: Values
+    min: Values
+    p50: Values
+    p95: Values
+    max: Values
+
+    def of(self, columns: Sequence[int]) -> Self:
+        """Those of some of the columns."""
+        return type(self)(*(getattr(self, field.name)[:, columns] for field in fields(self)))
+
+
+def statistics(columns: Sequence[Values], grouping: Grouping) -> Statistics:
+    """Statistics of every column by group."""
+    shape = (len(grouping.starts), len(columns))
+    n, found = np.zeros(shape, dtype=np.int64), np.full((7, *shape), np.nan)
+    for place, column in enumerate(columns):
+        kept, n[:, place] = _values_there(column, grouping)
+        held = np.flatnonzero(n[:, place])
+        if len(held):
+            found[:, held, place] = _of_values(kept, n[held, place])
+    return Statistics(n, *found)
+
+
+def _values_there(column: Values, grouping: Grouping) -> tuple[Values, Codes]:
+    """The values of a column that aren't NaN, by group and in an array of their own, and how many each group has."""
+    is_there = ~np.isnan(column)
+    if not is_there.any():
+        return column[:0], np.zeros(len(grouping.starts), dtype=np.int64)
+    ordered = column.copy() if grouping.order is None else column[grouping.order]
+    if is_there.all():
+        return ordered, grouping.sizes
+    return ordered[is_there if grouping.order is None else is_there[grouping.order]], grouping.count(is_there)
+
+
+def _of_values(values: Values, n: Codes) -> Values:
+    """Sum, mean, std, min, p50, p95 and max of groups of `n` values each, none of them empty. Sorts the values."""
+    starts = np.cumsum(n) - n
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
+        total = np.add.reduceat(values, starts)
+        mean = total / n
+        squares = (values - (mean if len(n) == 1 else mean.repeat(n))) ** 2
+        std = np.sqrt(np.add.reduceat(squares, starts) / np.where(n > 1, n - 1, np.nan))
+    for first, size in zip(starts.tolist(), n.tolist(), strict=True):
+        values[first : first + size].sort()
+    least, largest = values[starts], values[starts + n - 1]
+    # Fifty times .7 add up to a little less than 35: equal values are their own mean, and don't spread.
+    is_equal = (least == largest) & np.isfinite(least)
+    mean, std = np.where(is_equal, least, mean), np.where(is_equal & (n > 1), 0.0, std)
+    return np.stack([total, mean, std, least, _quantile(values, starts, n, 0.5), _quantile(values, starts, n, 0.95), largest])
+
+
+def _quantile(ordered: Values, starts: Codes, n: Codes, share: float) -> Values:
+    """Quantiles of sorted stretches, in a straight line between the two values they fall between."""
+    place = share * (n - 1)
+    below = place.astype(np.int64)
+    part, low, high = place - below, ordered[starts + below], ordered[starts + np.minimum(below + 1, n - 1)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(part > 0, low + (high - low) * part, low)  # on a value: that one, whatever comes after it

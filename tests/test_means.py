@@ -1,0 +1,81 @@
+"""Statistics by group: what pandas' groupby finds, from one pass over each column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as some
+
+import ragscore as rs
+from ragscore.means import Grouping, statistics
+
+SHARES = {"p50": 0.5, "p95": 0.95}
+NUMBERS = st.floats(-1e6, 1e6, width=32)
+KINDS = (NUMBERS, st.sampled_from([0.0, 1.0]), st.integers(-5, 5).map(float), st.just(np.nan), st.just(0.7), NUMBERS | st.sampled_from([np.inf, -np.inf]))
+
+
+@st.composite
+def grouped_columns(draw):
+    """Groups that rows of no order are in, some in none, and columns of numbers, flags and counts with gaps; some hold nothing, or infinities."""
+    n = draw(st.integers(1, 40))
+    codes = draw(some.arrays(np.int64, n, elements=st.integers(-1, draw(st.sampled_from([0, 3, 60])))))
+    columns = [draw(some.arrays(np.float64, n, elements=kind | st.just(np.nan) if draw(st.booleans()) else kind)) for kind in KINDS]
+    return pd.factorize(np.where(codes < 0, np.nan, codes), sort=draw(st.booleans()))[0], columns
+
+
+def by_pandas(codes, columns):
+    values = pd.DataFrame(dict(enumerate(columns))).groupby(np.where(codes < 0, np.nan, codes), sort=True)
+    found = {name: getattr(values, name)() for name in ("mean", "std", "min", "max")} | {"n": values.count(), "sum": values.sum(min_count=1)}
+    return {name: table.to_numpy() for name, table in (found | {name: values.quantile(share) for name, share in SHARES.items()}).items()}
+
+
+def assert_as_pandas(codes, columns):
+    found, wanted = statistics(columns, Grouping.by_codes(codes)), by_pandas(codes, columns)
+    assert found.n.dtype == np.int64
+    for name in ("n", "min", "max", "p50", "p95"):
+        np.testing.assert_array_equal(getattr(found, name), wanted[name], err_msg=name)
+    for name in ("sum", "mean", "std"):
+        # Sums that cancel out keep what rounding did to their largest term.
+        size = max((np.abs(column[np.isfinite(column)]).max(initial=0) for column in columns), default=0.0)
+        np.testing.assert_allclose(getattr(found, name), wanted[name], rtol=1e-12, atol=1e-14 * size, err_msg=name)
+
+
+@given(grouped_columns())
+def test_every_statistic_is_the_one_that_pandas_finds(case):
+    assert_as_pandas(*case)
+
+
+@pytest.mark.parametrize("n_groups", [1, 7, 900])
+def test_many_rows_have_the_statistics_that_pandas_finds(n_groups):
+    rng = np.random.default_rng(n_groups)
+    codes = np.sort(rng.integers(0, n_groups, 20_000))
+    columns = [rng.random(20_000), np.where(rng.random(20_000) < 0.4, np.nan, rng.lognormal(5, 1, 20_000)), rng.integers(0, 2, 20_000) * 1.0]
+    assert_as_pandas(codes, columns)
+    assert_as_pandas(rng.permutation(codes), columns)
+
+
+def test_columns_are_left_as_they_were():
+    column = np.array([3.0, 1.0, 2.0])
+    column.flags.writeable = False
+    found = statistics([column], Grouping.by_codes(np.zeros(3, dtype=np.int64)))
+    assert (found.min[0, 0], found.p50[0, 0], found.max[0, 0]) == (1, 2, 3)
+
+
+def test_equal_values_are_their_own_mean_and_do_not_spread():
+    found = statistics([np.full(50, 0.7)], Grouping.by_codes(np.zeros(50, dtype=np.int64)))
+    assert (found.mean[0, 0], found.std[0, 0]) == (0.7, 0)
+
+
+def test_a_row_may_be_in_several_groups():
+    grouping = Grouping.by_codes(np.array([1, 0, 1, -1, 1]), rows=np.array([0, 0, 1, 1, 2]))
+    assert statistics([np.array([1.0, 10.0, 100.0])], grouping).sum.tolist() == [[1], [111]]
+    assert grouping.count(np.array([True, False, True])).tolist() == [1, 2]
+    assert grouping.firsts().tolist() == [0, 0]
+
+
+def test_scores_without_rows_or_without_metrics_have_no_summary(pair):
+    scores = rs.score(*pair)
+    full = rs.summarize(scores)
+    for empty in (rs.summarize(scores.iloc[:0]), rs.summarize(scores, metrics=[]), rs.summarize(scores.iloc[:0], pair[1], by="answerable")):
+        assert len(empty) == 0 and [name for name in empty if name != "answerable"] == list(full)
