@@ -181,7 +181,7 @@ def _recorded(facts: Facts, name: str) -> Recorded | None:
     if name in (*CRITERIA, FAILED):
         return facts.has_judgment(name)
     if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, "empty_response"):
-        return facts.has_answer()
+        return facts.has_answer
     return facts.has_column(name)
 
 

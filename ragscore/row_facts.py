@@ -111,6 +111,7 @@ class Facts:
         is_failed = (here["state"] == FAILED).to_numpy(dtype=bool, na_value=False) if "state" in here else np.zeros(len(here), dtype=bool)
         return self._counted(here), self._counted(here[is_failed])
 
+    @cached_property
     def has_answer(self) -> "Recorded | None":
         """Whether the row's response holds an answer."""
         return self._recorded("answer", self._of_responses(self._has("answer")))
@@ -138,9 +139,13 @@ class Facts:
         if self.results is None:
             return None
         finished = ~self.missing & ~self.failed
-        run = self.rows["run_id"].astype("str")
-        n_finished, n_here = (pd.Series(flags).groupby(run.to_numpy()).transform("sum").to_numpy() for flags in (finished, finished & here))
-        return Recorded(what, here, (n_here > 0) | (n_finished == 0))
+        n_finished, n_here = (np.bincount(self.run[flags], minlength=self.run.max(initial=0) + 1) for flags in (finished, finished & here))
+        return Recorded(what, here, ((n_here > 0) | (n_finished == 0))[self.run])
+
+    @cached_property
+    def run(self) -> Counts:
+        """A number for the run of each row."""
+        return pd.factorize(self.rows["run_id"], use_na_sentinel=False)[0]
 
     def _in_state(self, state: str) -> Flags:
         return self.rows["state"].eq(state).to_numpy(dtype=bool)
