@@ -18,6 +18,7 @@ from ragscore.stats import interval_of_means, mean_interval, moments, quantile_i
 
 Values = npt.NDArray[np.float64]
 Groups = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 NO_RANGE = (-np.inf, np.inf)
 BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
 BOOTSTRAP_UP_TO = 5_000  # values: resamples of more take seconds for each run, and move the bounds of a mean by little
@@ -108,24 +109,26 @@ def intervals_by_group(
     found: Statistics, columns: Sequence[Values], grouping: Grouping, names: list[str], groups: Groups | None = None, level: float = 0.95
 ) -> tuple[Values, Values]:
     """As `intervals`, of every group's mean of every column: from the statistics found, all groups at once, as far as these say enough."""
+    low, high, by_values = _from_moments(found, names, grouping.sizes > BOOTSTRAP_UP_TO, level)
+    for group in range(len(grouping.sizes)):
+        shared = None if groups is None else shared_only(groups[grouping.members(group)])
+        here = np.flatnonzero(by_values[group] if shared is None else found.n[group] > 0).tolist()
+        if here:
+            values = np.column_stack([columns[place][grouping.members(group)] for place in here])
+            low[group, here], high[group, here] = intervals(values, [names[place] for place in here], shared, level)
+    return low, high
+
+
+def _from_moments(found: Statistics, names: list[str], is_large: Flags, level: float) -> tuple[Values, Values, Flags]:
+    """Intervals of queries that stand alone, and which of them have to be told by the values: those that a bootstrap may be for, not in large groups."""
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
     is_free = np.ones(found.n.shape, dtype=bool)
     for (kind, bounds), places in _families(names).items():
         low[:, places], high[:, places], is_free[:, places] = _bounded(found.of(places), kind, bounds, level)
     is_free &= found.n > 0
-    is_large = grouping.sizes > BOOTSTRAP_UP_TO
-    many = np.flatnonzero((is_free & is_large[:, None]).any(axis=0))
-    below, above = mean_interval(found.mean[:, many], found.std[:, many], found.n[:, many].astype(np.float64), "other", level)
-    low[:, many], high[:, many] = np.where(is_free[:, many], (below, above), (low[:, many], high[:, many]))
-    for group in range(len(grouping.sizes)):
-        shared = None if groups is None else shared_only(groups[grouping.members(group)])
-        # What depends on each other, or is so skewed that it asks for a bootstrap, is told by the values.
-        here = np.flatnonzero(found.n[group] > 0 if shared is not None else is_free[group] & ~is_large[group])
-        if len(here):
-            chosen = here.tolist()
-            values = np.column_stack([columns[place][grouping.members(group)] for place in chosen])
-            low[group, here], high[group, here] = intervals(values, [names[place] for place in chosen], shared, level)
-    return low, high
+    by_t = is_free & is_large[:, None]
+    low[by_t], high[by_t] = mean_interval(found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", level)
+    return low, high, is_free & ~by_t
 
 
 def _families(names: list[str]) -> dict[tuple[str, tuple[float, float]], list[int]]:
@@ -138,7 +141,7 @@ def _families(names: list[str]) -> dict[tuple[str, tuple[float, float]], list[in
     return families
 
 
-def _bounded(found: Statistics, kind: str, bounds: tuple[float, float], level: float) -> tuple[Values, Values, npt.NDArray[np.bool_]]:
+def _bounded(found: Statistics, kind: str, bounds: tuple[float, float], level: float) -> tuple[Values, Values, Flags]:
     """Intervals of metrics between two ends, and where values lie beyond these, as other tools' scores may."""
     least, width = bounds[0] if kind == "bounded" else 0.0, bounds[1] - bounds[0] if kind == "bounded" else 1.0
     low, high = mean_interval((found.mean - least) / width, found.std / width, found.n.astype(np.float64), kind, level)

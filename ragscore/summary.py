@@ -3,12 +3,11 @@
 from dataclasses import fields
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames import DataError, Golden, Results, check_type
-from ragscore.intervals import cluster_of, intervals_by_group, quantile_intervals_by_group
-from ragscore.means import Grouping, statistics
+from ragscore.intervals import Groups, cluster_of, intervals_by_group, quantile_intervals_by_group
+from ragscore.means import Codes, Grouping, Values, statistics
 from ragscore.metrics import describe
 from ragscore.outcomes import Ledger, chosen_columns, score_rows
 from ragscore.outcomes import metric_columns as metric_columns
@@ -76,19 +75,31 @@ def summarize(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    keys = _keys(rows, golden, by, chosen)
-    grouping, table = _grouped(keys)
+    grouping, groups = _grouped(_keys(rows, golden, by, chosen))
+    clusters = cluster_of(golden, pd.Index(rows["query_id"]), cluster)
+    parts = _measured(rows, chosen, grouping, clusters) | _counted(rows, chosen, grouping, Ledger(rows, golden, results))
+    table = _with_metrics(groups, chosen).assign(**{name: parts[name].ravel() for name in STATISTICS})
+    return _with_bounds(table) if bounds else table
+
+
+def _measured(rows: pd.DataFrame, chosen: list[str], grouping: Grouping, clusters: Groups | None) -> dict[str, Values]:
+    """Statistics and their intervals: of each one row per group, one column per metric."""
     columns = [rows[name].to_numpy() for name in chosen]
     found = statistics(columns, grouping)
     parts = {field.name: getattr(found, field.name) for field in fields(found)}
-    parts["low"], parts["high"] = intervals_by_group(found, columns, grouping, chosen, cluster_of(golden, pd.Index(rows["query_id"]), cluster))
+    parts["low"], parts["high"] = intervals_by_group(found, columns, grouping, chosen, clusters)
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         parts[f"{name}_low"], parts[f"{name}_high"] = quantile_intervals_by_group(found, columns, grouping, chosen, share)
-    parts["n_expected"] = _n_expected(Ledger(rows, golden, results), grouping, chosen)
+    return parts
+
+
+def _counted(rows: pd.DataFrame, chosen: list[str], grouping: Grouping, ledger: Ledger) -> dict[str, Codes]:
+    """Rows of each group that a value was expected of, and that failed or are missing: shaped as the statistics."""
+    expected = [grouping.count(ledger.is_expected(name)) for name in chosen]
+    parts = {"n_expected": np.array(expected, dtype=np.int64).reshape(len(chosen), len(grouping.sizes)).T}
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
         parts[name] = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))[:, None].repeat(len(chosen), axis=1)
-    table = _with_metrics(table, chosen).assign(**{name: parts[name].ravel() for name in STATISTICS})
-    return _with_bounds(table) if bounds else table
+    return parts
 
 
 def _keys(rows: pd.DataFrame, golden: Golden | None, by: str | None, chosen: list[str]) -> pd.DataFrame:
@@ -110,14 +121,6 @@ def _grouped(keys: pd.DataFrame) -> tuple[Grouping, pd.DataFrame]:
     firsts = Grouping.by_codes(codes).firsts()
     rows = keys["row"].to_numpy() if len(names) > 1 else None
     return Grouping.by_codes(codes, rows), keys[names].iloc[firsts]
-
-
-def _n_expected(ledger: Ledger, grouping: Grouping, chosen: list[str]) -> npt.NDArray[np.int64]:
-    """Of how many of its rows each group expects each metric."""
-    n = np.zeros((len(grouping.sizes), len(chosen)), dtype=np.int64)
-    for place, name in enumerate(chosen):
-        n[:, place] = grouping.count(ledger.is_expected(name))
-    return n
 
 
 def _with_metrics(groups: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:

@@ -6,7 +6,8 @@ import pytest
 from scipy.stats import binom, t
 
 import ragscore as rs
-from ragscore.intervals import BOOTSTRAP_UP_TO, cluster_of, intervals, quantile_intervals, shared_only
+from ragscore.intervals import BOOTSTRAP_UP_TO, cluster_of, intervals, intervals_by_group, quantile_intervals, quantile_intervals_by_group, shared_only
+from ragscore.means import Grouping, statistics
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
 from ragscore.tables import shown_quantile
 
@@ -105,3 +106,26 @@ def test_what_has_no_bound_reads_n_too_small():
     assert shown_quantile(np.nan, np.nan) == "n too small"
     assert shown_quantile(12.4, np.nan) == "from 12 up; n too small above" and shown_quantile(12.4, 20) == "12 to 20"
     assert shown_quantile(np.nan, 20, 1) == "up to 20.0; n too small below"
+
+
+@pytest.mark.parametrize("is_clustered", [False, True])
+def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
+    sizes = [BOOTSTRAP_UP_TO + 500, 300, 80, 25, 2, 1]
+    codes, n, rng = np.repeat(np.arange(len(sizes)), sizes), sum(sizes), np.random.default_rng(5)
+    names = ["hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10", "cost_usd"]
+    values = np.column_stack([
+        rng.random(n) < 0.6, rng.random(n), rng.choice([0.0, 0.5, 1.0], n), rng.lognormal(5, 1, n), rng.normal(size=n), rng.random(n), np.full(n, np.nan),
+    ])  # fmt: skip
+    values[rng.random(values.shape) < 0.1] = np.nan
+    values[codes == 2, 5] *= 3  # beyond the range, as other tools' scores may be
+    order, groups = rng.permutation(n), rng.integers(-1, n // 3, n) if is_clustered else None
+    codes, columns, grouping = codes[order], list(values.T), Grouping.by_codes(codes[order])
+    found = statistics(columns, grouping)
+    low, high = intervals_by_group(found, columns, grouping, names, groups)
+    ends = {share: quantile_intervals_by_group(found, columns, grouping, names, share) for share in (0.5, 0.95)}
+    for group in range(len(sizes)):
+        here = codes == group
+        wanted = intervals(values[here], names, shared_only(None if groups is None else groups[here]))
+        np.testing.assert_allclose((low[group], high[group]), wanted, rtol=1e-11)
+        for share, (below, above) in ends.items():
+            np.testing.assert_array_equal((below[group], above[group]), quantile_intervals(values[here], names, share))

@@ -330,3 +330,10 @@ def test_a_shift_of_all_latencies_shifts_their_quantile():
 def test_a_percentage_is_no_quantile(q):
     with pytest.raises(rs.DataError, match="above 0 and below 1"):
         quantile_interval([1.0, 2.0], q)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.95, 0.0001])
+def test_quantile_intervals_of_many_values_end_where_binomial_quantiles_say(q):
+    n = 200_000
+    low, high = quantile_interval(np.arange(1.0, n + 1), q)
+    assert (low, high) == (stats.binom.ppf(0.025, n, q), stats.binom.ppf(0.975, n, q) + 1)

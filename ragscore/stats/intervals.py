@@ -91,8 +91,9 @@ def interval_of_means(
     if kind == "bounded":
         _check_bounds(columns, bounds)
         scaled = (columns - low) / width
+        mean, std, n = moments(scaled)
         error, units = _error(scaled, groups)
-        below, above = _bounded_interval(moments(scaled)[0], error, units, is_constant(*moments(scaled)), level)
+        below, above = _bounded_interval(mean, error, units, is_constant(mean, std, n), level)
         return low + width * below, low + width * above
     mean, std, n = moments(columns)
     error, units = _error(columns, groups)

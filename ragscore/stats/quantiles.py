@@ -21,9 +21,11 @@ def quantile_interval(values: npt.ArrayLike, q: float, level: float = 0.95) -> t
     found = np.asarray(values, dtype=np.float64).ravel()
     ordered = np.sort(found[~np.isnan(found)])
     n, tail = len(ordered), (1 - level) / 2
-    below = bdtr(np.arange(n), n, q) if n else np.zeros(0)  # P(Bin ≤ i), which is P(the quantile lies below the value of position i)
-    lower = int((below <= tail).sum())
-    upper = int((1 - below > tail).sum())
+    far = 20 * math.sqrt(n * q * (1 - q)) + 100  # positions so far from the quantile's are beyond it for certain
+    first, last = max(math.floor(n * q - far), 0), min(math.ceil(n * q + far), n)
+    below = bdtr(np.arange(first, last), n, q) if n else np.zeros(0)  # P(Bin ≤ i), which is P(the quantile lies below the value of position i)
+    lower = first + int((below <= tail).sum())
+    upper = first + int((1 - below > tail).sum())
     return float(ordered[lower - 1]) if lower else math.nan, float(ordered[upper]) if upper < n else math.nan
 
 
