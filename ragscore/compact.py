@@ -6,21 +6,17 @@ run that was overwritten, scored anew or deleted since are not read; a run that 
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ragscore.filesystem import Place, stamps, whole_file
-from ragscore.frames import DataError, categorical
-from ragscore.listing import Listing
-from ragscore.match import LEVELS
-from ragscore.policies import STATES
-from ragscore.run_files import open_parquet, write_parquet
+from ragscore.listing import Listing, listing_of
+from ragscore.noted import NOTES_KEY, written_notes
+from ragscore.run_files import open_parquet, write_with_note
+from ragscore.stored import notes_of
 
 INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
 KINDS_COMPACTED = ("scores", "hits")
@@ -28,8 +24,7 @@ ROWS_OF_GROUP = 2**17  # whole runs are put together up to about as many
 _ADDED = ("created_at", "system")  # so that SQL can choose runs without a join
 
 
-@dataclass(frozen=True)
-class Copied:
+class Copied(NamedTuple):
     """The rows of one run in a compact file, and what they were copied from."""
 
     first: int
@@ -43,15 +38,17 @@ def compact_tables(there: Listing, kinds: tuple[str, ...]) -> pd.DataFrame:
     """Write one file per kind of table with the rows of every run, and the runs' own table; what came of each run."""
     names = there.table["run_id"].astype("str").tolist()
     done = [_compacted(there, kind, names) for kind in kinds]
-    runs = there.table.assign(run_id=there.table["run_id"].astype("str"))
-    write_parquet(there.root / "runs.parquet", runs)
+    now = listing_of(there.root, there)  # looked at again: what was written just before has settled meanwhile
+    runs = now.table.assign(run_id=now.table["run_id"].astype("str"))
+    write_with_note(there.root / "runs.parquet", runs, {NOTES_KEY: written_notes(notes_of(now.stored.values()))})
     return pd.concat(done, ignore_index=True) if done else pd.DataFrame(columns=["table", "run_id", "n_rows", "left_out"])
 
 
 def _compacted(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
     """Copy a table of all runs that have it, oldest run first, into one file."""
     files = {name: there.stored[name].folder / f"{kind}.parquet" for name in names}
-    stamped = {name: stamp for name, stamp in zip(files, stamps(there.root, list(files.values())), strict=True) if stamp is not None}
+    now = stamps(there.root, [f"{there.stored[name].at}/{kind}.parquet" for name in names])
+    stamped = {name: stamp for name, stamp in zip(names, now, strict=True) if stamp is not None}
     shapes = {name: _shape(files[name]) for name in stamped}
     schema, of_run, left_out = _one_schema({name: shape[0] for name, shape in shapes.items()})
     rows = [{"table": kind, "run_id": name, "n_rows": 0, "left_out": reason} for name, reason in left_out.items()]
@@ -64,12 +61,13 @@ def _compacted(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
         rows.append({"table": kind, "run_id": name, "n_rows": shapes[name][1], "left_out": None})
     if of_run:
         added = [name for name in _ADDED if name in there.table]
-        full = pa.schema([*schema, *(_field(name) for name in added)], {INDEX_KEY: _written_index(index)})
+        full = pa.schema([*schema, *(_field(name) for name in added)])
         parts = (_with_about(_read(files[name]), full, about[name], added) for name in of_run)
         ids = [name for name in full.names if name.endswith("_id") or name in ("system", "state", "level")]
         with whole_file(there.root / f"{kind}.parquet") as staging, pq.ParquetWriter(staging, full, compression="zstd", use_dictionary=ids) as writer:
             for group in _gathered(parts):
                 writer.write_table(group, row_group_size=max(len(group), 1))
+            writer.add_key_value_metadata({INDEX_KEY: _written_index(index)})
     return pd.DataFrame(rows, columns=["table", "run_id", "n_rows", "left_out"]).astype({"table": "str", "run_id": "str", "left_out": "str"})
 
 
@@ -100,10 +98,7 @@ def _shape(file: Place) -> tuple[pa.Schema, int]:
 
 def _read(file: Place) -> pa.Table:
     with open_parquet(file) as source:
-        return _decoded(source.read())
-
-
-def _decoded(table: pa.Table) -> pa.Table:
+        table = source.read()
     return table.cast(pa.schema([_plain(field) for field in table.schema]))
 
 
@@ -154,74 +149,7 @@ def copied_runs(there: Listing, kind: str, names: list[str]) -> dict[str, Copied
     if not file.exists():
         return {}
     with open_parquet(file) as source:
-        index = _read_index((source.schema_arrow.metadata or {}).get(INDEX_KEY, b"{}"))
+        index = _read_index((source.metadata.metadata or {}).get(INDEX_KEY, b"{}"))
     found = {name: index[name] for name in names if name in index and index[name].digest == there.stored[name].digest}
-    now = stamps(there.root, [there.stored[name].folder / f"{kind}.parquet" for name in found])
+    now = stamps(there.root, [f"{there.stored[name].at}/{kind}.parquet" for name in found])
     return {name: one for (name, one), stamp in zip(found.items(), now, strict=True) if one.stamp == stamp}
-
-
-def scores_of(there: Listing, names: list[str], metrics: list[str] | None) -> pd.DataFrame:
-    """The scores of these runs in this order, all or these metrics: run_id, state, level, metrics; index query_id.
-
-    Raises
-    ------
-    DataError
-        A metric wasn't scored.
-    """
-    copied = copied_runs(there, "scores", names)
-    columns = {}
-    for name, one in copied.items():
-        _check_scored(there, name, one.columns, metrics)
-        columns[name] = _asked(one.columns, metrics)
-    wanted = list(dict.fromkeys(one for chosen in columns.values() for one in chosen))
-    tables = _slices(there.root / "scores.parquet", copied, wanted) if copied else {}
-    tables |= {name: _own_scores(there, name, metrics) for name in names if name not in copied}
-    joined = pa.concat_tables([tables[name].select(columns.get(name, tables[name].column_names)) for name in names], promote_options="default")
-    # Codes, not texts: each is one of a few values, and there may be millions of rows.
-    codes: dict[str, Any] = {"run_id": categorical(np.repeat(np.arange(len(names)), [len(tables[name]) for name in names]), names)}
-    codes |= {name: categorical(_codes(joined.column(name), values), values) for name, values in (("state", STATES), ("level", LEVELS))}
-    frame = joined.drop_columns(["state", "level"]).to_pandas()
-    query_ids = pd.Index(frame["query_id"].astype("str"), name="query_id")
-    # One block of columns after the other: inserting them one by one would copy the frame for each.
-    return pd.concat([pd.DataFrame(codes), frame.drop(columns="query_id")], axis=1).set_axis(query_ids, axis=0)
-
-
-def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> Any:
-    return pc.index_in(column, pa.array(values, column.type)).fill_null(-1).to_numpy()
-
-
-def _asked(columns: list[str], metrics: list[str] | None) -> list[str]:
-    return columns if metrics is None else ["query_id", "state", "level", *dict.fromkeys(metrics)]
-
-
-def _own_scores(there: Listing, name: str, metrics: list[str] | None) -> pa.Table:
-    """The scores of a run from its own folder."""
-    with open_parquet(there.stored[name].folder / "scores.parquet") as source:
-        columns = [one for one in source.schema_arrow.names if one != "run_id"]
-        _check_scored(there, name, columns, metrics)
-        return _decoded(source.read(_asked(columns, metrics)))
-
-
-def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[str] | None) -> None:
-    if unknown := [metric for metric in metrics or () if metric not in columns]:
-        file, allowed = str(there.stored[name].folder / "scores.parquet"), "rs.score(store.load(...), golden, metrics=[...])"
-        raise DataError(f"{name} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed=allowed)
-
-
-def _slices(file: Place, copied: dict[str, Copied], columns: list[str]) -> dict[str, pa.Table]:
-    """The rows of each run from the compact file, of which only the row groups that hold some are read."""
-    with open_parquet(file) as source:
-        begins = np.cumsum([0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))])
-        # A run without rows lies in no group.
-        groups = sorted({int(np.searchsorted(begins, one.first, "right")) - 1 for one in copied.values() if one.n_rows})
-        there = [name for name in columns if name in source.schema_arrow.names]
-        table = source.read_row_groups(groups, there) if groups else source.schema_arrow.empty_table().select(there)
-    offsets, at = {}, 0
-    for group in groups:
-        offsets[group] = at - int(begins[group])
-        at += int(begins[group + 1] - begins[group])
-    found: dict[str, Any] = {}
-    for name, one in copied.items():
-        group = int(np.searchsorted(begins, one.first, "right")) - 1
-        found[name] = table.slice(one.first + offsets[group], one.n_rows) if one.n_rows else table.slice(0, 0)
-    return found

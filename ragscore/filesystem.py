@@ -3,6 +3,7 @@
 A `RemotePath` has as much of `Path`'s interface as a store needs, so that its code is the same for both.
 """
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,11 @@ class RemotePath:
     def name(self) -> str:
         """The last part."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "RemotePath":
+        """The folder it is in."""
+        return RemotePath(self.fs, self.path.rpartition("/")[0])
 
     def exists(self) -> bool:
         """Whether it is there now; listings seen before don't count."""
@@ -113,23 +119,23 @@ def remove(folder: RemotePath) -> None:
         folder.fs.rm(file_names)
 
 
-def stamps(root: Place, files: list[Place]) -> list[str | None]:
-    """What tells a file's present content from an older one: size and time, or what the object storage says; None for one that isn't there."""
+def stamps(root: Place, files: list[str]) -> list[str | None]:
+    """What tells the present content of files in a folder from an older one: size and time, or what the object storage says; None for one that isn't there."""
     if isinstance(root, Path):
-        return [_stamp_of(file) for file in files if isinstance(file, Path)]
+        return [_stamp_of(f"{root}/{file}") for file in files]  # no Path of each: there may be thousands
     root.fs.invalidate_cache()
     listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # all in one request
     known = {
         str(name).lstrip("/"): f"{one['size']} {one.get('ETag') or one.get('LastModified') or one.get('created') or one.get('mtime')}"
         for name, one in listed.items()
     }
-    return [known.get(file.path.lstrip("/")) for file in files if isinstance(file, RemotePath)]
+    return [known.get(f"{root.path}/{file}".lstrip("/")) for file in files]
 
 
-def _stamp_of(file: Path) -> str | None:
+def _stamp_of(file: str | Path) -> str | None:
     try:
-        found = file.stat()
-    except FileNotFoundError:
+        found = os.stat(file)  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"
 

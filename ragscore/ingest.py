@@ -56,7 +56,7 @@ def _write(folder: Place, file: Path, begun: Begun, wanted: Wanted | None, text:
         described = run_description(beside.runs) | {"text": text}
         if wanted is None:
             return described
-        made = scored_in_parts(Stored(folder, folder, described, ""), beside, wanted)
+        made = scored_in_parts(Stored(folder.parent, folder.name, described, ""), beside, wanted)
         if text_first != text and "hits" in streamed.tables:
             _write_tables(folder, {kind: streamed.tables[kind] for kind in ("hits", "responses")}, run["run_id"], text, progress)
     return write_scores(folder, described, made)

@@ -15,13 +15,10 @@ import pandas as pd
 from ragscore.filesystem import Place
 from ragscore.frames import DataError, from_records, run_names
 from ragscore.golden_versions import changes_of, counted
-from ragscore.load.run_json import run_record
 from ragscore.rulers import check_rulers
 from ragscore.run_files import read_parquet
 from ragscore.scored import choices_of
-from ragscore.stored import OWN_FIELD, Stored, stored_runs
-
-_OWN_KEYS = ("scoring", "text", OWN_FIELD)
+from ragscore.stored import Stored, stored_runs
 
 
 @dataclass(frozen=True)
@@ -34,8 +31,7 @@ class Listing:
     @cached_property
     def table(self) -> pd.DataFrame:
         """One row per run, oldest first (created_at, then run_id); columns as the `runs` frame."""
-        records = [run_record({k: v for k, v in run.described.items() if k not in _OWN_KEYS}, str(run.home / "run.json")) for run in self.stored.values()]
-        runs = from_records(records, "runs")
+        runs = from_records([run.record for run in self.stored.values()], "runs")
         by = [name for name in ("created_at", "run_id") if name in runs]
         return runs.assign(run_id=runs["run_id"].astype("str")).sort_values(by, ignore_index=True).astype({"run_id": "category"})
 
@@ -79,7 +75,18 @@ class Listing:
 
     def rulers(self, names: list[str]) -> dict[str, dict[str, Any]]:
         """What run.json says of the ruler of each of these runs that has one, by component."""
-        return {name: self.stored[name].scoring["ruler"] for name in names if "ruler" in self.stored[name].scoring}
+        return {name: self._rulers[name] for name in names if name in self._rulers}
+
+    @cached_property
+    def _rulers(self) -> dict[str, dict[str, Any]]:
+        """The rulers of all runs, equal ones the same object: comparing them again costs nothing then."""
+        distinct: list[dict[str, Any]] = []
+        found = {}
+        for name, ruler in ((name, run.scoring["ruler"]) for name, run in self.stored.items() if "ruler" in run.scoring):
+            found[name] = next((one for one in distinct if one is ruler or one == ruler), ruler)
+            if found[name] is ruler and not any(one is ruler for one in distinct):
+                distinct.append(ruler)
+        return found
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """What became of each query between the golden sets that two runs were scored by."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -23,7 +24,7 @@ def read_json(file: Place) -> dict[str, Any]:
     return json_object(file.read_bytes(), file)
 
 
-def json_object(written: bytes, file: Place) -> dict[str, Any]:
+def json_object(written: bytes, file: Place | str) -> dict[str, Any]:
     """What a file holds that must be a JSON object."""
     try:
         content = json.loads(written.decode("utf-8"))
@@ -49,7 +50,7 @@ def write_json(file: Place, content: dict[str, Any]) -> None:
 def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
     """A Parquet table, or these columns of it."""
     if not file.exists():
-        raise DataError("the file is not there", file=str(file), allowed="save the run again")
+        raise _missing(file)
     source, filesystem = arrow_source(file)
     try:
         return pd.read_parquet(source, columns=columns, filesystem=filesystem)
@@ -57,15 +58,21 @@ def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
         raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
 
 
+def _missing(file: Place) -> DataError:
+    return DataError("the file is not there", file=str(file), allowed="save the run again")
+
+
 @contextmanager
 def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Iterator[pq.ParquetFile]:
     """A Parquet file to read parts of; columns of `read_dictionary` are left as codes."""
-    if not file.exists():
-        raise DataError("the file is not there", file=str(file), allowed="save the run again")
+    if not isinstance(file, Path) and not file.exists():
+        raise _missing(file)
     source, filesystem = arrow_source(file)
     try:
         with pq.ParquetFile(source, filesystem=filesystem, read_dictionary=read_dictionary or None) as opened:
             yield opened
+    except FileNotFoundError as error:
+        raise _missing(file) from error
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
 
@@ -104,6 +111,14 @@ def write_parquet(file: Place, frame: pd.DataFrame, groups: Groups | None = None
         with pq.ParquetWriter(staging, table.schema, **_options(table)) as writer:
             for first, last in pairwise([*rows, table.num_rows]):
                 writer.write_table(table.slice(first, last - first), row_group_size=max(last - first, 1))
+
+
+def write_with_note(file: Place, frame: pd.DataFrame, note: dict[bytes, str]) -> None:
+    """Write a table in one row group, with a note in the file's metadata that is no part of the schema."""
+    table = as_table(frame)
+    with whole_file(file) as staging, pq.ParquetWriter(staging, table.schema, **_options(table)) as writer:
+        writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        writer.add_key_value_metadata(note)
 
 
 def as_table(frame: pd.DataFrame) -> pa.Table:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.compact import KINDS_COMPACTED, compact_tables, scores_of
+from ragscore.compact import KINDS_COMPACTED, compact_tables
 from ragscore.filesystem import place_of, stamps
 from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, empty
 from ragscore.ingest import begin, ingest_run
@@ -30,6 +30,7 @@ from ragscore.score_parts import Setting, assembled, find_level, mapped, score_p
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 from ragscore.scored_parts import Wanted
 from ragscore.stored import is_taken, put_run, stored_runs
+from ragscore.stored_scores import scores_of
 from ragscore.summary import STATISTICS
 
 TEXTS = ("cut", "full", "none")
@@ -416,8 +417,9 @@ class RunStore:
     def files(self, table: str, runs: list[str] | str | None = None) -> list[str]:
         """Where a table of all or some runs lies, oldest run first, for DuckDB, polars or pyarrow: `store.files("hits")`. Runs without it are left out."""
         there = self._listing()
-        places = [there.stored[name].folder / f"{table}.parquet" for name in there.names(runs)]
-        return [str(place) for place, stamp in zip(places, stamps(self.root, places), strict=True) if stamp is not None]
+        found = [there.stored[name] for name in there.names(runs)]
+        now = stamps(self.root, [f"{run.at}/{table}.parquet" for run in found])
+        return [str(run.folder / f"{table}.parquet") for run, stamp in zip(found, now, strict=True) if stamp is not None]
 
     def path(self, run: str) -> Path:
         """The folder of a run, by run_id or system, in a store on this machine.

@@ -5,75 +5,136 @@ are written under a name of their own, and `run.json`, which names them, comes l
 """
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
 
+import pandas as pd
+
 from ragscore.filesystem import Place, RemotePath, remove, settled_stamp, stamps, write_new
 from ragscore.frames import DataError
-from ragscore.run_files import json_bytes, json_object, write_json
+from ragscore.load.run_json import run_record
+from ragscore.noted import Note, notes_in
+from ragscore.run_files import json_bytes, json_object, read_json, write_json
 
 LONGEST_NAME = 200  # of a run's folder: file systems take 255, and a staging folder's name is longer
 OWN_FIELD = "ragscore"  # of run.json: what the store notes for itself
+_OWN_KEYS = ("scoring", "text", OWN_FIELD)
 
 
 @dataclass(frozen=True)
 class Stored:
-    """A run that is there: where its `run.json` is (`home`), where its tables are (`folder`), and what the former says; `digest` is its hash, `stamp` when it was read."""
+    """A run that is there: `name` is its folder's in `root`; `digest` is the hash of its `run.json`, `stamp` when that was read.
 
-    home: Place
-    folder: Place
-    described: dict[str, Any]
+    What the latter says was either read, or noted by `compact`; the rest of a noted one is read when it is asked for.
+    """
+
+    root: Place
+    name: str
+    read: dict[str, Any] | None
     digest: str
     stamp: str | None = None
+    note: Note | None = None
+
+    @cached_property
+    def home(self) -> Place:
+        """Where its `run.json` is."""
+        return self.root / self.name
+
+    @cached_property
+    def at(self) -> str:
+        """Where its tables are, from the store's folder."""
+        own = self.described.get(OWN_FIELD) if self.note is None else {"folder": self.note.inner}
+        inner = own.get("folder") if isinstance(own, dict) else None
+        return f"{self.name}/{inner}" if isinstance(inner, str) else self.name
+
+    @cached_property
+    def folder(self) -> Place:
+        """Where its tables are."""
+        return self.home if self.at == self.name else self.home / self.at.removeprefix(f"{self.name}/")
+
+    @cached_property
+    def described(self) -> dict[str, Any]:
+        """All that `run.json` says."""
+        return self.read if self.read is not None else read_json(self.home / "run.json")
 
     @property
     def run_id(self) -> str:
         """The run's id, whatever its folder is called."""
-        return str(self.described["run_id"])
+        return str(self.described["run_id"] if self.note is None else self.note.record["run_id"])
 
     @property
     def scoring(self) -> dict[str, Any]:
         """What run.json says of the scoring; nothing for a run without scores."""
-        found = self.described.get("scoring", {})
+        found = self.described.get("scoring", {}) if self.note is None else self.note.scoring
         return found if isinstance(found, dict) else {}
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """Its row of the runs frame."""
+        if self.note is None:
+            return run_record({name: value for name, value in self.described.items() if name not in _OWN_KEYS}, str(self.home / "run.json"))
+        made = self.note.record.get("created_at")
+        return self.note.record | ({} if made is None else {"created_at": pd.Timestamp(made)})
 
 
 def stored_runs(root: Place, before: Iterable[Stored] = ()) -> list[Stored]:
-    """Every run that is there, by the name of its folder: one without `run.json` is not. Of those seen `before`, unchanged ones are not read again."""
+    """Every run that is there, by the name of its folder: one without `run.json` is not. Of those seen `before`, unchanged ones are not read again.
+
+    Where none was seen before, the notes that `compact` left of them are looked at.
+    """
     if isinstance(root, Path):
-        seen = {run.home.name: run for run in before if run.stamp is not None}
-        homes = sorted(file.parent for file in root.glob("*/run.json") if not file.parent.name.startswith("."))
-        return [_unchanged(seen.get(home.name)) or _read_at(home) for home in homes]
+        known = {run.name: run for run in before} or {name: _noted(root, name, note) for name, note in notes_in(root).items()}
+        return [run if (run := known.get(name)) is not None and run.stamp == stamp else _read_at(root, name) for name, stamp in _run_files(root)]
     root.fs.invalidate_cache()
     listed = root.fs.ls(root.path, detail=False) if root.exists() else []
     files = [root / str(name).rstrip("/").rpartition("/")[2] / "run.json" for name in sorted(listed)]
     # All at once: on object storage each request takes its time.
     contents = root.fs.cat([file.path for file in files], on_error="omit") if files else {}
     there = [(file, content) for file in files if (content := contents.get(file.path)) is not None]
-    return [_stored(root / file.path.split("/")[-2], content) for file, content in there]
+    return [_stored(root, file.path.split("/")[-2], content) for file, content in there]
 
 
-def _unchanged(run: Stored | None) -> Stored | None:
-    return run if run is not None and stamps(run.home, [run.home / "run.json"]) == [run.stamp] else None
+def _run_files(root: Path) -> list[tuple[str, str]]:
+    """The folders in a store that have a run.json, by name, and its stamp."""
+    names = sorted(entry.name for entry in os.scandir(root) if not entry.name.startswith(".")) if root.exists() else []
+    found = stamps(root, [f"{name}/run.json" for name in names])
+    return [(name, stamp) for name, stamp in zip(names, found, strict=True) if stamp is not None]
 
 
-def _read_at(home: Path) -> Stored:
-    stamp = settled_stamp(home / "run.json")  # taken first: what is written while we read gets another one
-    return replace(_stored(home, (home / "run.json").read_bytes()), stamp=stamp)
+def _noted(root: Place, name: str, note: Note) -> Stored:
+    return Stored(root, name, None, note.digest, note.stamp, note)
 
 
-def _stored(home: Place, written: bytes) -> Stored:
-    described = json_object(written, home / "run.json")
+def _read_at(root: Path, name: str) -> Stored:
+    file = root / name / "run.json"
+    stamp = settled_stamp(file)  # taken first: what is written while we read gets another one
+    return replace(_stored(root, name, file.read_bytes()), stamp=stamp)
+
+
+def _stored(root: Place, name: str, written: bytes) -> Stored:
+    file = f"{root / name / 'run.json'}"
+    described = json_object(written, file)
     if "run_id" not in described:
-        raise DataError("the field is missing", file=str(home / "run.json"), field="run_id", allowed="a run.json as the store writes it")
-    own = described.get(OWN_FIELD)
-    inner = own.get("folder") if isinstance(own, dict) else None
-    return Stored(home, home / inner if isinstance(inner, str) else home, described, hashlib.sha256(written).hexdigest()[:16])
+        raise DataError("the field is missing", file=file, field="run_id", allowed="a run.json as the store writes it")
+    return Stored(root, name, described, hashlib.sha256(written).hexdigest()[:16])
+
+
+def notes_of(runs: Iterable[Stored]) -> dict[str, Note]:
+    """What there is to note of runs whose `run.json` has settled."""
+    noted = {}
+    for run in runs:
+        if run.stamp is not None:
+            inner = run.at.removeprefix(run.name).removeprefix("/") or None
+            made = {"created_at": run.record["created_at"].isoformat()} if "created_at" in run.record else {}
+            noted[run.name] = Note(run.stamp, run.digest, inner, run.scoring, run.record | made)
+    return noted
 
 
 def home_of(root: Place, run_id: str) -> Place:
@@ -104,7 +165,7 @@ def put_run(root: Place, run_id: str, write: Callable[[Place], dict[str, Any]], 
         if isinstance(home, Path):
             _put_folder(home, write, overwrite)
         else:
-            _put_objects(home, write, overwrite)
+            _put_objects(root, home, write, overwrite)
     except FileExistsError as error:
         raise DataError(
             f"{run_id} was saved by another writer meanwhile", file=str(home), field="run_id", allowed="another run id, or overwrite=True"
@@ -134,10 +195,10 @@ def _aside(what: str, home: Path) -> Path:
     return aside
 
 
-def _put_objects(home: RemotePath, write: Callable[[Place], dict[str, Any]], overwrite: bool) -> None:
+def _put_objects(root: Place, home: RemotePath, write: Callable[[Place], dict[str, Any]], overwrite: bool) -> None:
     """Write tables under a name of their own, then the run.json that names it: that is the moment from which the run is there."""
     file, inner = home / "run.json", f"data-{uuid4().hex[:16]}"
-    before = _stored(home, file.read_bytes()) if overwrite and file.exists() else None
+    before = _stored(root, home.name, file.read_bytes()) if overwrite and file.exists() else None
     try:
         described = write(home / inner)
         described |= {OWN_FIELD: {**described.get(OWN_FIELD, {}), "folder": inner}}

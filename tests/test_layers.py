@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "ragscore"
 LAYERS = {
     "errors": 0, "warned": 0, "cast": 0, "codes": 0, "pairs": 0, "kinds": 0, "frames": 0,
     "frame_json": 1, "load": 1, "match": 1, "grades": 1, "metrics": 1, "stats": 1, "tables": 1, "rules": 1, "anchors": 1, "ranks": 1, "exchange": 1, "run_files": 1,
-    "filesystem": 0, "stored": 2, "run_tables": 3, "listing": 4, "partitions": 3, "score_parts": 4, "compact": 4, "ingest": 4, "scored_parts": 4,
+    "filesystem": 0, "noted": 2, "stored": 2, "stored_scores": 4, "run_tables": 3, "listing": 4, "partitions": 3, "score_parts": 4, "compact": 4, "ingest": 4, "scored_parts": 4,
     "answers": 2, "dialogue": 2, "attribution": 2, "scope": 2, "facts": 2, "intervals": 2, "summary": 2, "health": 2, "level": 2, "kept": 2,
     "golden_versions": 2, "applies": 2, "row_facts": 2, "outcomes": 2, "resolve": 2, "doctor": 2, "golden_checks": 2,
     "profiles": 3, "policies": 3, "passed": 3, "score": 3, "scored": 3, "operations": 3, "aggregates": 3, "report": 3, "rulers": 3, "relabelling": 4,
@@ -46,6 +46,7 @@ SIDEWAYS = {
     ("applies", "judgments"), ("row_facts", "answers"), ("row_facts", "judgments"), ("outcomes", "applies"), ("outcomes", "row_facts"),
     ("outcomes", "judgments"), ("summary", "outcomes"), ("rulers", "score"), ("rulers", "profiles"), ("scored", "rulers"),
     ("store", "listing"), ("store", "score_parts"), ("store", "compact"), ("compact", "listing"), ("filesystem", "errors"),
+    ("stored", "noted"), ("store", "stored_scores"), ("stored_scores", "compact"), ("stored_scores", "listing"),
     ("store", "ingest"), ("store", "scored_parts"), ("ingest", "scored_parts"), ("scored_parts", "score_parts"),
     ("segments", "rulers"), ("history", "store"), ("noise", "history"), ("noise", "store"), ("bridges", "history"), ("trend", "store"), ("trend", "history"), ("trend", "noise"),
     ("trend", "bridges"), ("trend", "bands"), ("bands", "history"), ("bands", "noise"),

@@ -1,5 +1,7 @@
 """Many runs in one file: read as before, whatever came, changed or went since; and by DuckDB and polars too."""
 
+import json
+import os
 import shutil
 from dataclasses import replace
 from uuid import uuid4
@@ -12,6 +14,8 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
 import ragscore as rs
 from ragscore import compact
 from ragscore.listing import listing_of
+from ragscore.noted import FORMAT, NOTES_KEY, notes_in
+from ragscore.run_files import write_with_note
 from ragscore.stored import stored_runs
 
 
@@ -199,3 +203,126 @@ def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, 
     store.compact()
     metadata = pq.ParquetFile(tmp_path / "scores.parquet").metadata
     assert [metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)] == [6, 6, 6]
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Files count as written a while ago."""
+    monkeypatch.setattr("ragscore.filesystem.SETTLED_NS", -1)
+
+
+def opened(root):
+    """What a store that is opened anew reads of runs.json files: the names of their folders."""
+    return [run.name for run in stored_runs(root) if run.note is None]
+
+
+def change(run, **values):
+    """Rewrite fields of a stored run's run.json."""
+    file = run / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(), golden=golden)
+    own = [{"created_at": "2026-03-01T12:00:00.000123+02:00", "x_flag": True, "n_failed": 2}, {"note": "ü", "extra": {"depth": [1, 2.5], "of": 7}}]
+    for name, values in zip(("run 2", "run 5"), own, strict=True):
+        change(tmp_path / name, **values)
+    expected, asked = store.scores("mrr"), {"config": {"bm25.k1": 1}, "since": "2026-03-01"}
+    store.compact()
+    for run in tmp_path.glob("run */run.json"):
+        stamp = run.stat()
+        with run.open("r+b") as file:  # same file, size and time: as long as nobody looks inside
+            file.write(b"#")
+        os.utime(run, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    anew = rs.RunStore(tmp_path)
+    assert opened(tmp_path) == []
+    pd.testing.assert_frame_equal(anew.scores("mrr"), expected)
+    pd.testing.assert_frame_equal(anew.runs(), store.runs())
+    assert anew.find(**asked) == store.find(**asked) != []
+    pd.testing.assert_frame_equal(anew.rulers(), store.rulers())
+
+
+def test_a_noted_run_is_scored_anew_from_its_own_description(runs, golden, tmp_path, settled):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden, text="full")
+    store.compact()
+    anew = rs.RunStore(tmp_path)
+    before = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
+    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"] and opened(tmp_path) == ["run 1"]
+    after = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
+    assert after.keys() == before.keys() and after["text"] == "full" and after["scoring"]["policies"]["collapse"] == "doc"
+    with pytest.raises(rs.DataError, match="run 1 scored with collapse='doc'"):
+        rs.RunStore(tmp_path).scores(collapse="none")
+
+
+def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(runs, golden, tmp_path, settled):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden)
+    file = tmp_path / "run 1" / "run.json"
+    second = file.stat().st_mtime_ns // 10**9 * 10**9
+    os.utime(file, ns=(second, second))
+    store.compact()
+    before = store.scores("mrr")
+    written = file.read_bytes()
+    file.write_bytes(written.replace(b'"dense"', b'"other"'))
+    assert file.stat().st_size == len(written)
+    os.utime(file, ns=(second, second + 1))
+    for one in (rs.RunStore(tmp_path), store):
+        assert set(one.scores("mrr")["system"]) == {"bm25", "other"} and set(before["system"]) == {"bm25", "dense"}
+        assert one.runs()["system"].tolist() == ["bm25", "other"]
+    assert opened(tmp_path) == ["run 1"]
+
+
+def test_a_description_that_has_just_been_written_is_not_noted(runs, golden, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden)
+    long_ago = 10**18
+    os.utime(tmp_path / "run 2" / "run.json", ns=(long_ago, long_ago))
+    future = 4 * 10**18
+    os.utime(tmp_path / "run 1" / "run.json", ns=(future, future))
+    store.compact()
+    assert list(notes_in(tmp_path)) == ["run 2"] and opened(tmp_path) == ["run 1"]
+    assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
+
+
+@pytest.mark.parametrize("garbage", ["no parquet", "none", "{", "[]", "other format", "no record", "no scoring", "scoring is text"])
+def test_notes_that_cannot_be_understood_are_none(runs, golden, tmp_path, settled, garbage):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden)
+    store.compact()
+    expected, notes = store.scores(), json.loads(pq.read_metadata(tmp_path / "runs.parquet").metadata[NOTES_KEY])
+    assert notes["format"] == FORMAT and len(notes["scorings"]) == 1 and opened(tmp_path) == []
+    stamp, digest, inner, number, record = notes["runs"]["run 1"]
+    spoilt = {
+        "none": {}, "other format": notes | {"format": FORMAT + 1}, "no record": notes | {"runs": {"run 1": [stamp, digest, inner, number, {}]}},
+        "no scoring": notes | {"runs": {"run 1": [stamp, digest, inner, 1, record]}}, "scoring is text": notes | {"scorings": ["text"]},
+    }  # fmt: skip
+    if garbage == "no parquet":
+        (tmp_path / "runs.parquet").write_bytes(b"garbage")
+    else:
+        text = json.dumps(spoilt[garbage]) if garbage in spoilt else garbage
+        write_with_note(tmp_path / "runs.parquet", store.runs(), {NOTES_KEY: text} if garbage != "none" else {})
+    assert opened(tmp_path) == ["run 1", "run 2"]
+    pd.testing.assert_frame_equal(rs.RunStore(tmp_path).scores(), expected)
+
+
+def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(3), golden=golden)
+    for name in ("run 1", "run 3"):
+        file = tmp_path / name / "scores.parquet"
+        pq.write_table(pq.read_table(file).slice(0, 0), file)
+    (tmp_path / "note.txt").write_text("no run")
+    (tmp_path / "empty").mkdir()
+    expected = store.scores(["mrr", "hit@1"])
+    assert expected["run_id"].unique().tolist() == ["run 2"] and expected["run_id"].cat.categories.tolist() == ["run 3", "run 2", "run 1"]
+    store.compact()
+    assert copied(store) == ["run 1", "run 2", "run 3"]
+    for asked in (None, ["run 1"], ["run 3", "run 2"], ["run 1", "run 3"]):
+        found = store.scores(["mrr", "hit@1"], asked)
+        shutil.copy(tmp_path / "scores.parquet", tmp_path / "aside")
+        (tmp_path / "scores.parquet").unlink()
+        pd.testing.assert_frame_equal(found, store.scores(["mrr", "hit@1"], asked))
+        shutil.move(tmp_path / "aside", tmp_path / "scores.parquet")
+    assert rs.RunStore(tmp_path / "nowhere").runs().empty
