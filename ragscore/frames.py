@@ -224,9 +224,9 @@ def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
     """
     ids = runs["run_id"].astype("str")
     systems = runs["system"] if "system" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
-    found: list[str] = []
+    found, known = list[str](), set(ids)
     for name in names:
-        candidates = [name] if name in set(ids) else ids[systems == name].tolist()
+        candidates = [name] if name in known else ids[systems == name].tolist()
         if len(candidates) > 1:
             raise DataError(f"{name!r} is the system of {len(candidates)} runs", field="run", allowed=f"name one of {', '.join(candidates)}")
         if not candidates:

@@ -30,7 +30,7 @@ from ragscore.score_parts import Setting, assembled, find_level, mapped, score_p
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 from ragscore.scored_parts import Wanted
 from ragscore.stored import is_taken, put_run, stored_runs
-from ragscore.stored_scores import scores_of
+from ragscore.stored_scores import scores_of, with_about
 from ragscore.summary import STATISTICS
 
 TEXTS = ("cut", "full", "none")
@@ -271,12 +271,7 @@ class RunStore:
         there.check_policies(names, policies)
         scores = scores_of(there, names, [metrics] if isinstance(metrics, str) else metrics)
         there.check_rulers(names, metric_columns(scores), ignore_invariants)
-        about = there.table.assign(run_id=there.table["run_id"].astype("str")).set_index("run_id").loc[names]
-        of_run = scores["run_id"].cat.codes.to_numpy()
-        for name in ("created_at", "system"):
-            if name in about:
-                scores.insert(1, name, about[name].array.take(of_run))
-        return scores
+        return with_about(there, names, scores)
 
     def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""
@@ -385,6 +380,7 @@ class RunStore:
         """Copy the scores and hits of all runs into one file each, which `scores` then reads in one go; to be called again as runs gather.
 
         The store's folder gets `scores.parquet`, `hits.parquet` (both with `system` and `created_at`) and `runs.parquet`; runs stay where they are.
+        The latter notes what each run.json says, so that a store on this machine opened anew reads only those written since.
         Runs that come, change or go later are read as they are then.
 
         Returns

@@ -6,6 +6,8 @@ There may be millions of rows: state and level are read as codes, and rows of ru
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -27,14 +29,12 @@ _IDS = ["query_id", *_CODED]  # few values, and many times the same
 
 @dataclass(frozen=True)
 class _Rows:
-    """Scores of runs: state and level as codes, and the other columns."""
+    """Scores of runs: state and level as codes, and the other columns; of each run, where its rows begin and how many they are."""
 
     codes: dict[str, npt.NDArray[np.int8]]
     table: pa.Table
-
-    def part(self, first: int, end: int) -> "_Rows":
-        """A range of the rows."""
-        return _Rows({name: codes[first:end] for name, codes in self.codes.items()}, self.table.slice(first, end - first))
+    first: dict[str, int]
+    n_rows: dict[str, int]
 
 
 def scores_of(there: Listing, names: list[str], metrics: list[str] | None) -> pd.DataFrame:
@@ -46,20 +46,40 @@ def scores_of(there: Listing, names: list[str], metrics: list[str] | None) -> pd
         A metric wasn't scored.
     """
     copied = copied_runs(there, "scores", names)
-    for name, one in copied.items():
-        _check_scored(there, name, one.columns, metrics)
-    read = _compacted(there.root / "scores.parquet", copied, _asked((one.columns for one in copied.values()), metrics)) if copied else None
-    own = _own_scores(there, [name for name in names if name not in copied], metrics)
-    pieces = list(_pieces(names, own, copied, read))
-    n_rows = [copied[name].n_rows if name in copied else len(own[name].table) for name in names]
-    columns = _asked((copied[name].columns if name in copied else own[name].table.column_names for name in names), metrics)
-    return _frame(pieces, [name for name in columns if name not in _CODED], np.repeat(np.arange(len(names)), n_rows), names)
+    columns = {name: one.columns for name, one in copied.items()}
+    for name, own in columns.items():
+        _check_scored(there, name, own, metrics)
+    read = [_compacted(there.root / "scores.parquet", copied, _asked(columns.values(), metrics))] if copied else []
+    tables = _own_tables(there, [name for name in names if name not in copied], metrics)
+    read += [_rows_of(alike) for alike in _alike(tables)]
+    columns |= {name: table.column_names for name, table in tables.items()}
+    return _frame(read, names, [name for name in _asked((columns[name] for name in names), metrics) if name not in _CODED])
+
+
+def with_about(there: Listing, names: list[str], scores: pd.DataFrame) -> pd.DataFrame:
+    """The scores of these runs, in their order, with what chooses runs: `created_at` and `system`."""
+    place = {name: at for at, name in enumerate(there.table["run_id"].astype("str"))}
+    about = there.table.take([place[name] for name in names])
+    n_rows = np.bincount(scores["run_id"].cat.codes.to_numpy(), minlength=len(names))
+    for name in ("created_at", "system"):
+        if name in about:
+            scores.insert(1, name, _repeated(about[name], n_rows))
+    return scores
+
+
+def _repeated(values: pd.Series, n_rows: npt.NDArray[np.int64]) -> Any:
+    """Each value as often as its run has rows; texts by arrow, in half the time."""
+    if values.dtype != "str":
+        return values.array.repeat(n_rows)
+    texts = pa.array(values[n_rows > 0].tolist(), pa.large_string(), from_pandas=True)
+    runs = pa.RunEndEncodedArray.from_arrays(np.cumsum(n_rows)[n_rows > 0], texts)
+    return pd.array(pa.chunked_array([pc.run_end_decode(runs)]), dtype="str")
 
 
 def _asked(columns: Iterable[list[str]], metrics: list[str] | None) -> list[str]:
     """The columns to be read of runs that have these."""
     if metrics is not None:
-        return [*_IDS, *dict.fromkeys(metrics)]
+        return list(dict.fromkeys([*_IDS, *metrics]))
     distinct = {id(one): one for one in columns}.values()  # runs of a compact file share their lists
     return list(dict.fromkeys(name for one in distinct for name in one))
 
@@ -70,8 +90,8 @@ def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[s
         raise DataError(f"{name} has no scores of {', '.join(unknown)}", file=file, field="metrics", allowed=allowed)
 
 
-def _compacted(file: Place, copied: dict[str, Copied], columns: list[str]) -> tuple[_Rows, dict[str, int]]:
-    """The row groups of the compact file that hold rows of these runs, and where each run's rows begin in what was read."""
+def _compacted(file: Place, copied: dict[str, Copied], columns: list[str]) -> _Rows:
+    """The rows of these runs from the compact file, and those between them: all row groups that hold some."""
     with open_parquet(file, read_dictionary=_IDS) as source:
         begins = np.cumsum([0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))])
         first = np.array([one.first for one in copied.values()])
@@ -81,58 +101,73 @@ def _compacted(file: Place, copied: dict[str, Copied], columns: list[str]) -> tu
         table = source.read_row_groups(groups, columns) if groups else source.schema_arrow.empty_table().select(columns)
     skipped = np.zeros(len(begins), dtype=np.int64)  # rows before each group that are not read
     skipped[groups] = begins[groups] - np.cumsum([0, *np.diff(begins)[groups]])[:-1]
-    return _rows(table), dict(zip(copied, (first - skipped[group_of]).tolist(), strict=True))
+    return _rows(table, dict(zip(copied, (first - skipped[group_of]).tolist(), strict=True)), {name: one.n_rows for name, one in copied.items()})
 
 
-def _own_scores(there: Listing, names: list[str], metrics: list[str] | None) -> dict[str, _Rows]:
+def _own_tables(there: Listing, names: list[str], metrics: list[str] | None) -> dict[str, pa.Table]:
     """The scores of runs from their own folders, several at once."""
 
-    def read(name: str) -> _Rows:
+    def read(name: str) -> pa.Table:
         with open_parquet(there.stored[name].folder / "scores.parquet") as source:
-            columns = [one for one in source.schema_arrow.names if one != "run_id"]
-            _check_scored(there, name, columns, metrics)
-            return _rows(source.read(_asked([columns], metrics), use_threads=False))  # one small file gains nothing by them
+            table = source.read(_asked([], metrics) if metrics is not None else None, use_threads=False)  # one small file gains nothing by them
+        table = table.drop_columns("run_id") if "run_id" in table.column_names else table
+        _check_scored(there, name, table.column_names, metrics)
+        return table
 
     with ThreadPoolExecutor(max_workers=pa.cpu_count()) as pool:
         return dict(zip(names, pool.map(read, names), strict=True))
 
 
-def _rows(table: pa.Table) -> _Rows:
+def _alike(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
+    """Tables of the same columns together: a thousand small ones take long one by one."""
+    groups: list[tuple[pa.Schema, dict[str, pa.Table]]] = []
+    for name, table in tables.items():
+        group = next((group for schema, group in groups if schema.equals(table.schema)), None)
+        if group is None:
+            groups.append((table.schema, group := {}))
+        group[name] = table
+    return [group for _, group in groups]
+
+
+def _rows_of(tables: dict[str, pa.Table]) -> _Rows:
+    n_rows = {name: len(table) for name, table in tables.items()}
+    first = dict(zip(tables, accumulate(n_rows.values(), initial=0), strict=False))
+    return _rows(pa.concat_tables(tables.values()), first, n_rows)
+
+
+def _rows(table: pa.Table, first: dict[str, int], n_rows: dict[str, int]) -> _Rows:
     codes = {name: _codes(table.column(name), values) for name, values in _CODED.items()}
     rest = table.drop_columns(list(_CODED))
     types = {field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in rest.schema} | {"query_id": pa.large_string()}
-    schema = pa.schema(list(types.items()))
-    return _Rows(codes, rest if schema.equals(rest.schema) else rest.cast(schema))
+    return _Rows(codes, rest.cast(pa.schema(list(types.items()))), first, n_rows)
 
 
 def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> npt.NDArray[np.int8]:
     """The place of each value among these, -1 for none: found once for each entry of the column's dictionary."""
     coded = (column if pa.types.is_dictionary(column.type) else column.dictionary_encode()).unify_dictionaries().combine_chunks()
     places = pc.index_in(coded.dictionary, pa.array(values, coded.dictionary.type)).fill_null(-1).to_numpy(zero_copy_only=False)
-    return np.append(places, -1).astype(np.int8)[coded.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)]
+    return np.append(places, -1).astype(np.int8)[coded.indices.cast(pa.int32()).fill_null(len(places)).to_numpy(zero_copy_only=False)]
 
 
-def _pieces(names: list[str], own: dict[str, _Rows], copied: dict[str, Copied], read: tuple[_Rows, dict[str, int]] | None) -> Iterator[_Rows]:
-    """The rows of runs in their order: one piece for those that lie one after the other in the compact file."""
-    compacted, firsts = read if read is not None else (None, {})
-    first = end = 0
+def _pieces(read: list[_Rows], names: list[str]) -> Iterator[tuple[_Rows, int, int]]:
+    """The rows of runs in their order, each from where to where; those that lie one after the other are one piece."""
+    of_run = {name: rows for rows in read for name in rows.first}
+    now, first, end = read[0], 0, 0
     for name in names:
-        begins = firsts.get(name, end)
-        if compacted is not None and end > first and (name in own or begins != end):
-            yield compacted.part(first, end)
-            first = end
-        if name in own:
-            yield own[name]
-        elif copied[name].n_rows:
-            first, end = first if first < end else begins, begins + copied[name].n_rows
-    if compacted is not None:
-        yield compacted.part(first, end)  # with no row, it still has the columns
+        rows, begins = of_run[name], of_run[name].first[name]
+        if rows is not now or begins != end:
+            yield now, first, end
+            now, first = rows, begins
+        end = begins + rows.n_rows[name]
+    yield now, first, end
 
 
-def _frame(pieces: list[_Rows], columns: list[str], of_run: npt.NDArray[np.int64], names: list[str]) -> pd.DataFrame:
-    joined = pa.concat_tables([piece.table for piece in pieces], promote_options="default").select(columns)
-    codes = {"run_id": categorical(of_run, names)}
-    codes |= {name: categorical(np.concatenate([piece.codes[name] for piece in pieces]), values) for name, values in _CODED.items()}
+def _frame(read: list[_Rows], names: list[str], columns: list[str]) -> pd.DataFrame:
+    pieces = list(_pieces(read, names))
+    joined = pa.concat_tables([rows.table.slice(first, end - first) for rows, first, end in pieces], promote_options="default").select(columns)
+    n_rows = {name: n for rows in read for name, n in rows.n_rows.items()}
+    codes = {"run_id": categorical(np.repeat(np.arange(len(names)), [n_rows[name] for name in names]), names)}
+    codes |= {name: categorical(np.concatenate([rows.codes[name][first:end] for rows, first, end in pieces]), values) for name, values in _CODED.items()}
     frame = joined.to_pandas()
     query_ids = pd.Index(frame["query_id"].astype("str"), name="query_id")
     # One block of columns after the other: inserting them one by one would copy the frame for each.
