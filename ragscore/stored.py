@@ -47,10 +47,12 @@ class Stored:
         """Where its `run.json` is."""
         return self.root / self.name
 
-    @cached_property
+    @property
     def at(self) -> str:
         """Where its tables are, from the store's folder."""
-        own = self.described.get(OWN_FIELD) if self.note is None else {"folder": self.note.inner}
+        if self.note is not None:
+            return f"{self.name}/{self.note.inner}" if self.note.inner else self.name
+        own = self.described.get(OWN_FIELD)
         inner = own.get("folder") if isinstance(own, dict) else None
         return f"{self.name}/{inner}" if isinstance(inner, str) else self.name
 
