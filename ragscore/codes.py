@@ -50,12 +50,15 @@ def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
 def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> SmallCodes:
     """As `lookup`, in as few bytes as are at hand: of a column of codes of just these values its own, not copied. To be widened before any arithmetic."""
     if is_encoded(column):
-        return np.concatenate([np.zeros(0, np.int64), *(_lookup_encoded(chunk, values) for chunk in chunks_of(column))])
+        parts = [_lookup_encoded(chunk, values) for chunk in chunks_of(column)]
+        return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int32), *parts])
     if isinstance(column.dtype, pd.CategoricalDtype):
         texts, codes = column.dtype.categories.astype("str"), codes_of(column)
         if len(texts) == len(values) and arrow_texts(texts).equals(arrow_texts(values)):
             return codes
         return np.take(np.append(lookup(texts, values), -1), codes)
+    if not len(column):  # arrow would make a table of the values first
+        return np.zeros(0, dtype=np.int64)
     texts, wanted = arrow_texts(column), arrow_texts(values)
     if len(texts) == len(wanted) and texts.equals(wanted):  # the queries of a run, as a rule: comparing costs next to nothing
         return np.arange(len(texts))
@@ -105,11 +108,15 @@ def chunks_of(column: pd.Series | pd.Index) -> list[pa.Array]:
     return held.chunks if isinstance(held, pa.ChunkedArray) else [held]
 
 
-def _lookup_encoded(texts: pa.DictionaryArray, values: pd.Series | pd.Index) -> Codes:
-    if len(texts.dictionary) > len(texts):
-        return _index_in(pa.chunked_array([texts.cast(pa.large_string())]), arrow_texts(values))
-    places = _index_in(pa.chunked_array([texts.dictionary.cast(pa.large_string())]), arrow_texts(values))
-    return np.take(np.append(places, -1), texts.indices.fill_null(-1))
+def _lookup_encoded(texts: pa.DictionaryArray, values: pd.Series | pd.Index) -> SmallCodes:
+    known, wanted = texts.dictionary.cast(pa.large_string()), arrow_texts(values)
+    if len(known) == len(wanted) and pa.chunked_array([known]).equals(wanted):
+        codes: SmallCodes = texts.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        return codes
+    if len(known) > len(texts):
+        return _index_in(pa.chunked_array([texts.cast(pa.large_string())]), wanted)
+    places = _index_in(pa.chunked_array([known]), wanted).astype(np.int32)
+    return np.take(np.append(places, np.int32(-1)), texts.indices.fill_null(-1))
 
 
 def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:

@@ -68,7 +68,8 @@ def _write_tables(folder: Place, tables: dict[str, Spooled], run_id: str, text: 
     with _bar(sum(int(table.n_of.sum()) for table in tables.values()), f"writing {run_id}", "row", progress) as told:
         for kind in sorted(tables, key=lambda kind: kind != "hits"):
             read = _told(_read(kind, tables[kind], run_id, text), n_rows, told)
-            written = write_groups(folder / f"{kind}.parquet", _in_groups(read, tables[kind].n_of, begins if kind == "responses" else [0]))
+            groups = _in_groups(read, tables[kind].n_of, begins if kind == "responses" else [0])
+            written = write_groups(folder / f"{kind}.parquet", groups, tables[kind].n_of.astype(np.int32) if kind == "hits" else None)
             begins = written if kind == "hits" else begins
             n_rows += int(tables[kind].n_of.sum())
 

@@ -6,7 +6,7 @@ says at which response each group begins. Tables without that are read batch by 
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,10 +16,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ragscore.codes import is_among
+from ragscore.codes import arrow_texts, is_among
 from ragscore.filesystem import Place
-from ragscore.frames import KINDS, Results, categorical, conform, narrowed
-from ragscore.run_files import RESPONSES_KEY, open_parquet
+from ragscore.frames import KINDS, Results, categorical, conform, empty, narrowed
+from ragscore.run_files import RESPONSES_KEY, Lengths, lengths_of, open_parquet
 from ragscore.stored import Stored
 
 PART_HITS = 2**21  # as many as a row group holds: some 250 MB in memory while they are scored, without their texts
@@ -39,28 +39,35 @@ class Part:
     first: int
     last: int
     is_last: bool
+    n_hits: Lengths | None = field(default=None, compare=False)  # of each response, where the file says so and hits lie in their order
+    first_hit: int = 0
 
 
 def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> list[Part]:
     """A run cut into ranges of its responses with about `part_hits` hits each, at row groups of its hits where they are larger."""
     with open_parquet(run.folder / "responses.parquet") as file:
         n_responses = file.metadata.num_rows
-    bounds = [0, n_responses]
+    bounds, lengths = [0, n_responses], None
     if (run.folder / "hits.parquet").exists():
         with open_parquet(run.folder / "hits.parquet") as file:
             begins, sizes = _begins(file) or [0], [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
+            lengths = lengths_of(file)
+        lengths = lengths if lengths is not None and len(lengths) == n_responses and lengths.sum() == sum(sizes) else None
         sizes = sizes if len(sizes) == len(begins) else [sum(sizes)]
         ends = [*begins[1:], n_responses]
         bounds = [at for a, b, n in zip(begins, ends, sizes, strict=True) for at in np.linspace(a, b, max(round(n / part_hits), 1) + 1).astype(int).tolist()]
     bounds = sorted({0, *bounds, n_responses})
     pairs = list(pairwise(bounds)) or [(0, 0)]
-    return [Part(run, about, first, last, last == n_responses) for first, last in pairs]
+    if lengths is None:
+        return [Part(run, about, first, last, last == n_responses) for first, last in pairs]
+    first_hit = np.concatenate([[0], np.cumsum(lengths)])
+    return [Part(run, about, first, last, last == n_responses, lengths[first:last], int(first_hit[first])) for first, last in pairs]
 
 
 def head_of(part: Part) -> Part:
     """The part's first responses, which may tell already what the whole holds."""
     last = min(part.first + HEAD, part.last)
-    return replace(part, last=last, is_last=part.is_last and last == part.last)
+    return replace(part, last=last, is_last=part.is_last and last == part.last, n_hits=None if part.n_hits is None else part.n_hits[:HEAD])
 
 
 @dataclass(frozen=True)
@@ -89,21 +96,36 @@ def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] 
         Leave the ids of hits as the codes that they are stored as, which is much faster than making texts of them.
     """
     folder = part.run.folder
-    responses = _frame(_responses(folder / "responses.parquet", part.first, part.last), "responses")
+    responses = _frame(_rows_between(folder / "responses.parquet", part.first, part.last), "responses")
     answered = pd.Index(_column(folder / "responses.parquet", "query_id")) if part.is_last else None
     queries = Queries(pd.Index(responses["query_id"]), answered)
     frames: dict[str, Any] = {"responses": responses}
     for kind in kinds:
         file = folder / f"{kind}.parquet"
-        if file.exists() and not (coded_ids and kind == "hits"):
-            dropped = without if kind in ("hits", "chunks") else ()
-            frames[kind] = _frame(_rows_of(file, None if kind == "chunks" else queries, part, dropped), kind)
-    runs = part.about.assign(run_id=part.about["run_id"].astype("str")).reset_index(drop=True)
-    results = Results(runs=runs, **frames)
-    if coded_ids and "hits" in kinds and (folder / "hits.parquet").exists():
-        hits = _frame(_rows_of(folder / "hits.parquet", queries, part, without, CODED), "hits", CODED)
-        results = narrowed(results, hits=hits.assign(run_id=categorical(np.zeros(len(hits), np.int8), results.responses["run_id"].dtype)))
-    return results, queries
+        if kind == "hits" and file.exists():
+            frames[kind] = _hits_of(part, queries, without, CODED if coded_ids else ())
+        elif file.exists():
+            frames[kind] = _frame(_rows_of(file, None if kind == "chunks" else queries, part, without if kind == "chunks" else ()), kind)
+    return _as_saved(part.about.assign(run_id=part.about["run_id"].astype("str")).reset_index(drop=True), frames), queries
+
+
+def _hits_of(part: Part, queries: Queries, without: tuple[str, ...], coded: tuple[str, ...]) -> pd.DataFrame:
+    """The hits of a part: where the file says how many each response has, their queries are not read."""
+    file = part.run.folder / "hits.parquet"
+    if part.n_hits is None:
+        return _frame(_rows_of(file, queries, part, without, coded), "hits", coded)
+    of_hits = np.repeat(np.arange(len(queries.own), dtype=np.int32), part.n_hits)
+    query = pa.DictionaryArray.from_arrays(of_hits, arrow_texts(queries.own).combine_chunks())
+    table = _rows_between(file, part.first_hit, part.first_hit + len(query), (*without, "query_id"), coded)
+    return _frame(table, "hits", coded, query_id=pd.arrays.ArrowExtensionArray(query))
+
+
+def _as_saved(runs: pd.DataFrame, frames: dict[str, Any]) -> Results:
+    """The tables of one run as they were checked when it was saved: to check those of each part again would take a tenth of the time of scoring it."""
+    held = Results(runs=runs, responses=empty("responses"))
+    run_id = held.runs["run_id"].dtype
+    own = {name: frame.assign(run_id=categorical(np.zeros(len(frame), np.int8), run_id)) if "run_id" in frame else frame for name, frame in frames.items()}
+    return narrowed(held, **own)
 
 
 def filled_columns(run: Stored, kind: str) -> set[str]:
@@ -127,17 +149,36 @@ def _begins(file: pq.ParquetFile) -> list[int] | None:
     return begins if isinstance(begins, list) and len(begins) == file.num_row_groups else None
 
 
-def _responses(file: Place, first: int, last: int) -> pa.Table:
+def _rows_between(file: Place, first: int, last: int, without: tuple[str, ...] = (), coded: tuple[str, ...] = ()) -> pa.Table:
     """These rows of a table, reading the row groups that hold them."""
     with open_parquet(file) as source:
-        sizes = [source.metadata.row_group(n).num_rows for n in range(source.num_row_groups)]
-        begins = np.cumsum([0, *sizes])
-        wanted = [n for n in range(len(sizes)) if begins[n] < last and begins[n + 1] > first]
-        kept, place = [], int(begins[wanted[0]]) if wanted else 0
-        for batch in source.iter_batches(BATCH_ROWS, row_groups=wanted) if wanted else ():
+        names = _names(source, without)
+        begins = np.cumsum([0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))]).tolist()
+        groups = [n for n, (begin, end) in enumerate(pairwise(begins)) if begin < last and end > first]
+        if groups and "text" not in names and (begins[groups[0]], begins[groups[-1] + 1]) == (first, last):
+            return _whole_groups(file, groups, names, coded)
+        kept, place = [], begins[groups[0]] if groups else 0
+        for batch in source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ():
             kept.append(batch.slice(max(first - place, 0), max(min(last, place + len(batch)) - max(first, place), 0)))
             place += len(batch)
-        return pa.Table.from_batches(kept, source.schema_arrow)
+            if place >= last:
+                break
+        return _as_table(kept, source, names)
+
+
+def _whole_groups(file: Place, groups: list[int], names: list[str], coded: tuple[str, ...]) -> pa.Table:
+    with open_parquet(file, [name for name in coded if name in names]) as source:
+        return source.read_row_groups(groups, columns=names)
+
+
+def _as_table(kept: list[pa.RecordBatch], source: pq.ParquetFile, names: list[str]) -> pa.Table:
+    schema = pa.schema([source.schema_arrow.field(name) for name in names])
+    table = pa.Table.from_batches(kept) if kept else schema.empty_table()
+    return table.replace_schema_metadata(source.schema_arrow.metadata)  # pandas' dtypes of columns of your own
+
+
+def _names(source: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
+    return [name for name in source.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
 
 
 def _column(file: Place, name: str) -> pd.Series:
@@ -148,11 +189,10 @@ def _column(file: Place, name: str) -> pd.Series:
 def _rows_of(file: Place, queries: Queries | None, part: Part, without: tuple[str, ...], coded: tuple[str, ...] = ()) -> pa.Table:
     """The rows of a part's queries, batch by batch from the row groups that may hold some; all rows without queries."""
     with open_parquet(file) as source:
-        names = [name for name in source.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
+        names = _names(source, without)
         groups = _groups(source, part) if queries is not None else list(range(source.num_row_groups))
         if "text" not in names and _is_whole(source, part, groups):
-            with open_parquet(file, [name for name in coded if name in names]) as whole:
-                return whole.read_row_groups(groups, columns=names)
+            return _whole_groups(file, groups, names, coded)
         is_ordered = _begins(source) is not None and not part.is_last
         kept: list[pa.RecordBatch] = []
         for batch in source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ():
@@ -161,9 +201,7 @@ def _rows_of(file: Place, queries: Queries | None, part: Part, without: tuple[st
                 break  # the rows of a part lie together
             if holds is None or holds.any():
                 kept.append(batch if holds is None or holds.all() else batch.filter(pa.array(holds)))
-        schema = pa.schema([source.schema_arrow.field(name) for name in names])
-        table = pa.Table.from_batches(kept) if kept else schema.empty_table()
-        return table.replace_schema_metadata(source.schema_arrow.metadata)  # pandas' dtypes of columns of your own
+        return _as_table(kept, source, names)
 
 
 def _groups(file: pq.ParquetFile, part: Part) -> list[int]:
@@ -186,12 +224,10 @@ def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
     return begins[groups[0]] == part.first and ends[groups[-1]] == part.last
 
 
-def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = ()) -> pd.DataFrame:
-    """A table as a frame of its kind; columns that the kind doesn't know are left out."""
+def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: Any) -> pd.DataFrame:
+    """A table, with these columns beside, as a frame of its kind; columns that the kind doesn't know are left out."""
     known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
     table = table.select([name for name in table.column_names if name in known or name.startswith(prefixes)])
     codes = [name for name in coded if name in table.column_names and pa.types.is_dictionary(table.schema.field(name).type)]
-    frame = table.drop_columns(codes).to_pandas()
-    for name in codes:
-        frame[name] = pd.arrays.ArrowExtensionArray(table.column(name))
-    return conform(frame, kind, coded)
+    own = {name: pd.arrays.ArrowExtensionArray(table.column(name)) for name in codes}
+    return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)

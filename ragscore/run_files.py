@@ -1,12 +1,16 @@
 """The files of a stored run: Parquet tables and JSON, written whole or not at all; one that can't be read is named."""
 
+import base64
 import json
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +20,9 @@ from ragscore.frames import KINDS, DataError, conform
 
 _TEXTS_OF_FEW_VALUES = ("path", "heading", "chunker_version", "span_unit", "score_kind", "rule", "level")
 RESPONSES_KEY = b"ragscore.responses"  # of a file's metadata: at which response of the run each row group begins
+LENGTHS_KEY = b"ragscore.lengths"  # of a file's metadata: how many rows each response of the run has, where rows lie in their order
 Groups = tuple[list[int], list[int]]  # the first row of each row group, and the first response that it holds rows of
+Lengths = npt.NDArray[np.int32]
 
 
 def read_json(file: Place) -> dict[str, Any]:
@@ -88,9 +94,9 @@ def read_frame(file: Place, kind: str) -> pd.DataFrame:
         raise DataError(error.found, file=str(file), field=error.field, allowed=error.allowed) from error
 
 
-def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | None = None) -> None:
+def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | None = None, lengths: Lengths | None = None) -> None:
     """Write a frame of one run; every table carries its run, also one whose rows are shared by all runs."""
-    write_parquet(file, of_run(frame, run_id), groups)
+    write_parquet(file, of_run(frame, run_id), groups, lengths)
 
 
 def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
@@ -99,9 +105,11 @@ def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
     return with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id]))
 
 
-def write_parquet(file: Place, frame: pd.DataFrame, groups: Groups | None = None) -> None:
+def write_parquet(file: Place, frame: pd.DataFrame, groups: Groups | None = None, lengths: Lengths | None = None) -> None:
     """Write a table, ids as dictionaries: small, and fast to join when read. One row group, or those given, with the response that each begins at."""
     table = as_table(frame)
+    if lengths is not None:
+        table = table.replace_schema_metadata({**(table.schema.metadata or {}), LENGTHS_KEY: packed(lengths)})
     with whole_file(file) as staging:
         if groups is None:
             pq.write_table(table, staging, row_group_size=max(table.num_rows, 1), **_options(table))
@@ -127,7 +135,18 @@ def as_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
 
 
-def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]]) -> list[int]:
+def packed(lengths: Lengths) -> bytes:
+    """Numbers of rows as a file's metadata hold them; most runs have the same number everywhere."""
+    return base64.b64encode(zlib.compress(lengths.astype("<i4").tobytes(), 1))
+
+
+def lengths_of(file: pq.ParquetFile) -> Lengths | None:
+    """How many rows each response has; None where the file doesn't say so."""
+    written = (file.metadata.metadata or {}).get(LENGTHS_KEY)
+    return None if written is None else np.frombuffer(zlib.decompress(base64.b64decode(written)), "<i4")
+
+
+def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: Lengths | None = None) -> list[int]:
     """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at; those are returned."""
     begins: list[int] = []
     with whole_file(file) as staging, ExitStack() as open_until_here:
@@ -138,6 +157,8 @@ def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]]) -> list[in
             begins.append(begin)
         if len(begins) > 1:
             writer.add_key_value_metadata({RESPONSES_KEY: json.dumps(begins)})
+        if begins and lengths is not None:
+            writer.add_key_value_metadata({LENGTHS_KEY: packed(lengths)})
     return begins
 
 

@@ -10,7 +10,7 @@ from ragscore.filesystem import Place
 from ragscore.frames import DataError, Results, conform
 from ragscore.load import run_description
 from ragscore.match import response_of
-from ragscore.run_files import Groups, read_frame, read_json, write_frame, write_json, write_parquet
+from ragscore.run_files import Groups, Lengths, read_frame, read_json, write_frame, write_json, write_parquet
 from ragscore.stored import Stored
 
 FRAMES = ("responses", "hits", "citations", "hit_meta", "judgments", "chunks", "reported", "matches", "hops", "documents", "problems")
@@ -28,7 +28,8 @@ def write_run(folder: Place, run: Results, text: str, made: dict[str, Any] | Non
             kept, groups = (hits, of_hits) if kind == "hits" else by_response(frame, run.responses)
             if kind == "responses" and of_hits is not None:
                 groups = of_hits[1], of_hits[1]  # in the same parts, so that one part of hits needs one of responses
-            write_frame(folder / f"{kind}.parquet", with_text(kept, text) if kind == "hits" else kept, run_id, groups)
+            lengths = lengths_in_order(kept, run.responses) if kind == "hits" else None
+            write_frame(folder / f"{kind}.parquet", with_text(kept, text) if kind == "hits" else kept, run_id, groups, lengths)
     described = run_description(run.runs) | {"text": text}
     return described if made is None else write_scores(folder, described, made)
 
@@ -47,6 +48,14 @@ def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFr
         frame, place = frame.iloc[order], place[order]
     # A group ends with the response at which it is full.
     return frame, groups_at(np.searchsorted(place, np.arange(len(responses) + 1)))
+
+
+def lengths_in_order(frame: pd.DataFrame, responses: pd.DataFrame) -> Lengths | None:
+    """How many rows each response has, if rows lie in the order of the responses and none is nobody's: whose they are needs not be read then."""
+    place = response_of(frame, responses)
+    if place.min(initial=0) < 0 or (np.diff(place) < 0).any():
+        return None
+    return np.bincount(place, minlength=len(responses)).astype(np.int32)
 
 
 def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:

@@ -33,6 +33,7 @@ from ragscore.score import keeps_refusals, scores_at
 from ragscore.warned import heard
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
+FEW = 512  # responses of a run that is read at once
 _DECIDING = ("start", "path", "doc_id", "source_key", "text")
 _COUNTED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
@@ -142,7 +143,7 @@ def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
     carried: set[str] = set()
     has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
     kinds = READ if cites else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
-    for part in (head_of(parts[0]), *parts) if len(parts) > 1 else parts:  # a run of one part is read at once
+    for part in (head_of(parts[0]), *parts) if parts[-1].last > FEW else parts:
         results, _ = read_part(part, setting.without, kinds)
         ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
         witness = _witness(ranked, wanted)

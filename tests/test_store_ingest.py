@@ -267,7 +267,7 @@ def test_a_byte_that_is_no_text_is_told_before_what_stands_above_it(small, tmp_p
 
 
 def test_a_writer_that_is_stopped_leaves_no_run(small, tmp_path, monkeypatch):
-    def stopped(file, groups):
+    def stopped(file, groups, lengths):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ingest, "write_groups", stopped)

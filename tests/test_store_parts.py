@@ -1,8 +1,10 @@
 """A store scored part by part gives the scores of the whole, to the bit; a part reads its own queries only."""
 
+import dataclasses
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
@@ -13,6 +15,7 @@ from ragscore import run_tables
 from ragscore.frames import from_records
 from ragscore.listing import listing_of
 from ragscore.partitions import parts_of, read_part
+from ragscore.run_files import LENGTHS_KEY, packed
 
 HISTORY = Path(__file__).parents[1] / "data" / "demo" / "history"
 
@@ -138,6 +141,54 @@ def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
     with pytest.warns(UserWarning, match="without a row") as caught:
         pd.testing.assert_frame_equal(parts, rs.score(shuffled, golden), check_exact=True)
     assert sorted(said) == sorted(str(one.message) for one in caught)
+
+
+def parts_of_run(store, name, part_hits):
+    there = listing_of(store.root)
+    return parts_of(there.stored[name], there.table[there.table["run_id"] == name], part_hits)
+
+
+def rewritten(file, change):
+    """The same row groups with other metadata, as another writer may leave them."""
+    with pq.ParquetFile(file) as source:
+        groups, metadata = [source.read_row_group(n) for n in range(source.num_row_groups)], change(dict(source.schema_arrow.metadata))
+        schema = source.schema_arrow.with_metadata(metadata)
+    with pq.ParquetWriter(file, schema) as writer:
+        for group in groups:
+            writer.write_table(group.replace_schema_metadata(metadata))
+
+
+def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
+    store, _ = varied
+    for name in "abc":
+        parts = parts_of_run(store, name, 3)
+        responses, hits = (pd.read_parquet(store.path(name) / f"{kind}.parquet") for kind in ("responses", "hits"))
+        counted = hits["query_id"].value_counts().reindex(responses["query_id"], fill_value=0).tolist()
+        assert [int(n) for part in parts for n in part.n_hits] == counted
+        read = pd.concat([read_part(part)[0].hits for part in parts], ignore_index=True)
+        assert read[["query_id", "rank", "doc_id"]].astype("str").equals(hits[["query_id", "rank", "doc_id"]].astype("str"))
+
+
+@pytest.mark.parametrize("lengths", [None, [9, 9], [1] * 9])
+def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(varied, lengths):
+    store, golden = varied
+    expected, *_ = scored_both_ways(store, golden, 3)
+    plain = {key: value for key, value in ((LENGTHS_KEY, lengths and packed(np.array(lengths))),) if value}
+    rewritten(store.path("a") / "hits.parquet", lambda metadata: {key: value for key, value in metadata.items() if key != LENGTHS_KEY} | plain)
+    assert all(part.n_hits is None for part in parts_of_run(store, "a", 3))
+    pd.testing.assert_frame_equal(scored_both_ways(store, golden, 3)[1], expected, check_exact=True)
+
+
+def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted(varied, tmp_path, monkeypatch):
+    results = varied[0].load("a")
+    monkeypatch.setattr(run_tables, "GROUP_ROWS", 2**21)
+    nobodys = results.hits.iloc[:1].assign(query_id="unheard of")
+    for name, hits in (("turned", results.hits.iloc[::-1]), ("nobodys", pd.concat([results.hits, nobodys]))):
+        store = rs.RunStore(tmp_path / name)
+        store.save(dataclasses.replace(results, hits=hits.reset_index(drop=True)))
+        assert [part.n_hits for part in parts_of_run(store, "a", 10**6)] == [None], name
+        whole, parts, *_ = scored_both_ways(store, varied[1], 10**6)
+        pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
 def test_what_parts_warn_of_is_said_once_with_its_count(write_golden, write_run, tmp_path, small_groups):
