@@ -201,7 +201,7 @@ class Results:
 Held = TypeVar("Held", Golden, Results)
 
 
-def narrowed(held: Held, **frames: pd.DataFrame) -> Held:
+def narrowed(held: Held, **frames: pd.DataFrame | None) -> Held:
     """The same golden set or results with some frames replaced by what needs no second check: their own rows, or fewer of them."""
     cut = object.__new__(type(held))
     cut.__dict__.update({item.name: frames.get(item.name, getattr(held, item.name)) for item in fields(held)})

@@ -7,6 +7,7 @@ says at which response each group begins. Tables without that are read batch by 
 import json
 import math
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -97,8 +98,9 @@ def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] 
     """
     folder = part.run.folder
     responses = _frame(_rows_between(folder / "responses.parquet", part.first, part.last), "responses")
-    answered = pd.Index(_column(folder / "responses.parquet", "query_id")) if part.is_last else None
-    queries = Queries(pd.Index(responses["query_id"]), answered)
+    own = pd.Index(responses["query_id"])
+    answered = own if part.first == 0 else pd.Index(_column(folder / "responses.parquet", "query_id")) if part.is_last else None
+    queries = Queries(own, answered if part.is_last else None)
     frames: dict[str, Any] = {"responses": responses}
     for kind in kinds:
         file = folder / f"{kind}.parquet"
@@ -117,15 +119,20 @@ def _hits_of(part: Part, queries: Queries, without: tuple[str, ...], coded: tupl
     of_hits = np.repeat(np.arange(len(queries.own), dtype=np.int32), part.n_hits)
     query = pa.DictionaryArray.from_arrays(of_hits, arrow_texts(queries.own).combine_chunks())
     table = _rows_between(file, part.first_hit, part.first_hit + len(query), (*without, "query_id"), coded)
-    return _frame(table, "hits", coded, query_id=pd.arrays.ArrowExtensionArray(query))
+    query_id = pd.arrays.ArrowExtensionArray(query) if coded else pd.array(query.cast(pa.large_string()).to_pandas(), dtype="str")
+    return _frame(table, "hits", coded, query_id=query_id)
 
 
 def _as_saved(runs: pd.DataFrame, frames: dict[str, Any]) -> Results:
-    """The tables of one run as they were checked when it was saved: to check those of each part again would take a tenth of the time of scoring it."""
-    held = Results(runs=runs, responses=empty("responses"))
-    run_id = held.runs["run_id"].dtype
+    """The tables of one run as they were checked when it was saved: to check those of each part again would take more time than scoring a small one."""
+    run_id = pd.CategoricalDtype(runs["run_id"].tolist())
     own = {name: frame.assign(run_id=categorical(np.zeros(len(frame), np.int8), run_id)) if "run_id" in frame else frame for name, frame in frames.items()}
-    return narrowed(held, **own)
+    return narrowed(_nothing(), runs=runs.assign(run_id=categorical([0], run_id)), **own)
+
+
+@lru_cache(maxsize=1)
+def _nothing() -> Results:
+    return Results(runs=empty("runs"), responses=empty("responses"))
 
 
 def filled_columns(run: Stored, kind: str) -> set[str]:

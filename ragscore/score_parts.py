@@ -20,7 +20,7 @@ import pyarrow as pa
 from ragscore.citations import carried_by, comparable
 from ragscore.cited import cited_passages
 from ragscore.codes import codes_of, is_among, lookup
-from ragscore.frames import DataError, Golden, Results, categorical, concat_results, empty, narrowed
+from ragscore.frames import DataError, Golden, Results, categorical, concat_results, narrowed
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, response_of
 from ragscore.metrics import Label
@@ -158,7 +158,7 @@ def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
     hits = hits.assign(rank=np.arange(1, len(hits) + 1, dtype=np.int32))
     chunks = [one.chunks for one in found if one.chunks is not None]
     meta = [one.hit_meta for one in found if one.hit_meta is not None]
-    return Found(number, replace(found[0], hits=hits, chunks=chunks[0] if chunks else None, hit_meta=meta[0] if meta else None), carried, has_cited)
+    return Found(number, narrowed(found[0], hits=hits, chunks=chunks[0] if chunks else None, hit_meta=meta[0] if meta else None), carried, has_cited)
 
 
 def _witness(results: Results, wanted: pd.Series) -> Results:
@@ -175,7 +175,8 @@ def _witness(results: Results, wanted: pd.Series) -> Results:
         few = few.assign(text=few["text"].str.slice(0, 1))
     chunks = None if results.chunks is None else results.chunks[is_among(results.chunks["chunk_id"], wanted)].head(1)
     meta = None if results.hit_meta is None or not len(results.hit_meta) else results.hit_meta.head(1)
-    return Results(runs=results.runs, responses=empty("responses"), hits=few, chunks=chunks, hit_meta=meta)
+    left_out = dict.fromkeys(("judgments", "reported", "matches", "hops", "documents"))
+    return narrowed(results, responses=results.responses.iloc[:0], citations=results.citations.iloc[:0], hits=few, chunks=chunks, hit_meta=meta, **left_out)
 
 
 def _decided(witness: Results, wanted: pd.Series) -> set[str]:
