@@ -250,7 +250,7 @@ def assembled(parts: list[Part], made: Iterable[Scored], setting: Setting, run_i
     warned: Counter[tuple[str, int]] = Counter()
     for one in made:
         run = of_run[parts[one.number].run.run_id]
-        rows, known = run * n + one.query.astype(np.int64), len(one.query)
+        rows, known = _as_slice(run * n + one.query.astype(np.int64)), len(one.query)
         values[:, rows], state[rows], level[rows] = one.values[:, :known], one.state[:known], one.level[:known]
         if one.extra:
             extras[one.number] = (run, replace(one, values=one.values[:, known:].copy(), state=one.state[known:], level=one.level[known:]))
@@ -266,6 +266,11 @@ def assembled(parts: list[Part], made: Iterable[Scored], setting: Setting, run_i
     head = {"run_id": categorical(run_code, run_ids), "state": categorical(states, STATES), "level": categorical(levels, LEVELS)}
     _warn_once(warned)
     return pd.DataFrame({**head, **columns}, copy=False).set_axis(pd.Index(ids, name="query_id"), axis=0), pd.concat(counts).groupby(level=0, sort=False).sum()
+
+
+def _as_slice(rows: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
+    """Rows that lie together, as those of a part do, as a slice: writing there is copying."""
+    return slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) and (np.diff(rows) == 1).all() else rows
 
 
 def _with_turn(messages: list[str]) -> dict[tuple[str, int], int]:
