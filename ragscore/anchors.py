@@ -86,6 +86,7 @@ def _name(part: str) -> str:
     return " ".join(_MARKS.sub("", part).split())
 
 
+@lru_cache(maxsize=2**16)
 def heading_parts(heading: str) -> tuple[str, ...]:
     """The names along a heading path: split at `>`, leading `#` marks dropped, white space collapsed, empty parts left out."""
     return tuple(name for part in heading.split(">") if (name := _name(part)))

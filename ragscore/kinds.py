@@ -1,6 +1,7 @@
 """The frame kinds: their columns, dtypes and keys, written once; `conform` checks and casts a frame to its kind."""
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import pandas as pd
@@ -133,6 +134,10 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
     if kind not in KINDS:
         raise DataError(f"found {kind!r}", field="kind", allowed=f"one of {', '.join(KINDS)}")
     check_type(frame, pd.DataFrame, kind)
+    return _conformed_empty(kind).copy(deep=False) if _is_made_empty(frame, kind) else _conformed(frame, kind, coded)
+
+
+def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.DataFrame:
     spec = KINDS[kind]
     twice = frame.columns[frame.columns.duplicated()].unique().tolist()
     if twice:
@@ -157,7 +162,23 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
 
 def empty(kind: str) -> pd.DataFrame:
     """A frame of this kind without rows: its required columns only."""
+    return _made_empty(kind).copy(deep=False)
+
+
+@cache
+def _made_empty(kind: str) -> pd.DataFrame:
     return pd.DataFrame({name: pd.Series([], dtype=_pandas_dtype(dtype)) for name, dtype in KINDS[kind].required.items()})
+
+
+@cache
+def _conformed_empty(kind: str) -> pd.DataFrame:
+    return _conformed(_made_empty(kind), kind, ())
+
+
+def _is_made_empty(frame: pd.DataFrame, kind: str) -> bool:
+    """Whether this is a frame as `empty` makes them: most kinds of most golden sets and results are."""
+    known = _made_empty(kind)
+    return not len(frame) and isinstance(frame.index, pd.RangeIndex) and frame.columns.equals(known.columns) and frame.dtypes.tolist() == known.dtypes.tolist()
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:

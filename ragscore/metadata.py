@@ -4,13 +4,14 @@ In: `hits`, their metadata (`Results.hit_meta`, one row per hit and key) and con
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import Codes, equal_pairs, lookup
+from ragscore.codes import Codes, blocks, equal_pairs, in_pieces, lookup, small_lookup
 
 DENSE = 4  # cells of a table per row: up to here it takes less than sorting
 CELLS = 16  # of the table that sifts out codes, for each one that it knows: few enough to stay in the processor's cache
@@ -24,12 +25,15 @@ def rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
     highest = int(max(hits["rank"].max(), meta["rank"].max())) + 1
 
     def key(frame: pd.DataFrame) -> Codes:
-        run, query = lookup(frame["run_id"], runs), lookup(frame["query_id"], queries)
-        found = run * len(queries)  # then in place: what takes the time is memory
-        found += query
-        found *= highest
-        found += frame["rank"].to_numpy()
-        found[(run | query) < 0] = -1
+        run, query, rank = small_lookup(frame["run_id"], runs), small_lookup(frame["query_id"], queries), frame["rank"].to_numpy()
+        found = np.empty(len(frame), dtype=np.int64)
+
+        def fill(first: int, last: int) -> None:
+            for rows in blocks(first, last):
+                cell = run[rows].astype(np.int64) * len(queries) + query[rows]
+                found[rows] = np.where((run[rows] < 0) | (query[rows] < 0), -1, cell * highest + rank[rows])
+
+        in_pieces(len(frame), fill)
         return found
 
     of_hits, of_meta = key(hits), key(meta)
@@ -60,15 +64,18 @@ def with_metadata(hits: pd.DataFrame, meta: pd.DataFrame, row: Codes, conditions
     keys, queries = pd.Index(conditions["key"].unique()), pd.Index(conditions["query_id"].unique())
     if not len(keys):
         return pd.DataFrame({"hit": row[:0], "target": row[:0]})
-    key = lookup(meta["key"], keys)
+    key = small_lookup(meta["key"], keys)
     asked = np.flatnonzero((row >= 0) & (key >= 0))
-    place = lookup(hits["query_id"], queries)[row[asked]] * len(keys) + key[asked]
     value, asked_value = _value_codes(meta["value"], asked, conditions["value"])
     asked_place = lookup(conditions["query_id"], queries) * len(keys) + lookup(conditions["key"], keys)
-    n_values = int(asked_value.max(initial=0)) + 1
-    here = np.flatnonzero((place >= 0) & (value >= 0))
-    known, condition = _equal_few(place[here] * n_values + value[here], asked_place * n_values + asked_value)
-    return _held(row[asked[here[known]]], condition, conditions, needing_all_of)
+    query, n_values = small_lookup(hits["query_id"], queries), int(asked_value.max(initial=0)) + 1
+
+    def code(rows: slice) -> Codes:
+        place = query[row[asked[rows]]].astype(np.int64) * len(keys) + key[asked[rows]]
+        return np.where((place < 0) | (value[rows] < 0), -1, place * n_values + value[rows])
+
+    known, condition = _equal_few(code, len(asked), asked_place * n_values + asked_value)
+    return _held(row[asked[known]], condition, conditions, needing_all_of)
 
 
 def _held(hit: Codes, condition: Codes, conditions: pd.DataFrame, needing_all_of: pd.Index) -> pd.DataFrame:
@@ -83,13 +90,22 @@ def _held(hit: Codes, condition: Codes, conditions: pd.DataFrame, needing_all_of
     return pd.DataFrame({"hit": hit[enough], "target": targets[target[enough]]})
 
 
-def _equal_few(left: Codes, right: Codes) -> tuple[Codes, Codes]:
-    """`equal_pairs` where most of `left` equals none of the few `right`: those are sifted out by a table first."""
+def _equal_few(left: Callable[[slice], Codes], n: int, right: Codes) -> tuple[Codes, Codes]:
+    """`equal_pairs` where most of n codes `left` equal none of the few `right`: those are sifted out by a table first, block by block."""
     mask = (1 << (CELLS * len(right)).bit_length()) - 1
     marked = np.zeros(mask + 1, dtype=bool)
     marked[right & mask] = True
-    some = np.flatnonzero(marked[left & mask])
-    place, found = equal_pairs(left[some], right)
+
+    def of_block(rows: slice) -> tuple[Codes, Codes]:
+        here = left(rows)
+        some = np.flatnonzero(marked[here & mask] & (here >= 0))
+        return rows.start + some, here[some]
+
+    pieces = in_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
+    some, codes = (
+        np.concatenate(parts) for parts in zip(*[(np.zeros(0, np.int64), np.zeros(0, np.int64)), *(one for piece in pieces for one in piece)], strict=True)
+    )
+    place, found = equal_pairs(codes, right)
     return some[place], found
 
 
