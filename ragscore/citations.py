@@ -76,7 +76,7 @@ def carried_by(passages: pd.DataFrame) -> set[str]:
 
 def comparable(golden: Golden, carried: set[str]) -> list[str]:
     """Of the levels that citations carry, those with targets, finest first."""
-    return [name for name in COMPARED if name in carried and level_rows(golden, name).any()]
+    return [name for name in COMPARED if name in carried and level_rows(golden.coded, name).any()]
 
 
 def _earned(results: Results, golden: Golden, passages: pd.DataFrame, responses: pd.DataFrame, levels: list[str]) -> tuple[Values, Values, Values]:

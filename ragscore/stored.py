@@ -105,7 +105,7 @@ def stored_runs(root: Place, before: Iterable[Stored] = ()) -> list[Stored]:
 
 def _run_files(root: Path) -> list[tuple[str, str]]:
     """The folders in a store that have a run.json, by name, and its stamp."""
-    names = sorted(entry.name for entry in os.scandir(root) if not entry.name.startswith(".")) if root.exists() else []
+    names = sorted(entry.name for entry in os.scandir(root) if not entry.name.startswith(".")) if root.is_dir() else []
     found = stamps(root, [f"{name}/run.json" for name in names])
     return [(name, stamp) for name, stamp in zip(names, found, strict=True) if stamp is not None]
 

@@ -226,7 +226,7 @@ def tables(records: list[Measured]) -> list[Table]:
     floors = [[f"{record['tool']}", power(record["hits"]), number(record["wall"]["read"])] for record in records if record["tool"].startswith("pyarrow")]
     return [
         Table(compared, header, rows),
-        Table(f"Other inputs of {power(found.largest)} hits.", header, of_variants),
+        Table(f"Other inputs of {power(found.largest)} hits; in brackets the peak when the frame was made and nothing of it scored yet.", header, of_variants),
         Table("The least it can take: reading the needed columns, warm, best of five.", ["", "hits", "seconds"], floors),
         Table("Growth exponents of time over hits.", ["tool", "all sizes", "between sizes"], growth),
     ]
@@ -240,4 +240,6 @@ def _row(found: Records, tool: str, hits: int, variant: str) -> list[str]:
     theirs = found.wall(PYTREC, hits, variant if variant in OWN_PEER else "plain")
     ratio = f"{middle(theirs) / middle(wall):.2f}" if theirs else ""
     name = tool if variant == "plain" else f"{tool}: {variant}"
-    return [name, power(hits), *seconds(wall), stages, number(cpu), f"{middle(found.rss(tool, hits, variant)):,.0f}", str(records[0]["n_measures"]), ratio]
+    given = f" ({middle([record['given'] for record in records]):,.0f})" if variant != "plain" and "given" in records[0] else ""
+    peak = f"{middle(found.rss(tool, hits, variant)):,.0f}{given}"
+    return [name, power(hits), *seconds(wall), stages, number(cpu), peak, str(records[0]["n_measures"]), ratio]

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.process import Clock, Measured, best_of
+from tests.benchmarks.process import Clock, Measured, best_of, peak_mib
 
 KS = (1, 3, 5, 10)
 CUTS = ",".join(map(str, KS))
@@ -68,12 +68,13 @@ def frames(clock: Clock, folder: str, match: str = "doc", ids: str = "str") -> M
         queries, targets = (pd.read_parquet(f"{folder}/{name}.parquet") for name in ("queries", "targets"))
     if ids != "str":
         hits = hits.astype({"query_id": ids, hit_id: ids})
+    given = peak_mib()
     with clock.stage("score"):
         golden = rs.Golden(queries=queries, targets=targets)
         scores = rs.score(as_results(hits, golden), golden, match=match)
     with clock.stage("summarize"):
         summary = rs.summarize(scores)
-    return _ours(summary)
+    return {**_ours(summary), "given": given}
 
 
 def store(clock: Clock, folder: str) -> Measured:
