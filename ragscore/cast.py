@@ -55,32 +55,31 @@ def _text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     values = column.cat.categories.to_series() if is_category else column
     is_id = str(column.name).endswith("_id")
-    inferred = infer_dtype(values, skipna=True) if values.dtype == object else ""
-    if not _is_texts(values, inferred, is_id):
+    text = _of_objects(column) if column.dtype == object else None
+    if text is None and not _is_texts(values, is_id):
         allowed_types = (str, int, np.integer) if is_id else (str, int, float, np.number)
         plain = column.astype(object)
         is_bad = plain.map(lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, allowed_types)) & plain.notna()
         refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "text or whole numbers" if is_id else "text")
-    if inferred == "string" and not is_category:
-        text = _of_objects(column)
-    elif is_category:  # its few texts are made and handed out: `astype` would make a text for every row
+    if is_category:  # its few texts are made and handed out: `astype` would make a text for every row
         text = pd.Series(values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True), column.index, name=column.name)
-    else:
+    elif text is None:
         text = column.astype("str")
     return text.astype("category") if dtype == "category" else text
 
 
-def _of_objects(column: pd.Series) -> pd.Series:
-    """Texts that are Python objects, as arrow takes them: `astype` looks at them twice."""
+def _of_objects(column: pd.Series) -> pd.Series | None:
+    """Python objects of which arrow finds that all are texts, or missing; None where they are anything else. `astype` takes twice its time."""
     try:
-        texts = pa.array(column.to_numpy(), type=pa.large_string(), from_pandas=True)
+        texts = pa.array(column.to_numpy(), from_pandas=True)
     except (pa.ArrowException, UnicodeError):
-        return column.astype("str")
-    return pd.Series(pd.array(texts, dtype="str"), column.index, name=column.name)
+        return None
+    return pd.Series(pd.array(texts.cast(pa.large_string()), dtype="str"), column.index, name=column.name) if pa.types.is_string(texts.type) else None
 
 
-def _is_texts(values: pd.Series, inferred: str, is_id: bool) -> bool:
-    """Whether the dtype, or what the objects were seen to be, says already that the values may become text."""
+def _is_texts(values: pd.Series, is_id: bool) -> bool:
+    """Whether a look at the dtype says already that the values may become text."""
+    inferred = infer_dtype(values, skipna=True) if values.dtype == object else ""
     if isinstance(values.dtype, pd.StringDtype) or inferred in ("string", "integer", "empty"):
         return True
     return is_integer_dtype(values.dtype) or (not is_id and is_float_dtype(values.dtype))

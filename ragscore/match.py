@@ -166,7 +166,7 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
     if level not in LEVELS:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
     keep = level_rows(golden, level, keep_refusals)
-    kept = golden.targets if keep.all() else golden.targets[keep]
+    kept = golden.targets if keep.all() else golden.targets[keep] if keep.any() else golden.targets.iloc[:0]
     return narrowed(golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept))
 
 

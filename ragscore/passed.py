@@ -36,10 +36,11 @@ def passed_of(
     for label in dict.fromkeys(wanted):
         met = np.where(np.array([one == label for one in wanted])[run], ranking[label], met)
     checks = golden.checks
-    expects_none, forbids = (is_among(rows["query_id"], checks["query_id"][is_among(checks["kind"], [kind])]) for kind in RANKLESS)
+    none = np.zeros(len(rows), dtype=bool)
+    expects_none, forbids = (is_among(rows["query_id"], checks["query_id"][is_among(checks["kind"], [kind])]) if len(checks) else none for kind in RANKLESS)
     kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
     passed = np.select(kinds, [rows["n_hits"].to_numpy() == 0, ~_has_forbidden_source(results, golden, rows), refusal_correct], met)
-    lost = rows["failed"].to_numpy() | (rows["state"] == "missing").to_numpy()
+    lost = rows["failed"].to_numpy() | (codes_of(rows["state"]) == rows["state"].cat.categories.get_loc("missing"))
     # What failed has not passed, also where its hits can't be judged.
     return np.where(lost & (~np.isnan(passed) | _has_targets(golden, rows, keep_refusals)), 0.0, passed) if lost.any() else passed
 
