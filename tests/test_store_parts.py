@@ -191,6 +191,16 @@ def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted
         pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
+def test_runs_without_any_hit_are_scored_beside_others(varied, tmp_path):
+    store, golden = rs.RunStore(tmp_path / "bare"), varied[1]
+    for name in "abc":
+        results = varied[0].load(name)
+        store.save(dataclasses.replace(results, hits=results.hits.iloc[:0]) if name == "b" else results)
+    whole, parts, whole_said, parts_said = scored_both_ways(store, golden, 3)
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+    assert sorted(parts_said) == sorted(whole_said)
+
+
 def test_what_parts_warn_of_is_said_once_with_its_count(write_golden, write_run, tmp_path, small_groups):
     golden = rs.load_golden(
         write_golden([{"id": f"q{n}", "query": "?", "gold_supports": [{"path": "docs/d.md", "heading": "root", "snippets": ["needle"]}]} for n in range(4)])
