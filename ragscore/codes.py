@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 Codes = npt.NDArray[np.int64]
 SmallCodes = npt.NDArray[np.signedinteger]
 T = TypeVar("T")
+Picked = TypeVar("Picked", npt.NDArray[np.int64], npt.NDArray[np.uint64])
 
 PIECE = 2**18  # rows for which a second thread pays
 BLOCK = 2**15  # rows whose codes fit into the cache
@@ -37,6 +38,14 @@ def blocks(first: int, last: int, size: int | None = None) -> list[slice]:
     """The rows from `first` up to `last`, block by block."""
     step = size or BLOCK
     return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
+
+
+def picked(n: int, of_block: Callable[[slice], tuple[Codes, Picked]]) -> tuple[Codes, Picked]:
+    """The few of n rows that `of_block` picks from each block, and what it says of each: found in pieces, joined in order."""
+    pieces = in_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
+    found = [one for piece in pieces for one in piece] or [of_block(slice(0, 0))]
+    rows, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return rows, values
 
 
 def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ragscore.filesystem import Place, stamps, whole_file
 from ragscore.listing import Listing, listing_of
 from ragscore.noted import NOTES_KEY, written_notes
-from ragscore.run_files import open_parquet, write_with_note
+from ragscore.run_files import open_parquet, write_parquet
 from ragscore.stored import notes_of
 
 INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
@@ -40,7 +40,7 @@ def compact_tables(there: Listing, kinds: tuple[str, ...]) -> pd.DataFrame:
     done = [_compacted(there, kind, names) for kind in kinds]
     now = listing_of(there.root, there)  # looked at again: what was written just before has settled meanwhile
     runs = now.table.assign(run_id=now.table["run_id"].astype("str"))
-    write_with_note(there.root / "runs.parquet", runs, {NOTES_KEY: written_notes(notes_of(now.stored.values()))})
+    write_parquet(there.root / "runs.parquet", runs, notes={NOTES_KEY: written_notes(notes_of(now.stored.values()))})
     return pd.concat(done, ignore_index=True) if done else pd.DataFrame(columns=["table", "run_id", "n_rows", "left_out"])
 
 

@@ -5,7 +5,7 @@ Everything that loads or stores frames calls `conform`; functions further down t
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -21,6 +21,8 @@ from ragscore.kinds import conform as conform
 from ragscore.kinds import empty as empty
 from ragscore.kinds import from_records as from_records
 from ragscore.kinds import records_of as records_of
+
+T = TypeVar("T")
 
 
 def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
@@ -84,9 +86,15 @@ class Golden:
         query = pd.Series(categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index)
         return narrowed(self, targets=targets.assign(query_id=query, level=coded(targets["level"])))
 
+    def once(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What `make` derives from these frames alone, kept under this name, so that the next scoring finds it."""
+        if name not in self._derived:
+            self._derived[name] = make()
+        found: T = self._derived[name]
+        return found
+
     @cached_property
-    def derived(self) -> dict[Any, Any]:
-        """What is derived from these frames alone, by name, so that the next scoring finds it."""
+    def _derived(self) -> dict[Hashable, Any]:
         return {}
 
     @cached_property

@@ -51,7 +51,7 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
         `match` names a level for which the golden set has no target at all.
     """
     golden = golden.coded
-    n_targets = _n_targets(golden, keep_refusals)
+    n_targets = golden.once(("n_targets", keep_refusals), lambda: _n_targets(golden, keep_refusals))
     labelled = np.any([n > 0 for n in n_targets.values()], axis=0)
     with_targets = {level: int((n > 0).sum()) for level, n in n_targets.items()}
     obstacles = {level: _obstacle(results, golden, level) if with_targets[level] else "" for level in LEVELS}
@@ -81,14 +81,8 @@ def choose_level(results: Results, golden: Golden, match: str = "auto", keep_ref
 
 def _n_targets(golden: Golden, keep_refusals: bool) -> dict[str, npt.NDArray[np.int64]]:
     """How many targets each question has at each level."""
-    if ("n_targets", keep_refusals) not in golden.derived:
-        queries = pd.Index(golden.queries["query_id"])
-        of_query = lookup(golden.targets["query_id"], queries)
-        golden.derived["n_targets", keep_refusals] = {
-            level: np.bincount(of_query[level_rows(golden, level, keep_refusals)], minlength=len(queries)) for level in LEVELS
-        }
-    found: dict[str, npt.NDArray[np.int64]] = golden.derived["n_targets", keep_refusals]
-    return found
+    of_query, n = lookup(golden.targets["query_id"], golden.queries["query_id"]), len(golden.queries)
+    return {level: np.bincount(of_query[level_rows(golden, level, keep_refusals)], minlength=n) for level in LEVELS}
 
 
 def _obstacle(results: Results, golden: Golden, level: str) -> str:

@@ -172,12 +172,7 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
 
 def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> npt.NDArray[np.bool_]:
     """Which rows of `golden.targets` the level takes (see `at_level`)."""
-    name = ("level_rows", level, keep_refusals)
-    if name not in golden.derived:
-        golden.derived[name] = _level_rows(golden, level, keep_refusals)
-        golden.derived[name].flags.writeable = False
-    found: npt.NDArray[np.bool_] = golden.derived[name]
-    return found
+    return golden.once(("level_rows", level, keep_refusals), lambda: _level_rows(golden, level, keep_refusals))
 
 
 def _level_rows(golden: Golden, level: str, keep_refusals: bool) -> npt.NDArray[np.bool_]:

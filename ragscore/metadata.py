@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.codes import Codes, blocks, equal_pairs, in_pieces, lookup, small_lookup
+from ragscore.codes import Codes, blocks, equal_pairs, in_pieces, lookup, picked, small_lookup
 
 DENSE = 4  # cells of a table per row: up to here it takes less than sorting
 CELLS = 16  # of the table that sifts out codes, for each one that it knows: few enough to stay in the processor's cache
@@ -101,10 +101,7 @@ def _equal_few(left: Callable[[slice], Codes], n: int, right: Codes) -> tuple[Co
         some = np.flatnonzero(marked[here & mask] & (here >= 0))
         return rows.start + some, here[some]
 
-    pieces = in_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
-    some, codes = (
-        np.concatenate(parts) for parts in zip(*[(np.zeros(0, np.int64), np.zeros(0, np.int64)), *(one for piece in pieces for one in piece)], strict=True)
-    )
+    some, codes = picked(n, of_block)
     place, found = equal_pairs(codes, right)
     return some[place], found
 

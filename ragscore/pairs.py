@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.codes import Codes, SmallCodes, are_equal, arrow_texts, blocks, chunks_of, codes_of, distinct, in_pieces, is_encoded, lookup
+from ragscore.codes import Codes, SmallCodes, are_equal, arrow_texts, chunks_of, codes_of, distinct, is_encoded, lookup, picked
 
 Prints = npt.NDArray[np.uint64]
 
@@ -73,9 +73,7 @@ def may_be_pairs(codes: SmallCodes, prints: Callable[[slice], Prints], few_codes
         found = np.flatnonzero(marked[cells(codes[rows], here)])
         return rows.start + found, here[found]
 
-    pieces = in_pieces(len(codes), lambda begin, end: [of_block(rows) for rows in blocks(begin, end)])
-    found = [(np.zeros(0, np.int64), np.zeros(0, np.uint64)), *(one for piece in pieces for one in piece)]
-    rows, here = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    rows, here = picked(len(codes), of_block)
     asked = codes[rows] >= 0
     return rows[asked], here[asked]
 

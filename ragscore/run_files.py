@@ -96,7 +96,12 @@ def read_frame(file: Place, kind: str) -> pd.DataFrame:
 
 def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | None = None, lengths: Lengths | None = None) -> None:
     """Write a frame of one run; every table carries its run, also one whose rows are shared by all runs."""
-    write_parquet(file, of_run(frame, run_id), groups, lengths)
+    rows, notes = None, {}
+    if groups is not None:
+        rows, notes[RESPONSES_KEY] = groups[0], json.dumps(groups[1])
+    if lengths is not None:
+        notes[LENGTHS_KEY] = packed(lengths)
+    write_parquet(file, of_run(frame, run_id), rows, notes)
 
 
 def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
@@ -105,28 +110,21 @@ def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
     return with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id]))
 
 
-def write_parquet(file: Place, frame: pd.DataFrame, groups: Groups | None = None, lengths: Lengths | None = None) -> None:
-    """Write a table, ids as dictionaries: small, and fast to join when read. One row group, or those given, with the response that each begins at."""
-    table = as_table(frame)
-    if lengths is not None:
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), LENGTHS_KEY: packed(lengths)})
-    with whole_file(file) as staging:
-        if groups is None:
-            pq.write_table(table, staging, row_group_size=max(table.num_rows, 1), **_options(table))
-            return
-        rows, responses = groups
-        table = table.replace_schema_metadata({**(table.schema.metadata or {}), RESPONSES_KEY: json.dumps(responses)})
-        with pq.ParquetWriter(staging, table.schema, **_options(table)) as writer:
-            for first, last in pairwise([*rows, table.num_rows]):
-                writer.write_table(table.slice(first, last - first), row_group_size=max(last - first, 1))
+def write_parquet(file: Place, frame: pd.DataFrame, rows: list[int] | None = None, notes: dict[bytes, str] | None = None) -> None:
+    """Write a table, ids as dictionaries: small, and fast to join when read.
 
-
-def write_with_note(file: Place, frame: pd.DataFrame, note: dict[bytes, str]) -> None:
-    """Write a table in one row group, with a note in the file's metadata that is no part of the schema."""
+    Parameters
+    ----------
+    rows
+        At which rows its row groups begin; one by default.
+    notes
+        For the file's metadata. They are no part of the schema: who reads the table and writes it elsewhere, in another order, doesn't carry them along.
+    """
     table = as_table(frame)
     with whole_file(file) as staging, pq.ParquetWriter(staging, table.schema, **_options(table)) as writer:
-        writer.write_table(table, row_group_size=max(table.num_rows, 1))
-        writer.add_key_value_metadata(note)
+        for first, last in pairwise([*(rows or [0]), table.num_rows]):
+            writer.write_table(table.slice(first, last - first), row_group_size=max(last - first, 1))
+        writer.add_key_value_metadata(notes or {})
 
 
 def as_table(frame: pd.DataFrame) -> pa.Table:
@@ -135,15 +133,17 @@ def as_table(frame: pd.DataFrame) -> pa.Table:
     return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
 
 
-def packed(lengths: Lengths) -> bytes:
+def packed(lengths: Lengths) -> str:
     """Numbers of rows as a file's metadata hold them; most runs have the same number everywhere."""
-    return base64.b64encode(zlib.compress(lengths.astype("<i4").tobytes(), 1))
+    return base64.b64encode(zlib.compress(lengths.astype("<i4").tobytes(), 1)).decode("ascii")
 
 
 def lengths_of(file: pq.ParquetFile) -> Lengths | None:
-    """How many rows each response has; None where the file doesn't say so."""
-    written = (file.metadata.metadata or {}).get(LENGTHS_KEY)
-    return None if written is None else np.frombuffer(zlib.decompress(base64.b64decode(written)), "<i4")
+    """How many rows each response has; None where the file doesn't say so, or nothing that can be understood."""
+    try:
+        return np.frombuffer(zlib.decompress(base64.b64decode((file.metadata.metadata or {})[LENGTHS_KEY])), "<i4")
+    except (KeyError, ValueError, zlib.error):
+        return None
 
 
 def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: Lengths | None = None) -> list[int]:

@@ -15,7 +15,7 @@ import ragscore as rs
 from ragscore import compact
 from ragscore.listing import listing_of
 from ragscore.noted import FORMAT, NOTES_KEY, notes_in
-from ragscore.run_files import write_with_note
+from ragscore.run_files import write_parquet
 from ragscore.stored import stored_runs
 
 
@@ -302,7 +302,7 @@ def test_notes_that_cannot_be_understood_are_none(runs, golden, tmp_path, settle
         (tmp_path / "runs.parquet").write_bytes(b"garbage")
     else:
         text = json.dumps(spoilt[garbage]) if garbage in spoilt else garbage
-        write_with_note(tmp_path / "runs.parquet", store.runs(), {NOTES_KEY: text} if garbage != "none" else {})
+        write_parquet(tmp_path / "runs.parquet", store.runs(), notes={NOTES_KEY: text} if garbage != "none" else {})
     assert opened(tmp_path) == ["run 1", "run 2"]
     pd.testing.assert_frame_equal(rs.RunStore(tmp_path).scores(), expected)
 

@@ -149,13 +149,13 @@ def parts_of_run(store, name, part_hits):
 
 
 def rewritten(file, change):
-    """The same row groups with other metadata, as another writer may leave them."""
+    """The same row groups with other notes in the file's metadata, as another writer may leave them."""
     with pq.ParquetFile(file) as source:
-        groups, metadata = [source.read_row_group(n) for n in range(source.num_row_groups)], change(dict(source.schema_arrow.metadata))
-        schema = source.schema_arrow.with_metadata(metadata)
-    with pq.ParquetWriter(file, schema) as writer:
+        groups, notes = [source.read_row_group(n) for n in range(source.num_row_groups)], change(dict(source.metadata.metadata))
+    with pq.ParquetWriter(file, groups[0].schema.remove_metadata()) as writer:
         for group in groups:
-            writer.write_table(group.replace_schema_metadata(metadata))
+            writer.write_table(group.replace_schema_metadata())
+        writer.add_key_value_metadata({key: value for key, value in notes.items() if key.startswith(b"ragscore")})
 
 
 def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
@@ -169,14 +169,26 @@ def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
         assert read[["query_id", "rank", "doc_id"]].astype("str").equals(hits[["query_id", "rank", "doc_id"]].astype("str"))
 
 
-@pytest.mark.parametrize("lengths", [None, [9, 9], [1] * 9])
-def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(varied, lengths):
+@pytest.mark.parametrize("note", [None, packed(np.array([9, 9])), packed(np.ones(9, int)), "eJw=", "not base64", "AAAA"])
+def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(varied, note):
     store, golden = varied
     expected, *_ = scored_both_ways(store, golden, 3)
-    plain = {key: value for key, value in ((LENGTHS_KEY, lengths and packed(np.array(lengths))),) if value}
-    rewritten(store.path("a") / "hits.parquet", lambda metadata: {key: value for key, value in metadata.items() if key != LENGTHS_KEY} | plain)
+    found = {} if note is None else {LENGTHS_KEY: note}
+    rewritten(store.path("a") / "hits.parquet", lambda notes: {key: value for key, value in notes.items() if key != LENGTHS_KEY} | found)
     assert all(part.n_hits is None for part in parts_of_run(store, "a", 3))
     pd.testing.assert_frame_equal(scored_both_ways(store, golden, 3)[1], expected, check_exact=True)
+
+
+def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query(varied, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_tables, "GROUP_ROWS", 2**21)
+    store, golden = rs.RunStore(tmp_path / "sorted"), varied[1]
+    store.save(varied[0].load("a"))
+    file = store.path("a") / "hits.parquet"
+    assert parts_of_run(store, "a", 10**6)[0].n_hits is not None
+    table = pq.read_table(file)
+    pq.write_table(table.sort_by([("rank", "descending")]), file)
+    whole, parts, *_ = scored_both_ways(store, golden, 10**6)
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
 def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted(varied, tmp_path, monkeypatch):
