@@ -142,7 +142,7 @@ def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
     def crash(*args, **kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr(pq, "write_table", crash)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", crash)
     with pytest.raises(OSError, match="disk full"):
         store.save(results, golden=golden, overwrite=True)
     monkeypatch.undo()

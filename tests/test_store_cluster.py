@@ -15,6 +15,7 @@ import pytest
 
 import ragscore as rs
 from ragscore import run_tables
+from ragscore.run_files import LENGTHS_KEY, RESPONSES_KEY
 from ragscore.score_parts import mapped
 
 pytest.importorskip("s3fs")
@@ -63,11 +64,13 @@ def large(tmp_path_factory):
     file = store.path("big") / "hits.parquet"
     with pq.ParquetFile(file) as source:
         schema, groups = source.schema_arrow, [source.read_row_group(n) for n in range(source.num_row_groups)]
+        notes = {name: value for name, value in source.metadata.metadata.items() if name in (RESPONSES_KEY, LENGTHS_KEY)}
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in groups:
             at = schema.get_field_index("text")
             text = pa.array(["x" * TEXT], schema.field(at).type).take(pa.array(np.zeros(len(group), np.int64)))
             writer.write_table(group.set_column(at, schema.field(at), text))
+        writer.add_key_value_metadata(notes)
     return store, golden
 
 
