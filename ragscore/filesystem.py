@@ -112,6 +112,15 @@ def write_new(file: RemotePath, content: bytes) -> None:
         out.write(content)
 
 
+def file_names(folder: Place) -> set[str]:
+    """The names of what is in a folder; none of one that isn't there."""
+    if isinstance(folder, Path):
+        return set(os.listdir(folder)) if folder.is_dir() else set()  # noqa: PTH208
+    folder.fs.invalidate_cache()
+    listed = folder.fs.ls(folder.path, detail=False) if folder.fs.exists(folder.path) else []
+    return {str(name).rstrip("/").rpartition("/")[2] for name in listed}
+
+
 def remove(folder: RemotePath) -> None:
     """Remove a folder and all in it; what isn't there needs no removing."""
     file_names = folder.fs.find(folder.path) if folder.exists() else []

@@ -35,6 +35,10 @@ class Listing:
         by = [name for name in ("created_at", "run_id") if name in runs]
         return runs.assign(run_id=runs["run_id"].astype("str")).sort_values(by, ignore_index=True).astype({"run_id": "category"})
 
+    def about(self, names: list[str]) -> pd.DataFrame:
+        """The rows of these runs, in this order."""
+        return self.table.iloc[pd.Index(self.table["run_id"].astype("str")).get_indexer(pd.Index(names))]
+
     def names(self, runs: list[str] | str | None = None) -> list[str]:
         """Run ids of all runs, or of those named (by run_id, or by a system that only one run has), each once."""
         table = self.table

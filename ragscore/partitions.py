@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from ragscore.codes import arrow_texts, is_among
 from ragscore.filesystem import Place
-from ragscore.frames import KINDS, Results, categorical, conform, empty, narrowed
-from ragscore.run_files import RESPONSES_KEY, Lengths, lengths_of, open_parquet
+from ragscore.frames import Results, categorical, conform, empty, narrowed
+from ragscore.run_files import RESPONSES_KEY, Lengths, columns_without, known_columns, lengths_of, open_parquet
 from ragscore.stored import Stored
 
 PART_HITS = 2**21  # as many as a row group holds: some 250 MB in memory while they are scored, without their texts
@@ -40,6 +40,7 @@ class Part:
     first: int
     last: int
     is_last: bool
+    run_hits: int  # of the whole run
     n_hits: Lengths | None = field(default=None, compare=False)  # of each response, where the file says so and hits lie in their order
     first_hit: int = 0
 
@@ -48,21 +49,22 @@ def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> li
     """A run cut into ranges of its responses with about `part_hits` hits each, at row groups of its hits where they are larger."""
     with open_parquet(run.folder / "responses.parquet") as file:
         n_responses = file.metadata.num_rows
-    bounds, lengths = [0, n_responses], None
+    bounds, lengths, run_hits = [0, n_responses], None, 0
     if (run.folder / "hits.parquet").exists():
         with open_parquet(run.folder / "hits.parquet") as file:
             begins, sizes = _begins(file) or [0], [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)]
             lengths = lengths_of(file)
-        lengths = lengths if lengths is not None and len(lengths) == n_responses and lengths.sum() == sum(sizes) else None
-        sizes = sizes if len(sizes) == len(begins) else [sum(sizes)]
+        run_hits = sum(sizes)
+        lengths = lengths if lengths is not None and len(lengths) == n_responses and lengths.sum() == run_hits else None
+        sizes = sizes if len(sizes) == len(begins) else [run_hits]
         ends = [*begins[1:], n_responses]
         bounds = [at for a, b, n in zip(begins, ends, sizes, strict=True) for at in np.linspace(a, b, max(round(n / part_hits), 1) + 1).astype(int).tolist()]
     bounds = sorted({0, *bounds, n_responses})
     pairs = list(pairwise(bounds)) or [(0, 0)]
     if lengths is None:
-        return [Part(run, about, first, last, last == n_responses) for first, last in pairs]
+        return [Part(run, about, first, last, last == n_responses, run_hits) for first, last in pairs]
     first_hit = np.concatenate([[0], np.cumsum(lengths)])
-    return [Part(run, about, first, last, last == n_responses, lengths[first:last], int(first_hit[first])) for first, last in pairs]
+    return [Part(run, about, first, last, last == n_responses, run_hits, lengths[first:last], int(first_hit[first])) for first, last in pairs]
 
 
 def head_of(part: Part) -> Part:
@@ -159,7 +161,7 @@ def _begins(file: pq.ParquetFile) -> list[int] | None:
 def _rows_between(file: Place, first: int, last: int, without: tuple[str, ...] = (), coded: tuple[str, ...] = ()) -> pa.Table:
     """These rows of a table, reading the row groups that hold them."""
     with open_parquet(file) as source:
-        names = _names(source, without)
+        names = columns_without(source, without)
         begins = np.cumsum([0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))]).tolist()
         groups = [n for n, (begin, end) in enumerate(pairwise(begins)) if begin < last and end > first]
         if groups and "text" not in names and (begins[groups[0]], begins[groups[-1] + 1]) == (first, last):
@@ -184,10 +186,6 @@ def _as_table(kept: list[pa.RecordBatch], source: pq.ParquetFile, names: list[st
     return table.replace_schema_metadata(source.schema_arrow.metadata)  # pandas' dtypes of columns of your own
 
 
-def _names(source: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
-    return [name for name in source.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
-
-
 def _column(file: Place, name: str) -> pd.Series:
     with open_parquet(file) as source:
         return source.read([name]).column(0).to_pandas().astype("str")
@@ -196,7 +194,7 @@ def _column(file: Place, name: str) -> pd.Series:
 def _rows_of(file: Place, queries: Queries | None, part: Part, without: tuple[str, ...], coded: tuple[str, ...] = ()) -> pa.Table:
     """The rows of a part's queries, batch by batch from the row groups that may hold some; all rows without queries."""
     with open_parquet(file) as source:
-        names = _names(source, without)
+        names = columns_without(source, without)
         groups = _groups(source, part) if queries is not None else list(range(source.num_row_groups))
         if "text" not in names and _is_whole(source, part, groups):
             return _whole_groups(file, groups, names, coded)
@@ -233,8 +231,7 @@ def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
 
 def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: Any) -> pd.DataFrame:
     """A table, with these columns beside, as a frame of its kind; columns that the kind doesn't know are left out."""
-    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
-    table = table.select([name for name in table.column_names if name in known or name.startswith(prefixes)])
+    table = table.select(known_columns(table.column_names, kind))
     codes = [name for name in coded if name in table.column_names and pa.types.is_dictionary(table.schema.field(name).type)]
     own = {name: pd.arrays.ArrowExtensionArray(table.column(name)) for name in codes}
     return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)

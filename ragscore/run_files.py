@@ -83,13 +83,22 @@ def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Itera
         raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
 
 
+def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
+    """The columns of a table but for these; "x_*" are all those of your own."""
+    return [name for name in file.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
+
+
+def known_columns(names: Iterable[str], kind: str) -> list[str]:
+    """Those of these columns that the kind knows."""
+    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
+    return [name for name in names if name in known or str(name).startswith(prefixes)]
+
+
 def read_frame(file: Place, kind: str) -> pd.DataFrame:
     """A table as a frame of this kind; columns that the kind doesn't know are left out."""
     frame = read_parquet(file)
-    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
-    kept = [name for name in frame.columns if name in known or str(name).startswith(prefixes)]
     try:
-        return conform(frame[kept], kind)
+        return conform(frame[known_columns(frame.columns, kind)], kind)
     except DataError as error:
         raise DataError(error.found, file=str(file), field=error.field, allowed=error.allowed) from error
 

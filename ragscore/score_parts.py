@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ragscore.citations import carried_by, comparable
 from ragscore.cited import cited_passages
-from ragscore.codes import codes_of, is_among, lookup
+from ragscore.codes import Codes, SmallCodes, codes_of, is_among, is_given, lookup
 from ragscore.frames import DataError, Golden, Results, categorical, concat_results, narrowed
 from ragscore.level import Level, choose_level
 from ragscore.match import LEVELS, Rule, response_of
@@ -29,12 +29,17 @@ from ragscore.policies import STATES
 from ragscore.profiles import Profile
 from ragscore.ranks import collapsed
 from ragscore.rules import READS_TEXT
+from ragscore.run_batches import read_runs
 from ragscore.score import keeps_refusals, scores_at
 from ragscore.warned import heard
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
 FEW = 512  # responses of a run that is read at once
+BATCHES = 8  # of small runs, in as many hits as a part has: so that there are some for each thread and worker
+SMALL = 4  # at least so many runs make a full batch
+BATCH_ROWS = 2**17  # of the scores of a batch, which hold every question of the golden set for each run
 _DECIDING = ("start", "path", "doc_id", "source_key", "text")
+Batch = tuple[Part, ...]  # a part of one run, or several small runs, each whole
 _COUNTED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
@@ -98,11 +103,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of one part: of golden queries by their position (`query`), then of the others by their ids (`extra`)."""
+    """The scores of one batch: for each of its runs of the golden queries by their position (`query`), then of the others by their ids (`extra`)."""
 
     number: int
     query: npt.NDArray[np.int32]
     extra: list[str]
+    extra_run: npt.NDArray[np.int32]  # by its place in the batch
     state: npt.NDArray[np.int8]
     level: npt.NDArray[np.int8]
     values: npt.NDArray[np.float64]  # metrics by rows
@@ -114,37 +120,67 @@ class Scored:
         return sum(array.nbytes for array in (self.query, self.state, self.level, self.values)) + sum(map(len, self.extra))
 
 
-def score_part(part: Part, number: int, setting: Setting) -> Scored:
-    """Score one part; runs on a worker."""
+def batched(of_runs: list[list[Part]], n_queries: int, part_hits: int) -> list[list[Batch]]:
+    """The parts of each run, one by one; of small runs that follow each other many at once, for what a scoring costs that doesn't grow with the hits."""
+    groups: list[list[Batch]] = []
+    room = rows_left = 0
+    for parts in of_runs:
+        hits, rows = parts[0].run_hits, max(n_queries, parts[0].last)
+        is_small = len(parts) == 1 and hits * BATCHES * SMALL <= part_hits
+        if is_small and hits <= room and rows <= rows_left:
+            groups[-1] = [(*groups[-1][0], parts[0])]
+            room, rows_left = room - hits, rows_left - rows
+        else:
+            groups.append([(part,) for part in parts])
+            room, rows_left = (part_hits // BATCHES - hits, BATCH_ROWS - rows) if is_small else (0, 0)
+    return groups
+
+
+def _read(batch: Batch, setting: Setting, kinds: tuple[str, ...] = READ) -> tuple[Results, npt.NDArray[np.bool_]]:
+    """What was found, and which golden queries it is about."""
+    asked = setting.golden.queries["query_id"]
+    if len(batch) > 1:
+        about = pd.concat([part.about for part in batch])
+        return read_runs([part.run for part in batch], about, kinds, setting.without), np.ones(len(asked), dtype=bool)
+    coded_ids = setting.joins_ids and not (batch[0].run.folder / "citations.parquet").exists()
+    results, queries = read_part(batch[0], setting.without, kinds, coded_ids=coded_ids)
+    return results, queries.hold(asked)
+
+
+def score_batch(batch: Batch, number: int, setting: Setting) -> Scored:
+    """Score one batch; runs on a worker."""
     assert setting.level is not None
-    results, queries = read_part(part, setting.without, coded_ids=setting.joins_ids and not (part.run.folder / "citations.parquet").exists())
-    here = queries.hold(setting.golden.queries["query_id"])
+    results, here = _read(batch, setting)
     golden = setting.of_queries(here)
     with heard() as said:
         scores, valued = scores_at(results, golden, setting.labels, setting.level, setting.rule, setting.profile, setting.policies)
         counts = valued()
     values = np.array([scores[label.text].to_numpy() for label in setting.labels]).reshape(len(setting.labels), len(scores))
     codes = [codes_of(scores[name]).astype(np.int8) for name in ("state", "level")]
+    known = len(batch) * int(here.sum())
     return Scored(
-        number, np.flatnonzero(here).astype(np.int32), scores.index[int(here.sum()) :].tolist(), codes[0], codes[1], values, counts,
+        number, np.flatnonzero(here).astype(np.int32), scores.index[known:].tolist(), codes_of(scores["run_id"])[known:].astype(np.int32), codes[0], codes[1], values, counts,
         [str(one) for one in said if isinstance(one, UserWarning)],
     )  # fmt: skip
 
 
-def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
-    """Look through one run's parts for what decides the match level, until all that there may be is found; runs on a worker."""
-    run = parts[0].run
+def find_level(group: list[Batch], number: int, setting: Setting) -> Found:
+    """Look through the parts of one run, or a batch of small ones, for what decides the match level, until all that there may be is found; runs on a worker."""
+    runs = [part.run for part in group[0]]
     wanted = (
         setting.golden.targets.loc[setting.golden.targets["level"] == "chunk", "chunk_id"] if "chunk_id" in setting.golden.targets else pd.Series(dtype="str")
     )
-    cites = (run.folder / "citations.parquet").exists() and any(not label.is_ranking for label in setting.labels)
-    open_columns = filled_columns(run, "hits") & {*_DECIDING, *(("chunk_id",) if len(wanted) else ()), "chunker_version"} - set(setting.without)
+    cites = any(not label.is_ranking for label in setting.labels) and any((run.folder / "citations.parquet").exists() for run in runs)
+    looked_at = group if len(runs) > 1 or group[-1][0].last <= FEW else [(head_of(group[0][0]),), *group]
+    open_columns = set[str]()
+    if len(looked_at) > 1:
+        open_columns = filled_columns(runs[0], "hits") & {*_DECIDING, *(("chunk_id",) if len(wanted) else ()), "chunker_version"} - set(setting.without)
     found: list[Results] = []
     carried: set[str] = set()
     has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
     kinds = READ if cites else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
-    for part in (head_of(parts[0]), *parts) if parts[-1].last > FEW else parts:
-        results, _ = read_part(part, setting.without, kinds)
+    for batch in looked_at:
+        results, _ = _read(batch, setting, kinds)
         ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
         witness = _witness(ranked, wanted)
         found.append(witness)
@@ -162,21 +198,27 @@ def find_level(parts: list[Part], number: int, setting: Setting) -> Found:
 
 
 def _witness(results: Results, wanted: pd.Series) -> Results:
-    """The few hits that decide at which level a run can be matched: one for each column that holds something, and each chunker version."""
-    hits = results.hits
-    rows = {0} if len(hits) else set()
-    rows |= {int(has.argmax()) for name in _DECIDING if name in hits and (has := hits[name].notna().to_numpy()).any()}
-    if "chunk_id" in hits and (knows := is_among(hits["chunk_id"], wanted)).any():
-        rows.add(int(knows.argmax()))
+    """The few hits that decide at which level runs can be matched: of each run one for each column that holds something, and each chunker version."""
+    hits, run = results.hits, codes_of(results.hits["run_id"])
+    holds = [np.ones(len(hits), dtype=bool), *(is_given(hits[name]) for name in _DECIDING if name in hits)]
+    if "chunk_id" in hits:
+        holds.append(is_among(hits["chunk_id"], wanted))
     if "chunker_version" in hits:
-        rows |= set(np.flatnonzero(~hits["chunker_version"].duplicated().to_numpy()).tolist())
-    few = hits.iloc[sorted(rows)]
+        holds.append(~hits.assign(run_id=run)[["run_id", "chunker_version"]].duplicated().to_numpy())
+    rows = np.unique(np.concatenate([_first_of_each(run, is_there) for is_there in holds]))
+    few = hits.iloc[rows]
     if "text" in few:
         few = few.assign(text=few["text"].str.slice(0, 1))
-    chunks = None if results.chunks is None else results.chunks[is_among(results.chunks["chunk_id"], wanted)].head(1)
+    chunks = None if results.chunks is None else results.chunks[is_among(results.chunks["chunk_id"], wanted)].drop_duplicates("run_id")
     meta = None if results.hit_meta is None or not len(results.hit_meta) else results.hit_meta.head(1)
     left_out = dict.fromkeys(("judgments", "reported", "matches", "hops", "documents"))
     return narrowed(results, responses=results.responses.iloc[:0], citations=results.citations.iloc[:0], hits=few, chunks=chunks, hit_meta=meta, **left_out)
+
+
+def _first_of_each(run: SmallCodes, is_there: npt.NDArray[np.bool_]) -> Codes:
+    """The first row of each run for which this holds; rows lie run by run."""
+    rows = np.flatnonzero(is_there)
+    return rows[np.diff(run[rows], prepend=-1) != 0]
 
 
 def _decided(witness: Results, wanted: pd.Series) -> set[str]:
@@ -239,25 +281,25 @@ def _same(setting: Setting) -> Setting:
     return setting
 
 
-def assembled(parts: list[Part], made: Iterable[Scored], setting: Setting, run_ids: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The frame of `rs.score` from the scores of all parts, and what they counted; their warnings are given once."""
+def assembled(batches: list[Batch], made: Iterable[Scored], setting: Setting, run_ids: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The frame of `rs.score` from the scores of all batches, and what they counted; their warnings are given once."""
     asked = setting.golden.queries["query_id"]
     n, of_run = len(asked), {run_id: number for number, run_id in enumerate(run_ids)}
     values = np.full((len(setting.labels), len(run_ids) * n), np.nan)
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
-    extras: dict[int, tuple[int, Scored]] = {}
+    extras: dict[int, tuple[npt.NDArray[np.int64], Scored]] = {}
     counts: list[pd.DataFrame] = []
     warned: Counter[tuple[str, int]] = Counter()
     for one in made:
-        run = of_run[parts[one.number].run.run_id]
-        rows, known = _as_slice(run * n + one.query.astype(np.int64)), len(one.query)
+        runs = np.array([of_run[part.run.run_id] for part in batches[one.number]])
+        rows, known = _as_slice(np.add.outer(runs * n, one.query).ravel()), len(runs) * len(one.query)
         values[:, rows], state[rows], level[rows] = one.values[:, :known], one.state[:known], one.level[:known]
         if one.extra:
-            extras[one.number] = (run, replace(one, values=one.values[:, known:].copy(), state=one.state[known:], level=one.level[known:]))
+            extras[one.number] = (runs[one.extra_run], replace(one, values=one.values[:, known:].copy(), state=one.state[known:], level=one.level[known:]))
         counts.append(one.valued)
         warned.update(_with_turn(one.warned))
     more = [extras[number] for number in sorted(extras)]
-    run_code = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(np.full(len(one.extra), run) for run, one in more)])
+    run_code = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
     ids = pd.concat([*[asked] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)], ignore_index=True)
     columns = {
         label.text: np.concatenate([values[at], *(one.values[at] for _, one in more)]) if more else values[at] for at, label in enumerate(setting.labels)

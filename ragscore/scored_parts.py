@@ -19,7 +19,7 @@ from ragscore.profiles import find_profile
 from ragscore.rulers import fields_of, ruler_parts
 from ragscore.rules import level_rule_name
 from ragscore.score import labels_of, warn_of_no_value
-from ragscore.score_parts import TEXT_TARGETS, Setting, assembled, find_level, mapped, score_part, settle
+from ragscore.score_parts import TEXT_TARGETS, Batch, Setting, assembled, find_level, mapped, score_batch, settle
 from ragscore.scored import PROFILE
 from ragscore.stored import Stored
 from ragscore.summary import metric_columns, summarize
@@ -65,9 +65,10 @@ def scored_in_parts(run: Stored, beside: Results, wanted: Wanted) -> dict[str, A
     read = read_refusals(wanted.golden, chosen)
     setting = Setting(read, labels_of(beside, None, chosen), wanted.rule, chosen, policies)
     parts = parts_of(run, beside.runs, setting.part_hits)
-    setting = settle(mapped(find_level, [parts], setting, None), setting, policies["match"])
+    batches: list[Batch] = [(part,) for part in parts]
+    setting = settle(mapped(find_level, [batches], setting, None), setting, policies["match"])
     assert setting.level is not None
-    scores, valued = assembled(parts, mapped(score_part, parts, setting, None), setting, [run.run_id])
+    scores, valued = assembled(batches, mapped(score_batch, batches, setting, None), setting, [run.run_id])
     if policies["missing"] == "exclude":
         warn_of_missing(scores)
     warn_of_no_value(valued, setting.level)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.compact import KINDS_COMPACTED, compact_tables
 from ragscore.filesystem import place_of, stamps
-from ragscore.frames import DataError, Golden, Results, check_type, concat_results, conform, empty
+from ragscore.frames import DataError, Golden, Results, check_type, conform, empty
 from ragscore.ingest import begin, ingest_run
 from ragscore.listing import Listing, listing_of
 from ragscore.load import load_results, record_file
@@ -23,10 +23,11 @@ from ragscore.partitions import parts_of
 from ragscore.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.profiles import Profile, find_profile
 from ragscore.rulers import ruler_frame
+from ragscore.run_batches import read_runs
 from ragscore.run_files import check_columns, write_frame, write_json
-from ragscore.run_tables import FRAMES, read_metrics, read_run, write_run, write_scores
+from ragscore.run_tables import FRAMES, read_metrics, write_run, write_scores
 from ragscore.score import labels_of, warn_of_deep_cuts, warn_of_no_value
-from ragscore.score_parts import Setting, assembled, find_level, mapped, score_part, settle
+from ragscore.score_parts import Setting, assembled, batched, find_level, mapped, score_batch, settle
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 from ragscore.scored_parts import Wanted
 from ragscore.stored import is_taken, put_run, stored_runs
@@ -221,13 +222,15 @@ class RunStore:
         held = resolve_policies(chosen, policies)
         there = self._listing()
         names = there.names(runs)
-        about = {name: there.table[there.table["run_id"] == name] for name in names}
-        known = Results(runs=pd.concat([about[name].assign(run_id=name) for name in names]), responses=empty("responses"))
+        about = there.about(names)
+        known = Results(runs=about.assign(run_id=names), responses=empty("responses"))
         setting = Setting(read_refusals(golden, chosen), labels_of(known, metrics, chosen), rule, chosen, held)
-        of_runs = [parts_of(there.stored[name], about[name], part_hits or setting.part_hits) for name in names]
-        setting = settle(mapped(find_level, of_runs, setting, client), setting, held["match"])
-        parts = [part for of_run in of_runs for part in of_run]
-        scores, valued = assembled(parts, mapped(score_part, parts, setting, client), setting, names)
+        size = part_hits or setting.part_hits
+        of_runs = [parts_of(there.stored[name], about.iloc[at : at + 1], size) for at, name in enumerate(names)]
+        groups = batched(of_runs, len(golden.queries), size)
+        setting = settle(mapped(find_level, groups, setting, client), setting, held["match"])
+        batches = [batch for group in groups for batch in group]
+        scores, valued = assembled(batches, mapped(score_batch, batches, setting, client), setting, names)
         warn_of_deep_cuts(known, setting.labels, bool(metrics) and chosen is None)
         if held["missing"] == "exclude":
             warn_of_missing(scores)
@@ -463,4 +466,4 @@ def _choices(golden: Golden | None, text: str, profile: str | None, policies: di
 
 
 def _results_of(there: Listing, names: list[str]) -> Results:
-    return concat_results([read_run(there.stored[name], there.table[there.table["run_id"] == name]) for name in names])
+    return read_runs([there.stored[name] for name in names], there.about(names))

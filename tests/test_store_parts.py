@@ -14,8 +14,9 @@ import ragscore as rs
 from ragscore import run_tables
 from ragscore.frames import from_records
 from ragscore.listing import listing_of
-from ragscore.partitions import parts_of, read_part
+from ragscore.partitions import Part, parts_of, read_part
 from ragscore.run_files import LENGTHS_KEY, packed
+from ragscore.score_parts import BATCH_ROWS, batched, score_batch
 
 HISTORY = Path(__file__).parents[1] / "data" / "demo" / "history"
 
@@ -74,8 +75,7 @@ def by_last_digit(hits, targets):
     return pairs.loc[same, ["hit", "target"]]
 
 
-@pytest.mark.parametrize("part_hits", [1, 6, 10**6])
-@pytest.mark.parametrize(
+CHOICES = pytest.mark.parametrize(
     "choices",
     [
         {}, {"match": "per_query"}, {"match": "doc", "collapse": "doc"}, {"missing": "zero", "errors": "exclude", "empty_gold": "one"},
@@ -83,20 +83,70 @@ def by_last_digit(hits, targets):
     ],
     ids=lambda choices: "-".join(choices) or "defaults",
 )  # fmt: skip
+
+
+@pytest.mark.parametrize("part_hits", [1, 6, 10**6])
+@CHOICES
 def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
     whole, parts, whole_said, parts_said = scored_both_ways(*varied, part_hits, **choices)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
     assert sorted(parts_said) == sorted(whole_said) and (whole["state"].cat.categories == parts["state"].cat.categories).all()
 
 
+@pytest.fixture
+def unsplit(varied, tmp_path, monkeypatch):
+    """The same runs, each in one row group and so small that they are scored together."""
+    monkeypatch.setattr(run_tables, "GROUP_ROWS", 2**21)
+    store = rs.RunStore(tmp_path / "unsplit")
+    store.save(varied[0].load())
+    return store, varied[1]
+
+
+# A run has at most 32 hits: by 32 times as many all three go together, by fewer two or one.
+@pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (1_024, 1), (500, 3)])
+@CHOICES
+def test_small_runs_scored_together_get_the_scores_of_the_whole(unsplit, part_hits, n_batches, choices, monkeypatch):
+    scored = []
+    monkeypatch.setattr("ragscore.store.score_batch", lambda *given: scored.append(given[0]) or score_batch(*given))
+    whole, parts, whole_said, parts_said = scored_both_ways(*unsplit, part_hits, **choices)
+    pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+    assert sorted(parts_said) == sorted(whole_said) and len(scored) == n_batches
+
+
+@pytest.mark.parametrize("part_hits", [None, 100])
 @pytest.mark.parametrize("profile", [None, "kebab"])
-def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile):
+def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile, part_hits):
     store, golden = rs.RunStore(HISTORY), rs.load_golden(HISTORY.parent / "golden.yaml")
     runs = store.runs()["run_id"].astype("str").tolist()[:2]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        whole, parts = rs.score(store.load(runs), golden, profile=profile), store.score(golden, runs=runs, profile=profile, part_hits=100)
+        whole, parts = rs.score(store.load(runs), golden, profile=profile), store.score(golden, runs=runs, profile=profile, part_hits=part_hits)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
+
+
+def sized(n_hits, n_parts=1, n_responses=10):
+    return [Part(None, None, n, n_responses if n == n_parts - 1 else n + 1, n == n_parts - 1, n_hits) for n in range(n_parts)]
+
+
+def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_part():
+    runs = [sized(20), sized(20), sized(9), sized(100), sized(25), sized(0), sized(640, n_parts=2), sized(25), sized(26)]
+    groups = batched(runs, 10, 800)
+    hits = [[[part.run_hits for part in batch] for batch in group] for group in groups]
+    assert hits == [[[20, 20, 9]], [[100]], [[25, 0]], [[640], [640]], [[25]], [[26]]]
+    assert [[part for batch in group for part in batch] for group in groups] == [
+        runs[0] + runs[1] + runs[2],
+        runs[3],
+        runs[4] + runs[5],
+        runs[6],
+        runs[7],
+        runs[8],
+    ]
+
+
+def test_batches_hold_no_more_scores_than_a_golden_set_or_run_of_many_questions_allows():
+    assert [len(group[0]) for group in batched([sized(1)] * 5, BATCH_ROWS // 2, 10**6)] == [2, 2, 1]
+    assert [len(group[0]) for group in batched([sized(1, n_responses=BATCH_ROWS)] * 2, 1, 10**6)] == [1, 1]
+    assert batched([], 10, 100) == []
 
 
 def test_a_part_reads_its_own_row_groups_only(varied):
