@@ -114,15 +114,15 @@ def read_part(part: Part, without: tuple[str, ...] = (), kinds: tuple[str, ...] 
 
 
 def _hits_of(part: Part, queries: Queries, without: tuple[str, ...], coded: tuple[str, ...]) -> pd.DataFrame:
-    """The hits of a part: where the file says how many each response has, their queries are not read."""
+    """The hits of a part: where the file says how many each response has, neither their run nor their queries are read."""
     file = part.run.folder / "hits.parquet"
     if part.n_hits is None:
         return _frame(_rows_of(file, queries, part, without, coded), "hits", coded)
     of_hits = np.repeat(np.arange(len(queries.own), dtype=np.int32), part.n_hits)
     query = pa.DictionaryArray.from_arrays(of_hits, arrow_texts(queries.own).combine_chunks())
-    table = _rows_between(file, part.first_hit, part.first_hit + len(query), (*without, "query_id"), coded)
+    table = _rows_between(file, part.first_hit, part.first_hit + len(query), (*without, "query_id", "run_id"), coded)
     query_id = pd.arrays.ArrowExtensionArray(query) if coded else pd.array(query.cast(pa.large_string()).to_pandas(), dtype="str")
-    return _frame(table, "hits", coded, query_id=query_id)
+    return _frame(table, "hits", coded, query_id=query_id, run_id=categorical(np.zeros(len(query), np.int8), [part.run.run_id]))
 
 
 def _as_saved(runs: pd.DataFrame, frames: dict[str, Any]) -> Results:
@@ -137,18 +137,21 @@ def _nothing() -> Results:
     return Results(runs=empty("runs"), responses=empty("responses"))
 
 
-def filled_columns(run: Stored, kind: str) -> set[str]:
-    """Columns of a table that may hold a value: those of which the file's statistics don't say that it is null everywhere."""
+def filled(run: Stored, kind: str) -> dict[str, bool | None]:
+    """Whether any row of a table holds a value in each of its columns, by the file's statistics; None where they don't say."""
     if not (run.folder / f"{kind}.parquet").exists():
-        return set()
+        return {}
     with open_parquet(run.folder / f"{kind}.parquet") as file:
         groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
-        return {name for at, name in enumerate(file.schema_arrow.names) if any(_may_hold(group, at) for group in groups)}
+        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
+    found: dict[str, set[bool | None]] = {}
+    for chunk in chunks:
+        found.setdefault(chunk.path_in_schema, set()).add(_is_filled(chunk))
+    return {name: True if True in of_groups else None if None in of_groups else False for name, of_groups in found.items()}
 
 
-def _may_hold(group: pq.RowGroupMetaData, column: int) -> bool:
-    chunk = group.column(column)
-    return not (chunk.is_stats_set and chunk.statistics.has_null_count and chunk.statistics.null_count == group.num_rows)
+def _is_filled(chunk: pq.ColumnChunkMetaData) -> bool | None:
+    return chunk.statistics.null_count < chunk.num_values if chunk.is_stats_set and chunk.statistics.has_null_count else None
 
 
 def _begins(file: pq.ParquetFile) -> list[int] | None:

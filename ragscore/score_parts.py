@@ -1,6 +1,6 @@
 """Scoring a store part by part: the same function for each part of each run, here or on the workers of a cluster, and only scores come back.
 
-What has to be the same for all parts is settled first, from the few hits of each run that decide it: the match level.
+What has to be the same for all parts is settled first, from what decides it in each run: the match level (see `deciding`).
 """
 
 import re
@@ -17,28 +17,23 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.citations import carried_by, comparable
-from ragscore.cited import cited_passages
-from ragscore.codes import Codes, SmallCodes, codes_of, is_among, is_given, lookup
-from ragscore.frames import DataError, Golden, Results, categorical, concat_results, narrowed
-from ragscore.level import Level, choose_level
-from ragscore.match import LEVELS, Rule, response_of
+from ragscore.codes import codes_of, is_among, lookup
+from ragscore.frames import DataError, Golden, Results, categorical, narrowed
+from ragscore.level import Level
+from ragscore.match import LEVELS, Rule
 from ragscore.metrics import Label
-from ragscore.partitions import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, filled_columns, head_of, read_part
+from ragscore.partitions import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
 from ragscore.policies import STATES
 from ragscore.profiles import Profile
-from ragscore.ranks import collapsed
 from ragscore.rules import READS_TEXT
 from ragscore.run_batches import read_runs
-from ragscore.score import keeps_refusals, scores_at
+from ragscore.score import scores_at
 from ragscore.warned import heard
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
-FEW = 512  # responses of a run that is read at once
 BATCHES = 8  # of small runs, in as many hits as a part has: so that there are some for each thread and worker
 SMALL = 4  # at least so many runs make a full batch
 BATCH_ROWS = 2**17  # of the scores of a batch, which hold every question of the golden set for each run
-_DECIDING = ("start", "path", "doc_id", "source_key", "text")
 Batch = tuple[Part, ...]  # a part of one run, or several small runs, each whole
 _COUNTED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
@@ -92,16 +87,6 @@ def _rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFra
 
 
 @dataclass(frozen=True)
-class Found:
-    """What decides the match level, of one run: a few of its hits, and at which levels its citations can be compared."""
-
-    number: int
-    results: Results
-    carried: set[str]
-    cites: bool
-
-
-@dataclass(frozen=True)
 class Scored:
     """The scores of one batch: for each of its runs of the golden queries by their position (`query`), then of the others by their ids (`extra`)."""
 
@@ -136,7 +121,7 @@ def batched(of_runs: list[list[Part]], n_queries: int, part_hits: int) -> list[l
     return groups
 
 
-def _read(batch: Batch, setting: Setting, kinds: tuple[str, ...] = READ) -> tuple[Results, npt.NDArray[np.bool_]]:
+def read_batch(batch: Batch, setting: Setting, kinds: tuple[str, ...] = READ) -> tuple[Results, npt.NDArray[np.bool_]]:
     """What was found, and which golden queries it is about."""
     asked = setting.golden.queries["query_id"]
     if len(batch) > 1:
@@ -150,7 +135,7 @@ def _read(batch: Batch, setting: Setting, kinds: tuple[str, ...] = READ) -> tupl
 def score_batch(batch: Batch, number: int, setting: Setting) -> Scored:
     """Score one batch; runs on a worker."""
     assert setting.level is not None
-    results, here = _read(batch, setting)
+    results, here = read_batch(batch, setting)
     golden = setting.of_queries(here)
     with heard() as said:
         scores, valued = scores_at(results, golden, setting.labels, setting.level, setting.rule, setting.profile, setting.policies)
@@ -162,93 +147,6 @@ def score_batch(batch: Batch, number: int, setting: Setting) -> Scored:
         number, np.flatnonzero(here).astype(np.int32), scores.index[known:].tolist(), codes_of(scores["run_id"])[known:].astype(np.int32), codes[0], codes[1], values, counts,
         [str(one) for one in said if isinstance(one, UserWarning)],
     )  # fmt: skip
-
-
-def find_level(group: list[Batch], number: int, setting: Setting) -> Found:
-    """Look through the parts of one run, or a batch of small ones, for what decides the match level, until all that there may be is found; runs on a worker."""
-    runs = [part.run for part in group[0]]
-    wanted = (
-        setting.golden.targets.loc[setting.golden.targets["level"] == "chunk", "chunk_id"] if "chunk_id" in setting.golden.targets else pd.Series(dtype="str")
-    )
-    cites = any(not label.is_ranking for label in setting.labels) and any((run.folder / "citations.parquet").exists() for run in runs)
-    looked_at = group if len(runs) > 1 or group[-1][0].last <= FEW else [(head_of(group[0][0]),), *group]
-    open_columns = set[str]()
-    if len(looked_at) > 1:
-        open_columns = filled_columns(runs[0], "hits") & {*_DECIDING, *(("chunk_id",) if len(wanted) else ()), "chunker_version"} - set(setting.without)
-    found: list[Results] = []
-    carried: set[str] = set()
-    has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
-    kinds = READ if cites else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
-    for batch in looked_at:
-        results, _ = _read(batch, setting, kinds)
-        ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
-        witness = _witness(ranked, wanted)
-        found.append(witness)
-        open_columns -= _decided(witness, wanted)
-        if cites:
-            of_part, cited_here = _carried(results)
-            carried, has_cited = carried | of_part, has_cited or cited_here
-        if not open_columns and not open_levels - carried:
-            break
-    hits = pd.concat([one.hits.astype({"run_id": "str"}) for one in found], ignore_index=True)
-    hits = hits.assign(rank=np.arange(1, len(hits) + 1, dtype=np.int32))
-    chunks = [one.chunks for one in found if one.chunks is not None]
-    meta = [one.hit_meta for one in found if one.hit_meta is not None]
-    return Found(number, narrowed(found[0], hits=hits, chunks=chunks[0] if chunks else None, hit_meta=meta[0] if meta else None), carried, has_cited)
-
-
-def _witness(results: Results, wanted: pd.Series) -> Results:
-    """The few hits that decide at which level runs can be matched: of each run one for each column that holds something, and each chunker version."""
-    hits, run = results.hits, codes_of(results.hits["run_id"])
-    holds = [np.ones(len(hits), dtype=bool), *(is_given(hits[name]) for name in _DECIDING if name in hits)]
-    if "chunk_id" in hits:
-        holds.append(is_among(hits["chunk_id"], wanted))
-    if "chunker_version" in hits:
-        holds.append(~hits.assign(run_id=run)[["run_id", "chunker_version"]].duplicated().to_numpy())
-    rows = np.unique(np.concatenate([_first_of_each(run, is_there) for is_there in holds]))
-    few = hits.iloc[rows]
-    if "text" in few:
-        few = few.assign(text=few["text"].str.slice(0, 1))
-    chunks = None if results.chunks is None else results.chunks[is_among(results.chunks["chunk_id"], wanted)].drop_duplicates("run_id")
-    meta = None if results.hit_meta is None or not len(results.hit_meta) else results.hit_meta.head(1)
-    left_out = dict.fromkeys(("judgments", "reported", "matches", "hops", "documents"))
-    return narrowed(results, responses=results.responses.iloc[:0], citations=results.citations.iloc[:0], hits=few, chunks=chunks, hit_meta=meta, **left_out)
-
-
-def _first_of_each(run: SmallCodes, is_there: npt.NDArray[np.bool_]) -> Codes:
-    """The first row of each run for which this holds; rows lie run by run."""
-    rows = np.flatnonzero(is_there)
-    return rows[np.diff(run[rows], prepend=-1) != 0]
-
-
-def _decided(witness: Results, wanted: pd.Series) -> set[str]:
-    """Columns of which nothing more needs to be found; versions are, where the run states its own."""
-    hits, decided = witness.hits, {name for name in _DECIDING if name in witness.hits and witness.hits[name].notna().any()}
-    if "chunk_id" in hits and is_among(hits["chunk_id"], wanted).any():
-        decided.add("chunk_id")
-    if "chunker_version" in witness.runs and witness.runs["chunker_version"].notna().all():
-        decided.add("chunker_version")
-    return decided
-
-
-def _carried(results: Results) -> tuple[set[str], bool]:
-    """The levels at which citations of these results can be compared, and whether there are any."""
-    responses = results.responses.reset_index(drop=True)
-    citations = results.citations.reset_index(drop=True)
-    place = response_of(citations, responses)
-    if not (place >= 0).any():
-        return set(), False
-    kept = citations[place >= 0].reset_index(drop=True)
-    return carried_by(cited_passages(results, kept, place[place >= 0], response_of(results.hits, responses))), True
-
-
-def settle(found: Iterable[Found], setting: Setting, match: str) -> Setting:
-    """The setting with the match level that all runs together lead to."""
-    looked = sorted(found, key=lambda one: one.number)
-    results = concat_results([one.results for one in looked])
-    level = choose_level(results, setting.golden, match, keeps_refusals(setting.profile))
-    carried = set().union(*(one.carried for one in looked)) if any(one.cites for one in looked) else set(LEVELS)
-    return replace(setting, level=replace(level, cited=tuple(comparable(setting.golden, carried))))
 
 
 def mapped(function: Callable[..., Any], items: list[Any], setting: Setting, client: Any) -> Iterator[Any]:

@@ -8,18 +8,19 @@ from typing import Any
 import pandas as pd
 
 from ragscore.codes import is_among
+from ragscore.deciding import find_level, settle
 from ragscore.frames import Golden, Results, conform, empty
 from ragscore.golden_versions import query_parts
 from ragscore.kept import level_rule, matches_to_keep, n_undecided, rule_name
 from ragscore.level import Level
 from ragscore.match import LEVELS, Rule
-from ragscore.partitions import Part, filled_columns, parts_of, read_part
+from ragscore.partitions import Part, filled, parts_of, read_part
 from ragscore.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.profiles import find_profile
 from ragscore.rulers import fields_of, ruler_parts
 from ragscore.rules import level_rule_name
 from ragscore.score import labels_of, warn_of_no_value
-from ragscore.score_parts import TEXT_TARGETS, Batch, Setting, assembled, find_level, mapped, score_batch, settle
+from ragscore.score_parts import TEXT_TARGETS, Batch, Setting, assembled, mapped, score_batch
 from ragscore.scored import PROFILE
 from ragscore.stored import Stored
 from ragscore.summary import metric_columns, summarize
@@ -110,7 +111,7 @@ def _fields(found: list[dict[str, bool | None]], run: Stored, level: Level) -> d
     """Which fields the run records: one that any part does; None where no part has anything that could carry it."""
     fields = {name: True if any(one[name] for one in found) else None if all(one[name] is None for one in found) else False for name in found[0]}
     if level.name == PER_QUERY and fields["hits.text"] is False:
-        fields["hits.text"] = "text" in filled_columns(run, "hits")  # the parts may have been read without it
+        fields["hits.text"] = filled(run, "hits").get("text", False) is not False  # the parts may have been read without it
     return fields
 
 

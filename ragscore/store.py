@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.compact import KINDS_COMPACTED, compact_tables
+from ragscore.deciding import find_level, settle
 from ragscore.filesystem import place_of, stamps
 from ragscore.frames import DataError, Golden, Results, check_type, conform, empty
 from ragscore.ingest import begin, ingest_run
@@ -27,7 +28,7 @@ from ragscore.run_batches import read_runs
 from ragscore.run_files import check_columns, write_frame, write_json
 from ragscore.run_tables import FRAMES, read_metrics, write_run, write_scores
 from ragscore.score import labels_of, warn_of_deep_cuts, warn_of_no_value
-from ragscore.score_parts import Setting, assembled, batched, find_level, mapped, score_batch, settle
+from ragscore.score_parts import Setting, assembled, batched, mapped, score_batch
 from ragscore.scored import check_choices, choices_of, rule_of_scoring, scored
 from ragscore.scored_parts import Wanted
 from ragscore.stored import is_taken, put_run, stored_runs
