@@ -81,10 +81,13 @@ def levels_of(kept, golden, monkeypatch, **choices):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("by_files", [True, False], ids=["told by files", "looked for"])
 @pytest.mark.parametrize("part_hits", [None, 2], ids=["together", "one by one"])
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 @pytest.mark.parametrize("rows", GOLDENS.values(), ids=GOLDENS)
-def test_stored_runs_have_the_level_of_the_runs_in_memory(runs, write_golden, tmp_path, rows, edit, part_hits, monkeypatch):
+def test_stored_runs_have_the_level_of_the_runs_in_memory(runs, write_golden, tmp_path, rows, edit, part_hits, by_files, monkeypatch):
+    if not by_files:
+        monkeypatch.setattr(deciding, "_told_by_files", lambda *given: None)
     kept, golden = rs.RunStore(tmp_path / "kept"), rs.load_golden(write_golden(rows))
     kept.save(edit(runs["a"]) if rows == GOLDENS["predicate"] else runs["a"])  # one run of them all is enough for these
     kept.save(edit(runs["b"]))
