@@ -1,4 +1,4 @@
-"""A store of many runs: one metric, one slice, one system of them, against pyarrow reading the same columns.
+"""A store of many runs: one metric, one slice, one system of them, all their tables, all scored anew, against pyarrow reading the same columns.
 
 Each reading is done in a fresh process: `first` is what a new `RunStore` takes, which has to read every run.json; `again` is the median of the calls
 that follow on the same store. The peer gets the list of files for nothing.
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import ragscore as rs
 from tests.benchmarks.plan import Plan
@@ -24,12 +26,15 @@ COLUMNS = ["query_id", "state", "level", METRIC]
 N_SYSTEMS, N_CATEGORIES, CALLS = 10, 5, 5
 CATEGORY, SYSTEM, KEY = "c3", "s7", {"bm25.k1": 0.7}
 READINGS = ("one metric", "one slice", "one system")
+WHOLE = ("all loaded", "all scored anew")
+WHOLE_CALLS = 2
 
 
 def write(clock: Clock, root: str, n_runs: int, n_queries: int, n_hits: int) -> Measured:
     """Save a run, and make the others of it: the same tables under their own names, systems, dates and configs."""
     store, golden = rs.RunStore(Path(root) / "store"), _golden(n_queries)
-    golden.queries.to_parquet(Path(root) / "queries.parquet")
+    for name in ("queries", "targets"):
+        getattr(golden, name).to_parquet(Path(root) / f"{name}.parquet")
     store.save(_run(golden, n_hits), golden=golden)
     first = Path(str(store.root)) / "r0000"
     described = json.loads((first / "run.json").read_text(encoding="utf-8"))
@@ -64,10 +69,14 @@ def _described(of: int) -> dict[str, Any]:
 
 
 def _copy(first: Path, described: dict[str, Any], of: int) -> None:
-    """Tables say which run they are of, but nothing is scored anew: time is all that is looked at."""
+    """The same answers by another name; scores say still which run they are of, and nothing looks at it."""
     about = _described(of)
     home = first.with_name(about["run_id"])
     shutil.copytree(first, home)
+    for name in ("hits", "responses", "matches"):
+        table = pq.read_table(first / f"{name}.parquet")
+        run_id = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int8), pa.array([about["run_id"]], pa.large_string()))
+        pq.write_table(table.set_column(table.schema.get_field_index("run_id"), "run_id", run_id), home / f"{name}.parquet", compression="zstd")
     own = {"run_id": about["run_id"], "system": about["system"], "created_at": about["created_at"].isoformat(), "config": json.loads(about["config"])}
     (home / "run.json").write_text(json.dumps(described | own), encoding="utf-8")
 
@@ -86,10 +95,34 @@ def ours(clock: Clock, root: str, reading: str) -> Measured:
     return _measured(clock, read)
 
 
+def whole(clock: Clock, root: str, reading: str) -> Measured:
+    """What `RunStore` takes to load every run, or to score them all anew."""
+    store = rs.RunStore(Path(root) / "store")
+    queries, targets = (pd.read_parquet(Path(root) / f"{name}.parquet") for name in ("queries", "targets"))
+    golden = rs.Golden(queries=queries, targets=targets)
+    return _measured(clock, lambda: store.load().hits if reading == "all loaded" else store.score(golden), WHOLE_CALLS)
+
+
+def whole_theirs(clock: Clock, root: str, reading: str) -> Measured:
+    """What pyarrow takes to read the same tables, or the columns of hits and responses that are scored."""
+    import pyarrow.dataset as ds
+
+    columns = (
+        {"hits": ["query_id", "rank", "doc_id"], "responses": ["query_id", "error"]}
+        if reading == "all scored anew"
+        else {"hits": None, "responses": None, "matches": None}
+    )
+
+    def read() -> pa.Table:
+        tables = [ds.dataset([str(file) for file in sorted(Path(root).glob(f"store/*/{name}.parquet"))]).to_table(columns=columns[name]) for name in columns]
+        return tables[0]
+
+    return _measured(clock, read, WHOLE_CALLS)
+
+
 def theirs(clock: Clock, root: str, reading: str, is_compact: bool) -> Measured:
     """What pyarrow takes for the same rows and columns: a dataset of the runs' files, or the compact file."""
     import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
 
     category = _category(root)
     folder = Path(root) / "store"
@@ -113,12 +146,12 @@ def _category(root: str) -> list[str]:
     return queries.loc[queries["category"] == CATEGORY, "query_id"].tolist()
 
 
-def _measured(clock: Clock, read: Callable[[], Any]) -> Measured:
+def _measured(clock: Clock, read: Callable[[], Any], calls: int = CALLS) -> Measured:
     with clock.stage("first"):
         found = read()
     before = time.process_time()
-    clock.wall["again"] = middle(repeated(read, CALLS))
-    clock.cpu["again"] = (time.process_time() - before) / CALLS
+    clock.wall["again"] = middle(repeated(read, calls))
+    clock.cpu["again"] = (time.process_time() - before) / calls
     return {"rows": len(found)}
 
 
@@ -140,6 +173,9 @@ def measure(plan: Plan, folder: Path, say: Callable[[str], None]) -> list[Measur
                     ("pyarrow", run_fresh("store", "theirs", root=root, reading=reading, is_compact=is_compact)),
                 ):
                     records.append({"what": reading, "tool": tool, "is_compact": is_compact, **found})
+        for reading in () if is_compact else WHOLE:
+            for tool, function in (("ragscore", "whole"), ("pyarrow", "whole_theirs")):
+                records.append({"what": reading, "tool": tool, "is_compact": is_compact, **run_fresh("store", function, root=root, reading=reading)})
         say(f"{len(READINGS)} readings {'after' if is_compact else 'before'} compact() measured")
     return records
 
@@ -166,7 +202,7 @@ def tables(records: list[Measured]) -> list[Table]:
     title = f"{written['n_runs']:,} runs × {written['n_queries']} queries × {written['n_hits']} hits ({written['bytes'] / 1e6:,.0f} MB); milliseconds, medians."
     rows = []
     for is_compact in (False, True):
-        for reading in READINGS:
+        for reading in READINGS if is_compact else (*READINGS, *WHOLE):
             for tool in ("ragscore", "pyarrow"):
                 spent = [[1000 * one for one in _spent(records, reading, tool, is_compact, call)] for call in ("first", "again")]
                 n_rows = next(r["rows"] for r in records if (r["what"], r.get("tool"), r.get("is_compact")) == (reading, tool, is_compact))
