@@ -27,7 +27,7 @@ _DECIDING = ("start", "path", "doc_id", "source_key", "text")
 
 @dataclass(frozen=True)
 class Found:
-    """What decides the match level, of one run: a few of its hits, and at which levels its citations can be compared."""
+    """What decides the match level, of one run or batch: a few of its hits, and at which levels its citations can be compared."""
 
     number: int
     results: Results

@@ -16,6 +16,9 @@ from ragscore.run_tables import FRAMES, read_run
 from ragscore.stored import Stored
 
 
+MANY_ROWS = 2**16  # for which handing columns to threads pays
+
+
 class _OddTable(Exception):
     """A table that isn't as the store writes it."""
 
@@ -41,14 +44,14 @@ def read_runs(runs: list[Stored], about: pd.DataFrame, kinds: tuple[str, ...] = 
             tables = {n: _table(runs[n], kind, without if kind in ("hits", "chunks") else ()) for n in found}
             frames[kind] = _frame({n: table for n, table in tables.items() if len(table) or kind == "responses"}, kind, about["run_id"])
         return Results(runs=about, **{kind: frame for kind, frame in frames.items() if frame is not None})
-    except (DataError, _OddTable):  # one by one: what can be read is, and what can't is named
+    except (DataError, pa.ArrowException, _OddTable):  # one by one: what can be read is, and what can't is named
         return concat_results([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
 
 
 def _table(run: Stored, kind: str, without: tuple[str, ...]) -> pa.Table:
     """A table of one run without its run_id, which must be the run's own in every row."""
     with open_parquet(run.folder / f"{kind}.parquet") as source:
-        table = source.read(known_columns(columns_without(source, without), kind), use_threads=False)
+        table = source.read(known_columns(columns_without(source, without), kind), use_threads=source.metadata.num_rows > MANY_ROWS)
     if "run_id" not in table.column_names or not _is_all(table["run_id"], run.run_id):
         raise _OddTable
     return table.drop_columns(["run_id"])

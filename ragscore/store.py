@@ -189,7 +189,7 @@ class RunStore:
     ) -> pd.DataFrame:
         """Score stored runs part by part, here or on a Dask cluster: the frame of `rs.score(store.load(runs), golden)`, of runs of any size.
 
-        A part is a range of a run's queries; of each only its scores come back. Nothing is written.
+        A part is a range of a run's queries, or several small runs together; of each only its scores come back. Nothing is written.
 
         Parameters
         ----------

@@ -50,6 +50,11 @@ def test_every_tool_is_measured_at_every_size_and_all_agree(measured):
     assert all(record["rss"] > 50 for record in records)
 
 
+def test_without_a_part_named_all_are_meant(measured):
+    folder, printed = measured
+    assert _command("--raw", str(folder / "raw.json")) == printed
+
+
 def test_variants_hold_the_same_rankings(measured):
     folder, _ = measured
     records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]

@@ -132,6 +132,27 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     pd.testing.assert_frame_equal(scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True)
 
 
+def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch):
+    results, golden = without_texts(large[0]), large[1]
+    store = rs.RunStore(tmp_path / "small")
+    for n, name in enumerate("abcde"):
+        hits = results.hits[(results.hits["rank"] > n) & (results.hits["rank"] <= n + 5)]
+        hits, responses = (frame.assign(run_id=name) for frame in (hits.assign(rank=hits["rank"] - n), results.responses))
+        store.save(rs.Results(runs=pd.DataFrame({"run_id": [name]}), responses=responses, hits=hits))
+    sent = []
+
+    def counted(*given):
+        for value in mapped(*given):
+            sent.append(value)
+            yield value
+
+    monkeypatch.setattr("ragscore.store.mapped", counted)
+    scores = store.score(golden, client=client, part_hits=16 * 5_000 * 2)
+    monkeypatch.undo()
+    assert len(sent) == 2 * 3  # two runs a batch, for the level and for the scores
+    pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
+
+
 def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     store, golden = large
     with warnings.catch_warnings():

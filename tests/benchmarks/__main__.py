@@ -38,9 +38,7 @@ Raw = dict[str, Any]
 def main(arguments: list[str] | None = None) -> None:
     """Measure what is asked for, print it, and write it where it is asked for."""
     asked = _parser().parse_args(arguments)
-    parts = asked.parts or ["all"]
-    if "all" in parts:
-        parts = [*MEASURED, *(name for name in PRINTED if name != "statistics")]
+    parts = [*MEASURED, *(name for name in PRINTED if name != "statistics")] if "all" in asked.parts else asked.parts
     raw = json.loads(asked.raw.read_text(encoding="utf-8")) if asked.raw else measure(SMALL if asked.small else FULL, parts, asked.json)
     earlier = json.loads(asked.earlier.read_text(encoding="utf-8")) if asked.earlier else {}
     tables = {name: tables_of(name, raw, earlier, Price(asked.price, asked.cores)) for name in MEASURED if name in raw}
@@ -96,7 +94,8 @@ def _say(text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*MEASURED, *PRINTED, "all"], help="default: all")
+    # A text as default: argparse looks whether an empty list is among the choices.
+    parser.add_argument("parts", nargs="*", default="all", choices=[*MEASURED, *PRINTED, "all"], help="default: all")
     parser.add_argument("--small", action="store_true", help="10^4 to 10^5 hits, once: to see that it runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all raw numbers")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables")
