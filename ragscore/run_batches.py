@@ -15,7 +15,6 @@ from ragscore.run_files import columns_without, known_columns, open_parquet
 from ragscore.run_tables import FRAMES, read_run
 from ragscore.stored import Stored
 
-
 MANY_ROWS = 2**16  # for which handing columns to threads pays
 
 

@@ -147,9 +147,9 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
             yield value
 
     monkeypatch.setattr("ragscore.store.mapped", counted)
-    scores = store.score(golden, client=client, part_hits=16 * 5_000 * 2)
+    scores = store.score(golden, client=client, part_hits=32 * 5_000)
     monkeypatch.undo()
-    assert len(sent) == 2 * 3  # two runs a batch, for the level and for the scores
+    assert len(sent) == 2 * 2  # four runs in one batch and one in another, for the level and for the scores
     pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
 
 
