@@ -194,7 +194,7 @@ class RunStore:
         Parameters
         ----------
         metrics, rule, profile, policies
-            As for `rs.score`. A rule of your own sees the hits of one part at a time.
+            As for `rs.score`. A rule of your own sees the hits of one part, or of the small runs read with it, at a time.
         runs
             Run ids or systems; by default all.
         client
