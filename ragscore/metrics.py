@@ -36,7 +36,7 @@ class Metric:
     name: str
     formula: str
     nan_when: str
-    kind: str = "bounded"  # binary, bounded, time, cost, other, other
+    kind: str = "bounded"  # binary, bounded, time, cost, other
     better: str = "higher"
     range: str = "0 to 1"
     also: str = ""  # its name in other tools
