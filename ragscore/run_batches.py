@@ -66,15 +66,15 @@ def _frame(tables: dict[int, pa.Table], kind: str, run_ids: pd.Series) -> pd.Dat
     """The tables of runs, by their number, as one frame; None without any."""
     dtype = pd.CategoricalDtype(run_ids.tolist())
     frames = []
-    for numbers in _alike(tables):
+    for numbers in _stretches(tables):
         rows = [tables[n] for n in numbers]
         run = np.repeat(numbers, [len(table) for table in rows])
         frames.append(conform(pa.concat_tables(rows).to_pandas().assign(run_id=categorical(run, dtype)), kind))
     return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True) if frames else None
 
 
-def _alike(tables: dict[int, pa.Table]) -> list[list[int]]:
-    """Runs that follow each other and whose tables have the same columns of the same types; categories of one's own stay with their run."""
+def _stretches(tables: dict[int, pa.Table]) -> list[list[int]]:
+    """Runs, by their number, that follow each other and whose tables have the same columns of the same types; categories of your own stay with their run."""
     groups: list[list[int]] = []
     for number, table in tables.items():
         before = tables[groups[-1][-1]].schema if groups else None

@@ -102,7 +102,7 @@ class Scored:
 
     def __sizeof__(self) -> int:
         # Dask asks: a worker must know what the scores it holds weigh.
-        return sum(array.nbytes for array in (self.query, self.state, self.level, self.values)) + sum(map(len, self.extra))
+        return sum(array.nbytes for array in (self.query, self.extra_run, self.state, self.level, self.values)) + sum(map(len, self.extra))
 
 
 def batched(of_runs: list[list[Part]], n_queries: int, part_hits: int) -> list[list[Batch]]:
