@@ -12,7 +12,8 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# The public names, by stage, and their modules are in the stub beside this file. A module is imported when a name of it is first used.
+# The public names, by stage, and their modules are in the stub beside this file. A module is
+# imported when a name of it is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
@@ -25,7 +26,8 @@ class _Package(ModuleType):
             super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As other modules, by name: functions of a notebook that use it are sent to workers by value.
+        # As other modules, by name: functions of a notebook that use it are sent to workers by
+        # value.
         return import_module, (self.__name__,)
 
 

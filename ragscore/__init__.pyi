@@ -17,7 +17,16 @@ from .faults import answer_faults, fault_changes, fault_table, fault_transitions
 from .fingerprint import judge_fingerprint, same_judges
 from .frames import DataError, Golden, Results, concat_results, conform
 from .freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
-from .gain import Gain, candidate_documents, cosine, knowledge_gain, knowledge_gain_documented, lexical_novelty, novelty_all_pairs, novelty_per_chunk
+from .gain import (
+    Gain,
+    candidate_documents,
+    cosine,
+    knowledge_gain,
+    knowledge_gain_documented,
+    lexical_novelty,
+    novelty_all_pairs,
+    novelty_per_chunk,
+)
 from .gate import Gate, gate
 from .golden_health import GoldenHealth, golden_health
 from .golden_versions import golden_changes, unchanged_queries

@@ -1,4 +1,6 @@
-"""Control limits from repeats: which runs the band lies around, where its edges are, and where a line left it for good.
+"""Control limits from repeats.
+
+Which runs the band lies around, where its edges are, and where a line left it for good.
 
 In: a history and means over runs. Out: columns of the trend's frame.
 """
@@ -23,7 +25,8 @@ class Reference:
     Attributes
     ----------
     run_ids
-        The baseline, with its repeats; without a baseline the last group of repeats; empty if there is neither.
+        The baseline, with its repeats; without a baseline the last group of repeats; empty if there
+        is neither.
     is_baseline
         Whether a baseline was named.
     groups
@@ -44,12 +47,24 @@ def reference_of(found: History, baseline: str | None) -> Reference:
         run_ids = next((group for group in groups if name in group), [name])
     else:
         run_ids = groups[-1] if groups else []
-    own = [group for group in groups if run_ids and str(systems[group[0]]) == str(systems[run_ids[0]])] or groups
-    said = ", ".join(f"{len(group)} repeats" + (f" of {systems[group[0]]}" if pd.notna(systems[group[0]]) else "") for group in own)
+    own = [
+        group for group in groups if run_ids and str(systems[group[0]]) == str(systems[run_ids[0]])
+    ] or groups
+    said = ", ".join(
+        f"{len(group)} repeats"
+        + (f" of {systems[group[0]]}" if pd.notna(systems[group[0]]) else "")
+        for group in own
+    )
     return Reference(tuple(run_ids), baseline is not None, own, said)
 
 
-def band_columns(rows: pd.DataFrame, reference: Reference, centre: npt.NDArray[np.float64], half: float, is_unit: bool) -> pd.DataFrame:
+def band_columns(
+    rows: pd.DataFrame,
+    reference: Reference,
+    centre: npt.NDArray[np.float64],
+    half: float,
+    is_unit: bool,
+) -> pd.DataFrame:
     """band_low, band_high, band_from, in_band and left_band of one slice's rows, which are in order; NaN and NA where there is no band."""
     low, high = centre - half, centre + half
     mean = rows["mean"].to_numpy("float64")
@@ -59,16 +74,24 @@ def band_columns(rows: pd.DataFrame, reference: Reference, centre: npt.NDArray[n
     in_band = pd.Series(side == 0, index=rows.index, dtype="boolean").mask(~is_known)
     return pd.DataFrame(
         {
-            "band_low": np.maximum(low, 0) if is_unit else low, "band_high": np.minimum(high, 1) if is_unit else high,
-            "band_from": pd.Series(reference.said, index=rows.index, dtype="str").mask(np.isnan(low)),
-            "in_band": in_band, "left_band": first_outside(side, is_known & (rows["position"] > last).to_numpy()),
+            "band_low": np.maximum(low, 0) if is_unit else low,
+            "band_high": np.minimum(high, 1) if is_unit else high,
+            "band_from": pd.Series(reference.said, index=rows.index,
+            dtype="str").mask(np.isnan(low)),
+            "in_band": in_band,
+            "left_band": first_outside(side, is_known & (rows["position"] > last).to_numpy()),
         },
         index=rows.index,
     )  # fmt: skip
 
 
-def first_outside(side: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The first place from which all that count are outside on one side (1 above, -1 below); at most one is True."""
+def first_outside(
+    side: npt.NDArray[np.int64], counts: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.bool_]:
+    """The first place from which all that count are outside on one side (1 above, -1 below).
+
+    At most one is True.
+    """
     found = np.zeros(len(side), dtype=bool)
     places = np.flatnonzero(counts)
     if len(places) and side[places[-1]] != 0:

@@ -1,13 +1,23 @@
-"""Columns to their declared dtypes: nothing is rounded, wrapped or turned into text without saying so.
+"""Columns to their declared dtypes.
 
-In: a column of any dtype. Out: the same values in the declared dtype, or a `DataError` that names frame, column and
-first row. A column that has its dtype already costs nothing.
+Nothing is rounded, wrapped or turned into text without saying so.
+
+In: a column of any dtype. Out: the same values in the declared dtype, or a `DataError` that names
+frame, column and first row. A column that has its dtype already costs nothing.
 """
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas.api.types import infer_dtype, is_bool_dtype, is_datetime64_any_dtype, is_float_dtype, is_integer_dtype, is_numeric_dtype, is_timedelta64_dtype
+from pandas.api.types import (
+    infer_dtype,
+    is_bool_dtype,
+    is_datetime64_any_dtype,
+    is_float_dtype,
+    is_integer_dtype,
+    is_numeric_dtype,
+    is_timedelta64_dtype,
+)
 
 from ragscore.errors import DataError
 
@@ -33,25 +43,45 @@ def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
         if dtype == "boolean" and column.dtype == object:
             return column.convert_dtypes().astype("boolean")
         if dtype.startswith("datetime64") and is_numeric_dtype(column) and column.notna().any():
-            raise DataError(f"{column.dtype} values", field=f"{kind}.{column.name}", allowed="times (pandas Timestamps), not numbers")
+            raise DataError(
+                f"{column.dtype} values",
+                field=f"{kind}.{column.name}",
+                allowed="times (pandas Timestamps), not numbers",
+            )
         return column.astype(dtype)  # type: ignore[call-overload]
     except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}") from error
+        raise DataError(
+            f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}"
+        ) from error
 
 
 def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) -> None:
-    """Raise a `DataError` that names frame, column and first row, if any row is bad. Rows are counted from 0."""
+    """Raise a `DataError` that names frame, column and first row, if any row is bad.
+
+    Rows are counted from 0.
+    """
     if is_bad.any():
         row = int(is_bad.argmax())
         value = column.iloc[row]
-        shown = "NA" if pd.api.types.is_scalar(value) and pd.isna(value) else repr(value.item() if isinstance(value, np.generic) else value)
-        raise DataError(f"row {row} holds {shown} ({int(is_bad.sum())} of {len(column)} rows are like that)", field=f"{kind}.{column.name}", allowed=allowed)
+        shown = (
+            "NA"
+            if pd.api.types.is_scalar(value) and pd.isna(value)
+            else repr(value.item() if isinstance(value, np.generic) else value)
+        )
+        raise DataError(
+            f"row {row} holds {shown} ({int(is_bad.sum())} of {len(column)} rows are like that)",
+            field=f"{kind}.{column.name}",
+            allowed=allowed,
+        )
 
 
 def _text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """As text or as category of texts. Ids are text or whole numbers; other texts may be numbers of any kind."""
+    """As text or as category of texts.
+
+    Ids are text or whole numbers; other texts may be numbers of any kind.
+    """
     is_category = isinstance(column.dtype, pd.CategoricalDtype)
     values = column.cat.categories.to_series() if is_category else column
     is_id = str(column.name).endswith("_id")
@@ -59,22 +89,45 @@ def _text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     if text is None and not _is_texts(values, is_id):
         allowed_types = (str, int, np.integer) if is_id else (str, int, float, np.number)
         plain = column.astype(object)
-        is_bad = plain.map(lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, allowed_types)) & plain.notna()
-        refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, "text or whole numbers" if is_id else "text")
-    if is_category:  # its few texts are made and handed out: `astype` would make a text for every row
-        text = pd.Series(values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True), column.index, name=column.name)
+        is_bad = (
+            plain.map(
+                lambda value: (
+                    isinstance(value, (bool, np.bool_)) or not isinstance(value, allowed_types)
+                )
+            )
+            & plain.notna()
+        )
+        refuse_rows(
+            column, is_bad.to_numpy(dtype=bool), kind, "text or whole numbers" if is_id else "text"
+        )
+    # its few texts are made and handed out: `astype` would make a text for every row
+    if is_category:
+        text = pd.Series(
+            values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True),
+            column.index,
+            name=column.name,
+        )
     elif text is None:
         text = column.astype("str")
     return text.astype("category") if dtype == "category" else text
 
 
 def _of_objects(column: pd.Series) -> pd.Series | None:
-    """Python objects of which arrow finds that all are texts, or missing; None where they are anything else. `astype` takes twice its time."""
+    """Python objects of which arrow finds that all are texts, or missing.
+
+    None where they are anything else. `astype` takes twice its time.
+    """
     try:
         texts = pa.array(column.to_numpy(), from_pandas=True)
     except (pa.ArrowException, UnicodeError):
         return None
-    return pd.Series(pd.array(texts.cast(pa.large_string()), dtype="str"), column.index, name=column.name) if pa.types.is_string(texts.type) else None
+    return (
+        pd.Series(
+            pd.array(texts.cast(pa.large_string()), dtype="str"), column.index, name=column.name
+        )
+        if pa.types.is_string(texts.type)
+        else None
+    )
 
 
 def _is_texts(values: pd.Series, is_id: bool) -> bool:
@@ -89,9 +142,17 @@ def _whole(column: pd.Series, dtype: str, kind: str) -> pd.Series:
     """As whole numbers: no fraction is cut off and nothing wraps around."""
     low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
     allowed = f"whole numbers from {low} to {high}"
-    if is_bool_dtype(column.dtype) or is_datetime64_any_dtype(column.dtype) or is_timedelta64_dtype(column.dtype):
+    if (
+        is_bool_dtype(column.dtype)
+        or is_datetime64_any_dtype(column.dtype)
+        or is_timedelta64_dtype(column.dtype)
+    ):
         refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
-    numbers = column if is_integer_dtype(column.dtype) or is_float_dtype(column.dtype) else _numbers(column)
+    numbers = (
+        column
+        if is_integer_dtype(column.dtype) or is_float_dtype(column.dtype)
+        else _numbers(column)
+    )
     unfit = column.notna() & numbers.isna()
     if dtype != "Int64":
         unfit |= column.isna()
@@ -110,5 +171,9 @@ def _numbers(column: pd.Series) -> pd.Series:
         return pd.to_numeric(column, errors="coerce")
     if infer_dtype(column, skipna=True) == "integer":
         # None among whole numbers: a detour over floats would round the large ones.
-        return column.mask(column.map(lambda value: isinstance(value, int) and not -(2**63) <= value < 2**63)).astype("Int64")
-    return pd.to_numeric(column.mask(column.map(lambda value: isinstance(value, (bool, np.bool_)))), errors="coerce")
+        return column.mask(
+            column.map(lambda value: isinstance(value, int) and not -(2**63) <= value < 2**63)
+        ).astype("Int64")
+    return pd.to_numeric(
+        column.mask(column.map(lambda value: isinstance(value, (bool, np.bool_)))), errors="coerce"
+    )

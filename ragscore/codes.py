@@ -1,7 +1,10 @@
-"""Texts as integer codes: positions among the few values that matter. Joins compare these, never the texts.
+"""Texts as integer codes: positions among the few values that matter.
 
-Long columns are worked on in pieces, side by side (arrow and numpy release the lock), and arithmetic in blocks that stay in the
-processor's cache: what takes the time is memory, not counting.
+Joins compare these, never the texts.
+
+Long columns are worked on in pieces, side by side (arrow and numpy release the lock), and
+arithmetic in blocks that stay in the processor's cache: what takes the time is memory, not
+counting.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +28,10 @@ BLOCK = 2**15  # rows whose codes fit into the cache
 
 
 def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
-    """What `work(first, last)` gives for each piece of n rows, in order. As many pieces as arrow may use threads (`pyarrow.set_cpu_count`)."""
+    """What `work(first, last)` gives for each piece of n rows, in order.
+
+    As many pieces as arrow may use threads (`pyarrow.set_cpu_count`).
+    """
     n_pieces = max(min(pa.cpu_count(), n // PIECE), 1)
     pieces = list(pairwise(np.linspace(0, n, n_pieces + 1).astype(int).tolist()))
     if n_pieces == 1:
@@ -41,7 +47,10 @@ def blocks(first: int, last: int, size: int | None = None) -> list[slice]:
 
 
 def picked(n: int, of_block: Callable[[slice], tuple[Codes, Picked]]) -> tuple[Codes, Picked]:
-    """The few of n rows that `of_block` picks from each block, and what it says of each: found in pieces, joined in order."""
+    """The few of n rows that `of_block` picks from each block, and what it says of each.
+
+    Found in pieces, joined in order.
+    """
     pieces = in_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
     found = [one for piece in pieces for one in piece] or [of_block(slice(0, 0))]
     rows, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -51,13 +60,18 @@ def picked(n: int, of_block: Callable[[slice], tuple[Codes, Picked]]) -> tuple[C
 def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
     """Position of each text of `column` in the unique `values`, -1 where it is not among them.
 
-    Hits' ids are never encoded as a whole: looking them up in the few values that matter is several times faster.
+    Hits' ids are never encoded as a whole: looking them up in the few values that matter is several
+    times faster.
     """
     return small_lookup(column, values).astype(np.int64, copy=False)
 
 
 def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> SmallCodes:
-    """As `lookup`, in as few bytes as are at hand: of a column of codes of just these values its own, not copied. To be widened before any arithmetic."""
+    """As `lookup`, in as few bytes as are at hand.
+
+    Of a column of codes of just these values its own, not copied. To be widened before any
+    arithmetic.
+    """
     if is_encoded(column):
         parts = [_lookup_encoded(chunk, values) for chunk in chunks_of(column)]
         return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0, np.int32), *parts])
@@ -69,14 +83,21 @@ def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> 
     if not len(column):  # arrow would make a table of the values first
         return np.zeros(0, dtype=np.int64)
     texts, wanted = arrow_texts(column), arrow_texts(values)
-    if len(texts) == len(wanted) and texts.equals(wanted):  # the queries of a run, as a rule: comparing costs next to nothing
+    # the queries of a run, as a rule: comparing costs next to nothing
+    if len(texts) == len(wanted) and texts.equals(wanted):
         return np.arange(len(texts))
     begins = _begins(texts)
     if begins is not None:
         first = texts.filter(begins)
-        each = np.arange(len(first), dtype=np.int32) if first.equals(wanted) else _index_in(first, wanted).astype(np.int32)
+        each = (
+            np.arange(len(first), dtype=np.int32)
+            if first.equals(wanted)
+            else _index_in(first, wanted).astype(np.int32)
+        )
         return np.repeat(each, _lengths(begins))
-    return np.concatenate(in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted)))
+    return np.concatenate(
+        in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted))
+    )
 
 
 def codes_of(column: pd.Series | pd.Index) -> SmallCodes:
@@ -87,7 +108,11 @@ def codes_of(column: pd.Series | pd.Index) -> SmallCodes:
 
 
 def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
-    """The texts of these rows. Arrow takes rows that ascend from a column in many chunks several times slower than chunk by chunk."""
+    """The texts of these rows.
+
+    Arrow takes rows that ascend from a column in many chunks several times slower than chunk by
+    chunk.
+    """
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes = codes_of(column)[rows]
         return arrow_texts(column.dtype.categories).take(pa.array(codes, mask=codes < 0))
@@ -96,19 +121,30 @@ def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
         chunks = [pa.chunked_array(chunks).combine_chunks()]
     begins = np.cumsum([0, *map(len, chunks)])
     cuts = pairwise(np.searchsorted(rows, begins).tolist() if len(chunks) > 1 else [0, len(rows)])
-    taken = [chunk.take(pa.array(rows[first:last] - begin)) for chunk, begin, (first, last) in zip(chunks, begins.tolist(), cuts, strict=False) if last > first]
+    taken = [
+        chunk.take(pa.array(rows[first:last] - begin))
+        for chunk, begin, (first, last) in zip(chunks, begins.tolist(), cuts, strict=False)
+        if last > first
+    ]
     return pa.chunked_array([one.cast(pa.large_string()) for one in taken], type=pa.large_string())
 
 
-def are_equal(column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes) -> npt.NDArray[np.bool_]:
+def are_equal(
+    column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes
+) -> npt.NDArray[np.bool_]:
     """Whether the texts of these rows equal those of the other's, one by one; NA equals nothing."""
     found = pc.fill_null(pc.equal(texts_at(column, rows), texts_at(other, other_rows)), False)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
 
 def is_encoded(column: pd.Series | pd.Index) -> bool:
-    """Whether the texts are codes as arrow reads them from Parquet; pandas would look through their values again to make categories of them."""
-    return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(column.dtype.pyarrow_dtype)
+    """Whether the texts are codes as arrow reads them from Parquet.
+
+    Pandas would look through their values again to make categories of them.
+    """
+    return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(
+        column.dtype.pyarrow_dtype
+    )
 
 
 def chunks_of(column: pd.Series | pd.Index) -> list[pa.Array]:
@@ -130,11 +166,16 @@ def _lookup_encoded(texts: pa.DictionaryArray, values: pd.Series | pd.Index) -> 
 
 def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
     found = pc.index_in(texts, value_set=wanted)
-    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False)).astype(np.int64, copy=False)
+    return np.asarray(found.fill_null(-1).to_numpy(zero_copy_only=False)).astype(
+        np.int64, copy=False
+    )
 
 
 def _begins(texts: pa.ChunkedArray) -> pa.Array | None:
-    """Which texts differ from the one before, where a look at the first ones says that few do: a run's hits lie query by query."""
+    """Which texts differ from the one before, where a look at the first ones says that few do.
+
+    A run's hits lie query by query.
+    """
     if len(texts) < BLOCK or pc.sum(_differs(texts[:1024])).as_py() > 256:
         return None
     return _differs(texts)
@@ -158,20 +199,32 @@ def coded(column: pd.Series) -> pd.Series:
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     dtype = pd.CategoricalDtype(pd.Index(encoded.dictionary, dtype="str"))
-    return pd.Series(pd.Categorical.from_codes(codes, dtype=dtype, validate=False), index=column.index, name=column.name)
+    return pd.Series(
+        pd.Categorical.from_codes(codes, dtype=dtype, validate=False),
+        index=column.index,
+        name=column.name,
+    )
 
 
 def distinct(column: pd.Series) -> pd.Index:
     """The distinct texts of a column; of codes, all those that they stand for."""
-    return column.cat.categories if isinstance(column.dtype, pd.CategoricalDtype) else pd.Index(column.unique())
+    return (
+        column.cat.categories
+        if isinstance(column.dtype, pd.CategoricalDtype)
+        else pd.Index(column.unique())
+    )
 
 
-def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequence[str]) -> npt.NDArray[np.bool_]:
+def is_among(
+    column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequence[str]
+) -> npt.NDArray[np.bool_]:
     """Whether each text of `column` is one of `values`; False where it is NA.
 
     `Series.isin` walks texts one by one in Python; this takes a fraction of its time.
     """
-    wanted = arrow_texts(values if isinstance(values, (pd.Series, pd.Index)) else pd.Series(values, dtype="str"))
+    wanted = arrow_texts(
+        values if isinstance(values, (pd.Series, pd.Index)) else pd.Series(values, dtype="str")
+    )
     if isinstance(column.dtype, pd.CategoricalDtype):
         return np.append(is_among(column.dtype.categories, values), False)[codes_of(column)]
     texts = arrow_texts(column)
@@ -182,8 +235,11 @@ def is_among(column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequen
 
 
 def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    # Arrow makes a table of what is wanted first, which is all the work where there is next to nothing to look up.
-    if not len(texts) or (len(texts) == len(wanted) and not texts.null_count and texts.equals(wanted)):
+    # Arrow makes a table of what is wanted first, which is all the work where there is next to
+    # nothing to look up.
+    if not len(texts) or (
+        len(texts) == len(wanted) and not texts.null_count and texts.equals(wanted)
+    ):
         return np.ones(len(texts), dtype=bool)
     found = pc.is_in(texts, value_set=wanted, skip_nulls=True)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
@@ -191,20 +247,26 @@ def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bo
 
 def is_given(column: pd.Series) -> npt.NDArray[np.bool_]:
     """Whether each value of the column is there, without looking through a column of which arrow knows that nothing is missing."""
-    is_arrow = isinstance(column.dtype, pd.ArrowDtype) or (isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow")
+    is_arrow = isinstance(column.dtype, pd.ArrowDtype) or (
+        isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow"
+    )
     if is_arrow and not pa.array(column.array).null_count:
         return np.ones(len(column), dtype=bool)
     return column.notna().to_numpy()
 
 
-def pair_codes(frame: pd.DataFrame, columns: tuple[str, str], first: pd.Index, second: pd.Index) -> Codes:
+def pair_codes(
+    frame: pd.DataFrame, columns: tuple[str, str], first: pd.Index, second: pd.Index
+) -> Codes:
     """One code for each row's pair of texts, -1 where either is not among the unique `first` or `second`."""
     a, b = lookup(frame[columns[0]], first), lookup(frame[columns[1]], second)
     # int64 before multiplying: 32-bit codes overflow without a word.
     return np.where((a < 0) | (b < 0), -1, a * len(second) + b)
 
 
-def has_pair(frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str]) -> npt.NDArray[np.bool_]:
+def has_pair(
+    frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str]
+) -> npt.NDArray[np.bool_]:
     """Whether each row's pair of texts is one of those of `pairs`."""
     first, second = (pd.Index(pairs[name].astype("str").unique()) for name in columns)
     here, wanted = (pair_codes(rows, columns, first, second) for rows in (frame, pairs))
@@ -212,7 +274,9 @@ def has_pair(frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str])
 
 
 def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Codes, Codes]:
-    """Positions of every pair of equal codes, ordered by `left`, then by `right`; negative codes equal nothing.
+    """Positions of every pair of equal codes, ordered by `left`, then by `right`.
+
+    Negative codes equal nothing.
 
     `only_first` pairs each of `left` with the first of `right` only.
     """
@@ -225,9 +289,16 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
 
 
 def arrow_texts(column: pd.Series | pd.Index) -> pa.ChunkedArray:
-    """The texts as arrow holds them, of one string type; for `str` columns this is a view, not a copy."""
+    """The texts as arrow holds them, of one string type.
+
+    For `str` columns this is a view, not a copy.
+    """
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str")
-    texts = pa.array(column, type=pa.large_string()) if column.dtype == object else pa.array(column.array)
+    texts = (
+        pa.array(column, type=pa.large_string())
+        if column.dtype == object
+        else pa.array(column.array)
+    )
     texts = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
     return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())

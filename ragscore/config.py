@@ -20,7 +20,11 @@ def flat(config: Any, prefix: str = "") -> dict[str, Any]:
     """Values by dotted key; a config that is no object is one value, of the key `config`."""
     if not isinstance(config, dict):
         return {prefix or "config": config}
-    return {key: value for name, inner in config.items() for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()}
+    return {
+        key: value
+        for name, inner in config.items()
+        for key, value in flat(inner, f"{prefix}.{name}" if prefix else str(name)).items()
+    }
 
 
 def dumped(value: Any) -> str:

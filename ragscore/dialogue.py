@@ -1,4 +1,6 @@
-"""What a chatbot's answers are judged by beside retrieval: attribution, recency, folders searched, key facts, time-outs.
+"""What a chatbot's answers are judged by beside retrieval.
+
+Attribution, recency, folders searched, key facts, time-outs.
 
 In: responses in their order. Out: one array per metric, which `score_answers` joins to its columns.
 """
@@ -20,13 +22,26 @@ Values = npt.NDArray[np.float64]
 TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)
 
 
-def score_dialogue(results: Results, golden: Golden, responses: pd.DataFrame, answerable: Values, unknown: str) -> dict[str, Values]:
-    """The columns of this module for each response; `answerable` is 1, 0 or NaN (unlabelled), `unknown` as in `rs.score`."""
+def score_dialogue(
+    results: Results, golden: Golden, responses: pd.DataFrame, answerable: Values, unknown: str
+) -> dict[str, Values]:
+    """The columns of this module for each response.
+
+    `answerable` is 1, 0 or NaN (unlabelled), `unknown` as in `rs.score`.
+    """
     failed = responses["error"].notna().to_numpy()
     none = np.zeros(len(responses), dtype=bool)
     answered = responses["answer"].notna().to_numpy() & ~failed if "answer" in responses else none
-    refused = responses["refused"].fillna(False).astype(bool).to_numpy() if "refused" in responses else none
-    is_blank = (responses["answer"].str.strip() == "").to_numpy(dtype=bool, na_value=False) if "answer" in responses else none
+    refused = (
+        responses["refused"].fillna(False).astype(bool).to_numpy()
+        if "refused" in responses
+        else none
+    )
+    is_blank = (
+        (responses["answer"].str.strip() == "").to_numpy(dtype=bool, na_value=False)
+        if "answer" in responses
+        else none
+    )
     return {
         **score_attribution(results, golden, responses, answered),
         **score_scope(results, golden, responses, failed, unknown),

@@ -1,4 +1,7 @@
-"""Which metrics some files support, and what each other one lacks. Nothing is scored: it looks at which columns hold anything."""
+"""Which metrics some files support, and what each other one lacks.
+
+Nothing is scored: it looks at which columns hold anything.
+"""
 
 import os
 import warnings
@@ -29,30 +32,56 @@ class _Facts:
 
     def targets(self) -> dict[str, int]:
         """Queries with targets, by level; levels without any are left out."""
-        found = {level: sum(int(at_level(one, level).targets["query_id"].nunique()) for one in self.golden) for level in LEVELS}
+        found = {
+            level: sum(
+                int(at_level(one, level).targets["query_id"].nunique()) for one in self.golden
+            )
+            for level in LEVELS
+        }
         return {level: n for level, n in found.items() if n}
 
     def labelled(self, answerable: bool) -> int:
         """Queries known to be answerable, or known to be refused."""
-        return sum(int(one.queries["answerable"].eq(answerable).fillna(False).sum()) for one in self.golden)
+        return sum(
+            int(one.queries["answerable"].eq(answerable).fillna(False).sum()) for one in self.golden
+        )
 
     def checks(self, *kinds: str) -> int:
         """Queries with a check of these kinds."""
-        return sum(int(one.checks.loc[one.checks["kind"].isin(kinds), "query_id"].nunique()) for one in self.golden)
+        return sum(
+            int(one.checks.loc[one.checks["kind"].isin(kinds), "query_id"].nunique())
+            for one in self.golden
+        )
 
     def references(self) -> int:
         """Queries with a reference answer."""
-        return sum(int(one.queries["reference_answer"].notna().sum()) for one in self.golden if "reference_answer" in one.queries)
+        return sum(
+            int(one.queries["reference_answer"].notna().sum())
+            for one in self.golden
+            if "reference_answer" in one.queries
+        )
 
     def known(self, frame: str, *columns: str) -> int:
-        """Rows of a results frame in which some of these columns is known; without columns, all its rows."""
+        """Rows of a results frame in which some of these columns is known.
+
+        Without columns, all its rows.
+        """
         frames = [rows for one in self.results if (rows := getattr(one, frame)) is not None]
-        return sum(len(rows) if not columns else int(rows[rows.columns.intersection(columns)].notna().any(axis=1).sum()) for rows in frames)
+        return sum(
+            (
+                len(rows)
+                if not columns
+                else int(rows[rows.columns.intersection(columns)].notna().any(axis=1).sum())
+            )
+            for rows in frames
+        )
 
     def judged(self, criterion: str) -> int:
         """Judgments of a criterion that have a value."""
         frames = [one.judgments for one in self.results if one.judgments is not None]
-        return sum(int((rows["criterion"].eq(criterion) & rows["value"].notna()).sum()) for rows in frames)
+        return sum(
+            int((rows["criterion"].eq(criterion) & rows["value"].notna()).sum()) for rows in frames
+        )
 
 
 def doctor(files: File | list[File], *, strict: bool = False) -> pd.DataFrame:
@@ -61,16 +90,17 @@ def doctor(files: File | list[File], *, strict: bool = False) -> pd.DataFrame:
     Parameters
     ----------
     files
-        Golden files and runs, or other tools' files that hold both, as paths, `Golden` or `Results`, one or a list; labels alone and
-        runs alone will do.
+        Golden files and runs, or other tools' files that hold both, as paths, `Golden` or
+        `Results`, one or a list; labels alone and runs alone will do.
     strict
         As for loading.
 
     Returns
     -------
-    One row per metric, in the order of the metric table: `metric`; `supported` (bool); `missing`, what would have to be there ("" if
-    supported); `n`, how many queries, responses or judgments there are of the scarcest thing that it needs; `levels`, the match levels
-    with targets ("" for metrics that use none).
+    One row per metric, in the order of the metric table: `metric`; `supported` (bool); `missing`,
+    what would have to be there ("" if supported); `n`, how many queries, responses or judgments
+    there are of the scarcest thing that it needs; `levels`, the match levels with targets ("" for
+    metrics that use none).
 
     Raises
     ------
@@ -87,7 +117,15 @@ def doctor(files: File | list[File], *, strict: bool = False) -> pd.DataFrame:
         needs = _needs(metric.name, facts)
         missing = [what for what, n in needs if not n]
         levels = ", ".join(facts.targets()) if metric.name.split("@")[0] in RANKING else ""
-        rows.append({"metric": metric.name, "supported": not missing, "missing": "; ".join(missing), "n": min(n for _, n in needs), "levels": levels})
+        rows.append(
+            {
+                "metric": metric.name,
+                "supported": not missing,
+                "missing": "; ".join(missing),
+                "n": min(n for _, n in needs),
+                "levels": levels,
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -101,7 +139,8 @@ def _parts(one: File, strict: bool) -> tuple[list[Golden], list[Results]]:
     results: list[Results] = []
     faults: list[DataError] = []
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # loading says these; here the table is the news
+        # loading says these; here the table is the news
+        warnings.simplefilter("ignore", UserWarning)
         try:
             golden.append(load_golden(Path(one), strict=strict))
         except DataError as fault:
@@ -111,7 +150,9 @@ def _parts(one: File, strict: bool) -> tuple[list[Golden], list[Results]]:
         except DataError as fault:
             faults.append(fault)
     if len(faults) == 2:
-        raise DataError(f"neither golden file ({faults[0]}) nor results ({faults[1]})", file=str(one))
+        raise DataError(
+            f"neither golden file ({faults[0]}) nor results ({faults[1]})", file=str(one)
+        )
     return golden, results
 
 
@@ -126,13 +167,26 @@ def _needs(name: str, facts: _Facts) -> Needs:
     if name in _ANSWERS:
         return [_expected_text(name, facts), answers]
     if name in ("refusal_correct", "hallucinated"):
-        return [("queries that should be refused (answerable: false)", facts.labelled(False)), refusals]
+        return [
+            ("queries that should be refused (answerable: false)", facts.labelled(False)),
+            refusals,
+        ]
     if name == "false_refusal":
         return [("queries known to be answerable", facts.labelled(True)), refusals]
     if name in ("citation_precision", "citation_recall"):
-        return [_some_target(facts), answers, ("citations of the answers", facts.known("citations"))]
+        return [
+            _some_target(facts),
+            answers,
+            ("citations of the answers", facts.known("citations")),
+        ]
     if name == "citation_out_of_scope":
-        return [answers, ("the run's chunk catalogue, or the folders that were searched", facts.known("chunks") + facts.known("responses", "scope"))]
+        return [
+            answers,
+            (
+                "the run's chunk catalogue, or the folders that were searched",
+                facts.known("chunks") + facts.known("responses", "scope"),
+            ),
+        ]
     if base.startswith("citation") or name == "retrieved_cited":
         return [answers, ("citations of the answers", facts.known("citations"))]
     if name in ("latency_ms", "latency_ms_all"):
@@ -141,7 +195,13 @@ def _needs(name: str, facts: _Facts) -> Needs:
         return [("costs of the responses", facts.known("responses", "cost_usd"))]
     if base == "judge_failed":
         return [("judgments", facts.known("judgments"))]
-    if name in ("attribution_hit", "recency_ok", "scope_miss", "scope_miss_proxy", "key_facts_literal"):
+    if name in (
+        "attribution_hit",
+        "recency_ok",
+        "scope_miss",
+        "scope_miss_proxy",
+        "key_facts_literal",
+    ):
         return _dialogue_needs(name, facts, answers)
     if name == "empty_response":
         return [answers]
@@ -155,7 +215,13 @@ def _dialogue_needs(name: str, facts: _Facts, answers: tuple[str, int]) -> Needs
     if name == "key_facts_literal":
         return [("key facts (expected_key_facts)", facts.checks("key_fact")), answers]
     if name == "recency_ok":
-        return [("rules for supports that disagree (recency_conflict_rule)", facts.checks("recency_rule")), answers]
+        return [
+            (
+                "rules for supports that disagree (recency_conflict_rule)",
+                facts.checks("recency_rule"),
+            ),
+            answers,
+        ]
     if name == "attribution_hit":
         return [anchors, answers]
     if name == "scope_miss":
@@ -166,9 +232,19 @@ def _dialogue_needs(name: str, facts: _Facts, answers: tuple[str, int]) -> Needs
 def _ranking_needs(base: str, facts: _Facts) -> Needs:
     hits = ("hits of a run", facts.known("hits"))
     if base == "passed":
-        expects = sum(facts.targets().values()) + facts.checks("expected_empty", "forbidden_source_key") + facts.labelled(False)
+        expects = (
+            sum(facts.targets().values())
+            + facts.checks("expected_empty", "forbidden_source_key")
+            + facts.labelled(False)
+        )
         return [
-            ("something to judge by: targets, expected_empty, forbidden sources, queries to refuse", expects),
+            (
+                (
+                    "something to judge by: targets, expected_empty, forbidden sources, queries to"
+                    " refuse"
+                ),
+                expects,
+            ),
             ("responses of a run", facts.known("responses")),
         ]
     if base == "recall_all":
@@ -178,10 +254,14 @@ def _ranking_needs(base: str, facts: _Facts) -> Needs:
 
 
 def _some_target(facts: _Facts) -> tuple[str, int]:
-    return "targets: expected chunk or document ids, spans or anchors", max(facts.targets().values(), default=0)
+    return "targets: expected chunk or document ids, spans or anchors", max(
+        facts.targets().values(), default=0
+    )
 
 
 def _expected_text(name: str, facts: _Facts) -> tuple[str, int]:
     if name.startswith("answer_checks"):
-        return "texts that an answer must or must not hold (must_contain, forbidden)", facts.checks(*_CHECKED)
+        return "texts that an answer must or must not hold (must_contain, forbidden)", facts.checks(
+            *_CHECKED
+        )
     return "reference answers", facts.references()

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-_MADE_BY = {"Results": "Results, as rs.load_results gives them", "Golden": "a Golden, as rs.load_golden gives it"}
+_MADE_BY = {
+    "Results": "Results, as rs.load_results gives them",
+    "Golden": "a Golden, as rs.load_golden gives it",
+}
 
 
 class DataError(ValueError):
@@ -14,7 +17,15 @@ class DataError(ValueError):
         Parts of the message; None where they don't apply. `line` counts from 1.
     """
 
-    def __init__(self, found: str, *, file: str | Path | None = None, line: int | None = None, field: str | None = None, allowed: str | None = None) -> None:
+    def __init__(
+        self,
+        found: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        field: str | None = None,
+        allowed: str | None = None,
+    ) -> None:
         self.file = None if file is None else str(file)
         self.line, self.field, self.found, self.allowed = line, field, found, allowed
         place = ":".join(str(part) for part in (self.file, line) if part is not None)
@@ -23,7 +34,14 @@ class DataError(ValueError):
 
 
 def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
-    """Refuse an argument of another type: `score(golden, results)`, or a file's name where a frame belongs."""
+    """Refuse an argument of another type.
+
+    `score(golden, results)`, or a file's name where a frame belongs.
+    """
     if not isinstance(value, kind):
         name = kind.__name__ if isinstance(kind, type) else ""
-        raise DataError(f"found {type(value).__name__}", field=field, allowed=allowed or _MADE_BY.get(name, f"a {name}"))
+        raise DataError(
+            f"found {type(value).__name__}",
+            field=field,
+            allowed=allowed or _MADE_BY.get(name, f"a {name}"),
+        )

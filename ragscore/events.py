@@ -1,6 +1,7 @@
 """Metrics as an event log: one JSON line per metric, appended to a file that a collector follows.
 
-In: a summary, or the deltas of a comparison. Out: lines `{"version", "occurred_at_millis", "tick", "conversation_id", "kind", ...}`.
+In: a summary, or the deltas of a comparison. Out: lines `{"version", "occurred_at_millis", "tick",
+"conversation_id", "kind", ...}`.
 """
 
 import json
@@ -33,9 +34,10 @@ def write_event_log(
 ) -> int:
     """Append metrics to an event log.
 
-    A summary gives events of kind `eval.retrieval_report`: metric, n, mean, ci_lower, ci_upper, ci_level, run_id, and the
-    slice if there is one. Deltas give `eval.regression_diff`: metric, current_mean, baseline_mean, delta, regressed. What is
-    unknown is left out. All lines of a call are appended in one write, after a line end if the file lacks one.
+    A summary gives events of kind `eval.retrieval_report`: metric, n, mean, ci_lower, ci_upper,
+    ci_level, run_id, and the slice if there is one. Deltas give `eval.regression_diff`: metric,
+    current_mean, baseline_mean, delta, regressed. What is unknown is left out. All lines of a call
+    are appended in one write, after a line end if the file lacks one.
 
     Parameters
     ----------
@@ -46,49 +48,88 @@ def write_event_log(
     conversation_id
         What joins the events of one evaluation; by default the run's id. Deltas need one.
     tolerances
-        Metric -> how much worse it may become (an absolute difference) before `regressed` is true. Metrics without one have not regressed.
+        Metric -> how much worse it may become (an absolute difference) before `regressed` is true.
+        Metrics without one have not regressed.
     occurred_at
         When, with a time zone; by default now.
 
     Returns
     -------
-    The number of lines written. A metric that was measured nowhere has no mean, and is written with n = 0.
+    The number of lines written. A metric that was measured nowhere has no mean, and is written with
+    n = 0.
 
     Raises
     ------
     DataError
-        The table is neither of the two, deltas come without a conversation_id, or the time has no zone.
+        The table is neither of the two, deltas come without a conversation_id, or the time has no
+        zone.
     """
     if occurred_at is not None and occurred_at.tzinfo is None:
         raise DataError(f"found {occurred_at}", field="occurred_at", allowed="a time with its zone")
-    millis = time.time_ns() // 1_000_000 if occurred_at is None else round(occurred_at.timestamp() * 1000)
+    millis = (
+        time.time_ns() // 1_000_000
+        if occurred_at is None
+        else round(occurred_at.timestamp() * 1000)
+    )
     events = _events(table, conversation_id, tolerances or {})
     lines = []
     for conversation, payload in events:
-        envelope = {"version": VERSION, "occurred_at_millis": millis, "tick": next(_TICKS), "conversation_id": conversation}
-        lines.append(json.dumps(envelope | {name: value for name, value in payload.items() if value is not None}, ensure_ascii=False, allow_nan=False))
+        envelope = {
+            "version": VERSION,
+            "occurred_at_millis": millis,
+            "tick": next(_TICKS),
+            "conversation_id": conversation,
+        }
+        lines.append(
+            json.dumps(
+                envelope | {name: value for name, value in payload.items() if value is not None},
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+        )
     _append(Path(path), lines)
     return len(lines)
 
 
-def _events(table: pd.DataFrame, conversation_id: str | None, tolerances: Mapping[str, float]) -> list[tuple[str, dict[str, Any]]]:
+def _events(
+    table: pd.DataFrame, conversation_id: str | None, tolerances: Mapping[str, float]
+) -> list[tuple[str, dict[str, Any]]]:
     if {"run_id", "metric", "mean", "n"} <= set(table.columns):
         slices = list(table.columns[1 : list(table.columns).index("metric")])
-        return [(conversation_id or str(row["run_id"]), _report(row, slices)) for row in records_of(table)]
+        return [
+            (conversation_id or str(row["run_id"]), _report(row, slices))
+            for row in records_of(table)
+        ]
     if not {"metric", "a", "b", "delta"} <= set(table.columns):
         raise DataError(
-            f"found the columns {', '.join(map(str, table.columns))}", field="table", allowed="what rs.summarize returns, or the deltas of a comparison"
+            f"found the columns {', '.join(map(str, table.columns))}",
+            field="table",
+            allowed="what rs.summarize returns, or the deltas of a comparison",
         )
     if not conversation_id:
-        raise DataError("deltas belong to no run in particular", field="conversation_id", allowed="a text")
+        raise DataError(
+            "deltas belong to no run in particular", field="conversation_id", allowed="a text"
+        )
     return [(conversation_id, _diff(row, tolerances)) for row in records_of(table)]
 
 
 def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
     low, high = row.get("low"), row.get("high")
     level = 0.95 if low is not None and high is not None else None
-    payload = {"kind": REPORT, "metric": row["metric"], "n": int(row["n"]), "mean": row["mean"], "ci_lower": low, "ci_upper": high, "ci_level": level}
-    return payload | {"run_id": str(row["run_id"])} | ({"slice": {name: row[name] for name in slices}} if slices else {})
+    payload = {
+        "kind": REPORT,
+        "metric": row["metric"],
+        "n": int(row["n"]),
+        "mean": row["mean"],
+        "ci_lower": low,
+        "ci_upper": high,
+        "ci_level": level,
+    }
+    return (
+        payload
+        | {"run_id": str(row["run_id"])}
+        | ({"slice": {name: row[name] for name in slices}} if slices else {})
+    )
 
 
 def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any]:
@@ -96,11 +137,21 @@ def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any
     worse = 0.0 if delta is None else delta if describe(row["metric"]).better == "lower" else -delta
     # A tolerance below 0 counts as 0, and the last bit of a difference is no regression.
     regressed = tolerance is not None and delta is not None and worse > max(tolerance, 0.0) + SLACK
-    return {"kind": DIFF, "metric": row["metric"], "current_mean": row["b"], "baseline_mean": row["a"], "delta": delta, "regressed": regressed}
+    return {
+        "kind": DIFF,
+        "metric": row["metric"],
+        "current_mean": row["b"],
+        "baseline_mean": row["a"],
+        "delta": delta,
+        "regressed": regressed,
+    }
 
 
 def _append(file: Path, lines: list[str]) -> None:
-    """One write at the end of the file, so that lines of several writers never mix; an unfinished last line is ended first."""
+    """One write at the end of the file, so that lines of several writers never mix.
+
+    An unfinished last line is ended first.
+    """
     if not lines:
         return
     with file.open("ab+") as log:

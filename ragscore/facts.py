@@ -1,6 +1,7 @@
 """Key facts that an answer should state, literally.
 
-A judge (`judgments`) sees a fact in other words, the literal share doesn't: it is the lower bound that needs no model.
+A judge (`judgments`) sees a fact in other words, the literal share doesn't: it is the lower bound
+that needs no model.
 """
 
 import re
@@ -18,7 +19,10 @@ _BETWEEN_WORDS = re.compile(r"[\W_]+")
 
 
 def score_facts(golden: Golden, responses: pd.DataFrame, applies: Flags) -> dict[str, Values]:
-    """`key_facts_literal` of each response, as `rs.metrics()` defines it; NaN where it doesn't apply."""
+    """`key_facts_literal` of each response, as `rs.metrics()` defines it.
+
+    NaN where it doesn't apply.
+    """
     return {"key_facts_literal": _literal(golden, responses, applies)}
 
 
@@ -32,14 +36,22 @@ def _literal(golden: Golden, responses: pd.DataFrame, applies: Flags) -> Values:
         return share
     answers = responses.loc[applies, ["query_id", "answer"]].assign(row=np.flatnonzero(applies))
     answers["words"] = [_words(answer) for answer in answers["answer"]]
-    pairs = answers.merge(facts.assign(fact=[_words(text) for text in facts["text"]]), on="query_id")
+    pairs = answers.merge(
+        facts.assign(fact=[_words(text) for text in facts["text"]]), on="query_id"
+    )
     # Substring search has no column form in pandas where both sides vary by row.
-    holds = pd.Series([fact in words for fact, words in zip(pairs["fact"], pairs["words"], strict=True)], dtype="float64")
+    holds = pd.Series(
+        [fact in words for fact, words in zip(pairs["fact"], pairs["words"], strict=True)],
+        dtype="float64",
+    )
     means = holds.groupby(pairs["row"].to_numpy()).mean()
     share[means.index.to_numpy(dtype=np.int64)] = means.to_numpy()
     return share
 
 
 def _words(text: str) -> str:
-    """The words of a text in lower case, with a space around each: no case, no punctuation, single spaces."""
+    """The words of a text in lower case, with a space around each.
+
+    No case, no punctuation, single spaces.
+    """
     return f" {_BETWEEN_WORDS.sub(' ', text.casefold()).strip()} "

@@ -1,6 +1,9 @@
-"""Where files of a store lie: in a folder, or on any file system that fsspec knows, such as object storage.
+"""Where files of a store lie.
 
-A `RemotePath` has as much of `Path`'s interface as a store needs, so that its code is the same for both.
+In a folder, or on any file system that fsspec knows, such as object storage.
+
+A `RemotePath` has as much of `Path`'s interface as a store needs, so that its code is the same for
+both.
 """
 
 import os
@@ -69,14 +72,23 @@ def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) ->
     scheme, has_scheme, rest = str(root).partition("://")
     if not has_scheme or scheme in ("file", "local"):
         if storage_options:
-            raise DataError(f"found {', '.join(storage_options)}", file=str(root), field="storage_options", allowed="a URL such as s3://bucket/runs")
+            raise DataError(
+                f"found {', '.join(storage_options)}",
+                file=str(root),
+                field="storage_options",
+                allowed="a URL such as s3://bucket/runs",
+            )
         return Path(rest if has_scheme else root)
     try:
         from fsspec.core import url_to_fs
 
         fs, path = url_to_fs(str(root), **(storage_options or {}))
     except (ImportError, ValueError) as error:
-        raise DataError(f"no file system for {scheme}:// ({error})", file=str(root), allowed="pip install 'ragscore[scale]'") from error
+        raise DataError(
+            f"no file system for {scheme}:// ({error})",
+            file=str(root),
+            allowed="pip install 'ragscore[scale]'",
+        ) from error
     return RemotePath(fs, str(path).rstrip("/"))
 
 
@@ -129,13 +141,20 @@ def remove(folder: RemotePath) -> None:
 
 
 def stamps(root: Place, files: list[str]) -> list[str | None]:
-    """What tells the present content of files in a folder from an older one: size and time, or what the object storage says; None for one that isn't there."""
+    """What tells the present content of files in a folder from an older one.
+
+    Size and time, or what the object storage says; None for one that isn't there.
+    """
     if isinstance(root, Path):
-        return [_stamp_of(f"{root}/{file}") for file in files]  # no Path of each: there may be thousands
+        # no Path of each: there may be thousands
+        return [_stamp_of(f"{root}/{file}") for file in files]
     root.fs.invalidate_cache()
     listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # all in one request
     known = {
-        str(name).lstrip("/"): f"{one['size']} {one.get('ETag') or one.get('LastModified') or one.get('created') or one.get('mtime')}"
+        str(name).lstrip("/"): (
+            f"{one['size']}"
+            f" {one.get('ETag') or one.get('LastModified') or one.get('created') or one.get('mtime')}"
+        )
         for name, one in listed.items()
     }
     return [known.get(f"{root.path}/{file}".lstrip("/")) for file in files]
@@ -150,5 +169,8 @@ def _stamp_of(file: str | Path) -> str | None:
 
 
 def settled_stamp(file: Path) -> str | None:
-    """The file's stamp; None if it was written just now, when another write could leave the same one."""
+    """The file's stamp.
+
+    None if it was written just now, when another write could leave the same one.
+    """
     return _stamp_of(file) if time.time_ns() - file.stat().st_mtime_ns > SETTLED_NS else None

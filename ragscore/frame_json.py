@@ -1,7 +1,9 @@
-"""Reports and their frames as JSON that reloads into the same: rows as objects, and the dtype of every column beside them.
+"""Reports and their frames as JSON that reloads into the same.
 
-NaN and NA are null; which of them it was, and what an empty frame's columns are, the dtypes tell. A report is a dataclass or a named tuple: its
-fields are the keys of the JSON.
+Rows as objects, and the dtype of every column beside them.
+
+NaN and NA are null; which of them it was, and what an empty frame's columns are, the dtypes tell. A
+report is a dataclass or a named tuple: its fields are the keys of the JSON.
 """
 
 import json
@@ -26,14 +28,23 @@ def dump(report: Any, **more: Any) -> str:
 
 
 def content_of(report: Any, **more: Any) -> dict[str, Any]:
-    """What JSON holds of a report: frames as rows and `dtypes`, reports inside it in the same way, all else as it is; NaN as None."""
-    values = {name: getattr(report, name) for name in _names(type(report)) if name not in more} | more
+    """What JSON holds of a report.
+
+    Frames as rows and `dtypes`, reports inside it in the same way, all else as it is; NaN as None.
+    """
+    values = {
+        name: getattr(report, name) for name in _names(type(report)) if name not in more
+    } | more
     frames = {name: value for name, value in values.items() if isinstance(value, pd.DataFrame)}
-    return {name: _plain(value) for name, value in values.items()} | {"dtypes": {name: dtypes_of(frame) for name, frame in frames.items()}}
+    return {name: _plain(value) for name, value in values.items()} | {
+        "dtypes": {name: dtypes_of(frame) for name, frame in frames.items()}
+    }
 
 
 def reload(report: type[T], text: str, **read: Callable[[Any], Any]) -> T:
-    """The report that `dump` wrote. `read` makes a field from what the JSON holds, or from the frame that it holds.
+    """The report that `dump` wrote.
+
+    `read` makes a field from what the JSON holds, or from the frame that it holds.
 
     Raises
     ------
@@ -48,7 +59,11 @@ def from_content(report: type[T], content: Any, **read: Callable[[Any], Any]) ->
     require(content, ("dtypes", *_names(report)))
     found = {}
     for name, kind in report.__annotations__.items():
-        value = frame_of(content[name], content["dtypes"][name], name) if name in content["dtypes"] else content[name]
+        value = (
+            frame_of(content[name], content["dtypes"][name], name)
+            if name in content["dtypes"]
+            else content[name]
+        )
         found[name] = read[name](value) if name in read else _typed(value, str(kind))
     return report(**found)
 
@@ -74,9 +89,15 @@ def dtypes_of(frame: pd.DataFrame) -> dict[str, Any]:
 
 def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as JSON writes them: None for what is missing, times as ISO text."""
-    texts = {str(name): frame[name].astype("str") for name in frame.columns if isinstance(frame[name].dtype, pd.DatetimeTZDtype)}
+    texts = {
+        str(name): frame[name].astype("str")
+        for name in frame.columns
+        if isinstance(frame[name].dtype, pd.DatetimeTZDtype)
+    }
     texts |= {
-        str(name): frame[name].astype("object").replace(ENDLESS) for name in frame.columns if frame[name].dtype == "float64" and np.isinf(frame[name]).any()
+        str(name): frame[name].astype("object").replace(ENDLESS)
+        for name in frame.columns
+        if frame[name].dtype == "float64" and np.isinf(frame[name]).any()
     }
     return records_of(frame.assign(**texts))
 
@@ -89,11 +110,17 @@ def frame_of(rows: Any, dtypes: Any, field: str) -> pd.DataFrame:
     DataError
         Rows that are not objects with these columns, or a value that doesn't fit its dtype.
     """
-    if not isinstance(dtypes, dict) or not isinstance(rows, list) or not all(isinstance(row, dict) and set(row) == set(dtypes) for row in rows):
+    if (
+        not isinstance(dtypes, dict)
+        or not isinstance(rows, list)
+        or not all(isinstance(row, dict) and set(row) == set(dtypes) for row in rows)
+    ):
         raise DataError("rows and dtypes that don't belong together", field=field, allowed=ALLOWED)
     try:
         wanted: dict[Any, Any] = {name: _read_dtype(dtype) for name, dtype in dtypes.items()}
-        return pd.DataFrame({name: pd.Series([row[name] for row in rows], dtype="object") for name in wanted}).astype(wanted)
+        return pd.DataFrame(
+            {name: pd.Series([row[name] for row in rows], dtype="object") for name in wanted}
+        ).astype(wanted)
     except (TypeError, ValueError, KeyError) as error:
         raise DataError(" ".join(str(error).split()), field=field, allowed=ALLOWED) from error
 
@@ -124,10 +151,16 @@ def _typed(value: Any, kind: str) -> Any:
 def _dtype(dtype: Any) -> Any:
     if not isinstance(dtype, pd.CategoricalDtype):
         return str(dtype)
-    return {"categories": dtype.categories.tolist(), "of": str(dtype.categories.dtype), "ordered": bool(dtype.ordered)}
+    return {
+        "categories": dtype.categories.tolist(),
+        "of": str(dtype.categories.dtype),
+        "ordered": bool(dtype.ordered),
+    }
 
 
 def _read_dtype(dtype: Any) -> Any:
     if not isinstance(dtype, dict):
         return str(dtype)
-    return pd.CategoricalDtype(pd.Index(dtype["categories"], dtype=dtype["of"]), ordered=dtype["ordered"])
+    return pd.CategoricalDtype(
+        pd.Index(dtype["categories"], dtype=dtype["of"]), ordered=dtype["ordered"]
+    )

@@ -1,6 +1,9 @@
-"""How good a golden set is at telling runs apart: what it can't see, what it asks twice, and how many questions it would need.
+"""How good a golden set is at telling runs apart.
 
-In: scores of some runs, the golden set, and their results. Out: a `GoldenHealth`, frames side by side with a summary.
+What it can't see, what it asks twice, and how many questions it would need.
+
+In: scores of some runs, the golden set, and their results. Out: a `GoldenHealth`, frames side by
+side with a summary.
 """
 
 from dataclasses import dataclass
@@ -39,28 +42,36 @@ class GoldenHealth:
     Attributes
     ----------
     summary
-        One row per `finding`: `n` of `of` (questions, pairs or targets), `share`, and where to look (`frame`).
+        One row per `finding`: `n` of `of` (questions, pairs or targets), `share`, and where to look
+        (`frame`).
     queries
-        One row per question (query_id): `n_runs` with a value of the metric; its `mean`, `min`, `max` over them; `tells`, a category: all pass (1 in every
-        run), all fail (0), all alike (another value), tells apart, one run (only one has a value), not measured.
+        One row per question (query_id): `n_runs` with a value of the metric; its `mean`, `min`,
+        `max` over them; `tells`, a category: all pass (1 in every run), all fail (0), all alike
+        (another value), tells apart, one run (only one has a value), not measured.
     duplicates
         Pairs of questions that nearly ask the same, as `rs.near_duplicates` gives them.
     targets
-        One row per target (grade ≥ 1, at the match level) that no run returned: query_id, `level`, `target_id`, `grade`, `n_runs` that were asked;
-        `seen_elsewhere`, whether another question's hits or the chunk catalogue hold its id: if not, it may not be in the index at all (NA: the level has no id).
+        One row per target (grade ≥ 1, at the match level) that no run returned: query_id, `level`,
+        `target_id`, `grade`, `n_runs` that were asked; `seen_elsewhere`, whether another question's
+        hits or the chunk catalogue hold its id: if not, it may not be in the index at all (NA: the
+        level has no id).
     judged
-        One row per run and metric judged@k: `mean`, `n`. A low one says that what a new run finds may be right without counting.
+        One row per run and metric judged@k: `mean`, `n`. A low one says that what a new run finds
+        may be right without counting.
     ties
         As `rs.tie_sensitivity` gives it.
     effective
-        One row per run and `by` (group: paraphrases; source: questions linked by a shared document, also over a third one): `n` measured questions,
-        `n_clusters`, `largest` cluster, `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing varies), `n_effective` = n
-        over it, at most n.
+        One row per run and `by` (group: paraphrases; source: questions linked by a shared document,
+        also over a third one): `n` measured questions, `n_clusters`, `largest` cluster,
+        `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing
+        varies), `n_effective` = n over it, at most n.
     needed
-        One row per pair of runs (run_a, run_b) and `difference`: mean `delta` (b − a) and `sd` of the paired differences over `n` questions;
-        `design_effect` of their paraphrase groups, at least 1; `mde`, the least difference that they show at 80 % power (infinite: none at this n);
-        `n_needed` questions to see `difference` at 80 % power and 5 % error, (z_.975 + z_.8)²·sd²/difference² times the design effect; `n_more` than there
-        are. NaN and NA where no question differed.
+        One row per pair of runs (run_a, run_b) and `difference`: mean `delta` (b − a) and `sd` of
+        the paired differences over `n` questions; `design_effect` of their paraphrase groups, at
+        least 1; `mde`, the least difference that they show at 80 % power (infinite: none at this
+        n); `n_needed` questions to see `difference` at 80 % power and 5 % error, (z_.975 +
+        z_.8)²·sd²/difference² times the design effect; `n_more` than there are. NaN and NA where no
+        question differed.
     """
 
     metric: str
@@ -86,7 +97,9 @@ class GoldenHealth:
         return f"GoldenHealth by {self.metric}\n{self.summary.round(3).to_string(index=False)}"
 
     def _repr_html_(self) -> str:
-        return f"<p>Golden-set health by {self.metric}</p>{self.summary.round(3).to_html(index=False)}"
+        return (
+            f"<p>Golden-set health by {self.metric}</p>{self.summary.round(3).to_html(index=False)}"
+        )
 
 
 def golden_health(
@@ -103,9 +116,11 @@ def golden_health(
     Parameters
     ----------
     scores
-        Of as many different runs as there are: one run alone can't show which questions tell runs apart.
+        Of as many different runs as there are: one run alone can't show which questions tell runs
+        apart.
     results
-        The same runs, for targets that no run returned and for ties; without it these frames are empty.
+        The same runs, for targets that no run returned and for ties; without it these frames are
+        empty.
     metric
         A column from 0 to 1, higher being better.
     similarity
@@ -120,7 +135,8 @@ def golden_health(
     Raises
     ------
     DataError
-        No such column, or one that doesn't range from 0 (bad) to 1 (good); a difference that isn't above 0.
+        No such column, or one that doesn't range from 0 (bad) to 1 (good); a difference that isn't
+        above 0.
     """
     check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if not all(difference > 0 for difference in differences):
@@ -136,8 +152,16 @@ def golden_health(
         queries=queries,
         duplicates=duplicates,
         targets=targets,
-        judged=summarize(rows, metrics=judged)[["run_id", "metric", "mean", "n"]] if judged else pd.DataFrame(columns=["run_id", "metric", "mean", "n"]),
-        ties=tie_sensitivity(results, golden) if results is not None else pd.DataFrame(columns=list(TIE_COLUMNS)),
+        judged=(
+            summarize(rows, metrics=judged)[["run_id", "metric", "mean", "n"]]
+            if judged
+            else pd.DataFrame(columns=["run_id", "metric", "mean", "n"])
+        ),
+        ties=(
+            tie_sensitivity(results, golden)
+            if results is not None
+            else pd.DataFrame(columns=list(TIE_COLUMNS))
+        ),
         effective=_effective(values, golden),
         needed=_needed(values, golden, metric, differences),
     )
@@ -146,11 +170,21 @@ def golden_health(
 def _matrix(rows: pd.DataFrame, golden: Golden, metric: str) -> pd.DataFrame:
     """The metric, one row per golden question and one column per run."""
     if metric not in metric_columns(rows):
-        raise DataError(f"no column {metric!r}", field="metric", allowed=f"scores has {', '.join(metric_columns(rows))}")
+        raise DataError(
+            f"no column {metric!r}",
+            field="metric",
+            allowed=f"scores has {', '.join(metric_columns(rows))}",
+        )
     found = describe(metric)
     if found.better == "lower" or not rows[metric].dropna().between(0, 1).all():
-        raise DataError(f"{metric} doesn't range from 0 to 1, or lower is better", field="metric", allowed="a metric from 0 (bad) to 1 (good), such as passed")
-    table = rows.pivot(index="query_id", columns="run_id", values=metric).reindex(golden.queries["query_id"])
+        raise DataError(
+            f"{metric} doesn't range from 0 to 1, or lower is better",
+            field="metric",
+            allowed="a metric from 0 (bad) to 1 (good), such as passed",
+        )
+    table = rows.pivot(index="query_id", columns="run_id", values=metric).reindex(
+        golden.queries["query_id"]
+    )
     return table.astype("float64").rename_axis(index="query_id", columns="run_id")
 
 
@@ -158,8 +192,21 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
     n, low, high = values.count(axis=1), values.min(axis=1), values.max(axis=1)
     flags = [n == 0, n == 1, low == 1, high == 0, low == high]
     names = ("not measured", "one run", "all pass", "all fail", "all alike")
-    codes = np.select([flag.to_numpy() for flag in flags], [TELLS.index(name) for name in names], TELLS.index("tells apart"))
-    table = pd.DataFrame({"n_runs": n, "mean": values.mean(axis=1), "min": low, "max": high, "tells": categorical(codes, TELLS)}, index=values.index)
+    codes = np.select(
+        [flag.to_numpy() for flag in flags],
+        [TELLS.index(name) for name in names],
+        TELLS.index("tells apart"),
+    )
+    table = pd.DataFrame(
+        {
+            "n_runs": n,
+            "mean": values.mean(axis=1),
+            "min": low,
+            "max": high,
+            "tells": categorical(codes, TELLS),
+        },
+        index=values.index,
+    )
     return table.reset_index()
 
 
@@ -169,20 +216,29 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     names = level.joinable if level.name == "per_query" else (level.name,)
     parts = [_unreturned_at(name, results, golden) for name in names]
     table = pd.concat([part for part, _ in parts] or [_NO_TARGETS], ignore_index=True)
-    return table.iloc[np.argsort(lookup(table["query_id"], pd.Index(golden.queries["query_id"])), kind="stable")].reset_index(drop=True), sum(
-        n for _, n in parts
-    )
+    return table.iloc[
+        np.argsort(lookup(table["query_id"], pd.Index(golden.queries["query_id"])), kind="stable")
+    ].reset_index(drop=True), sum(n for _, n in parts)
 
 
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     selected = at_level(golden, level)
     _, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
     n_asked = results.responses["query_id"].value_counts()
-    wanted = selected.targets[(selected.targets["grade"] > 0) & is_among(selected.targets["query_id"], n_asked.index)]
-    wanted = wanted.assign(seen_elsewhere=_seen(wanted, level, results), n_runs=wanted["query_id"].map(n_asked).astype("int64"))
+    wanted = selected.targets[
+        (selected.targets["grade"] > 0) & is_among(selected.targets["query_id"], n_asked.index)
+    ]
+    wanted = wanted.assign(
+        seen_elsewhere=_seen(wanted, level, results),
+        n_runs=wanted["query_id"].map(n_asked).astype("int64"),
+    )
     keys = ["query_id", "target_id"]
     # A target may have alternatives: it is seen if any of them is.
-    each = wanted.groupby(keys, sort=False).agg({"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"}).reset_index()
+    each = (
+        wanted.groupby(keys, sort=False)
+        .agg({"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"})
+        .reset_index()
+    )
     lost = each[~has_pair(each, found, ("query_id", "target_id"))]
     return lost[list(_NO_TARGETS)].astype({"seen_elsewhere": "boolean"}), len(each)
 
@@ -192,16 +248,30 @@ def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
     column = _ID_OF_LEVEL.get(level, "")
     if column not in targets:
         return pd.Series(pd.NA, index=targets.index, dtype="boolean")
-    frames = [frame[column] for frame in (results.hits, results.chunks) if frame is not None and column in frame]
-    seen = np.logical_or.reduce([np.zeros(len(targets), dtype=bool), *(is_among(targets[column], values) for values in frames)])
+    frames = [
+        frame[column]
+        for frame in (results.hits, results.chunks)
+        if frame is not None and column in frame
+    ]
+    seen = np.logical_or.reduce(
+        [
+            np.zeros(len(targets), dtype=bool),
+            *(is_among(targets[column], values) for values in frames),
+        ]
+    )
     return pd.Series(seen, index=targets.index, dtype="boolean").mask(targets[column].isna())
 
 
 def _effective(values: pd.DataFrame, golden: Golden) -> pd.DataFrame:
-    parts = [_clustered(values, codes).assign(by=by) for by, codes in (("group", _groups(golden)), ("source", _sources(golden)))]
+    parts = [
+        _clustered(values, codes).assign(by=by)
+        for by, codes in (("group", _groups(golden)), ("source", _sources(golden)))
+    ]
     table = pd.concat(parts, ignore_index=True)
     table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
-    table = table.iloc[np.argsort(lookup(table["run_id"], values.columns), kind="stable")].reset_index(drop=True)
+    table = table.iloc[
+        np.argsort(lookup(table["run_id"], values.columns), kind="stable")
+    ].reset_index(drop=True)
     return table[["run_id", "by", "n", "n_clusters", "largest", "design_effect", "n_effective"]]
 
 
@@ -209,8 +279,10 @@ def _clustered(values: pd.DataFrame, codes: Codes) -> pd.DataFrame:
     measured = values.notna().to_numpy()
     sizes = [np.bincount(codes[here]) for here in measured.T]  # one per run
     return pd.DataFrame({
-        "run_id": values.columns, "n": measured.sum(axis=0), "n_clusters": [np.count_nonzero(size) for size in sizes],
-        "largest": [int(size.max(initial=0)) for size in sizes], "design_effect": design_effect(values.to_numpy(), codes),
+        "run_id": values.columns, "n": measured.sum(axis=0),
+        "n_clusters": [np.count_nonzero(size) for size in sizes],
+        "largest": [int(size.max(initial=0)) for size in sizes],
+        "design_effect": design_effect(values.to_numpy(), codes),
     })  # fmt: skip
 
 
@@ -223,22 +295,38 @@ def _groups(golden: Golden) -> Codes:
 
 
 def _sources(golden: Golden) -> Codes:
-    """A number per set of questions that shared documents link, also over a third question; a question without targets is alone."""
+    """A number per set of questions that shared documents link, also over a third question.
+
+    A question without targets is alone.
+    """
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 
     wanted = golden.targets[golden.targets["grade"] > 0]
     names = [name for name in ("doc_id", "path", "source_key", "chunk_id") if name in wanted]
-    source = reduce(lambda known, name: known.fillna(wanted[name]), names[1:], wanted[names[0]]) if names else wanted["target_id"]
-    query = lookup(wanted["query_id"], pd.Index(golden.queries["query_id"]))[source.notna().to_numpy()]
+    source = (
+        reduce(lambda known, name: known.fillna(wanted[name]), names[1:], wanted[names[0]])
+        if names
+        else wanted["target_id"]
+    )
+    query = lookup(wanted["query_id"], pd.Index(golden.queries["query_id"]))[
+        source.notna().to_numpy()
+    ]
     codes = pd.factorize(source.dropna())[0]
     n = len(golden.queries)
     size = n + int(codes.max(initial=-1)) + 1
-    return connected_components(csr_matrix((np.ones(len(query)), (query, codes + n)), shape=(size, size)), directed=False)[1][:n].astype(np.int64)
+    return connected_components(
+        csr_matrix((np.ones(len(query)), (query, codes + n)), shape=(size, size)), directed=False
+    )[1][:n].astype(np.int64)
 
 
-def _needed(values: pd.DataFrame, golden: Golden, metric: str, differences: tuple[float, ...]) -> pd.DataFrame:
-    """What each pair of runs could show; questions of one paraphrase group count as far as they differ."""
+def _needed(
+    values: pd.DataFrame, golden: Golden, metric: str, differences: tuple[float, ...]
+) -> pd.DataFrame:
+    """What each pair of runs could show.
+
+    Questions of one paraphrase group count as far as they differ.
+    """
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
@@ -246,16 +334,31 @@ def _needed(values: pd.DataFrame, golden: Golden, metric: str, differences: tupl
     mde = mde_of_differences(change, kind_of(describe(metric)), design_effect=effect)
     wanted = np.asarray(differences, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        needed = np.where(std[:, None] > 0, np.ceil(queries_needed(wanted[None, :], std[:, None]) * effect[:, None]), np.nan)
+        needed = np.where(
+            std[:, None] > 0,
+            np.ceil(queries_needed(wanted[None, :], std[:, None]) * effect[:, None]),
+            np.nan,
+        )
     pairs = pd.DataFrame({
-        "run_a": values.columns[first], "run_b": values.columns[second], "n": n.astype("int64"), "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
+        "run_a": values.columns[first], "run_b": values.columns[second], "n": n.astype("int64"),
+        "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
     })  # fmt: skip
-    table = pairs.loc[np.repeat(np.arange(len(pairs)), len(wanted))].reset_index(drop=True).assign(difference=np.tile(wanted, len(pairs)))
+    table = (
+        pairs.loc[np.repeat(np.arange(len(pairs)), len(wanted))]
+        .reset_index(drop=True)
+        .assign(difference=np.tile(wanted, len(pairs)))
+    )
     table["n_needed"] = pd.array(needed.ravel(), dtype="Int64")
     return table.assign(n_more=(table["n_needed"] - table["n"]).clip(lower=0))
 
 
-def _summary(golden: Golden, queries: pd.DataFrame, duplicates: pd.DataFrame, targets: pd.DataFrame, n_targets: int) -> pd.DataFrame:
+def _summary(
+    golden: Golden,
+    queries: pd.DataFrame,
+    duplicates: pd.DataFrame,
+    targets: pd.DataFrame,
+    n_targets: int,
+) -> pd.DataFrame:
     n_of = queries["tells"].value_counts()
     apart = duplicates[~duplicates["same_group"]]
     n, compared = len(queries), int((queries["n_runs"] > 1).sum())
@@ -263,19 +366,39 @@ def _summary(golden: Golden, queries: pd.DataFrame, duplicates: pd.DataFrame, ta
     rows = [
         ("questions that every run passes", n_of["all pass"], compared, "queries"),
         ("questions that every run fails", n_of["all fail"], compared, "queries"),
-        ("questions that tell no runs apart", n_of["all pass"] + n_of["all fail"] + n_of["all alike"], compared, "queries"),
+        (
+            "questions that tell no runs apart",
+            n_of["all pass"] + n_of["all fail"] + n_of["all alike"],
+            compared,
+            "queries",
+        ),
         ("questions that fewer than two runs have a value of", n - compared, n, "queries"),
         ("unlabelled questions", golden.queries["answerable"].isna().sum(), n, ""),
         ("questions with a near-duplicate outside their group", n_near, n, "duplicates"),
-        ("near-duplicate pairs with different targets", (~duplicates["same_targets"]).sum(), len(duplicates), "duplicates"),
+        (
+            "near-duplicate pairs with different targets",
+            (~duplicates["same_targets"]).sum(),
+            len(duplicates),
+            "duplicates",
+        ),
         ("targets that no run returned", len(targets), n_targets, "targets"),
-        ("targets whose id is in no hit and no catalogue", targets["seen_elsewhere"].eq(False).sum(), n_targets, "targets"),
+        (
+            "targets whose id is in no hit and no catalogue",
+            targets["seen_elsewhere"].eq(False).sum(),
+            n_targets,
+            "targets",
+        ),
     ]
-    table = pd.DataFrame(rows, columns=["finding", "n", "of", "frame"]).astype({"n": "int64", "of": "int64"})
-    return table.assign(share=table["n"] / table["of"].where(table["of"] > 0))[["finding", "n", "of", "share", "frame"]]
+    table = pd.DataFrame(rows, columns=["finding", "n", "of", "frame"]).astype(
+        {"n": "int64", "of": "int64"}
+    )
+    return table.assign(share=table["n"] / table["of"].where(table["of"] > 0))[
+        ["finding", "n", "of", "share", "frame"]
+    ]
 
 
 _NO_TARGETS = pd.DataFrame({
-    "query_id": pd.Series([], dtype="str"), "level": pd.Series([], dtype="str"), "target_id": pd.Series([], dtype="str"), "grade": pd.Series([], dtype="int32"),
+    "query_id": pd.Series([], dtype="str"), "level": pd.Series([], dtype="str"),
+    "target_id": pd.Series([], dtype="str"), "grade": pd.Series([], dtype="int32"),
     "n_runs": pd.Series([], dtype="int64"), "seen_elsewhere": pd.Series([], dtype="boolean"),
 })  # fmt: skip

@@ -1,6 +1,9 @@
-"""Versions of a golden set: what measures in one, what changed between two, and the queries that stayed as they were.
+"""Versions of a golden set.
 
-In: golden sets, or the content hashes that a store kept of one. Out: one row per query that changed.
+What measures in one, what changed between two, and the queries that stayed as they were.
+
+In: golden sets, or the content hashes that a store kept of one. Out: one row per query that
+changed.
 """
 
 import hashlib
@@ -20,20 +23,25 @@ def golden_changes(old: Golden, new: Golden) -> pd.DataFrame:
 
     Returns
     -------
-    One row per query that changed, in the order of `old`, then of `new`: query_id; `change`: added, removed, relabelled
-    (what is expected of it: targets, checks, whether to refuse it, ...), reworded (its text), "reworded and relabelled", or
-    annotated (tags or columns that slice and don't score); `what`, the frames and columns that differ, with the ids of
-    targets that came (+) and went (-); "alternatives" and "grades" where those of a target that stayed are others.
+    One row per query that changed, in the order of `old`, then of `new`: query_id; `change`: added,
+    removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
+    reworded (its text), "reworded and relabelled", or annotated (tags or columns that slice and
+    don't score); `what`, the frames and columns that differ, with the ids of targets that came (+)
+    and went (-); "alternatives" and "grades" where those of a target that stayed are others.
     """
     check_type(old, Golden, "old")
     check_type(new, Golden, "new")
     changes = changes_of(query_parts(old), query_parts(new))
     kept = changes.loc[~changes["change"].isin(["added", "removed"]), "query_id"]
-    return changes.assign(what=changes["query_id"].map(_what_differs(old, new, kept)).fillna("").astype("str"))
+    return changes.assign(
+        what=changes["query_id"].map(_what_differs(old, new, kept)).fillna("").astype("str")
+    )
 
 
 def unchanged_queries(old: Golden, new: Golden) -> Golden:
-    """The part of `new` whose questions and expectations are those of `old`: on these, scores by both versions are comparable.
+    """The part of `new` whose questions and expectations are those of `old`.
+
+    On these, scores by both versions are comparable.
 
     Queries whose tags or other notes changed are among them.
     """
@@ -45,14 +53,26 @@ def unchanged_queries(old: Golden, new: Golden) -> Golden:
 def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
     """Names of the frames and columns in which these queries differ, as text (index query_id)."""
     parts = []
-    before, after = (golden.queries.set_index("query_id").drop(columns="position").reindex(query_ids.to_numpy()) for golden in (old, new))
+    before, after = (
+        golden.queries.set_index("query_id").drop(columns="position").reindex(query_ids.to_numpy())
+        for golden in (old, new)
+    )
     for name in dict.fromkeys([*before.columns, *after.columns]):
-        a, b = (frame[name].astype("str").fillna("") if name in frame else pd.Series("", frame.index, dtype="str") for frame in (before, after))
+        a, b = (
+            frame[name].astype("str").fillna("")
+            if name in frame
+            else pd.Series("", frame.index, dtype="str")
+            for frame in (before, after)
+        )
         parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
     for name in FRAMES:
         a, b = (_contents(getattr(golden, name), query_ids) for golden in (old, new))
         parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
-    parts += [_within_targets(old, new, query_ids), _of_targets(new, old, query_ids, "+"), _of_targets(old, new, query_ids, "-")]
+    parts += [
+        _within_targets(old, new, query_ids),
+        _of_targets(new, old, query_ids, "+"),
+        _of_targets(old, new, query_ids, "-"),
+    ]
     listed = pd.concat(parts)
     return listed.groupby(level=0).agg(", ".join)
 
@@ -60,37 +80,65 @@ def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
 def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
     """The rows of each query as one text, whatever their order (index query_id)."""
     rows = frame[is_among(frame["query_id"], query_ids)]
-    texts = pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str").groupby(level=0).agg(lambda one: "\n".join(sorted(one)))
+    texts = (
+        pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str")
+        .groupby(level=0)
+        .agg(lambda one: "\n".join(sorted(one)))
+    )
     return texts.reindex(query_ids.to_numpy()).fillna("")
 
 
 def _lines(rows: pd.DataFrame) -> list[str]:
     """Each row as text; what it doesn't have is left out."""
-    return [repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value))) for row in rows.to_dict("records")]
+    return [
+        repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value)))
+        for row in rows.to_dict("records")
+    ]
 
 
 def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
-    """What became other of targets that both have: "alternatives", any of which is enough, and "grades" (index query_id)."""
+    """What became other of targets that both have.
+
+    "alternatives", any of which is enough, and "grades" (index query_id).
+    """
     names, sides = ["query_id", "level", "target_id"], []
     for golden in (old, new):
         rows = golden.targets[is_among(golden.targets["query_id"], query_ids)]
-        rows = rows[names].assign(grade=rows["grade"], alternatives=_lines(rows.drop(columns=["grade", "alternative"])))
-        sides.append(rows.groupby(names).agg(grade=("grade", "max"), alternatives=("alternatives", lambda one: "\n".join(sorted(one))), n=("grade", "size")))
+        rows = rows[names].assign(
+            grade=rows["grade"], alternatives=_lines(rows.drop(columns=["grade", "alternative"]))
+        )
+        sides.append(
+            rows.groupby(names).agg(
+                grade=("grade", "max"),
+                alternatives=("alternatives", lambda one: "\n".join(sorted(one))),
+                n=("grade", "size"),
+            )
+        )
     both = sides[0].add_suffix("_a").join(sides[1].add_suffix("_b"), how="inner")
     is_other = {
-        "alternatives": (both["alternatives_a"] != both["alternatives_b"]) & (both[["n_a", "n_b"]].max(axis=1) > 1),
+        "alternatives": (both["alternatives_a"] != both["alternatives_b"])
+        & (both[["n_a", "n_b"]].max(axis=1) > 1),
         "grades": both["grade_a"] != both["grade_b"],
     }
-    found = [pd.Series(name, index=both.index[flags].get_level_values("query_id").unique(), dtype="str") for name, flags in is_other.items()]
+    found = [
+        pd.Series(name, index=both.index[flags].get_level_values("query_id").unique(), dtype="str")
+        for name, flags in is_other.items()
+    ]
     return pd.concat(found)
 
 
 def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) -> pd.Series:
     """Target ids that only `golden` has, one after the other, with a sign (index query_id)."""
     names = ["query_id", "level", "target_id"]
-    rows = golden.targets.loc[is_among(golden.targets["query_id"], query_ids), names].drop_duplicates()
-    only = rows.merge(other.targets[names].drop_duplicates(), on=names, how="left", indicator=True).query("_merge == 'left_only'")
-    return pd.Series((sign + only["target_id"]).to_numpy(), index=pd.Index(only["query_id"]), dtype="str")
+    rows = golden.targets.loc[
+        is_among(golden.targets["query_id"], query_ids), names
+    ].drop_duplicates()
+    only = rows.merge(
+        other.targets[names].drop_duplicates(), on=names, how="left", indicator=True
+    ).query("_merge == 'left_only'")
+    return pd.Series(
+        (sign + only["target_id"]).to_numpy(), index=pd.Index(only["query_id"]), dtype="str"
+    )
 
 
 def short_hash(text: str) -> str:
@@ -99,18 +147,35 @@ def short_hash(text: str) -> str:
 
 
 def query_parts(golden: Golden) -> pd.DataFrame:
-    """Content hashes of every query (index query_id): of its `text`; of its `labels`, all that is expected; of its `notes`, which measure nothing.
+    """Content hashes of every query (index query_id).
 
-    Folders are labels, being what `scope_miss` compares; other tags are notes, as are columns such as difficulty.
+    Of its `text`; of its `labels`, all that is expected; of its `notes`, which measure nothing.
+
+    Folders are labels, being what `scope_miss` compares; other tags are notes, as are columns such
+    as difficulty.
     """
     queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
-    measuring = [name for name in ("query_id", "answerable", "reference_answer", "position") if name in queries]
-    labels = replace(golden, queries=queries[measuring].assign(query=""), tags=golden.tags[is_folder])
-    plain = queries.drop(columns="reference_answer", errors="ignore").assign(query="", answerable=pd.array([pd.NA] * len(queries), dtype="boolean"))
+    measuring = [
+        name
+        for name in ("query_id", "answerable", "reference_answer", "position")
+        if name in queries
+    ]
+    labels = replace(
+        golden, queries=queries[measuring].assign(query=""), tags=golden.tags[is_folder]
+    )
+    plain = queries.drop(columns="reference_answer", errors="ignore").assign(
+        query="", answerable=pd.array([pd.NA] * len(queries), dtype="boolean")
+    )
     none = {name: empty(name) for name in ("targets", "checks", "support_groups", "conditions")}
     notes = replace(golden, queries=plain, tags=golden.tags[~is_folder], **none)
-    text = pd.Series([short_hash(query) for query in queries["query"]], index=pd.Index(queries["query_id"]), dtype="str")
-    return pd.DataFrame({"text": text, "labels": labels.query_hashes, "notes": notes.query_hashes}).rename_axis("query_id")
+    text = pd.Series(
+        [short_hash(query) for query in queries["query"]],
+        index=pd.Index(queries["query_id"]),
+        dtype="str",
+    )
+    return pd.DataFrame(
+        {"text": text, "labels": labels.query_hashes, "notes": notes.query_hashes}
+    ).rename_axis("query_id")
 
 
 def golden_digest(parts: pd.DataFrame) -> str:
@@ -119,10 +184,15 @@ def golden_digest(parts: pd.DataFrame) -> str:
 
 
 def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """What became of each query between two golden sets, from their `query_parts`: query_id, change; unchanged ones left out."""
+    """What became of each query between two golden sets, from their `query_parts`.
+
+    Query_id, change; unchanged ones left out.
+    """
     ids = old.index.append(new.index[~is_among(new.index, old.index)])
     before, after = old.reindex(ids), new.reindex(ids)
-    differs = {name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS}
+    differs = {
+        name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS
+    }
     added, removed = before["text"].isna().to_numpy(), after["text"].isna().to_numpy()
     words = pd.Series("", index=ids, dtype="str")
     words[differs["notes"]] = "annotated"
@@ -135,9 +205,15 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted(changes: pd.DataFrame, n: int) -> str:
-    """The changes in one line: `6 of 10 queries relabelled, 1 added`; `n` is how many there were before."""
+    """The changes in one line.
+
+    `6 of 10 queries relabelled, 1 added`; `n` is how many there were before.
+    """
     counts = changes["change"].value_counts(sort=False)
     if not len(counts):
         return f"no change of {n} queries"
-    first, *others = [f"{number} of {n} queries {change}" if not place else f"{number} {change}" for place, (change, number) in enumerate(counts.items())]
+    first, *others = [
+        f"{number} of {n} queries {change}" if not place else f"{number} {change}"
+        for place, (change, number) in enumerate(counts.items())
+    ]
     return ", ".join([first, *others])

@@ -1,6 +1,7 @@
 """Scores of several runs side by side, aligned query by query.
 
-In: a frame of scores. Out: one row per query, one column per run; or all metrics at once, as an array.
+In: a frame of scores. Out: one row per query, one column per run; or all metrics at once, as an
+array.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,10 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Aligned:
-    """Values of queries (first axis), runs (second) and metrics (third); NaN where a metric doesn't apply or a run has no row."""
+    """Values of queries (first axis), runs (second) and metrics (third).
+
+    NaN where a metric doesn't apply or a run has no row.
+    """
 
     query_ids: pd.Index
     run_ids: list[str]
@@ -37,20 +41,32 @@ class Aligned:
 
     def frame(self, run_id: str) -> pd.DataFrame:
         """One run's values: one row per query, one column per metric."""
-        return pd.DataFrame(self.values[:, self.run_ids.index(run_id)], index=self.query_ids, columns=self.metrics)
+        return pd.DataFrame(
+            self.values[:, self.run_ids.index(run_id)], index=self.query_ids, columns=self.metrics
+        )
 
     def rows(self) -> pd.DataFrame:
         """One row per query and run, one column per metric."""
         query, run = (axis.ravel() for axis in np.indices(self.values.shape[:2]))
-        columns = {"query_id": self.query_ids.astype("str")[query], "run_id": pd.Index(self.run_ids, dtype="str")[run]}
+        columns = {
+            "query_id": self.query_ids.astype("str")[query],
+            "run_id": pd.Index(self.run_ids, dtype="str")[run],
+        }
         return pd.DataFrame(columns | {name: self.of(name).ravel() for name in self.metrics})
 
 
 def aligned_of(rows: pd.DataFrame) -> Aligned:
     """What `Aligned.rows` was made from."""
-    query_ids, run_ids, metrics = rows["query_id"].unique(), rows["run_id"].unique().tolist(), rows.columns[2:].tolist()
+    query_ids, run_ids, metrics = (
+        rows["query_id"].unique(),
+        rows["run_id"].unique().tolist(),
+        rows.columns[2:].tolist(),
+    )
     return Aligned(
-        pd.Index(query_ids, name="query_id"), run_ids, metrics, rows[metrics].to_numpy("float64").reshape(len(query_ids), len(run_ids), len(metrics))
+        pd.Index(query_ids, name="query_id"),
+        run_ids,
+        metrics,
+        rows[metrics].to_numpy("float64").reshape(len(query_ids), len(run_ids), len(metrics)),
     )
 
 
@@ -66,7 +82,8 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
 
     Returns
     -------
-    Values; NaN where the metric doesn't apply, or the run wasn't asked. Answers to queries that the golden set doesn't have are left out.
+    Values; NaN where the metric doesn't apply, or the run wasn't asked. Answers to queries that the
+    golden set doesn't have are left out.
 
     Raises
     ------
@@ -74,11 +91,18 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
         An unknown metric or run; two rows of one run for a query.
     """
     found = align(scores, [metric], runs)
-    return pd.DataFrame(found.of(metric), index=found.query_ids, columns=pd.Index(found.run_ids, name="run_id"))
+    return pd.DataFrame(
+        found.of(metric), index=found.query_ids, columns=pd.Index(found.run_ids, name="run_id")
+    )
 
 
-def align(scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: list[str] | None = None) -> Aligned:
-    """Scores as an array, aligned by query; arguments as in `query_matrix`, metrics as in `shown_metrics`."""
+def align(
+    scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: list[str] | None = None
+) -> Aligned:
+    """Scores as an array, aligned by query.
+
+    Arguments as in `query_matrix`, metrics as in `shown_metrics`.
+    """
     check_type(scores, pd.DataFrame, "scores")
     names = shown_metrics(scores, metrics)
     rows = scores if "query_id" in scores else scores.reset_index()
@@ -92,20 +116,39 @@ def align(scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: li
     rows, run = rows[run >= 0], run[run >= 0]
     query, query_ids = pd.factorize(rows["query_id"])
     if pd.Series(run * len(query_ids) + query).duplicated().any():
-        raise DataError("a query stands twice in one run", field="scores", allowed="one row per run and query")
+        raise DataError(
+            "a query stands twice in one run", field="scores", allowed="one row per run and query"
+        )
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
     return Aligned(pd.Index(query_ids, name="query_id"), chosen, names, values)
 
 
-def expected_in(found: Aligned, scores: pd.DataFrame, golden: Golden | None = None, results: Results | None = None) -> npt.NDArray[np.bool_]:
-    """Where a value was expected (see `rs.explain`): queries × runs × metrics as in `found`. Where there is one, if the scores don't say what became of queries."""
+def expected_in(
+    found: Aligned,
+    scores: pd.DataFrame,
+    golden: Golden | None = None,
+    results: Results | None = None,
+) -> npt.NDArray[np.bool_]:
+    """Where a value was expected (see `rs.explain`): queries × runs × metrics as in `found`.
+
+    Where there is one, if the scores don't say what became of queries.
+    """
     rows = scores if "query_id" in scores else scores.reset_index()
     if not {"state", "level"} <= set(rows):
         return np.logical_not(np.isnan(found.values))
-    rows = score_rows(rows[(lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")) >= 0) & rows["state"].ne("extra").to_numpy()], found.metrics)
+    rows = score_rows(
+        rows[
+            (lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")) >= 0)
+            & rows["state"].ne("extra").to_numpy()
+        ],
+        found.metrics,
+    )
     ledger = Ledger(rows, golden, results)
-    query, run = lookup(rows["query_id"], found.query_ids), lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str"))
+    query, run = (
+        lookup(rows["query_id"], found.query_ids),
+        lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")),
+    )
     flags = np.zeros(found.values.shape, dtype=bool)
     for place, name in enumerate(found.metrics):
         flags[query, run, place] = ledger.is_expected(name)
@@ -113,7 +156,10 @@ def expected_in(found: Aligned, scores: pd.DataFrame, golden: Golden | None = No
 
 
 def shown_metrics(scores: pd.DataFrame, metrics: list[str] | str | None = None) -> list[str]:
-    """The metrics asked for; by default those a table for reading starts with, as far as any query has a value, else all that have one.
+    """The metrics asked for.
+
+    By default those a table for reading starts with, as far as any query has a value, else all that
+    have one.
 
     Raises
     ------
@@ -126,5 +172,9 @@ def shown_metrics(scores: pd.DataFrame, metrics: list[str] | str | None = None) 
         return [name for name in HEADLINE if name in measured] or measured
     chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
     if unknown := [name for name in chosen if name not in known]:
-        raise DataError(f"no metric column {', '.join(unknown)}", field="metrics", allowed=f"scores has {', '.join(known)}")
+        raise DataError(
+            f"no metric column {', '.join(unknown)}",
+            field="metrics",
+            allowed=f"scores has {', '.join(known)}",
+        )
     return chosen

@@ -1,6 +1,9 @@
-"""Columns of per-query values -> their statistics by group, as pandas' groupby has them: each column is read and sorted once, for all of them.
+"""Columns of per-query values -> their statistics by group, as pandas' groupby has them.
 
-In: columns of float64, NaN where a metric doesn't apply, and a `Grouping` of their rows. Out: `Statistics`, one cell per group and column.
+Each column is read and sorted once, for all of them.
+
+In: columns of float64, NaN where a metric doesn't apply, and a `Grouping` of their rows. Out:
+`Statistics`, one cell per group and column.
 """
 
 from collections.abc import Sequence
@@ -17,7 +20,10 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Grouping:
-    """Rows that are counted together: `order` sorts them by group (None: they stand so already), `starts` is where each group begins in it."""
+    """Rows that are counted together: `order` sorts them by group (None.
+
+    They stand so already), `starts` is where each group begins in it.
+    """
 
     order: Codes | None
     starts: Codes
@@ -25,7 +31,11 @@ class Grouping:
 
     @classmethod
     def by_codes(cls, codes: Codes, rows: Codes | None = None) -> Self:
-        """Groups 0, 1, ... without gaps; -1 belongs to none. `rows` are those that the codes are of, where it isn't each row once."""
+        """Groups 0, 1, ...
+
+        without gaps; -1 belongs to none. `rows` are those that the codes are of, where it isn't
+        each row once.
+        """
         sizes = np.bincount(codes[codes >= 0])
         starts = np.cumsum(sizes) - sizes
         if rows is None and not (codes < 0).any() and not (np.diff(codes) < 0).any():
@@ -45,12 +55,19 @@ class Grouping:
     def count(self, flags: Flags) -> Codes:
         """How many rows of every group a flag holds for."""
         ordered = flags if self.order is None else flags[self.order]
-        return np.add.reduceat(ordered, self.starts, dtype=np.int64) if len(self.starts) > 1 else np.full(len(self.starts), np.count_nonzero(ordered))
+        return (
+            np.add.reduceat(ordered, self.starts, dtype=np.int64)
+            if len(self.starts) > 1
+            else np.full(len(self.starts), np.count_nonzero(ordered))
+        )
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """One row per group, one column per column of values. NaN where there is no value (`std`: below two); `n` is 0 there."""
+    """One row per group, one column per column of values.
+
+    NaN where there is no value (`std`: below two); `n` is 0 there.
+    """
 
     n: Codes
     sum: Values
@@ -86,11 +103,16 @@ def _values_there(column: Values, grouping: Grouping) -> tuple[Values, Codes]:
     ordered = column.copy() if grouping.order is None else column[grouping.order]
     if is_there.all():
         return ordered, grouping.sizes
-    return ordered[is_there if grouping.order is None else is_there[grouping.order]], grouping.count(is_there)
+    return ordered[
+        is_there if grouping.order is None else is_there[grouping.order]
+    ], grouping.count(is_there)
 
 
 def _of_values(values: Values, n: Codes) -> Values:
-    """Sum, mean, std, min, p50, p95 and max of groups of `n` values each, none of them empty. Sorts the values."""
+    """Sum, mean, std, min, p50, p95 and max of groups of `n` values each, none of them empty.
+
+    Sorts the values.
+    """
     starts = np.cumsum(n) - n
     with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
         total = np.add.reduceat(values, starts)
@@ -100,16 +122,32 @@ def _of_values(values: Values, n: Codes) -> Values:
     for first, size in zip(starts.tolist(), n.tolist(), strict=True):
         values[first : first + size].sort()
     least, largest = values[starts], values[starts + n - 1]
-    # Fifty times .7 add up to a little less than 35: equal values are their own mean, and don't spread.
+    # Fifty times .7 add up to a little less than 35: equal values are their own mean, and don't
+    # spread.
     is_equal = (least == largest) & np.isfinite(least)
     mean, std = np.where(is_equal, least, mean), np.where(is_equal & (n > 1), 0.0, std)
-    return np.stack([total, mean, std, least, _quantile(values, starts, n, 0.5), _quantile(values, starts, n, 0.95), largest])
+    return np.stack(
+        [
+            total,
+            mean,
+            std,
+            least,
+            _quantile(values, starts, n, 0.5),
+            _quantile(values, starts, n, 0.95),
+            largest,
+        ]
+    )
 
 
 def _quantile(ordered: Values, starts: Codes, n: Codes, share: float) -> Values:
     """Quantiles of sorted stretches, in a straight line between the two values they fall between."""
     place = share * (n - 1)
     below = place.astype(np.int64)
-    part, low, high = place - below, ordered[starts + below], ordered[starts + np.minimum(below + 1, n - 1)]
+    part, low, high = (
+        place - below,
+        ordered[starts + below],
+        ordered[starts + np.minimum(below + 1, n - 1)],
+    )
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.where(part > 0, low + (high - low) * part, low)  # on a value: that one, whatever comes after it
+        # on a value: that one, whatever comes after it
+        return np.where(part > 0, low + (high - low) * part, low)

@@ -1,6 +1,7 @@
 """What a scoring may be asked to do with failures, missing rows and queries without a relevant document: policies, by name, and their effect.
 
-In: names and values as given, a profile's own. Out: each policy as it holds, and score columns with it applied.
+In: names and values as given, a profile's own. Out: each policy as it holds, and score columns with
+it applied.
 """
 
 import warnings
@@ -20,13 +21,23 @@ STATES = ("scored", "failed", "missing", "extra")
 
 # Each policy with what it may be, its default first.
 POLICIES = {
-    "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"), "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
+    "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
+    "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
 }  # fmt: skip
 VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
 # What a row without a golden query still counts in.
-EXTRA_METRICS = ("empty", "empty_all", "empty_response", "timeout", "failed", "latency_ms", "latency_ms_all", "cost_usd")
+EXTRA_METRICS = (
+    "empty",
+    "empty_all",
+    "empty_response",
+    "timeout",
+    "failed",
+    "latency_ms",
+    "latency_ms_all",
+    "cost_usd",
+)
 
 
 def resolve_policies(profile: Profile | None, given: dict[str, str]) -> dict[str, str]:
@@ -38,8 +49,13 @@ def resolve_policies(profile: Profile | None, given: dict[str, str]) -> dict[str
         What is no policy, or no value of one.
     """
     if unknown := sorted(given.keys() - POLICIES.keys()):
-        raise DataError(f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}")
-    return {name: _policy(profile, name, given.get(name, allowed[0])) for name, allowed in POLICIES.items()}
+        raise DataError(
+            f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}"
+        )
+    return {
+        name: _policy(profile, name, given.get(name, allowed[0]))
+        for name, allowed in POLICIES.items()
+    }
 
 
 def _policy(profile: Profile | None, name: str, value: str) -> str:
@@ -60,13 +76,26 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
     if profile is None or profile.should_refuse == "labels":
         return golden
     with_docs = golden.targets.loc[golden.targets["level"] == "doc", "query_id"]
-    return replace(golden, queries=golden.queries.assign(answerable=pd.array(is_among(golden.queries["query_id"], with_docs), dtype="boolean")))
+    return replace(
+        golden,
+        queries=golden.queries.assign(
+            answerable=pd.array(is_among(golden.queries["query_id"], with_docs), dtype="boolean")
+        ),
+    )
 
 
 def fill_empty_gold(
-    columns: dict[str, npt.NDArray[np.float64]], labels: list[Label], vacuous: float, rows: pd.DataFrame, golden: Golden, keep_refusals: bool
+    columns: dict[str, npt.NDArray[np.float64]],
+    labels: list[Label],
+    vacuous: float,
+    rows: pd.DataFrame,
+    golden: Golden,
+    keep_refusals: bool,
 ) -> None:
-    """Give queries without any relevant target their vacuous value; a query that the run never answered gets 0."""
+    """Give queries without any relevant target their vacuous value.
+
+    A query that the run never answered gets 0.
+    """
     relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
     is_empty = ~is_among(golden.queries["query_id"], relevant)
     if not keep_refusals:
@@ -75,16 +104,25 @@ def fill_empty_gold(
     value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
     for label in labels:
         if label.is_ranking and label.name not in NEVER_VACUOUS:
-            columns[label.text] = np.where(here, 0.0 if label.name == "precision" else value, columns[label.text])
+            columns[label.text] = np.where(
+                here, 0.0 if label.name == "precision" else value, columns[label.text]
+            )
 
 
-def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str) -> pd.DataFrame:
+def with_policies(
+    rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str
+) -> pd.DataFrame:
     """Apply what failed, missing and extra rows mean, and name the index."""
     state = codes_of(rows["state"])
     failed, absent, extra = state == 1, state == 2, state == 3
     table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
     for label, column in zip(map(parse_label, columns), table, strict=True):
-        if errors == "exclude" and label.name not in ("failed", "timeout", "empty_all", "latency_ms_all"):
+        if errors == "exclude" and label.name not in (
+            "failed",
+            "timeout",
+            "empty_all",
+            "latency_ms_all",
+        ):
             column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
             column[absent] = np.nan
@@ -92,7 +130,12 @@ def with_policies(rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]
             column[extra] = np.nan
         if missing == "zero" and label.text == "failed":
             column[absent] = 1.0
-    frame = pd.DataFrame(table.T, columns=list(columns), index=pd.Index(rows["query_id"], name="query_id"), copy=False)
+    frame = pd.DataFrame(
+        table.T,
+        columns=list(columns),
+        index=pd.Index(rows["query_id"], name="query_id"),
+        copy=False,
+    )
     for at, name in enumerate(("run_id", "state", "level")):
         frame.insert(at, name, rows[name].array)
     return frame
@@ -104,4 +147,9 @@ def warn_of_missing(scores: pd.DataFrame) -> None:
     if absent.any():
         runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
         listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
-        warnings.warn(f"golden queries without a row are left out of the means ({listed}); missing='zero' counts them as failures", UserWarning, stacklevel=3)
+        warnings.warn(
+            f"golden queries without a row are left out of the means ({listed}); missing='zero'"
+            " counts them as failures",
+            UserWarning,
+            stacklevel=3,
+        )

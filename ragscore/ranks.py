@@ -1,4 +1,6 @@
-"""The order of hits: stored ranks checked, ties broken by a stated rule, documents kept once. Done once, so that every metric sees one list.
+"""The order of hits: stored ranks checked, ties broken by a stated rule, documents kept once.
+
+Done once, so that every metric sees one list.
 
 In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query.
 """
@@ -24,10 +26,12 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     Parameters
     ----------
     hits
-        Columns run_id and query_id; `rank`, if there is one; for "trec" `score`, and doc_id or chunk_id. Other columns stay.
+        Columns run_id and query_id; `rank`, if there is one; for "trec" `score`, and doc_id or
+        chunk_id. Other columns stay.
     ties
-        "file": the stored rank, or the order of the rows where there is none. "trec": as trec_eval ranks, score descending
-        compared in 32 bits, ties by document id descending; the stored rank is ignored.
+        "file": the stored rank, or the order of the rows where there is none. "trec": as trec_eval
+        ranks, score descending compared in 32 bits, ties by document id descending; the stored rank
+        is ignored.
 
     Returns
     -------
@@ -36,7 +40,8 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     Raises
     ------
     DataError
-        An unknown `ties`; a stored rank that is missing, negative or twice in one query; for "trec" a hit without a score or an id.
+        An unknown `ties`; a stored rank that is missing, negative or twice in one query; for "trec"
+        a hit without a score or an id.
 
     Warns
     -----
@@ -64,18 +69,25 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    One row per hit kept, in the order and with the index of `hits`; `rank` counts the hits kept, from 1.
+    One row per hit kept, in the order and with the index of `hits`; `rank` counts the hits kept,
+    from 1.
     """
     if "doc_id" not in hits or not len(hits):
         return hits
     cell, rank = _cells(hits), hits["rank"].to_numpy()
     doc = _codes(hits["doc_id"])
     order = np.lexsort((rank, doc, cell))
-    repeats = (np.diff(cell[order], prepend=-1) == 0) & (np.diff(doc[order], prepend=-1) == 0) & (doc[order] >= 0)
+    repeats = (
+        (np.diff(cell[order], prepend=-1) == 0)
+        & (np.diff(doc[order], prepend=-1) == 0)
+        & (doc[order] >= 0)
+    )
     kept = np.ones(len(hits), dtype=bool)
     kept[order[repeats]] = False
     left = hits[kept]
-    return left.assign(rank=_places(cell[kept], np.lexsort((rank[kept], cell[kept]))).astype("int32"))
+    return left.assign(
+        rank=_places(cell[kept], np.lexsort((rank[kept], cell[kept]))).astype("int32")
+    )
 
 
 def collapsed(results: Results) -> Results:
@@ -84,7 +96,9 @@ def collapsed(results: Results) -> Results:
 
 
 def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
-    """The same results with these of their hits under new ranks; metadata and matches kept under the old ones follow them.
+    """The same results with these of their hits under new ranks.
+
+    Metadata and matches kept under the old ones follow them.
 
     Parameters
     ----------
@@ -92,14 +106,28 @@ def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
         Rows of `results.hits`, with their index.
     """
     keys = ["run_id", "query_id", "rank"]
-    kept = {name: frame for name in ("hit_meta", "matches") if (frame := getattr(results, name)) is not None}
-    moved = results.hits.loc[hits.index, keys].astype({"run_id": "str"}).assign(new=hits["rank"].to_numpy()) if kept else pd.DataFrame()
-    return replace(results, hits=hits, **{name: _moved(frame, moved) for name, frame in kept.items()})
+    kept = {
+        name: frame
+        for name in ("hit_meta", "matches")
+        if (frame := getattr(results, name)) is not None
+    }
+    moved = (
+        results.hits.loc[hits.index, keys]
+        .astype({"run_id": "str"})
+        .assign(new=hits["rank"].to_numpy())
+        if kept
+        else pd.DataFrame()
+    )
+    return replace(
+        results, hits=hits, **{name: _moved(frame, moved) for name, frame in kept.items()}
+    )
 
 
 def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
     """The rows of hits that are left, under their new ranks."""
-    rows = frame.astype({"run_id": "str"}).merge(moved, on=["run_id", "query_id", "rank"], how="left")
+    rows = frame.astype({"run_id": "str"}).merge(
+        moved, on=["run_id", "query_id", "rank"], how="left"
+    )
     rows["new"] = rows["new"].mask(rows["rank"] == 0, 0)  # rank 0 stands for "nothing was found"
     rows = rows.dropna(subset="new")
     return rows.assign(rank=rows["new"].astype("int32")).drop(columns="new")
@@ -108,23 +136,45 @@ def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
 def _trec_ranks(hits: pd.DataFrame) -> Places:
     without = hits["score"].isna().to_numpy() if "score" in hits else np.ones(len(hits), dtype=bool)
     if without.any():
-        raise DataError(f"{int(without.sum())} of {len(hits)} hits have no score", field="hits.score", allowed="a score in every hit, or ties='file'")
+        raise DataError(
+            f"{int(without.sum())} of {len(hits)} hits have no score",
+            field="hits.score",
+            allowed="a score in every hit, or ties='file'",
+        )
     names = [name for name in ("doc_id", "chunk_id") if name in hits and hits[name].notna().any()]
     if not names:
-        raise DataError("hits have neither doc_id nor chunk_id", field="hits", allowed="an id to break ties by, or ties='file'")
+        raise DataError(
+            "hits have neither doc_id nor chunk_id",
+            field="hits",
+            allowed="an id to break ties by, or ties='file'",
+        )
     with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite there, and tied
         score = hits["score"].to_numpy("float64").astype("float32")
     cell = _cells(hits)
     # Arrow compares texts by their bytes, as trec_eval does.
-    columns = {"cell": cell, "score": score} | {name: pa.array(hits[name]).cast(pa.large_string()) for name in names}
-    keys = [("cell", "ascending"), ("score", "descending"), *((name, "descending") for name in names)]
-    return _places(cell, pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64))
+    columns = {"cell": cell, "score": score} | {
+        name: pa.array(hits[name]).cast(pa.large_string()) for name in names
+    }
+    keys = [
+        ("cell", "ascending"),
+        ("score", "descending"),
+        *((name, "descending") for name in names),
+    ]
+    return _places(
+        cell, pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64)
+    )
 
 
 def _stored_ranks(hits: pd.DataFrame) -> Places:
-    allowed = "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
+    allowed = (
+        "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
+    )
     if hits["rank"].isna().any():
-        raise DataError(f"{int(hits['rank'].isna().sum())} of {len(hits)} hits have no rank", field="hits.rank", allowed=allowed)
+        raise DataError(
+            f"{int(hits['rank'].isna().sum())} of {len(hits)} hits have no rank",
+            field="hits.rank",
+            allowed=allowed,
+        )
     ranks = hits["rank"].to_numpy().astype(np.int64)
     if ranks.min() < 0:
         raise DataError(f"rank {ranks.min()}", field="hits.rank", allowed=allowed)
@@ -134,7 +184,8 @@ def _stored_ranks(hits: pd.DataFrame) -> Places:
     if twice.any():
         first = hits.iloc[order[twice.argmax()]]
         raise DataError(
-            f"rank {first['rank']} appears twice for query {first['query_id']!r} of run {first['run_id']!r} ({int(twice.sum())} hits are like that)",
+            f"rank {first['rank']} appears twice for query {first['query_id']!r} of run"
+            f" {first['run_id']!r} ({int(twice.sum())} hits are like that)",
             field="hits.rank",
             allowed=allowed,
         )
@@ -143,7 +194,11 @@ def _stored_ranks(hits: pd.DataFrame) -> Places:
     run = _codes(hits["run_id"])
     from_zero = np.bincount(run[ranks == 0], minlength=run.max() + 1) > 0
     named = ", ".join(hits["run_id"].astype("str").iloc[np.flatnonzero(from_zero[run])].unique())
-    warnings.warn(f"ranks of {named} start at 0: every rank there is moved up by one", UserWarning, stacklevel=3)
+    warnings.warn(
+        f"ranks of {named} start at 0: every rank there is moved up by one",
+        UserWarning,
+        stacklevel=3,
+    )
     return ranks + from_zero[run]
 
 
@@ -167,4 +222,9 @@ def _codes(column: pd.Series) -> Places:
         return column.cat.codes.to_numpy().astype(np.int64)
     encoded = pa.array(column).cast(pa.large_string())
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    return encoded.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return (
+        encoded.dictionary_encode()
+        .indices.fill_null(-1)
+        .to_numpy(zero_copy_only=False)
+        .astype(np.int64)
+    )

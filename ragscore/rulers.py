@@ -1,7 +1,9 @@
-"""Rulers: a fingerprint of what measures, so that a change of the labels is not taken for one of the system.
+"""Rulers.
 
-In: results and golden set, or what a store kept of them. Out: one hash and text per run and component; a refusal to set
-side by side what was measured by different rulers.
+A fingerprint of what measures, so that a change of the labels is not taken for one of the system.
+
+In: results and golden set, or what a store kept of them. Out: one hash and text per run and
+component; a refusal to set side by side what was measured by different rulers.
 """
 
 import json
@@ -32,7 +34,13 @@ FIELDS = {
     "responses.scope": ("citation_out_of_scope",),
     "chunks": ("citation_coverage", "citation_out_of_scope"),
     "hits.chunk_id": ("citation_coverage", "citation_fabricated", "retrieved_cited"),
-    "citations.chunk_id": ("citation_coverage", "citation_fabricated", "citation_precision", "citation_recall", "retrieved_cited"),
+    "citations.chunk_id": (
+        "citation_coverage",
+        "citation_fabricated",
+        "citation_precision",
+        "citation_recall",
+        "retrieved_cited",
+    ),
     "hits.text": (_RANKING, "passed", "scope_miss_proxy"),
 }
 """Result field -> metrics that are measured otherwise without it. One that only leaves them NaN is not here: that shows."""
@@ -41,23 +49,31 @@ Parts = dict[str, Any]
 
 
 def ruler(
-    results: Results, golden: Golden, metrics: list[str] | str | None = None, *, rule: Rule | None = None, profile: str | Profile | None = None, **policies: str
+    results: Results,
+    golden: Golden,
+    metrics: list[str] | str | None = None,
+    *,
+    rule: Rule | None = None,
+    profile: str | Profile | None = None,
+    **policies: str,
 ) -> pd.DataFrame:
     """What these runs are measured by: two values with the same ruler differ because of the system.
 
     Parameters
     ----------
     metrics
-        Labels, or one; by default all default metrics. They decide which versions, judges and fields count.
+        Labels, or one; by default all default metrics. They decide which versions, judges and
+        fields count.
     rule, profile, policies
         As for `rs.score`.
 
     Returns
     -------
-    One row per run and component, with its `hash` and its `content` in words. Components: *golden*, what is asked and
-    expected, query by query (tags and other notes left out); *rule* and match level; *policies*; *judge_fingerprint*, judge,
-    prompt and temperature of every criterion among the metrics; *metric_versions*; *fields*, which result fields are there
-    that decide how a metric is measured (NA content: nothing among these metrics hangs on it).
+    One row per run and component, with its `hash` and its `content` in words. Components: *golden*,
+    what is asked and expected, query by query (tags and other notes left out); *rule* and match
+    level; *policies*; *judge_fingerprint*, judge, prompt and temperature of every criterion among
+    the metrics; *metric_versions*; *fields*, which result fields are there that decide how a metric
+    is measured (NA content: nothing among these metrics hangs on it).
 
     Raises
     ------
@@ -66,30 +82,48 @@ def ruler(
     """
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
-    parts = ruler_parts(results, golden, labels, scoring(results, golden, rule=rule, profile=profile, **policies))
+    parts = ruler_parts(
+        results, golden, labels, scoring(results, golden, rule=rule, profile=profile, **policies)
+    )
     return ruler_frame(parts, labels).astype({"run_id": results.runs["run_id"].dtype})
 
 
-def ruler_parts(results: Results, golden: Golden, columns: Iterable[str], about: pd.DataFrame) -> dict[str, Parts]:
+def ruler_parts(
+    results: Results, golden: Golden, columns: Iterable[str], about: pd.DataFrame
+) -> dict[str, Parts]:
     """The ruler of each run by component, as JSON holds it; `about` is from `rs.scoring`."""
-    asked, versions = f"{len(golden.queries)} queries, content {golden_digest(query_parts(golden))}", _versions(columns)
+    asked, versions = (
+        f"{len(golden.queries)} queries, content {golden_digest(query_parts(golden))}",
+        _versions(columns),
+    )
     level = str(about["level"].iloc[0]) if len(about) else "doc"
     recorded = recorded_parts(results, level)
     parts = {}
     for made in about.to_dict("records"):
         profile = {} if pd.isna(made["profile"]) else {"profile": made["profile"]}
         policies = {**json.loads(made["policies"]), **profile}
-        measured = {"golden": asked, "rule": f"{level}: {made['rule']}", "policies": policies, "metric_versions": versions}
+        measured = {
+            "golden": asked,
+            "rule": f"{level}: {made['rule']}",
+            "policies": policies,
+            "metric_versions": versions,
+        }
         parts[str(made["run_id"])] = {**measured, **recorded[str(made["run_id"])]}
     return parts
 
 
 def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
-    """The components of each run's ruler that lie in its results: judges by criterion, and which fields are there."""
+    """The components of each run's ruler that lie in its results.
+
+    Judges by criterion, and which fields are there.
+    """
     judged = judges_by_criterion(results)
     run_ids = results.runs["run_id"].astype("str")
     fields = fields_of(results, level).to_dict("index")
-    return {run_id: {"judge_fingerprint": judged.get(run_id, {}), "fields": fields[run_id]} for run_id in run_ids}
+    return {
+        run_id: {"judge_fingerprint": judged.get(run_id, {}), "fields": fields[run_id]}
+        for run_id in run_ids
+    }
 
 
 def _versions(columns: Iterable[str]) -> dict[str, int]:
@@ -99,20 +133,37 @@ def _versions(columns: Iterable[str]) -> dict[str, int]:
 
 
 def fields_of(results: Results, level: str) -> pd.DataFrame:
-    """Which fields of FIELDS the results of each run have: runs by fields; None where a run has nothing that could carry them."""
-    rows = {name: frame for name in ("responses", "hits", "citations") if (frame := getattr(results, name)) is not None}
+    """Which fields of FIELDS the results of each run have.
+
+    Runs by fields; None where a run has nothing that could carry them.
+    """
+    rows = {
+        name: frame
+        for name in ("responses", "hits", "citations")
+        if (frame := getattr(results, name)) is not None
+    }
     answers = rows["responses"]
-    rows["responses"] = answers[answers["answer"].notna().to_numpy()] if "answer" in answers else answers.iloc[:0]
+    rows["responses"] = (
+        answers[answers["answer"].notna().to_numpy()] if "answer" in answers else answers.iloc[:0]
+    )
     found: dict[str, list[bool | None]] = {}
     for field in FIELDS:
         frame, _, column = field.partition(".")
         if field == "chunks":
-            found[field] = _there(_n_of_runs(results, results.chunks) > 0, _n_of_runs(results, rows["citations"]))
+            found[field] = _there(
+                _n_of_runs(results, results.chunks) > 0, _n_of_runs(results, rows["citations"])
+            )
         elif field == "hits.text" and level not in (*READS_TEXT, "per_query"):
             found[field] = [None] * len(results.runs)
         else:
-            carried = rows[frame][rows[frame][column].notna().to_numpy()] if column in rows[frame] else None
-            found[field] = _there(_n_of_runs(results, carried) > 0, _n_of_runs(results, rows[frame]))
+            carried = (
+                rows[frame][rows[frame][column].notna().to_numpy()]
+                if column in rows[frame]
+                else None
+            )
+            found[field] = _there(
+                _n_of_runs(results, carried) > 0, _n_of_runs(results, rows[frame])
+            )
     return pd.DataFrame(found, index=results.runs["run_id"].astype("str"), dtype=object)
 
 
@@ -137,30 +188,57 @@ def ruler_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame
         for component in COMPONENTS:
             content = content_of(of_run, component, names)
             text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-            rows.append([run_id, component, short_hash(text) if content else None, _in_words(content)])
+            rows.append(
+                [run_id, component, short_hash(text) if content else None, _in_words(content)]
+            )
     return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
 
 
-def check_rulers(parts: dict[str, Parts], columns: Iterable[str], ignore: bool | list[str], *, details: str = "", remedy: str = "") -> pd.DataFrame:
-    """Refuse runs that were measured by different rulers; components to be ignored are warned of instead.
+def check_rulers(
+    parts: dict[str, Parts],
+    columns: Iterable[str],
+    ignore: bool | list[str],
+    *,
+    details: str = "",
+    remedy: str = "",
+) -> pd.DataFrame:
+    """Refuse runs that were measured by different rulers.
+
+    Components to be ignored are warned of instead.
 
     Returns
     -------
-    One row per component that differs between any two of the runs: component, `run_a`, `run_b`, their contents `a`, `b`.
+    One row per component that differs between any two of the runs: component, `run_a`, `run_b`,
+    their contents `a`, `b`.
 
     Raises
     ------
     DataError
-        A component differs that isn't ignored: it is named with both contents. `ignore` names no component.
+        A component differs that isn't ignored: it is named with both contents. `ignore` names no
+        component.
     """
     ignored = check_ignored(ignore)
     names = list(columns)
-    found = [row for component in COMPONENTS if (row := _first_difference(parts, component, names)) is not None]
+    found = [
+        row
+        for component in COMPONENTS
+        if (row := _first_difference(parts, component, names)) is not None
+    ]
     for component, run_a, run_b, a, b in found:
-        said = f"{run_a} was measured by {a}, {run_b} by {b}" + (f" ({details})" if details and component == "golden" else "")
+        said = f"{run_a} was measured by {a}, {run_b} by {b}" + (
+            f" ({details})" if details and component == "golden" else ""
+        )
         if component not in ignored:
-            raise DataError(said, field=component, allowed=f"one ruler{remedy}, or ignore_invariants=['{component}']")
-        warnings.warn(f"scores of different rulers side by side: {component}: {said}", UserWarning, stacklevel=4)
+            raise DataError(
+                said,
+                field=component,
+                allowed=f"one ruler{remedy}, or ignore_invariants=['{component}']",
+            )
+        warnings.warn(
+            f"scores of different rulers side by side: {component}: {said}",
+            UserWarning,
+            stacklevel=4,
+        )
     return pd.DataFrame(found, columns=["component", "run_a", "run_b", "a", "b"], dtype="str")
 
 
@@ -168,14 +246,25 @@ def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
     """The components that `ignore_invariants` names."""
     if isinstance(ignore, bool):
         return COMPONENTS if ignore else ()
-    unknown = [name for name in ([ignore] if isinstance(ignore, str) else ignore) if name not in COMPONENTS]
+    unknown = [
+        name for name in ([ignore] if isinstance(ignore, str) else ignore) if name not in COMPONENTS
+    ]
     if unknown:
-        raise DataError(f"found {', '.join(map(repr, unknown))}", field="ignore_invariants", allowed=f"True, False, or some of {', '.join(COMPONENTS)}")
+        raise DataError(
+            f"found {', '.join(map(repr, unknown))}",
+            field="ignore_invariants",
+            allowed=f"True, False, or some of {', '.join(COMPONENTS)}",
+        )
     return (ignore,) if isinstance(ignore, str) else tuple(ignore)
 
 
-def _first_difference(parts: dict[str, Parts], component: str, columns: list[str]) -> tuple[str, str, str, str, str] | None:
-    """The first two runs whose contents of a component contradict each other; what is unknown contradicts nothing."""
+def _first_difference(
+    parts: dict[str, Parts], component: str, columns: list[str]
+) -> tuple[str, str, str, str, str] | None:
+    """The first two runs whose contents of a component contradict each other.
+
+    What is unknown contradicts nothing.
+    """
     known: dict[str, tuple[str, Any]] = {}
     for run_id, of_run in parts.items():
         content = content_of(of_run, component, columns)
@@ -183,7 +272,13 @@ def _first_difference(parts: dict[str, Parts], component: str, columns: list[str
             other_id, other = known.setdefault(key, (run_id, value))
             if not _agree(other, value):
                 named = f"{key} = " if key else ""
-                return component, other_id, run_id, f"{named}{_shown(other)}", f"{named}{_shown(value)}"
+                return (
+                    component,
+                    other_id,
+                    run_id,
+                    f"{named}{_shown(other)}",
+                    f"{named}{_shown(value)}",
+                )
     return None
 
 
@@ -192,7 +287,10 @@ def _agree(a: Any, b: Any) -> bool:
 
 
 def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
-    """What a component says of these metric columns; keys that are unknown, or that none of them hangs on, left out."""
+    """What a component says of these metric columns.
+
+    Keys that are unknown, or that none of them hangs on, left out.
+    """
     content = parts.get(component)
     if content is None:
         return {}
@@ -207,7 +305,11 @@ def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
         return {name: version for name, version in content.items() if name in _versions(columns)}
     if component == "fields":
         names |= {_RANKING} if any(label.is_ranking for label in labels) else set()
-        return {name: there for name, there in content.items() if there is not None and names & set(FIELDS.get(name, ()))}
+        return {
+            name: there
+            for name, there in content.items()
+            if there is not None and names & set(FIELDS.get(name, ()))
+        }
     return content
 
 
@@ -220,4 +322,10 @@ def _in_words(content: Any) -> str | None:
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return repr(settings_text(value))
-    return {True: "recorded", False: "not recorded"}[value] if isinstance(value, bool) else str(value) if isinstance(value, int) else repr(str(value))
+    return (
+        {True: "recorded", False: "not recorded"}[value]
+        if isinstance(value, bool)
+        else str(value)
+        if isinstance(value, int)
+        else repr(str(value))
+    )

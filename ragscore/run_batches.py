@@ -1,4 +1,7 @@
-"""Tables of several runs read together: joined as arrow holds them and made frames of once, which for small runs takes a fraction of the time.
+"""Tables of several runs read together.
+
+Joined as arrow holds them and made frames of once, which for small runs takes a fraction of the
+time.
 
 In: stored runs, and their rows of the runs frame. Out: the `Results` that they are one by one.
 """
@@ -22,7 +25,12 @@ class _OddTable(Exception):
     """A table that isn't as the store writes it."""
 
 
-def read_runs(runs: list[Stored], about: pd.DataFrame, kinds: tuple[str, ...] = FRAMES, without: tuple[str, ...] = ()) -> Results:
+def read_runs(
+    runs: list[Stored],
+    about: pd.DataFrame,
+    kinds: tuple[str, ...] = FRAMES,
+    without: tuple[str, ...] = (),
+) -> Results:
     """Runs as they were saved.
 
     Parameters
@@ -39,18 +47,35 @@ def read_runs(runs: list[Stored], about: pd.DataFrame, kinds: tuple[str, ...] = 
         there = [file_names(run.folder) for run in runs]
         frames: dict[str, Any] = {}
         for kind in kinds if "responses" in kinds else ("responses", *kinds):
-            found = [n for n, names in enumerate(there) if kind == "responses" or f"{kind}.parquet" in names]
-            tables = {n: _table(runs[n], kind, without if kind in ("hits", "chunks") else ()) for n in found}
-            frames[kind] = _frame({n: table for n, table in tables.items() if len(table) or kind == "responses"}, kind, about["run_id"])
-        return Results(runs=about, **{kind: frame for kind, frame in frames.items() if frame is not None})
-    except (DataError, pa.ArrowException, _OddTable):  # one by one: what can be read is, and what can't is named
+            found = [
+                n
+                for n, names in enumerate(there)
+                if kind == "responses" or f"{kind}.parquet" in names
+            ]
+            tables = {
+                n: _table(runs[n], kind, without if kind in ("hits", "chunks") else ())
+                for n in found
+            }
+            frames[kind] = _frame(
+                {n: table for n, table in tables.items() if len(table) or kind == "responses"},
+                kind,
+                about["run_id"],
+            )
+        return Results(
+            runs=about, **{kind: frame for kind, frame in frames.items() if frame is not None}
+        )
+    # one by one: what can be read is, and what can't is named
+    except (DataError, pa.ArrowException, _OddTable):
         return concat_results([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
 
 
 def _table(run: Stored, kind: str, without: tuple[str, ...]) -> pa.Table:
     """A table of one run without its run_id, which must be the run's own in every row."""
     with open_parquet(run.folder / f"{kind}.parquet") as source:
-        table = source.read(known_columns(columns_without(source, without), kind), use_threads=source.metadata.num_rows > MANY_ROWS)
+        table = source.read(
+            known_columns(columns_without(source, without), kind),
+            use_threads=source.metadata.num_rows > MANY_ROWS,
+        )
     if "run_id" not in table.column_names or not _is_all(table["run_id"], run.run_id):
         raise _OddTable
     return table.drop_columns(["run_id"])
@@ -59,7 +84,9 @@ def _table(run: Stored, kind: str, without: tuple[str, ...]) -> pa.Table:
 def _is_all(column: pa.ChunkedArray, run_id: str) -> bool:
     if column.null_count or not pa.types.is_dictionary(column.type):
         return False
-    return all(not len(chunk) or chunk.dictionary.to_pylist() == [run_id] for chunk in column.chunks)
+    return all(
+        not len(chunk) or chunk.dictionary.to_pylist() == [run_id] for chunk in column.chunks
+    )
 
 
 def _frame(tables: dict[int, pa.Table], kind: str, run_ids: pd.Series) -> pd.DataFrame | None:
@@ -69,8 +96,12 @@ def _frame(tables: dict[int, pa.Table], kind: str, run_ids: pd.Series) -> pd.Dat
     for numbers in _stretches(tables):
         rows = [tables[n] for n in numbers]
         run = np.repeat(numbers, [len(table) for table in rows])
-        frames.append(conform(pa.concat_tables(rows).to_pandas().assign(run_id=categorical(run, dtype)), kind))
-    return frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True) if frames else None
+        frames.append(
+            conform(pa.concat_tables(rows).to_pandas().assign(run_id=categorical(run, dtype)), kind)
+        )
+    return (
+        frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True) if frames else None
+    )
 
 
 def _stretches(tables: dict[int, pa.Table]) -> list[list[int]]:
@@ -78,7 +109,11 @@ def _stretches(tables: dict[int, pa.Table]) -> list[list[int]]:
     groups: list[list[int]] = []
     for number, table in tables.items():
         before = tables[groups[-1][-1]].schema if groups else None
-        if before is not None and before.equals(table.schema, check_metadata=True) and not any(pa.types.is_dictionary(one) for one in before.types):
+        if (
+            before is not None
+            and before.equals(table.schema, check_metadata=True)
+            and not any(pa.types.is_dictionary(one) for one in before.types)
+        ):
             groups[-1].append(number)
         else:
             groups.append([number])

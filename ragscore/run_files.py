@@ -1,4 +1,7 @@
-"""The files of a stored run: Parquet tables and JSON, written whole or not at all; one that can't be read is named."""
+"""The files of a stored run.
+
+Parquet tables and JSON, written whole or not at all; one that can't be read is named.
+"""
 
 import base64
 import json
@@ -18,10 +21,21 @@ import pyarrow.parquet as pq
 from ragscore.filesystem import Place, arrow_source, whole_file
 from ragscore.frames import KINDS, DataError, conform
 
-_TEXTS_OF_FEW_VALUES = ("path", "heading", "chunker_version", "span_unit", "score_kind", "rule", "level")
-RESPONSES_KEY = b"ragscore.responses"  # of a file's metadata: at which response of the run each row group begins
-LENGTHS_KEY = b"ragscore.lengths"  # of a file's metadata: how many rows each response of the run has, where rows lie in their order
-Groups = tuple[list[int], list[int]]  # the first row of each row group, and the first response that it holds rows of
+_TEXTS_OF_FEW_VALUES = (
+    "path",
+    "heading",
+    "chunker_version",
+    "span_unit",
+    "score_kind",
+    "rule",
+    "level",
+)
+# of a file's metadata: at which response of the run each row group begins
+RESPONSES_KEY = b"ragscore.responses"
+# of a file's metadata: how many rows each response of the run has, where rows lie in their order
+LENGTHS_KEY = b"ragscore.lengths"
+# the first row of each row group, and the first response that it holds rows of
+Groups = tuple[list[int], list[int]]
 Lengths = npt.NDArray[np.int32]
 
 
@@ -61,7 +75,9 @@ def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
     try:
         return pd.read_parquet(source, columns=columns, filesystem=filesystem)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
+        raise DataError(
+            f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again"
+        ) from error
 
 
 def _missing(file: Place) -> DataError:
@@ -75,17 +91,25 @@ def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Itera
         raise _missing(file)
     source, filesystem = arrow_source(file)
     try:
-        with pq.ParquetFile(source, filesystem=filesystem, read_dictionary=read_dictionary or None) as opened:
+        with pq.ParquetFile(
+            source, filesystem=filesystem, read_dictionary=read_dictionary or None
+        ) as opened:
             yield opened
     except FileNotFoundError as error:
         raise _missing(file) from error
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again") from error
+        raise DataError(
+            f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again"
+        ) from error
 
 
 def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
     """The columns of a table but for these; "x_*" are all those of your own."""
-    return [name for name in file.schema_arrow.names if name not in without and not ("x_*" in without and name.startswith("x_"))]
+    return [
+        name
+        for name in file.schema_arrow.names
+        if name not in without and not ("x_*" in without and name.startswith("x_"))
+    ]
 
 
 def known_columns(names: Iterable[str], kind: str) -> list[str]:
@@ -100,11 +124,22 @@ def read_frame(file: Place, kind: str) -> pd.DataFrame:
     try:
         return conform(frame[known_columns(frame.columns, kind)], kind)
     except DataError as error:
-        raise DataError(error.found, file=str(file), field=error.field, allowed=error.allowed) from error
+        raise DataError(
+            error.found, file=str(file), field=error.field, allowed=error.allowed
+        ) from error
 
 
-def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | None = None, lengths: Lengths | None = None) -> None:
-    """Write a frame of one run; every table carries its run, also one whose rows are shared by all runs."""
+def write_frame(
+    file: Place,
+    frame: pd.DataFrame,
+    run_id: str,
+    groups: Groups | None = None,
+    lengths: Lengths | None = None,
+) -> None:
+    """Write a frame of one run.
+
+    Every table carries its run, also one whose rows are shared by all runs.
+    """
     rows, notes = None, {}
     if groups is not None:
         rows, notes[RESPONSES_KEY] = groups[0], json.dumps(groups[1])
@@ -116,10 +151,17 @@ def write_frame(file: Place, frame: pd.DataFrame, run_id: str, groups: Groups | 
 def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
     """A frame whose every row is the run's."""
     with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
-    return with_run.assign(run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id]))
+    return with_run.assign(
+        run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])
+    )
 
 
-def write_parquet(file: Place, frame: pd.DataFrame, rows: list[int] | None = None, notes: dict[bytes, str] | None = None) -> None:
+def write_parquet(
+    file: Place,
+    frame: pd.DataFrame,
+    rows: list[int] | None = None,
+    notes: dict[bytes, str] | None = None,
+) -> None:
     """Write a table, ids as dictionaries: small, and fast to join when read.
 
     Parameters
@@ -127,18 +169,27 @@ def write_parquet(file: Place, frame: pd.DataFrame, rows: list[int] | None = Non
     rows
         At which rows its row groups begin; one by default.
     notes
-        For the file's metadata. They are no part of the schema: who reads the table and writes it elsewhere, in another order, doesn't carry them along.
+        For the file's metadata. They are no part of the schema: who reads the table and writes it
+        elsewhere, in another order, doesn't carry them along.
     """
     table = as_table(frame)
-    with whole_file(file) as staging, pq.ParquetWriter(staging, table.schema, **_options(table)) as writer:
+    with (
+        whole_file(file) as staging,
+        pq.ParquetWriter(staging, table.schema, **_options(table)) as writer,
+    ):
         for first, last in pairwise([*(rows or [0]), table.num_rows]):
-            writer.write_table(table.slice(first, last - first), row_group_size=max(last - first, 1))
+            writer.write_table(
+                table.slice(first, last - first), row_group_size=max(last - first, 1)
+            )
         writer.add_key_value_metadata(notes or {})
 
 
 def as_table(frame: pd.DataFrame) -> pa.Table:
     """A frame as the table that is written of it."""
-    columns = {name: column.astype("category") if name == "run_id" else column for name, column in frame.items()}
+    columns = {
+        name: column.astype("category") if name == "run_id" else column
+        for name, column in frame.items()
+    }
     return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
 
 
@@ -148,20 +199,29 @@ def packed(lengths: Lengths) -> str:
 
 
 def lengths_of(file: pq.ParquetFile) -> Lengths | None:
-    """How many rows each response has; None where the file doesn't say so, or nothing that can be understood."""
+    """How many rows each response has.
+
+    None where the file doesn't say so, or nothing that can be understood.
+    """
     try:
-        return np.frombuffer(zlib.decompress(base64.b64decode((file.metadata.metadata or {})[LENGTHS_KEY])), "<i4")
+        return np.frombuffer(
+            zlib.decompress(base64.b64decode((file.metadata.metadata or {})[LENGTHS_KEY])), "<i4"
+        )
     except (KeyError, ValueError, zlib.error):
         return None
 
 
-def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: Lengths | None = None) -> list[int]:
+def write_groups(
+    file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: Lengths | None = None
+) -> list[int]:
     """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at; those are returned."""
     begins: list[int] = []
     with whole_file(file) as staging, ExitStack() as open_until_here:
         for table, begin in tables:
             if not begins:
-                writer = open_until_here.enter_context(pq.ParquetWriter(staging, table.schema, **_options(table)))
+                writer = open_until_here.enter_context(
+                    pq.ParquetWriter(staging, table.schema, **_options(table))
+                )
             writer.write_table(table, row_group_size=max(len(table), 1))
             begins.append(begin)
         if len(begins) > 1:
@@ -172,7 +232,9 @@ def write_groups(file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: L
 
 
 def _options(table: pa.Table) -> dict[str, Any]:
-    ids = [name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES]
+    ids = [
+        name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES
+    ]
     return {"compression": "zstd", "use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
 
 
@@ -182,4 +244,8 @@ def check_columns(frame: pd.DataFrame, kind: str) -> None:
         try:
             pa.array(frame[name], from_pandas=True)
         except (pa.ArrowException, ValueError) as error:
-            raise DataError(f"values of several types ({error})", field=f"{kind}.{name}", allowed="values of one type, such as text") from error
+            raise DataError(
+                f"values of several types ({error})",
+                field=f"{kind}.{name}",
+                allowed="values of one type, such as text",
+            ) from error

@@ -22,9 +22,14 @@ Flags = npt.NDArray[np.bool_]
 SELECTING = ("on", "on_with_fallback")  # folder modes in which folders are chosen at all
 
 
-def score_scope(results: Results, golden: Golden, responses: pd.DataFrame, failed: Flags, unknown: str) -> dict[str, Values]:
+def score_scope(
+    results: Results, golden: Golden, responses: pd.DataFrame, failed: Flags, unknown: str
+) -> dict[str, Values]:
     """`scope_miss` and `scope_miss_proxy` of each response, as `rs.metrics()` defines them."""
-    columns = {"scope_miss": _miss(golden, responses), "scope_miss_proxy": _proxy(results, golden, responses, unknown)}
+    columns = {
+        "scope_miss": _miss(golden, responses),
+        "scope_miss_proxy": _proxy(results, golden, responses, unknown),
+    }
     return {name: np.where(failed, np.nan, values) for name, values in columns.items()}
 
 
@@ -42,13 +47,19 @@ def _miss(golden: Golden, responses: pd.DataFrame) -> Values:
         .rename("chosen")
         .rename_axis("row")
         .reset_index()
-        .assign(query_id=lambda t: responses["query_id"].take(t["row"].to_numpy(dtype=np.int64)).to_numpy())
+        .assign(
+            query_id=lambda t: (
+                responses["query_id"].take(t["row"].to_numpy(dtype=np.int64)).to_numpy()
+            )
+        )
     )
     pairs = rows.merge(gold, on="query_id")
     # Prefixes have no column form in pandas where both sides vary by row.
     holds = [
         wanted.startswith(one) or (not is_file and one.startswith(wanted))
-        for one, wanted, is_file in zip(pairs["chosen"], pairs["folder"], pairs["is_file"], strict=True)
+        for one, wanted, is_file in zip(
+            pairs["chosen"], pairs["folder"], pairs["is_file"], strict=True
+        )
     ]
     miss = np.full(len(responses), np.nan)
     miss[applies] = 1.0
@@ -57,7 +68,10 @@ def _miss(golden: Golden, responses: pd.DataFrame) -> Values:
 
 
 def _folders(scope: str) -> list[str] | None:
-    """The folders a scope names, each with a slash at its end; one that names none, or fell back to all, is the root. None: nothing recorded."""
+    """The folders a scope names, each with a slash at its end.
+
+    One that names none, or fell back to all, is the root. None: nothing recorded.
+    """
     try:
         read: Any = json.loads(scope)
     except ValueError:
@@ -75,8 +89,14 @@ def _with_slash(folder: str) -> str:
 
 
 def _gold_folders(golden: Golden) -> pd.DataFrame:
-    """Where the supports of each query are: its folders, or without any the paths of its supports (`is_file`)."""
-    folders = golden.tags.loc[(golden.tags["kind"] == "folder") & ~is_among(golden.tags["query_id"], golden.refusals), ["query_id", "value"]]
+    """Where the supports of each query are.
+
+    Its folders, or without any the paths of its supports (`is_file`).
+    """
+    folders = golden.tags.loc[
+        (golden.tags["kind"] == "folder") & ~is_among(golden.tags["query_id"], golden.refusals),
+        ["query_id", "value"],
+    ]
     folders = folders.rename(columns={"value": "folder"}).assign(is_file=False)
     folders["folder"] = folders["folder"].map(_with_slash)
     anchors = at_level(golden, "anchor").targets
@@ -86,11 +106,16 @@ def _gold_folders(golden: Golden) -> pd.DataFrame:
         else anchors[["query_id"]].iloc[:0].assign(path="")
     )
     paths = paths.dropna().drop_duplicates().rename(columns={"path": "folder"}).assign(is_file=True)
-    return pd.concat([folders, paths], ignore_index=True).astype({"query_id": "str", "folder": "str", "is_file": "bool"})
+    return pd.concat([folders, paths], ignore_index=True).astype(
+        {"query_id": "str", "folder": "str", "is_file": "bool"}
+    )
 
 
 def _proxy(results: Results, golden: Golden, responses: pd.DataFrame, unknown: str) -> Values:
-    """1 where folders were chosen and no hit, however deep, meets a support; hits with cut text are misses, or make it NaN if it hangs on them."""
+    """1 where folders were chosen and no hit, however deep, meets a support.
+
+    Hits with cut text are misses, or make it NaN if it hangs on them.
+    """
     anchors = at_level(golden, "anchor").targets
     applies = is_among(responses["query_id"], anchors["query_id"])
     applies = applies & _selects_folders(results, responses) if applies.any() else applies
@@ -98,15 +123,29 @@ def _proxy(results: Results, golden: Golden, responses: pd.DataFrame, unknown: s
         return np.full(len(responses), np.nan)
     place = response_of(results.hits, responses)
     matches = level_rule("anchor", results, golden)(results.hits, anchors)
-    n_any, n_met = (np.bincount(rows[rows >= 0], minlength=len(responses)) for rows in (place[one["hit"].to_numpy()] for one in (matches, decided(matches))))
+    n_any, n_met = (
+        np.bincount(rows[rows >= 0], minlength=len(responses))
+        for rows in (place[one["hit"].to_numpy()] for one in (matches, decided(matches)))
+    )
     is_known = (n_any == 0) | (n_met > 0) | (unknown == "miss")
     return np.where(applies & is_known, n_met == 0, np.nan)
 
 
 def _selects_folders(results: Results, responses: pd.DataFrame) -> Flags:
-    """Whether each response was made in a mode that chooses folders: by its own config, else by its run's."""
-    configs = results.runs["config"] if "config" in results.runs else pd.Series(pd.NA, index=results.runs.index, dtype="str")
-    of_run = responses["run_id"].astype("str").map(dict(zip(results.runs["run_id"].astype("str"), configs, strict=True)))
+    """Whether each response was made in a mode that chooses folders.
+
+    By its own config, else by its run's.
+    """
+    configs = (
+        results.runs["config"]
+        if "config" in results.runs
+        else pd.Series(pd.NA, index=results.runs.index, dtype="str")
+    )
+    of_run = (
+        responses["run_id"]
+        .astype("str")
+        .map(dict(zip(results.runs["run_id"].astype("str"), configs, strict=True)))
+    )
     stated = responses["x_config.json"].fillna(of_run) if "x_config.json" in responses else of_run
     return is_among(stated, [text for text in stated.dropna().unique() if _mode(text) in SELECTING])
 

@@ -7,10 +7,16 @@ import pandas as pd
 Codes = npt.NDArray[np.int64]
 
 
-def is_held(wholes: list[str], whole: Codes, parts: list[str], part: Codes) -> npt.NDArray[np.bool_]:
+def is_held(
+    wholes: list[str], whole: Codes, parts: list[str], part: Codes
+) -> npt.NDArray[np.bool_]:
     """Whether `wholes[whole]` holds `parts[part]`, for every pair of places."""
     # Substring search has no column form in pandas where both sides vary by row.
-    return np.fromiter((parts[b] in wholes[a] for a, b in zip(whole.tolist(), part.tolist(), strict=True)), dtype=bool, count=len(whole))
+    return np.fromiter(
+        (parts[b] in wholes[a] for a, b in zip(whole.tolist(), part.tolist(), strict=True)),
+        dtype=bool,
+        count=len(whole),
+    )
 
 
 def taken_once(texts: pd.Series, rows: Codes) -> tuple[pd.Series, Codes]:

@@ -1,4 +1,6 @@
-"""A golden set with its corpus, made from a seed: rare tokens hidden in plain log lines, for tests and benchmarks without files.
+"""A golden set with its corpus, made from a seed.
+
+Rare tokens hidden in plain log lines, for tests and benchmarks without files.
 
 Out: a `Golden` and a chunks frame over the same documents.
 """
@@ -12,7 +14,14 @@ from ragscore.frames import Golden, conform
 
 HOSTS = ("api01", "api02", "queue01", "store01", "proxy01")
 USERS = ("ada", "ben", "cleo", "dan", "eva", "finn")
-EVENTS = ("request served", "session closed", "backup finished", "index rotated", "lease renewed", "queue drained")
+EVENTS = (
+    "request served",
+    "session closed",
+    "backup finished",
+    "index rotated",
+    "lease renewed",
+    "queue drained",
+)
 LINES_PER_CHUNK = 20
 
 
@@ -23,7 +32,14 @@ class NeedleSet(NamedTuple):
     chunks: pd.DataFrame
 
 
-def needle_set(docs: int = 8, lines: int = 200, needles: int = 12, seed: int = 1, *, lines_per_chunk: int = LINES_PER_CHUNK) -> NeedleSet:
+def needle_set(
+    docs: int = 8,
+    lines: int = 200,
+    needles: int = 12,
+    seed: int = 1,
+    *,
+    lines_per_chunk: int = LINES_PER_CHUNK,
+) -> NeedleSet:
     """A needle-in-a-haystack set: the same arguments always give the same one.
 
     Parameters
@@ -37,40 +53,83 @@ def needle_set(docs: int = 8, lines: int = 200, needles: int = 12, seed: int = 1
 
     Returns
     -------
-    `golden`: queries `needle-0000`, ...; the query is the token (`IOC-<seed>-<number>`), the one target is its document, grade 1.
-    `chunks`: chunk_id, doc_id (`doc-000`, ...), path, start, end (lines from 1, half-open), span_unit, text.
+    `golden`: queries `needle-0000`, ...; the query is the token (`IOC-<seed>-<number>`), the one
+    target is its document, grade 1. `chunks`: chunk_id, doc_id (`doc-000`, ...), path, start, end
+    (lines from 1, half-open), span_unit, text.
     """
-    docs, lines, needles, step = max(docs, 1), max(lines, 1), max(needles, 0), max(lines_per_chunk, 1)
+    docs, lines, needles, step = (
+        max(docs, 1),
+        max(lines, 1),
+        max(needles, 0),
+        max(lines_per_chunk, 1),
+    )
     rng = np.random.default_rng(seed)
     doc_of, line_of = rng.integers(docs, size=needles), rng.integers(lines, size=needles)
     tokens = [f"IOC-{seed:08x}-{number:04d}" for number in range(needles)]
-    texts = [_lines(doc, lines, [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)], rng) for doc in range(docs)]
-    chunks = [_chunk(doc, start, text[start : start + step]) for doc, text in enumerate(texts) for start in range(0, len(text), step)]
-    return NeedleSet(_golden(tokens, [_doc_id(int(doc)) for doc in doc_of]), conform(pd.DataFrame(chunks), "chunks"))
+    texts = [
+        _lines(
+            doc, lines, [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)], rng
+        )
+        for doc in range(docs)
+    ]
+    chunks = [
+        _chunk(doc, start, text[start : start + step])
+        for doc, text in enumerate(texts)
+        for start in range(0, len(text), step)
+    ]
+    return NeedleSet(
+        _golden(tokens, [_doc_id(int(doc)) for doc in doc_of]),
+        conform(pd.DataFrame(chunks), "chunks"),
+    )
 
 
 def _doc_id(doc: int) -> str:
     return f"doc-{doc:03d}"
 
 
-def _lines(doc: int, n_lines: int, needles: list[tuple[int, str]], rng: np.random.Generator) -> list[str]:
+def _lines(
+    doc: int, n_lines: int, needles: list[tuple[int, str]], rng: np.random.Generator
+) -> list[str]:
     """The lines of a document; a needle follows the plain line it is anchored to."""
     picks = [rng.integers(len(words), size=n_lines) for words in (HOSTS, USERS, EVENTS)]
     found: list[str] = []
     for number, (host, user, event) in enumerate(zip(*picks, strict=True)):
         start = f"{1_700_000_000 + doc * 100_000 + number} host={HOSTS[host]} user={USERS[user]}"
         found.append(f'{start} event="{EVENTS[event]}"')
-        found += [f'{start} event="alert" indicator={token}' for line, token in needles if line == number]
+        found += [
+            f'{start} event="alert" indicator={token}' for line, token in needles if line == number
+        ]
     return found
 
 
 def _chunk(doc: int, start: int, lines: list[str]) -> dict[str, object]:
-    place = {"chunk_id": f"{_doc_id(doc)}#{start + 1}", "doc_id": _doc_id(doc), "path": f"{_doc_id(doc)}.log"}
-    return {**place, "start": start + 1, "end": start + 1 + len(lines), "span_unit": "line", "text": "\n".join(lines)}
+    place = {
+        "chunk_id": f"{_doc_id(doc)}#{start + 1}",
+        "doc_id": _doc_id(doc),
+        "path": f"{_doc_id(doc)}.log",
+    }
+    return {
+        **place,
+        "start": start + 1,
+        "end": start + 1 + len(lines),
+        "span_unit": "line",
+        "text": "\n".join(lines),
+    }
 
 
 def _golden(tokens: list[str], doc_ids: list[str]) -> Golden:
     query_ids = [f"needle-{number:04d}" for number in range(len(tokens))]
-    queries = pd.DataFrame({"query_id": query_ids, "query": tokens, "answerable": True, "position": range(len(tokens))})
-    targets = pd.DataFrame({"query_id": query_ids, "level": "doc", "target_id": doc_ids, "alternative": 0, "grade": 1, "doc_id": doc_ids})
+    queries = pd.DataFrame(
+        {"query_id": query_ids, "query": tokens, "answerable": True, "position": range(len(tokens))}
+    )
+    targets = pd.DataFrame(
+        {
+            "query_id": query_ids,
+            "level": "doc",
+            "target_id": doc_ids,
+            "alternative": 0,
+            "grade": 1,
+            "doc_id": doc_ids,
+        }
+    )
     return Golden(queries=queries, targets=targets)

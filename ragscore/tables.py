@@ -24,11 +24,18 @@ def shown_number(value: Any, decimals: int = 3, signed: bool = False) -> str:
 
 def shown_n(n: int, n_expected: int, other: int | None = None) -> str:
     """How many values a mean has, of how many that were expected; of both sides where these differ."""
-    return f"{n} / {n_expected}" if other is None or other == n_expected else f"{n} / {n_expected} (a), {other} (b)"
+    return (
+        f"{n} / {n_expected}"
+        if other is None or other == n_expected
+        else f"{n} / {n_expected} (a), {other} (b)"
+    )
 
 
 def shown_detectable(verdict: str, p: float, mde: float, text: str) -> str:
-    """The least difference that would have been found, beside a test that found none; blank beside any other verdict, and where nothing was tested."""
+    """The least difference that would have been found, beside a test that found none.
+
+    Blank beside any other verdict, and where nothing was tested.
+    """
     if verdict != "can't tell" or math.isnan(p):
         return ""
     return "not at this n" if math.isnan(mde) else text
@@ -37,12 +44,21 @@ def shown_detectable(verdict: str, p: float, mde: float, text: str) -> str:
 def shown_quantile(low: float, high: float, decimals: int = 0) -> str:
     """An order-statistic interval for a table; "n too small" where there is no such bound."""
     if math.isnan(high):
-        return "n too small" if math.isnan(low) else f"from {low:.{decimals}f} up; n too small above"
-    return f"{low:.{decimals}f} to {high:.{decimals}f}" if not math.isnan(low) else f"up to {high:.{decimals}f}; n too small below"
+        return (
+            "n too small" if math.isnan(low) else f"from {low:.{decimals}f} up; n too small above"
+        )
+    return (
+        f"{low:.{decimals}f} to {high:.{decimals}f}"
+        if not math.isnan(low)
+        else f"up to {high:.{decimals}f}; n too small below"
+    )
 
 
 def markdown_table(frame: pd.DataFrame) -> str:
-    """A frame as a Markdown table, index left out; NaN is `—`, pipes and line breaks in texts are escaped."""
+    """A frame as a Markdown table, index left out.
+
+    NaN is `—`, pipes and line breaks in texts are escaped.
+    """
     header = [_cell(name) for name in frame.columns]
     numeric = [pd.api.types.is_numeric_dtype(frame[name]) for name in frame.columns]
     rows = [[_cell(value) for value in row] for row in frame.astype(object).to_numpy().tolist()]
@@ -66,4 +82,6 @@ def _cell(value: Any) -> str:
         return shown_number(value)
     if value is None or value is pd.NA:
         return "—"
-    return str(value).replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")
+    return (
+        str(value).replace("\\", "\\\\").replace("|", "\\|").replace("\r", " ").replace("\n", " ")
+    )

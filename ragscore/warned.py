@@ -1,4 +1,7 @@
-"""What one thread warns of, while others warn of theirs: `warnings.catch_warnings` in several threads would mix them up."""
+"""What one thread warns of, while others warn of theirs.
+
+`warnings.catch_warnings` in several threads would mix them up.
+"""
 
 import threading
 import warnings
@@ -7,14 +10,18 @@ from contextlib import contextmanager
 from typing import TextIO
 
 _lock = threading.Lock()
-_listening: "list[warnings.catch_warnings[None]]" = []  # one for all threads: the first to listen opens it
+# one for all threads: the first to listen opens it
+_listening: "list[warnings.catch_warnings[None]]" = []
 _n_listeners = 0
 _ear = threading.local()
 
 
 @contextmanager
 def heard() -> Iterator[list[Warning]]:
-    """Collect every warning of this thread instead of showing it; what threads that don't listen warn of is shown as before."""
+    """Collect every warning of this thread instead of showing it.
+
+    What threads that don't listen warn of is shown as before.
+    """
     said: list[Warning] = []
     outer, _ear.said = getattr(_ear, "said", None), said
     _open()
@@ -31,7 +38,14 @@ def _open() -> None:
         if not _n_listeners:
             show = warnings.showwarning
 
-            def hear(message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None, line: str | None = None) -> None:
+            def hear(
+                message: Warning | str,
+                category: type[Warning],
+                filename: str,
+                lineno: int,
+                file: TextIO | None = None,
+                line: str | None = None,
+            ) -> None:
                 said = getattr(_ear, "said", None)
                 if said is None:
                     show(message, category, filename, lineno, file, line)

@@ -1,4 +1,7 @@
-"""A page as a browser shows it: what it loads, what it complains about, what its script does. Speaks to Chromium through its debugging pipe."""
+"""A page as a browser shows it: what it loads, what it complains about, what its script does.
+
+Speaks to Chromium through its debugging pipe.
+"""
 
 import base64
 import json
@@ -11,7 +14,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
 SILENT = 300  # seconds after which a browser that says nothing is taken for dead
 QUIET = [
     "--headless",
@@ -30,10 +35,21 @@ class Browser:
     def __enter__(self) -> "Browser":
         self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         (ours_in, theirs_out), (theirs_in, ours_out) = os.pipe(), os.pipe()
-        command = [CHROMIUM, *QUIET, f"--user-data-dir={self.profile.name}", "--remote-debugging-pipe", "about:blank"]
+        command = [
+            CHROMIUM,
+            *QUIET,
+            f"--user-data-dir={self.profile.name}",
+            "--remote-debugging-pipe",
+            "about:blank",
+        ]
         # Chromium reads commands from descriptor 3 and writes answers to 4.
         shell = f'exec 3<&{theirs_in} 4>&{theirs_out}; exec "$0" "$@"'
-        self.process = subprocess.Popen(["bash", "-c", shell, *command], pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            ["bash", "-c", shell, *command],
+            pass_fds=(theirs_in, theirs_out),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         os.close(theirs_in)
         os.close(theirs_out)
         self.reader, self.writer = os.fdopen(ours_in, "rb"), os.fdopen(ours_out, "wb")
@@ -44,7 +60,9 @@ class Browser:
     def _new_page(self) -> None:
         self.session = None
         self.target = self.send("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.send("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
+        self.session = self.send("Target.attachToTarget", targetId=self.target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.send(f"{domain}.enable")
 
@@ -58,7 +76,10 @@ class Browser:
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         self.number += 1
         session = {"sessionId": self.session} if self.session else {}
-        self.writer.write(json.dumps({"id": self.number, "method": method, "params": params, **session}).encode() + b"\0")
+        self.writer.write(
+            json.dumps({"id": self.number, "method": method, "params": params, **session}).encode()
+            + b"\0"
+        )
         self.writer.flush()
         while True:
             message = self._receive()
@@ -69,7 +90,9 @@ class Browser:
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self.rest:
-            assert select.select([self.reader], [], [], SILENT)[0], f"no word from the browser for {SILENT} s"
+            assert select.select([self.reader], [], [], SILENT)[0], (
+                f"no word from the browser for {SILENT} s"
+            )
             more = os.read(self.reader.fileno(), 1 << 16)
             assert more, "the browser is gone"
             self.rest += more
@@ -88,7 +111,8 @@ class Browser:
     def visit(self, url: str) -> None:
         """Go to an address in a new page; what must be there is waited for with `wait`.
 
-        The old page is closed as it is: asked to go elsewhere, it would ask about unsaved changes first.
+        The old page is closed as it is: asked to go elsewhere, it would ask about unsaved changes
+        first.
         """
         old, self.session = self.target, None
         self.send("Target.closeTarget", targetId=old)
@@ -97,7 +121,10 @@ class Browser:
         self.send("Page.navigate", url=url)
 
     def wait(self, expression: str, seconds: float = 180) -> None:
-        """Return once a script expression is true, or gives an element; a slow machine only takes longer."""
+        """Return once a script expression is true, or gives an element.
+
+        A slow machine only takes longer.
+        """
         until = time.monotonic() + seconds
         while not self.run(f"Boolean({expression})"):
             assert time.monotonic() < until, f"after {seconds} s still not: {expression}"
@@ -106,33 +133,64 @@ class Browser:
     def click(self, selector: str) -> None:
         """Press and release the mouse on the first element that a selector names."""
         quoted = json.dumps(selector)
-        find = f"document.querySelector({quoted}).scrollIntoView({{block: 'center'}}), document.querySelector({quoted}).getBoundingClientRect()"
+        find = (
+            f"document.querySelector({quoted}).scrollIntoView({{block: 'center'}}),"
+            f" document.querySelector({quoted}).getBoundingClientRect()"
+        )
         x, y = self.run(f"(box => [box.x + box.width / 2, box.y + box.height / 2])(({find}))")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left", clickCount=int(kind != "mouseMoved"))
+            self.send(
+                "Input.dispatchMouseEvent",
+                type=kind,
+                x=x,
+                y=y,
+                button="none" if kind == "mouseMoved" else "left",
+                clickCount=int(kind != "mouseMoved"),
+            )
 
     def picture(self, selector: str, width: int, height: int) -> bytes:
         """A PNG of the first element that a selector names, in a window of this size."""
-        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         find = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{find}.scrollIntoView({{block: 'start'}})")
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        box = self.run(f"(box => [box.x, box.y, box.width, box.height])({find}.getBoundingClientRect())")
+        box = self.run(
+            f"(box => [box.x, box.y, box.width, box.height])({find}.getBoundingClientRect())"
+        )
         clip = dict(zip(("x", "y", "width", "height"), box, strict=True), scale=1)
-        return base64.b64decode(self.send("Page.captureScreenshot", format="png", clip=clip)["data"])
+        return base64.b64decode(
+            self.send("Page.captureScreenshot", format="png", clip=clip)["data"]
+        )
 
     def run(self, expression: str) -> Any:
         """The value of a script expression in the page."""
-        return self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)["result"].get("value")
+        return self.send(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )["result"].get("value")
 
     @property
     def complaints(self) -> list[str]:
         """Whatever stands in the console, exceptions too."""
-        found = [event["params"] for event in self.events if event.get("method") in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")]
+        found = [
+            event["params"]
+            for event in self.events
+            if event.get("method")
+            in ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded")
+        ]
         return [json.dumps(one)[:3000] for one in found]
 
     @property
     def loaded(self) -> list[str]:
         """Every address that was asked for but data inside the page."""
-        urls = [event["params"]["request"]["url"] for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        urls = [
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event.get("method") == "Network.requestWillBeSent"
+        ]
         return [url for url in urls if not url.startswith("data:")]

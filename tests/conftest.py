@@ -19,32 +19,58 @@ Hit = tuple[str, str, int]
 
 
 def fuzzed(n: int) -> int:
-    """How many files or examples a fuzz test takes: RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night)."""
+    """How many files or examples a fuzz test takes.
+
+    RAGSCORE_FUZZ multiplies them all (RAGSCORE_FUZZ=20 for a long night).
+    """
     return max(1, round(n * float(os.environ.get("RAGSCORE_FUZZ", "1"))))
 
 
 def hit(chunk: str, doc: str, rank: int, **more: Any) -> dict[str, Any]:
     """A hit of the run file, with what every hit of that format has."""
     record = {
-        "rank": rank, "chunk_id": chunk, "doc_id": doc, "doc_path": f"docs/{doc}.md", "heading_path": ["root"], "section_label": None, "snippet": "snip",
-        "citation": {"kind": "line", "path": f"docs/{doc}.md", "start": 1, "end": 4, "section": None},
-        "retrieval": {"method": "lexical", "fusion_score": 1.0 / rank, "lexical_score": 1.0, "vector_score": None, "lexical_rank": rank, "vector_rank": None},
-        "index_version": "idx@1", "embedding_model": None, "chunker_version": "test@1", "indexed_at": "1970-01-01T00:00:00Z", "stale": False, "score_kind": "rrf",
+        "rank": rank, "chunk_id": chunk, "doc_id": doc, "doc_path": f"docs/{doc}.md",
+        "heading_path": ["root"], "section_label": None, "snippet": "snip",
+        "citation": {"kind": "line", "path": f"docs/{doc}.md", "start": 1, "end": 4,
+        "section": None},
+        "retrieval": {"method": "lexical", "fusion_score": 1.0 / rank, "lexical_score": 1.0,
+        "vector_score": None, "lexical_rank": rank, "vector_rank": None},
+        "index_version": "idx@1", "embedding_model": None, "chunker_version": "test@1",
+        "indexed_at": "1970-01-01T00:00:00Z", "stale": False, "score_kind": "rrf",
     }  # fmt: skip
     return record | more
 
 
 def record(query_id: str, hits: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     """A line of the run file."""
-    return {"query_id": query_id, "query": f"question {query_id}", "mode": "lexical", "hits_top_k": hits, "answer": None, "elapsed_ms": 1, "error": None} | more
+    return {
+        "query_id": query_id,
+        "query": f"question {query_id}",
+        "mode": "lexical",
+        "hits_top_k": hits,
+        "answer": None,
+        "elapsed_ms": 1,
+        "error": None,
+    } | more
 
 
-def answer(text: str, *, grounded: bool = True, paths: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def answer(
+    text: str, *, grounded: bool = True, paths: list[str] | None = None, **more: Any
+) -> dict[str, Any]:
     """An answer object, citing lines 2-3 of each path."""
     citations = [
-        {"marker": f"[{n}]", "citation": {"kind": "line", "path": path, "start": 2, "end": 3, "section": None}} for n, path in enumerate(paths or [], 1)
+        {
+            "marker": f"[{n}]",
+            "citation": {"kind": "line", "path": path, "start": 2, "end": 3, "section": None},
+        }
+        for n, path in enumerate(paths or [], 1)
     ]
-    return {"answer": text, "citations": citations, "grounded": grounded, "refusal_reason": None if grounded else "score_gate"} | more
+    return {
+        "answer": text,
+        "citations": citations,
+        "grounded": grounded,
+        "refusal_reason": None if grounded else "score_gate",
+    } | more
 
 
 @pytest.fixture
@@ -54,7 +80,14 @@ def write_golden(tmp_path: Path) -> Callable[..., Path]:
     def write(rows: list[dict[str, Any]] | str, name: str = "golden.yaml") -> Path:
         file = tmp_path / name
         # JSON is YAML: each row on a line of its own, so that line numbers are easy to tell.
-        file.write_text(rows if isinstance(rows, str) else "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n", encoding="utf-8")
+        file.write_text(
+            (
+                rows
+                if isinstance(rows, str)
+                else "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
+            ),
+            encoding="utf-8",
+        )
         return file
 
     return write
@@ -69,20 +102,40 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
         if described:
-            (file.parent / "run.json").write_text(json.dumps({"run_id": run_id, **described}), encoding="utf-8")
+            (file.parent / "run.json").write_text(
+                json.dumps({"run_id": run_id, **described}), encoding="utf-8"
+            )
         return file
 
     return write
 
 
-THREE_QUERIES = [{"id": f"q{n}", "query": f"question q{n}", "expected_doc_ids": [f"d{n}"], "expected_chunk_ids": [f"c{n}"]} for n in (1, 2, 3)]
+THREE_QUERIES = [
+    {
+        "id": f"q{n}",
+        "query": f"question q{n}",
+        "expected_doc_ids": [f"d{n}"],
+        "expected_chunk_ids": [f"c{n}"],
+    }
+    for n in (1, 2, 3)
+]
 MISSES = [hit("x", "dx", 1), hit("x2", "dx", 2), hit("x3", "dx", 3)]
-RUN_A = [record("q1", [hit("c1", "d1", 1)]), record("q2", [*MISSES, hit("c2", "d2", 4)]), record("q3", MISSES[:1])]
-RUN_B = [record("q1", [MISSES[0], hit("c1", "d1", 2)]), record("q2", [hit("c2", "d2", 1)]), record("q3", [hit("c3", "d3", 1)])]
+RUN_A = [
+    record("q1", [hit("c1", "d1", 1)]),
+    record("q2", [*MISSES, hit("c2", "d2", 4)]),
+    record("q3", MISSES[:1]),
+]
+RUN_B = [
+    record("q1", [MISSES[0], hit("c1", "d1", 2)]),
+    record("q2", [hit("c2", "d2", 1)]),
+    record("q3", [hit("c3", "d3", 1)]),
+]
 
 
 @pytest.fixture
-def pair(write_golden: Callable[..., Path], write_run: Callable[..., Path]) -> tuple[rs.Results, rs.Golden]:
+def pair(
+    write_golden: Callable[..., Path], write_run: Callable[..., Path]
+) -> tuple[rs.Results, rs.Golden]:
     """Three questions, two runs: b finds q2 and q3 better, q1 worse."""
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     files = [

@@ -15,7 +15,11 @@ class FaultyServer(JudgeServer):
     """
 
     def __init__(self, faults=None, hold=0):
-        self.faults = faults if callable(faults) else lambda number, body, known=dict(faults or {}): known.get(number)
+        self.faults = (
+            faults
+            if callable(faults)
+            else lambda number, body, known=dict(faults or {}): known.get(number)
+        )
         self.hold, self.in_flight, self.most, self.headers = hold, 0, 0, []
         self.full = threading.Event()
         super().__init__()
@@ -43,7 +47,11 @@ class FaultyServer(JudgeServer):
 
 
 def reply(text, finish="stop"):
-    return lambda body: (200, {}, json.dumps(completed(body, text(body) if callable(text) else text, finish)).encode())
+    return lambda body: (
+        200,
+        {},
+        json.dumps(completed(body, text(body) if callable(text) else text, finish)).encode(),
+    )
 
 
 def whole(body):

@@ -28,21 +28,40 @@ class Lab:
         settings = self.folder / ".jupyter"
         (settings / "labconfig").mkdir(parents=True)
         quiet = {"disabledExtensions": {"@jupyterlab/apputils-extension:announcements": True}}
-        (settings / "labconfig" / "page_config.json").write_text(json.dumps(quiet), encoding="utf-8")
+        (settings / "labconfig" / "page_config.json").write_text(
+            json.dumps(quiet), encoding="utf-8"
+        )
         own = {
             name: str(settings / name.lower())
-            for name in ("JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
+            for name in (
+                "JUPYTER_DATA_DIR",
+                "JUPYTER_RUNTIME_DIR",
+                "JUPYTERLAB_SETTINGS_DIR",
+                "JUPYTERLAB_WORKSPACES_DIR",
+                "IPYTHONDIR",
+            )
         }
         command = [
-            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={self.port}", "--ServerApp.port_retries=0",
-            f"--ServerApp.root_dir={self.folder}", f"--IdentityProvider.token={self.token}", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+            sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+            f"--port={self.port}", "--ServerApp.port_retries=0",
+            f"--ServerApp.root_dir={self.folder}", f"--IdentityProvider.token={self.token}",
+            "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         ]  # fmt: skip
-        environment = {**os.environ, **own, "JUPYTER_CONFIG_DIR": str(settings), "PYTHONPATH": str(ROOT)}
+        environment = {
+            **os.environ,
+            **own,
+            "JUPYTER_CONFIG_DIR": str(settings),
+            "PYTHONPATH": str(ROOT),
+        }
         self.log = (self.folder / ".jupyter" / "log").open("wb")
-        self.process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
+        self.process = subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=self.log, stderr=subprocess.STDOUT
+        )
         until = time.monotonic() + STARTED_WITHIN
         while not self._answers():
-            assert self.process.poll() is None and time.monotonic() < until, (self.folder / ".jupyter" / "log").read_text()[-3000:]
+            assert self.process.poll() is None and time.monotonic() < until, (
+                self.folder / ".jupyter" / "log"
+            ).read_text()[-3000:]
             time.sleep(0.2)  # between two looks
         return self
 
@@ -63,28 +82,44 @@ class Lab:
 
     def get(self, path: str, method: str = "GET") -> Any:
         """What the server's API says."""
-        with urllib.request.urlopen(urllib.request.Request(self.address(path), method=method), timeout=120) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(self.address(path), method=method), timeout=120
+        ) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 
     def run_first_cell(self, page: Browser, notebook: str, shown: str) -> None:
         """Open a notebook in the browser and run its first cell, as a person does, until an element is shown."""
         page.visit(self.address(f"doc/tree/{notebook}?reset"))
-        page.wait("document.querySelector('.jp-Notebook .jp-CodeCell') && document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=idle]')")
+        page.wait(
+            "document.querySelector('.jp-Notebook .jp-CodeCell') &&"
+            " document.querySelector('.jp-Notebook-ExecutionIndicator[data-status=idle]')"
+        )
         self._press_run(page)
         page.wait(f"document.querySelector({json.dumps(shown)})", 300)
 
     def _press_run(self, page: Browser) -> None:
-        """Press the run button until the cell runs: a page that isn't quite there yet takes no clicks, or asks which kernel is meant."""
-        started = r"/\[[\d*]+\]/.test(document.querySelector('.jp-CodeCell .jp-InputPrompt').innerText)"
+        """Press the run button until the cell runs.
+
+        A page that isn't quite there yet takes no clicks, or asks which kernel is meant.
+        """
+        started = (
+            r"/\[[\d*]+\]/.test(document.querySelector('.jp-CodeCell .jp-InputPrompt').innerText)"
+        )
         asked = ".jp-Dialog button.jp-mod-accept"
         until = time.monotonic() + STARTED_WITHIN
         while not page.run(started):
             assert time.monotonic() < until, "the cell doesn't run"
             is_asked = page.run(f"Boolean(document.querySelector({json.dumps(asked)}))")
-            page.click(asked if is_asked else ".jp-NotebookPanel-toolbar [data-command='notebook:run-cell-and-select-next']")
+            page.click(
+                asked
+                if is_asked
+                else ".jp-NotebookPanel-toolbar [data-command='notebook:run-cell-and-select-next']"
+            )
             soon = time.monotonic() + 5
-            while time.monotonic() < soon and not page.run(f"{started} || Boolean(document.querySelector({json.dumps(asked)}))"):
+            while time.monotonic() < soon and not page.run(
+                f"{started} || Boolean(document.querySelector({json.dumps(asked)}))"
+            ):
                 time.sleep(0.1)  # between two looks
 
     def _answers(self) -> bool:
@@ -102,6 +137,19 @@ def _free_port() -> int:
 
 def write_notebook(file: Path, code: str) -> None:
     """A notebook of one cell."""
-    cell = {"cell_type": "code", "id": "panel", "metadata": {}, "source": code, "outputs": [], "execution_count": None}
-    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}, "language_info": {"name": "python"}}
-    file.write_text(json.dumps({"cells": [cell], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}), encoding="utf-8")
+    cell = {
+        "cell_type": "code",
+        "id": "panel",
+        "metadata": {},
+        "source": code,
+        "outputs": [],
+        "execution_count": None,
+    }
+    kernel = {
+        "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+        "language_info": {"name": "python"},
+    }
+    file.write_text(
+        json.dumps({"cells": [cell], "metadata": kernel, "nbformat": 4, "nbformat_minor": 5}),
+        encoding="utf-8",
+    )

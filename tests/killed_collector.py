@@ -1,7 +1,10 @@
-"""Run by test_collect_resume: collectors that are killed at a given moment of their life, each in a process of its own.
+"""Run by test_collect_resume.
 
-One process imports the library and forks for every collector. A moment is the n-th time that something reaches the disk: a line of
-the journal, which may also be torn, a renamed file, the end of the journal.
+Collectors that are killed at a given moment of their life, each in a process of its own.
+
+One process imports the library and forks for every collector. A moment is the n-th time that
+something reaches the disk: a line of the journal, which may also be torn, a renamed file, the end
+of the journal.
 """
 
 import json
@@ -22,7 +25,10 @@ N_QUERIES, WORKERS = 24, 4
 
 def golden() -> rs.Golden:
     """Questions about which nothing needs to be known."""
-    rows = [{"query_id": f"q{n:02}", "query": f"question {n}", "answerable": True, "position": n} for n in range(N_QUERIES)]
+    rows = [
+        {"query_id": f"q{n:02}", "query": f"question {n}", "answerable": True, "position": n}
+        for n in range(N_QUERIES)
+    ]
     return rs.Golden(pd.DataFrame(rows))
 
 
@@ -33,12 +39,26 @@ def collect(folder: Path) -> None:
     def system(query: str, k: int, seed: int) -> dict[str, object]:
         os.write(log, f"{query}\n".encode())
         drawn = random.Random(f"{query} {seed}")
-        hits = [{"chunk_id": f"c{drawn.randrange(1000)}", "score": drawn.random(), "text": "ä" * drawn.randrange(200)} for _ in range(k)]
+        hits = [
+            {
+                "chunk_id": f"c{drawn.randrange(1000)}",
+                "score": drawn.random(),
+                "text": "ä" * drawn.randrange(200),
+            }
+            for _ in range(k)
+        ]
         if drawn.random() < 0.1:
             return {"hits": hits, "error": "no answer"}
-        return {"hits": hits, "answer": f"answer to {query}", "config": {"index_version": "i1"}, "latency": {"retrieval_ms": 1.5}}
+        return {
+            "hits": hits,
+            "answer": f"answer to {query}",
+            "config": {"index_version": "i1"},
+            "latency": {"retrieval_ms": 1.5},
+        }
 
-    rs.collect(system, golden(), folder, k=3, seed=11, workers=WORKERS, run_id="run", progress=False)
+    rs.collect(
+        system, golden(), folder, k=3, seed=11, workers=WORKERS, run_id="run", progress=False
+    )
 
 
 class Moments:
@@ -49,7 +69,9 @@ class Moments:
         self.write_line, self.replace, self.unlink = journal.write_line, Path.replace, Path.unlink
         journal.write_line = self._line
         Path.replace = lambda path, target: (self._pass(), self.replace(path, target))[1]  # type: ignore[assignment]
-        Path.unlink = lambda path, missing_ok=False: (self._pass(), self.unlink(path, missing_ok))[1]  # type: ignore[assignment,misc]
+        Path.unlink = lambda path, missing_ok=False: (self._pass(), self.unlink(path, missing_ok))[
+            1
+        ]  # type: ignore[assignment,misc]
 
     def _pass(self) -> None:
         self.n += 1
@@ -68,7 +90,10 @@ class Moments:
 
 
 def forked(folder: Path, kill_at: int | None = None, torn: float | None = None) -> tuple[int, int]:
-    """One collector in a process of its own: its exit status (-9: killed), and how many moments it had."""
+    """One collector in a process of its own: its exit status (-9.
+
+    Killed), and how many moments it had.
+    """
     read, write = os.pipe()
     child = os.fork()
     if not child:
@@ -88,10 +113,14 @@ def forked(folder: Path, kill_at: int | None = None, torn: float | None = None) 
 
 
 def main(folder: Path, n_points: int) -> None:
-    """A run that nothing stops, then one killed at each point and resumed; prints what happened as JSON."""
+    """A run that nothing stops, then one killed at each point and resumed.
+
+    Prints what happened as JSON.
+    """
     collect_run.load_results = lambda path: None  # type: ignore[assignment,return-value]  # nothing here looks at the frames,
     collect_run.environment = collect_run.code_version = dict  # nor at what the machine is,
-    os.fsync = lambda handle: None  # and what a process has written outlives it without: that is for a machine that stops
+    # and what a process has written outlives it without: that is for a machine that stops
+    os.fsync = lambda handle: None
     status, n_moments = forked(folder / "whole")
     drawn = random.Random(5)
     told = []
@@ -101,7 +130,16 @@ def main(folder: Path, n_points: int) -> None:
         killed, _ = forked(run, kill_at, torn)
         n_before = len(run.with_suffix(".log").read_text().splitlines())
         resumed, _ = forked(run)
-        told.append({"run": run.name, "kill_at": kill_at, "torn": torn, "killed": killed, "resumed": resumed, "n_before": n_before})
+        told.append(
+            {
+                "run": run.name,
+                "kill_at": kill_at,
+                "torn": torn,
+                "killed": killed,
+                "resumed": resumed,
+                "n_before": n_before,
+            }
+        )
     print(json.dumps({"whole": status, "moments": n_moments, "runs": told}))
 
 

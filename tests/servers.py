@@ -1,7 +1,10 @@
-"""Servers on loopback for tests: they log every request, know how many were in flight at once, and reply as a test says.
+"""Servers on loopback for tests.
 
-`Server` is the common part: `with Server(reply) as server: ... server.url, server.requests`. `reply(seen)` gets a `Seen` and returns a
-`Reply`, or any JSON value for a plain 200. What speaks a certain API is a function that makes such a reply: see `chatbot`.
+They log every request, know how many were in flight at once, and reply as a test says.
+
+`Server` is the common part: `with Server(reply) as server: ... server.url, server.requests`.
+`reply(seen)` gets a `Seen` and returns a `Reply`, or any JSON value for a plain 200. What speaks a
+certain API is a function that makes such a reply: see `chatbot`.
 """
 
 import contextlib
@@ -32,7 +35,11 @@ class Seen:
 
 @dataclass
 class Reply:
-    """What to send: JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the body (-1: not even a status)."""
+    """What to send.
+
+    JSON, or text as it is; `drop` closes the connection instead, after sending so many bytes of the
+    body (-1: not even a status).
+    """
 
     body: Any = None
     status: int = 200
@@ -44,7 +51,10 @@ class Reply:
 
 
 class Server:
-    """A server of its own port, in threads; `gather=n` holds every request back until n are in flight, once for each n of them."""
+    """A server of its own port, in threads.
+
+    `gather=n` holds every request back until n are in flight, once for each n of them.
+    """
 
     def __init__(self, reply: Callable[[Seen], Any], gather: int = 1) -> None:
         self.reply, self.requests = reply, list[Seen]()
@@ -57,7 +67,9 @@ class Server:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def __enter__(self) -> "Server":
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -87,7 +99,14 @@ class Server:
                 parts = urlsplit(self.path)
                 text = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
                 with outer.lock:
-                    seen = Seen(len(outer.requests) + 1, self.command, parts.path, parse_qs(parts.query), dict(self.headers), text)
+                    seen = Seen(
+                        len(outer.requests) + 1,
+                        self.command,
+                        parts.path,
+                        parse_qs(parts.query),
+                        dict(self.headers),
+                        text,
+                    )
                     outer.requests.append(seen)
                     outer.in_flight += 1
                     outer.most_in_flight = max(outer.most_in_flight, outer.in_flight)
@@ -118,7 +137,11 @@ class Server:
             return
         try:
             handler.send_response(reply.status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **reply.headers}.items():
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(data)),
+                **reply.headers,
+            }.items():
                 handler.send_header(name, value)
             handler.end_headers()
             handler.wfile.write(data if reply.drop is None else data[: reply.drop])
@@ -144,18 +167,49 @@ def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Se
 
 
 def chatbot(seen: Seen) -> dict[str, Any]:
-    """A reply of the chatbot framework's ask endpoint in debug mode: as many chunks as were asked for."""
+    """A reply of the chatbot framework's ask endpoint in debug mode.
+
+    As many chunks as were asked for.
+    """
     asked = seen.body
-    chunk = {"rel_path": "notes/a.md", "heading_path": "# A > ## B", "score_vector": 0.5, "score_final": 0.75, "text": "some text"}
+    chunk = {
+        "rel_path": "notes/a.md",
+        "heading_path": "# A > ## B",
+        "score_vector": 0.5,
+        "score_final": 0.75,
+        "text": "some text",
+    }
     chunks = [{**chunk, "chunk_id": f"c{n}", "rank": n} for n in range(1, asked.get("k", 5) + 1)]
-    latency = {"folder_selection_ms": 3, "retrieval_ms": 20, "generation_ms": 100, "judge_ms": 0, "total_ms": 123}
-    coverage = {"docs_processed": 7, "chunks_embedded": 40, "chunker_version": "v1", "index_version": "abc"}
+    latency = {
+        "folder_selection_ms": 3,
+        "retrieval_ms": 20,
+        "generation_ms": 100,
+        "judge_ms": 0,
+        "total_ms": 123,
+    }
+    coverage = {
+        "docs_processed": 7,
+        "chunks_embedded": 40,
+        "chunker_version": "v1",
+        "index_version": "abc",
+    }
     debug = {
         "retrieved_chunks": chunks,
         "folder_selection": {"selected_folders": ["notes"], "available_folders": ["notes", "work"]},
         "latency": latency,
         "indexing_coverage": coverage,
     }
-    references = [{"vault": "personal", "rel_path": "notes/a.md", "heading_path": "# A > ## B", "chunk_index": 0}]
-    answer = {"answer": f"answer to {asked['question']}", "references": references} if asked.get("with_answer", True) else {"answer": "", "references": []}
+    references = [
+        {
+            "vault": "personal",
+            "rel_path": "notes/a.md",
+            "heading_path": "# A > ## B",
+            "chunk_index": 0,
+        }
+    ]
+    answer = (
+        {"answer": f"answer to {asked['question']}", "references": references}
+        if asked.get("with_answer", True)
+        else {"answer": "", "references": []}
+    )
     return {**answer, "debug": debug}

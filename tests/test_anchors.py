@@ -1,4 +1,7 @@
-"""The anchor rule: headings by their parts, snippets in the text, and what a cut text leaves undecided."""
+"""The anchor rule.
+
+Headings by their parts, snippets in the text, and what a cut text leaves undecided.
+"""
 
 import warnings
 
@@ -8,25 +11,38 @@ import pytest
 import ragscore as rs
 from ragscore.anchors import heading_parts, is_under
 
-SUPPORTS = [{"path": "a.md", "heading": "# O"}, {"path": "b.md", "heading": "# Q"}, {"path": "c.md", "heading": "# R"}]
+SUPPORTS = [
+    {"path": "a.md", "heading": "# O"},
+    {"path": "b.md", "heading": "# Q"},
+    {"path": "c.md", "heading": "# R"},
+]
 FOUR_HITS = [("x.md", "# X"), ("a.md", "# O > ## P"), ("b.md", "# Q"), ("a.md", "# O")]
 
 
 def hits_of(*hits, run_id="run"):
     """Hits of query q from (path, heading) or (path, heading, text, text_cut)."""
     columns = ["path", "heading", "text", "text_cut"]
-    frame = pd.DataFrame([dict(zip(columns, hit, strict=False)) for hit in hits]).assign(run_id=run_id, query_id="q", rank=range(1, len(hits) + 1))
+    frame = pd.DataFrame([dict(zip(columns, hit, strict=False)) for hit in hits]).assign(
+        run_id=run_id, query_id="q", rank=range(1, len(hits) + 1)
+    )
     return rs.conform(frame, "hits")
 
 
 def results_of(hits):
-    responses = pd.DataFrame({"run_id": ["run"], "query_id": ["q"], "query": ["?"], "error": [None]})
+    responses = pd.DataFrame(
+        {"run_id": ["run"], "query_id": ["q"], "query": ["?"], "error": [None]}
+    )
     return rs.Results(runs=pd.DataFrame({"run_id": ["run"]}), responses=responses, hits=hits)
 
 
 def target(heading, *snippets, path="a.md"):
-    rows = [{"path": path, "heading": heading, "snippet": one, "alternative": n} for n, one in enumerate(snippets or [None])]
-    return rs.conform(pd.DataFrame(rows).assign(query_id="q", level="anchor", target_id="t", grade=1), "targets")
+    rows = [
+        {"path": path, "heading": heading, "snippet": one, "alternative": n}
+        for n, one in enumerate(snippets or [None])
+    ]
+    return rs.conform(
+        pd.DataFrame(rows).assign(query_id="q", level="anchor", target_id="t", grade=1), "targets"
+    )
 
 
 def meets(hit, wanted, snippets=True):
@@ -76,7 +92,9 @@ def test_a_heading_that_begins_with_the_same_letters_is_another_one_though_a_raw
 
 
 def test_a_snippet_that_was_cut_with_an_ellipsis_is_found_though_its_ellipsis_stands_nowhere():
-    assert meets(("a.md", "# O", "The first sentence goes on."), target("# O", "The first sentence...")) == (True, False)
+    assert meets(
+        ("a.md", "# O", "The first sentence goes on."), target("# O", "The first sentence...")
+    ) == (True, False)
 
 
 def test_snippets_can_be_left_out():
@@ -84,21 +102,33 @@ def test_snippets_can_be_left_out():
 
 
 def test_a_cut_text_without_the_snippet_is_undecided_and_one_with_any_of_them_is_not():
-    assert meets(("a.md", "# O", "only the beginning...", True), target("# O", "foo", "bar")) == (False, True)
-    assert meets(("a.md", "# O", "a bar and the beginning...", True), target("# O", "foo", "bar")) == (True, False)
-    assert meets(("a.md", "# O", "cut...", True), target("# O")) == (True, False)  # no snippet: nothing is undecided
-    assert meets(("b.md", "# O", "cut...", True), target("# O", "foo")) == (False, False)  # another file
-    assert meets(("a.md", "# O", None, True), target("# O", "foo")) == (False, True)  # the text was dropped, not absent
+    assert meets(("a.md", "# O", "only the beginning...", True), target("# O", "foo", "bar")) == (
+        False,
+        True,
+    )
+    assert meets(
+        ("a.md", "# O", "a bar and the beginning...", True), target("# O", "foo", "bar")
+    ) == (True, False)
+    # no snippet: nothing is undecided
+    assert meets(("a.md", "# O", "cut...", True), target("# O")) == (True, False)
+    # another file
+    assert meets(("b.md", "# O", "cut...", True), target("# O", "foo")) == (False, False)
+    # the text was dropped, not absent
+    assert meets(("a.md", "# O", None, True), target("# O", "foo")) == (False, True)
 
 
 def test_an_undecided_pair_stands_once_however_many_snippets_a_target_has():
-    matches = rs.by_anchor()(hits_of(("a.md", "# O", "cut...", True)), target("# O", "foo", "bar", "baz"))
+    matches = rs.by_anchor()(
+        hits_of(("a.md", "# O", "cut...", True)), target("# O", "foo", "bar", "baz")
+    )
     assert len(matches) == 1 and matches["unknown"].tolist() == [True]
 
 
 def test_headings_are_compared_once_per_pair_of_names(monkeypatch):
     calls = []
-    monkeypatch.setattr("ragscore.anchors.heading_parts", lambda name: calls.append(name) or heading_parts(name))
+    monkeypatch.setattr(
+        "ragscore.anchors.heading_parts", lambda name: calls.append(name) or heading_parts(name)
+    )
     found = is_under(pd.Series(["# O > ## P", "# X"] * 500), pd.Series(["# O"] * 1000))
     assert found.tolist() == [True, False] * 500 and sorted(calls) == ["# O", "# O > ## P", "# X"]
 
@@ -106,33 +136,56 @@ def test_headings_are_compared_once_per_pair_of_names(monkeypatch):
 @pytest.fixture
 def four_hits(write_golden):
     def build(groups=None):
-        row = {"id": "q", "query": "?", "gold_supports": SUPPORTS, "required_support_groups": groups}
+        row = {
+            "id": "q",
+            "query": "?",
+            "gold_supports": SUPPORTS,
+            "required_support_groups": groups,
+        }
         return results_of(hits_of(*FOUR_HITS)), rs.load_golden(write_golden([row]))
 
     return build
 
 
-@pytest.mark.parametrize(("k", "hit", "mrr", "precision"), [(1, 0, 0, 0), (2, 1, 0.5, 0.5), (3, 1, 0.5, 2 / 3), (5, 1, 0.5, 3 / 5)])
+@pytest.mark.parametrize(
+    ("k", "hit", "mrr", "precision"),
+    [(1, 0, 0, 0), (2, 1, 0.5, 0.5), (3, 1, 0.5, 2 / 3), (5, 1, 0.5, 3 / 5)],
+)
 def test_four_hits_against_three_supports(four_hits, k, hit, mrr, precision):
     scores = rs.score(*four_hits(), [f"hit@{k}", f"mrr@{k}", f"precision@{k}"])
     assert scores["level"].tolist() == ["anchor"]
     assert scores.iloc[0, 3:].astype(float).tolist() == pytest.approx([hit, mrr, precision])
 
 
-@pytest.mark.parametrize(("k", "groups", "expected"), [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)])
+@pytest.mark.parametrize(
+    ("k", "groups", "expected"),
+    [(3, [[0, 1]], 1), (3, [[0, 2]], 0), (3, [[0, 2], [1]], 1), (3, [[9]], 0), (2, [[0, 1]], 0)],
+)
 def test_some_group_of_supports_must_be_complete(four_hits, k, groups, expected):
-    assert rs.score(*four_hits(groups), [f"recall_all@{k}"])[f"recall_all@{k}"].tolist() == [expected]
+    assert rs.score(*four_hits(groups), [f"recall_all@{k}"])[f"recall_all@{k}"].tolist() == [
+        expected
+    ]
 
 
-def test_without_groups_recall_all_does_not_apply_though_falling_back_to_any_support_would_give_1(four_hits):
+def test_without_groups_recall_all_does_not_apply_though_falling_back_to_any_support_would_give_1(
+    four_hits,
+):
     assert rs.score(*four_hits([]), ["recall_all@3"])["recall_all@3"].isna().all()
 
 
 @pytest.fixture
 def cut(write_golden):
     """An undecided hit at rank 1, a met one at rank 2."""
-    row = {"id": "q", "query": "?", "gold_supports": [{"path": "a.md", "heading": "O", "snippets": ["foo"]}]}
-    hits = hits_of(("a.md", "O", "the beginning...", True), ("a.md", "O", "here is foo", False), ("z.md", "O", "no...", True))
+    row = {
+        "id": "q",
+        "query": "?",
+        "gold_supports": [{"path": "a.md", "heading": "O", "snippets": ["foo"]}],
+    }
+    hits = hits_of(
+        ("a.md", "O", "the beginning...", True),
+        ("a.md", "O", "here is foo", False),
+        ("z.md", "O", "no...", True),
+    )
     return results_of(hits), rs.load_golden(write_golden([row]))
 
 
@@ -163,7 +216,11 @@ def test_grading_takes_an_undecided_hit_as_a_miss(cut):
 
 
 def test_kept_matches_decide_what_a_cut_text_no_longer_shows(write_golden, tmp_path):
-    row = {"id": "q", "query": "?", "gold_supports": [{"path": "a.md", "heading": "O", "snippets": ["foo"]}]}
+    row = {
+        "id": "q",
+        "query": "?",
+        "gold_supports": [{"path": "a.md", "heading": "O", "snippets": ["foo"]}],
+    }
     golden = rs.load_golden(write_golden([row]))
     whole = results_of(hits_of(("a.md", "O", "x" * 300), ("a.md", "O", "x" * 300 + "foo")))
     store = rs.RunStore(tmp_path / "runs")
@@ -172,7 +229,11 @@ def test_kept_matches_decide_what_a_cut_text_no_longer_shows(write_golden, tmp_p
         warnings.simplefilter("error")
         loaded = store.load()
         assert loaded.hits["text_cut"].all()
-        assert rs.score(loaded, golden, ["mrr"])["mrr"].tolist() == rs.score(whole, golden, ["mrr"])["mrr"].tolist() == [0.5]
+        assert (
+            rs.score(loaded, golden, ["mrr"])["mrr"].tolist()
+            == rs.score(whole, golden, ["mrr"])["mrr"].tolist()
+            == [0.5]
+        )
         store.refresh(golden)
         assert store.scores(["mrr@10"])["mrr@10"].tolist() == [0.5]
     changed = rs.load_golden(write_golden([row | {"query": "another?"}]))
@@ -187,4 +248,6 @@ def test_an_undecided_match_stays_undecided_when_it_is_kept(cut, tmp_path):
     loaded = store.load()
     assert loaded.matches["unknown"].sum() == 1
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
-        assert rs.score(loaded, cut[1], ["mrr", "hit@3"]).iloc[0][["mrr", "hit@3"]].isna().tolist() == [True, False]
+        assert rs.score(loaded, cut[1], ["mrr", "hit@3"]).iloc[0][
+            ["mrr", "hit@3"]
+        ].isna().tolist() == [True, False]

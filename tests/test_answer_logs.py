@@ -11,11 +11,17 @@ import ragscore as rs
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 TREC, RAGCHECKER = DATA / "trec-rag24-answers", DATA / "ragchecker-human"
-needs_trec = pytest.mark.skipif(not TREC.is_dir(), reason="the shared TREC RAG 2024 answers are not beside the project")
-needs_ragchecker = pytest.mark.skipif(not RAGCHECKER.is_dir(), reason="the shared RAGChecker files are not beside the project")
+needs_trec = pytest.mark.skipif(
+    not TREC.is_dir(), reason="the shared TREC RAG 2024 answers are not beside the project"
+)
+needs_ragchecker = pytest.mark.skipif(
+    not RAGCHECKER.is_dir(), reason="the shared RAGChecker files are not beside the project"
+)
 LINE = {
-    "run_id": "r", "topic_id": "t1", "topic": "why?", "references": ["p1", "p2"], "response_length": 4,
-    "answer": [{"text": "One. ", "citations": [1, 0]}, {"text": "Two.", "citations": [1, 5]}, {"text": "Three.", "citations": []}],
+    "run_id": "r", "topic_id": "t1", "topic": "why?", "references": ["p1", "p2"],
+    "response_length": 4,
+    "answer": [{"text": "One. ", "citations": [1, 0]}, {"text": "Two.", "citations": [1, 5]},
+    {"text": "Three.", "citations": []}],
 }  # fmt: skip
 
 
@@ -30,20 +36,40 @@ def trec(tmp_path):
 
 
 def test_trec_answers_become_hits_citations_and_an_answer_that_is_no_refusal(trec):
-    results = rs.load_results(trec(LINE, {**LINE, "topic_id": "t2", "answer": []}, {**LINE, "run_id": "s"}))
+    results = rs.load_results(
+        trec(LINE, {**LINE, "topic_id": "t2", "answer": []}, {**LINE, "run_id": "s"})
+    )
     assert results.runs[["run_id", "n_queries"]].values.tolist() == [["r", 2], ["s", 1]]
-    assert results.responses["answer"].fillna("none").tolist() == ["One. Two. Three.", "none", "One. Two. Three."] and "refused" not in results.responses
-    assert results.hits.query("run_id == 'r' and query_id == 't1'")[["rank", "doc_id"]].values.tolist() == [[1, "p1"], [2, "p2"]]
+    assert (
+        results.responses["answer"].fillna("none").tolist()
+        == ["One. Two. Three.", "none", "One. Two. Three."]
+        and "refused" not in results.responses
+    )
+    assert results.hits.query("run_id == 'r' and query_id == 't1'")[
+        ["rank", "doc_id"]
+    ].values.tolist() == [[1, "p1"], [2, "p2"]]
     cited = results.citations.query("run_id == 's'")
-    assert cited["doc_id"].fillna("none").tolist() == ["p2", "p1", "p2", "none"] and cited["x_sentence"].tolist() == [1, 1, 2, 2]
+    assert cited["doc_id"].fillna("none").tolist() == ["p2", "p1", "p2", "none"] and cited[
+        "x_sentence"
+    ].tolist() == [1, 1, 2, 2]
     assert cited["marker"].tolist() == ["[1]", "[0]", "[1]", "[5]"]
 
 
 def test_a_citation_behind_the_references_counts_as_fabricated(trec, write_golden):
-    golden = rs.load_golden(write_golden([{"id": "t1", "query": "why?", "expected_doc_ids": ["p1", "p9"]}]))
-    names = ["citation_precision", "citation_recall", "citation_fabricated", "citation_duplicate", "citation_present"]
+    golden = rs.load_golden(
+        write_golden([{"id": "t1", "query": "why?", "expected_doc_ids": ["p1", "p9"]}])
+    )
+    names = [
+        "citation_precision",
+        "citation_recall",
+        "citation_fabricated",
+        "citation_duplicate",
+        "citation_present",
+    ]
     # passages p2, p1 and [5], p2 twice: 1 of 3 right, 1 of 2 targets, 1 of 3 nowhere, 1 of 4 again
-    assert rs.score(rs.load_results(trec(LINE)), golden, names).iloc[0, 3:].tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 3, 1 / 4, 1])
+    assert rs.score(rs.load_results(trec(LINE)), golden, names).iloc[
+        0, 3:
+    ].tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 3, 1 / 4, 1])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +84,10 @@ def test_a_citation_behind_the_references_counts_as_fabricated(trec, write_golde
 def test_a_bad_trec_record_is_named_by_line_and_field(trec, change, field):
     with pytest.raises(rs.DataError, match=rf"answers\.jsonl:2: {field}: found"):
         rs.load_results(trec({**LINE, "topic_id": "t0"}, LINE | change))
-    assert len(rs.load_results(trec({**LINE, "topic_id": "t0"}, LINE | change), strict=False).problems) == 1
+    assert (
+        len(rs.load_results(trec({**LINE, "topic_id": "t0"}, LINE | change), strict=False).problems)
+        == 1
+    )
 
 
 def test_a_topic_answered_twice_is_refused(trec):
@@ -68,25 +97,52 @@ def test_a_topic_answered_twice_is_refused(trec):
 
 def judged():
     """The golden set of the TREC RAG 2024 qrels: 89 judged topics, passages graded 0 to 3."""
-    lines = pd.read_csv(TREC / "qrels.rag24.test.txt", sep=r"\s+", names=["query_id", "iter", "doc_id", "grade"], dtype={"query_id": "str", "doc_id": "str"})
-    targets = lines.drop(columns="iter").assign(level="doc", target_id=lines["doc_id"], alternative=0)
-    queries = pd.DataFrame({"query_id": lines["query_id"].unique()}).assign(query="?", answerable=True).rename_axis("position").reset_index()
+    lines = pd.read_csv(
+        TREC / "qrels.rag24.test.txt",
+        sep=r"\s+",
+        names=["query_id", "iter", "doc_id", "grade"],
+        dtype={"query_id": "str", "doc_id": "str"},
+    )
+    targets = lines.drop(columns="iter").assign(
+        level="doc", target_id=lines["doc_id"], alternative=0
+    )
+    queries = (
+        pd.DataFrame({"query_id": lines["query_id"].unique()})
+        .assign(query="?", answerable=True)
+        .rename_axis("position")
+        .reset_index()
+    )
     return rs.Golden(queries=queries, targets=targets)
 
 
-# SOURCE.md: share of references judged > 0 (mean over topics, 0 where there is none), unjudged references, answers without citation (of 301)
+# SOURCE.md: share of references judged > 0 (mean over topics, 0 where there is none), unjudged
+# references, answers without citation (of 301)
 @needs_trec
 @pytest.mark.parametrize(
     ("name", "share", "unjudged", "silent", "words"),
-    [("gpt-4o", 0.831, 15, 4, 301), ("command-r-plus", 0.794, 59, 3, 252), ("l31_70b_instruct", 0.813, 36, 0, 197)],
+    [
+        ("gpt-4o", 0.831, 15, 4, 301),
+        ("command-r-plus", 0.794, 59, 3, 252),
+        ("l31_70b_instruct", 0.813, 36, 0, 197),
+    ],
 )
 def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, words):
     results, golden = rs.load_results(TREC / f"{name}.jsonl"), judged()
     asked = results.hits[results.hits["query_id"].isin(golden.queries["query_id"])]
     graded, _ = rs.grade_hits(asked, golden.targets)
-    n_good = graded[graded["grade"] > 0].groupby("query_id").size().reindex(golden.queries["query_id"], fill_value=0)
-    n_references = asked.groupby("query_id").size().reindex(golden.queries["query_id"], fill_value=0)
-    assert round(float((n_good / n_references.clip(lower=1)).mean()), 3) == share and len(asked) - len(graded) == unjudged
+    n_good = (
+        graded[graded["grade"] > 0]
+        .groupby("query_id")
+        .size()
+        .reindex(golden.queries["query_id"], fill_value=0)
+    )
+    n_references = (
+        asked.groupby("query_id").size().reindex(golden.queries["query_id"], fill_value=0)
+    )
+    assert (
+        round(float((n_good / n_references.clip(lower=1)).mean()), 3) == share
+        and len(asked) - len(graded) == unjudged
+    )
     scores = rs.score_answers(results, golden)
     assert len(scores) == 301 and (scores["citation_present"] == 0).sum() == silent
     assert round(results.responses["x_response_length"].mean()) == words
@@ -96,15 +152,45 @@ def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, word
 @pytest.mark.filterwarnings("ignore:golden queries")
 def test_citation_precision_on_trec_answers_is_that_of_plain_sets():
     golden = judged()
-    good = set(zip(golden.targets.query("grade > 0")["query_id"], golden.targets.query("grade > 0")["doc_id"], strict=True))
-    lines = [json.loads(line) for line in (TREC / "gpt-4o.jsonl").read_text(encoding="utf-8").splitlines()]
-    cited = {one["topic_id"]: {one["references"][index] for sentence in one["answer"] for index in sentence["citations"]} for one in lines}
-    answerable = {topic for topic, _ in good}  # for three topics no passage was judged > 0: nothing right could be cited
-    expected = {topic: np.mean([(topic, name) in good for name in names]) if names and topic in answerable else np.nan for topic, names in cited.items()}
+    good = set(
+        zip(
+            golden.targets.query("grade > 0")["query_id"],
+            golden.targets.query("grade > 0")["doc_id"],
+            strict=True,
+        )
+    )
+    lines = [
+        json.loads(line)
+        for line in (TREC / "gpt-4o.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    cited = {
+        one["topic_id"]: {
+            one["references"][index]
+            for sentence in one["answer"]
+            for index in sentence["citations"]
+        }
+        for one in lines
+    }
+    # for three topics no passage was judged > 0: nothing right could be cited
+    answerable = {topic for topic, _ in good}
+    expected = {
+        topic: (
+            np.mean([(topic, name) in good for name in names])
+            if names and topic in answerable
+            else np.nan
+        )
+        for topic, names in cited.items()
+    }
     assert len(set(golden.queries["query_id"]) - answerable) == 3
-    found = rs.score(rs.load_results(TREC / "gpt-4o.jsonl"), golden, ["citation_precision", "citation_fabricated"])
+    found = rs.score(
+        rs.load_results(TREC / "gpt-4o.jsonl"),
+        golden,
+        ["citation_precision", "citation_fabricated"],
+    )
     scored = found[found["state"] == "scored"]
-    assert len(scored) == 89 and scored["citation_precision"].tolist() == pytest.approx([expected[topic] for topic in scored.index], nan_ok=True)
+    assert len(scored) == 89 and scored["citation_precision"].tolist() == pytest.approx(
+        [expected[topic] for topic in scored.index], nan_ok=True
+    )
     assert (scored["citation_fabricated"].dropna() == 0).all()
 
 
@@ -121,7 +207,9 @@ RESULT = {
 def checked(tmp_path):
     def write(content):
         file = tmp_path / "checked.json"
-        file.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+        file.write_text(
+            content if isinstance(content, str) else json.dumps(content), encoding="utf-8"
+        )
         return file
 
     return write
@@ -129,17 +217,32 @@ def checked(tmp_path):
 
 def test_ragchecker_results_and_references_load_from_one_file(checked):
     file = checked(
-        {"results": [RESULT | {"metrics": {"precision": 0.75, "f1": float("nan")}, "response_claims": [["a"]]}], "metrics": {"overall": {"f1": 68.3}}}
+        {
+            "results": [
+                RESULT
+                | {
+                    "metrics": {"precision": 0.75, "f1": float("nan")},
+                    "response_claims": [["a"]],
+                }
+            ],
+            "metrics": {"overall": {"f1": 68.3}},
+        }
     )
     results, golden = rs.load_results(file), rs.load_golden(file)
-    assert results.runs["run_id"].tolist() == ["checked"] and results.runs["x_metrics.overall.f1"].tolist() == [68.3]
-    assert results.hits["doc_id"].fillna("none").tolist() == ["000", "none"] and results.hits["text"].tolist() == ["It is.", "x"]
+    assert results.runs["run_id"].tolist() == ["checked"] and results.runs[
+        "x_metrics.overall.f1"
+    ].tolist() == [68.3]
+    assert results.hits["doc_id"].fillna("none").tolist() == ["000", "none"] and results.hits[
+        "text"
+    ].tolist() == ["It is.", "x"]
     assert (
         results.reported is not None
         and results.reported["metric"].tolist() == ["precision", "f1"]
         and results.reported["value"].isna().tolist() == [False, True]
     )
-    assert results.responses[["query_id", "answer", "x_gt_answer", "x_response_claims.json"]].values.tolist() == [["7", "nile", "The Nile.", '[["a"]]']]
+    assert results.responses[
+        ["query_id", "answer", "x_gt_answer", "x_response_claims.json"]
+    ].values.tolist() == [["7", "nile", "The Nile.", '[["a"]]']]
     assert rs.score(results, golden, ["exact_match"])["exact_match"].to_dict() == {"7": 1}
 
 
@@ -147,9 +250,15 @@ def test_ragchecker_results_and_references_load_from_one_file(checked):
     ("content", "message"),
     [
         ('{"results": [\n{]}', r"checked\.json:2: not valid JSON"),
-        ({"results": [RESULT, RESULT]}, r"results\[1\]\.query_id: '7' is that of results\[0\] already"),
+        (
+            {"results": [RESULT, RESULT]},
+            r"results\[1\]\.query_id: '7' is that of results\[0\] already",
+        ),
         ({"results": [RESULT | {"query_id": None}]}, r"results\[0\]\.query_id: found"),
-        ({"results": [RESULT | {"retrieved_context": "text"}]}, r"results\[0\]\.retrieved_context: found"),
+        (
+            {"results": [RESULT | {"retrieved_context": "text"}]},
+            r"results\[0\]\.retrieved_context: found",
+        ),
         ({"results": [RESULT | {"metrics": {"f1": "high"}}]}, r"results\[0\]\.metrics\.f1: found"),
         ({"results": {}}, r"results: found"),
     ],
@@ -161,11 +270,20 @@ def test_a_bad_ragchecker_file_is_one_clear_error(checked, content, message):
 
 @needs_ragchecker
 def test_ragcheckers_own_files_load():
-    inputs, outputs = rs.load_results(RAGCHECKER / "checking_inputs.json"), rs.load_results(RAGCHECKER / "checking_outputs.json")
-    assert len(inputs.responses) == len(outputs.responses) == 2 and inputs.reported is None and outputs.reported is not None
+    inputs, outputs = (
+        rs.load_results(RAGCHECKER / "checking_inputs.json"),
+        rs.load_results(RAGCHECKER / "checking_outputs.json"),
+    )
+    assert (
+        len(inputs.responses) == len(outputs.responses) == 2
+        and inputs.reported is None
+        and outputs.reported is not None
+    )
     stored = outputs.reported.pivot(index="query_id", columns="metric", values="value").mean()
     # the file's own means are per cent, rounded to one place
-    assert {name: round(100 * stored[name], 1) for name in ("precision", "recall", "f1", "faithfulness")} == {
+    assert {
+        name: round(100 * stored[name], 1) for name in ("precision", "recall", "f1", "faithfulness")
+    } == {
         "precision": 76.4,
         "recall": 62.5,
         "f1": 68.3,

@@ -19,7 +19,11 @@ def scored(write_golden, write_run):
         results = rs.load_results(write_run("r", records, k=10))
         if chunks is not None:
             results = rs.Results(
-                runs=results.runs, responses=results.responses, hits=results.hits, citations=results.citations, chunks=from_records(chunks, "chunks")
+                runs=results.runs,
+                responses=results.responses,
+                hits=results.hits,
+                citations=results.citations,
+                chunks=from_records(chunks, "chunks"),
             )
         return rs.score(results, rs.load_golden(write_golden(rows)), metrics, **more)
 
@@ -47,20 +51,31 @@ def line(path, start, end):
         ([line("docs/d.md", 3, 5)], 0, 1),  # a right path with a wrong line
         ([line("docs/d.md", 2, 3), line("docs/z.md", 2, 3)], 0, 1),  # each one must resolve
         ([{"citation": {"kind": "page", "path": "docs/d.md", "page": 2}}], 0, 1),  # another unit
-        ([{"citation": {"kind": "caption", "path": "docs/d.md", "model": "m"}}], 1, 1),  # has no span by its kind
+        # has no span by its kind
+        ([{"citation": {"kind": "caption", "path": "docs/d.md", "model": "m"}}], 1, 1),
         ([{"chunk_id": "c2"}], 1, 0),
-        ([{"chunk_id": "zz", **line("docs/d.md", 1, 4)}], 0, 1),  # the chunk id decides where there is one
+        # the chunk id decides where there is one
+        ([{"chunk_id": "zz", **line("docs/d.md", 1, 4)}], 0, 1),
     ],
 )
 def test_citations_must_resolve_to_what_the_query_had(scored, citations, strict, weak):
-    found = scored(GOLD, [record("q", HITS, answer=citing(*citations))], ["citation_coverage", "citation_coverage_weak", "citation_present"])
+    found = scored(
+        GOLD,
+        [record("q", HITS, answer=citing(*citations))],
+        ["citation_coverage", "citation_coverage_weak", "citation_present"],
+    )
     assert found.iloc[0, 3:].tolist() == [strict, weak, float(bool(citations))]
 
 
 def test_a_citation_of_another_querys_hit_does_not_resolve(scored):
     rows = [*GOLD, {"id": "p", "query": "?", "expected_doc_ids": ["d"]}]
     found = scored(
-        rows, [record("q", HITS[1:], answer=citing(line("docs/d.md", 1, 4))), record("p", HITS, answer=citing({"chunk_id": "c1"}))], ["citation_coverage"]
+        rows,
+        [
+            record("q", HITS[1:], answer=citing(line("docs/d.md", 1, 4))),
+            record("p", HITS, answer=citing({"chunk_id": "c1"})),
+        ],
+        ["citation_coverage"],
     )
     assert found["citation_coverage"].to_dict() == {"q": 0, "p": 1}
 
@@ -68,25 +83,48 @@ def test_a_citation_of_another_querys_hit_does_not_resolve(scored):
 def test_a_citation_may_resolve_in_the_runs_chunk_catalogue(scored):
     chunks = [{"chunk_id": "c9", "path": "docs/z.md", "start": 10, "end": 20, "span_unit": "line"}]
     given = [record("q", HITS, answer=citing(line("docs/z.md", 10, 19), {"chunk_id": "c9"}))]
-    assert scored(GOLD, given, ["citation_coverage"], chunks=chunks)["citation_coverage"].tolist() == [1]
+    assert scored(GOLD, given, ["citation_coverage"], chunks=chunks)[
+        "citation_coverage"
+    ].tolist() == [1]
     assert scored(GOLD, given, ["citation_coverage"])["citation_coverage"].tolist() == [0]
 
 
 def test_citation_coverage_counts_grounded_answers_only(scored):
     for given in (None, answer("no", grounded=False)):
-        assert scored(GOLD, [record("q", HITS, answer=given)], ["citation_coverage", "citation_present"]).iloc[0, 3:].isna().all()
+        assert (
+            scored(
+                GOLD, [record("q", HITS, answer=given)], ["citation_coverage", "citation_present"]
+            )
+            .iloc[0, 3:]
+            .isna()
+            .all()
+        )
 
 
-REFUSE = [{"id": "no", "query": "?", "answerable": False}, {"id": "yes", "query": "?", "expected_doc_ids": ["d"]}, {"id": "free", "query": "?"}]
+REFUSE = [
+    {"id": "no", "query": "?", "answerable": False},
+    {"id": "yes", "query": "?", "expected_doc_ids": ["d"]},
+    {"id": "free", "query": "?"},
+]
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_the_four_ways_of_refusal(scored):
     refused = scored(
-        REFUSE, [record(one["id"], [], answer=answer("no", grounded=False)) for one in REFUSE], ["refusal_correct", "hallucinated", "false_refusal"]
+        REFUSE,
+        [record(one["id"], [], answer=answer("no", grounded=False)) for one in REFUSE],
+        ["refusal_correct", "hallucinated", "false_refusal"],
     )
-    answered = scored(REFUSE, [record(one["id"], [], answer=answer("so")) for one in REFUSE], ["refusal_correct", "hallucinated", "false_refusal"])
-    none = scored(REFUSE, [record(one["id"], []) for one in REFUSE], ["refusal_correct", "hallucinated", "false_refusal"])
+    answered = scored(
+        REFUSE,
+        [record(one["id"], [], answer=answer("so")) for one in REFUSE],
+        ["refusal_correct", "hallucinated", "false_refusal"],
+    )
+    none = scored(
+        REFUSE,
+        [record(one["id"], []) for one in REFUSE],
+        ["refusal_correct", "hallucinated", "false_refusal"],
+    )
     assert refused.loc["no"].tolist()[3:5] == [1, 0] and answered.loc["no"].tolist()[3:5] == [0, 1]
     assert refused.loc["yes", "false_refusal"] == 1 and answered.loc["yes", "false_refusal"] == 0
     assert none.iloc[:, 3:].isna().all().all()
@@ -95,17 +133,34 @@ def test_the_four_ways_of_refusal(scored):
 
 def test_a_should_refuse_query_is_not_judged_by_retrieval(scored):
     rows = [{"id": "q", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]
-    found = scored(rows, [record("q", HITS, answer=answer("no", grounded=False))], ["hit@1", "mrr", "refusal_correct", "passed"])
-    assert found[["hit@1", "mrr"]].isna().all().all() and found[["refusal_correct", "passed"]].iloc[0].tolist() == [1, 1]
+    found = scored(
+        rows,
+        [record("q", HITS, answer=answer("no", grounded=False))],
+        ["hit@1", "mrr", "refusal_correct", "passed"],
+    )
+    assert found[["hit@1", "mrr"]].isna().all().all() and found[["refusal_correct", "passed"]].iloc[
+        0
+    ].tolist() == [1, 1]
 
 
 def test_refusal_rate_by_reason(write_golden, write_run):
     reasons = ["score_gate", "score_gate", "no_chunks", None]
-    records = [record(f"q{n}", [], answer=answer("no", grounded=False, refusal_reason=reason)) for n, reason in enumerate(reasons)]
-    results = rs.load_results(write_run("r", [*records, record("q4", [], answer=answer("yes")), record("q5", [], error="x")]))
+    records = [
+        record(f"q{n}", [], answer=answer("no", grounded=False, refusal_reason=reason))
+        for n, reason in enumerate(reasons)
+    ]
+    results = rs.load_results(
+        write_run(
+            "r", [*records, record("q4", [], answer=answer("yes")), record("q5", [], error="x")]
+        )
+    )
     golden = rs.load_golden(write_golden([{"id": "q0", "query": "?", "answerable": False}]))
     table = rs.refusal_reasons(results, golden)
-    assert table[["reason", "n", "rate", "n_due"]].to_numpy().tolist() == [["score_gate", 2, 0.4, 1], ["(none)", 1, 0.2, 0], ["no_chunks", 1, 0.2, 0]]
+    assert table[["reason", "n", "rate", "n_due"]].to_numpy().tolist() == [
+        ["score_gate", 2, 0.4, 1],
+        ["(none)", 1, 0.2, 0],
+        ["no_chunks", 1, 0.2, 0],
+    ]
 
 
 def test_a_failed_query_is_scored_on_the_hits_it_has(scored):
@@ -114,56 +169,115 @@ def test_a_failed_query_is_scored_on_the_hits_it_has(scored):
         {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
         {"id": "no", "query": "?", "answerable": False},
     ]
-    labels = ["hit@1", "passed", "answer_checks", "false_refusal", "empty", "failed", "latency_ms", "refusal_correct"]
-    failed = [record("a", HITS, error="late"), record("b", [], error="late"), record("no", [], error="late")]
+    labels = [
+        "hit@1",
+        "passed",
+        "answer_checks",
+        "false_refusal",
+        "empty",
+        "failed",
+        "latency_ms",
+        "refusal_correct",
+    ]
+    failed = [
+        record("a", HITS, error="late"),
+        record("b", [], error="late"),
+        record("no", [], error="late"),
+    ]
     found = scored(rows, failed, labels)
     assert found["state"].tolist() == ["failed"] * 3
     assert found["hit@1"].tolist()[:2] == [1, 0] and np.isnan(found["hit@1"].iloc[2])
     assert found["passed"].tolist()[:2] == [0, 0] and found["failed"].tolist() == [1, 1, 1]
-    assert found[["answer_checks", "false_refusal", "empty", "latency_ms", "refusal_correct"]].isna().all().all()
+    assert (
+        found[["answer_checks", "false_refusal", "empty", "latency_ms", "refusal_correct"]]
+        .isna()
+        .all()
+        .all()
+    )
     excluded = scored(rows, failed, labels, errors="exclude")
-    assert excluded.drop(columns=["run_id", "state", "level", "failed"]).isna().all().all() and excluded["failed"].tolist() == [1, 1, 1]
+    assert excluded.drop(
+        columns=["run_id", "state", "level", "failed"]
+    ).isna().all().all() and excluded["failed"].tolist() == [1, 1, 1]
 
 
 def test_missing_rows_are_left_out_with_a_warning_or_count_as_zero(scored):
     rows = [*GOLD, {"id": "gone", "query": "?", "expected_doc_ids": ["d"]}]
-    with pytest.warns(UserWarning, match=r"golden queries without a row are left out of the means \(r: 1\)"):
+    with pytest.warns(
+        UserWarning, match=r"golden queries without a row are left out of the means \(r: 1\)"
+    ):
         found = scored(rows, [record("q", HITS)], ["hit@1", "passed", "failed"])
-    assert found["state"].tolist() == ["scored", "missing"] and found.loc["gone", ["hit@1", "passed", "failed"]].isna().all()
+    assert (
+        found["state"].tolist() == ["scored", "missing"]
+        and found.loc["gone", ["hit@1", "passed", "failed"]].isna().all()
+    )
     zero = scored(rows, [record("q", HITS)], ["hit@1", "passed", "failed"], missing="zero")
     assert zero.loc["gone", ["hit@1", "passed", "failed"]].tolist() == [0, 0, 1]
 
 
 def test_rows_without_a_golden_query_count_in_empty_failed_latency_only(scored):
-    found = scored(GOLD, [record("q", HITS), record("stray", [], elapsed_ms=7)], ["hit@1", "passed", "empty", "failed", "latency_ms"])
+    found = scored(
+        GOLD,
+        [record("q", HITS), record("stray", [], elapsed_ms=7)],
+        ["hit@1", "passed", "empty", "failed", "latency_ms"],
+    )
     assert found.loc["stray", "state"] == "extra"
-    assert found.loc["stray", ["hit@1", "passed"]].isna().all() and found.loc["stray", ["empty", "failed", "latency_ms"]].tolist() == [1, 0, 7]
+    assert found.loc["stray", ["hit@1", "passed"]].isna().all() and found.loc[
+        "stray", ["empty", "failed", "latency_ms"]
+    ].tolist() == [1, 0, 7]
 
 
 def test_passed_by_the_kind_of_question(scored):
     rows = [
-        {"id": "none", "query": "?", "expected_empty": True, "answerable": True}, {"id": "clean", "query": "?", "must_not_contain_source_keys": ["Pioneer"], "answerable": True},
+        {"id": "none", "query": "?", "expected_empty": True, "answerable": True},
+        {"id": "clean", "query": "?", "must_not_contain_source_keys": ["Pioneer"],
+        "answerable": True},
         {"id": "deep", "query": "?", "expected_doc_ids": ["d"]},
     ]  # fmt: skip
     key = {"source_key": "pioneer-p1142"}
-    bad = scored(rows, [record("none", HITS), record("clean", [hit("c", "d", 1, **key)]), record("deep", [hit("c", "d", 11)])], ["passed"])
-    good = scored(rows, [record("none", []), record("clean", HITS), record("deep", [hit("c", "d", 10)])], ["passed"])
+    bad = scored(
+        rows,
+        [
+            record("none", HITS),
+            record("clean", [hit("c", "d", 1, **key)]),
+            record("deep", [hit("c", "d", 11)]),
+        ],
+        ["passed"],
+    )
+    good = scored(
+        rows,
+        [record("none", []), record("clean", HITS), record("deep", [hit("c", "d", 10)])],
+        ["passed"],
+    )
     assert bad["passed"].tolist() == [0, 0, 0] and good["passed"].tolist() == [1, 1, 1]
 
 
 def test_scores_do_not_depend_on_the_order_of_rows(scored, write_golden, write_run):
-    rows = [*GOLD, *REFUSE[:1], {"id": "p", "query": "?", "expected_doc_ids": ["e", "d"], "must_contain": ["text"]}]
+    rows = [
+        *GOLD,
+        *REFUSE[:1],
+        {"id": "p", "query": "?", "expected_doc_ids": ["e", "d"], "must_contain": ["text"]},
+    ]
     records = [
         record("q", HITS, answer=citing(line("docs/d.md", 1, 2))),
         record("no", HITS, answer=answer("no", grounded=False)),
         record("p", HITS, answer=answer("text")),
     ]
     results, golden = rs.load_results(write_run("r", records)), rs.load_golden(write_golden(rows))
-    shuffled = rs.Results(runs=results.runs, responses=results.responses.iloc[::-1], hits=results.hits.iloc[::-1], citations=results.citations.iloc[::-1])
-    pd.testing.assert_frame_equal(rs.score(shuffled, golden), rs.score(results, golden), check_exact=True)
+    shuffled = rs.Results(
+        runs=results.runs,
+        responses=results.responses.iloc[::-1],
+        hits=results.hits.iloc[::-1],
+        citations=results.citations.iloc[::-1],
+    )
+    pd.testing.assert_frame_equal(
+        rs.score(shuffled, golden), rs.score(results, golden), check_exact=True
+    )
 
 
-@pytest.mark.parametrize(("argument", "value"), [("match", "docs"), ("errors", "zero"), ("missing", "miss"), ("profile", "kebap")])
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("match", "docs"), ("errors", "zero"), ("missing", "miss"), ("profile", "kebap")],
+)
 def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
     with pytest.raises(rs.DataError, match=f"{argument}: .*{value}.*; (one of|did you mean)"):
         scored(GOLD, [record("q", HITS)], **{argument: value})
@@ -171,20 +285,42 @@ def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
 
 def test_a_miss_does_not_pass_when_the_run_states_no_k(write_golden, write_run):
     results = rs.load_results(write_run("r", [record("q", HITS[1:])]))
-    assert rs.score(results, rs.load_golden(write_golden(GOLD)), ["passed"])["passed"].tolist() == [0]
+    assert rs.score(results, rs.load_golden(write_golden(GOLD)), ["passed"])["passed"].tolist() == [
+        0
+    ]
 
 
 def test_a_missing_query_never_passes(scored):
     rows = [*GOLD, {"id": "none", "query": "?", "expected_empty": True, "answerable": True}]
-    assert scored(rows, [record("q", HITS)], ["passed"], missing="zero")["passed"].tolist() == [1, 0]
+    assert scored(rows, [record("q", HITS)], ["passed"], missing="zero")["passed"].tolist() == [
+        1,
+        0,
+    ]
 
 
 def test_catalogue_rows_without_a_run_are_shared_by_all_runs(write_golden, write_run):
     given = [record("q", HITS, answer=citing({"chunk_id": "far"}, line("docs/z.md", 5, 6)))]
     results = rs.load_results([write_run(name, given) for name in ("r", "s")])
-    rows = [{"chunk_id": "far", "run_id": "r"}, {"chunk_id": "z", "path": "docs/z.md", "start": 1, "end": 9, "span_unit": "line", "run_id": None}]
+    rows = [
+        {"chunk_id": "far", "run_id": "r"},
+        {
+            "chunk_id": "z",
+            "path": "docs/z.md",
+            "start": 1,
+            "end": 9,
+            "span_unit": "line",
+            "run_id": None,
+        },
+    ]
     golden = rs.load_golden(write_golden(GOLD))
-    found = rs.score(replace(results, chunks=from_records(rows, "chunks")), golden, ["citation_coverage"])
-    assert found["citation_coverage"].tolist() == [1, 0]  # the chunk `far` is in the catalogue of r only
-    shared = from_records([row | {"run_id": None} for row in rows] + [{"chunk_id": "y", "run_id": "r"}], "chunks")
-    assert rs.score(replace(results, chunks=shared), golden, ["citation_coverage"])["citation_coverage"].tolist() == [1, 1]
+    found = rs.score(
+        replace(results, chunks=from_records(rows, "chunks")), golden, ["citation_coverage"]
+    )
+    # the chunk `far` is in the catalogue of r only
+    assert found["citation_coverage"].tolist() == [1, 0]
+    shared = from_records(
+        [row | {"run_id": None} for row in rows] + [{"chunk_id": "y", "run_id": "r"}], "chunks"
+    )
+    assert rs.score(replace(results, chunks=shared), golden, ["citation_coverage"])[
+        "citation_coverage"
+    ].tolist() == [1, 1]

@@ -62,21 +62,48 @@ def equal(fast, plain):
         ours, theirs = getattr(fast, item.name), getattr(plain, item.name)
         assert (ours is None) == (theirs is None)
         if theirs is not None:
-            pd.testing.assert_frame_equal(ours, theirs, check_exact=True, check_column_type=True, check_categorical=True)
+            pd.testing.assert_frame_equal(
+                ours, theirs, check_exact=True, check_column_type=True, check_categorical=True
+            )
             assert list(map(str, ours.dtypes)) == list(map(str, theirs.dtypes))
 
 
 def put(tmp_path, records, name="per_query.jsonl"):
     file = tmp_path / name
-    file.write_text("".join((one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) + "\n" for one in records), encoding="utf-8")
+    file.write_text(
+        "".join(
+            (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) + "\n"
+            for one in records
+        ),
+        encoding="utf-8",
+    )
     return file
 
 
-TEXTS = ["plain", "", " ", "a > b", "né", "\U0001f600", 'quote " \\ / \n', "2024-01-01", "2024-01-01T00:00:00Z", "\x1f ", "12", "null", "　", "x -> y", "> "]
+TEXTS = [
+    "plain",
+    "",
+    " ",
+    "a > b",
+    "né",
+    "\U0001f600",
+    'quote " \\ / \n',
+    "2024-01-01",
+    "2024-01-01T00:00:00Z",
+    "\x1f ",
+    "12",
+    "null",
+    "　",
+    "x -> y",
+    "> ",
+]
 CITED = [
-    {"kind": "line", "path": "p", "start": 3, "end": 9}, {"kind": "page", "path": "p", "page": 2}, {"kind": "code", "path": "p", "line_start": 1, "line_end": 1},
-    {"kind": "time", "path": "p", "start_ms": 100, "end_ms": 900, "speaker": "A"}, {"kind": "region", "path": "p", "x": 1.5, "w": 3},
-    {"kind": "caption", "path": None}, {"kind": "line", "path": "docs/q.md"}, {"kind": "region", "start": 4}, None,
+    {"kind": "line", "path": "p", "start": 3, "end": 9}, {"kind": "page", "path": "p", "page": 2},
+    {"kind": "code", "path": "p", "line_start": 1, "line_end": 1},
+    {"kind": "time", "path": "p", "start_ms": 100, "end_ms": 900, "speaker": "A"},
+    {"kind": "region", "path": "p", "x": 1.5, "w": 3},
+    {"kind": "caption", "path": None}, {"kind": "line", "path": "docs/q.md"},
+    {"kind": "region", "start": 4}, None,
 ]  # fmt: skip
 
 
@@ -98,18 +125,32 @@ def plausible_hit(by, rank, rare):
         deep=[{"a": 1, "b": {"c": "t"}}, None],
     )
     own |= some(
-        by, citation=CITED, retrieval=[{"fusion_score": 0.5, "method": "m"}, {"lexical_score": 3}, {}, None], chunk_id=["c", "d", None], doc_id=["d", None]
+        by,
+        citation=CITED,
+        retrieval=[{"fusion_score": 0.5, "method": "m"}, {"lexical_score": 3}, {}, None],
+        chunk_id=["c", "d", None],
+        doc_id=["d", None],
     )
-    own |= some(by, count=[1, 2, None, *rare], pages=[[1, 2], None, []], flags=[[True], [None]]) if by.random() < 0.3 else {}
+    own |= (
+        some(by, count=[1, 2, None, *rare], pages=[[1, 2], None, []], flags=[[True], [None]])
+        if by.random() < 0.3
+        else {}
+    )
     return {"rank": rank, **own}
 
 
 def plausible(by, n=40):
-    """Records of one shape: fields come and go, in any order, with values of any kind that the field may have."""
+    """Records of one shape.
+
+    Fields come and go, in any order, with values of any kind that the field may have.
+    """
     rare = [0.5] if by.random() < 0.3 else []
     with_ranks = by.random() < 0.7
     for number in range(n):
-        hits = [plausible_hit(by, rank if with_ranks else None, rare) for rank in range(1, by.randrange(5))]
+        hits = [
+            plausible_hit(by, rank if with_ranks else None, rare)
+            for rank in range(1, by.randrange(5))
+        ]
         given = some(
             by,
             answer=TEXTS,
@@ -120,7 +161,10 @@ def plausible(by, n=40):
             refusal_reason=[None, "r"],
         )
         given |= some(
-            by, usage=[{"prompt_tokens": 3, "latency_ms": 4}, {}, None], citations=[[{"marker": "[1]", "citation": by.choice(CITED)}], [], None], hops=[None]
+            by,
+            usage=[{"prompt_tokens": 3, "latency_ms": 4}, {}, None],
+            citations=[[{"marker": "[1]", "citation": by.choice(CITED)}], [], None],
+            hops=[None],
         )
         line = {
             "query_id": f"q{number}",
@@ -140,7 +184,11 @@ def plausible(by, n=40):
             z=[True, None],
             labels=[["a", "é"], None],
         )
-        yield {name: line[name] for name in by.sample(list(line), len(line))} if by.random() < 0.3 else line
+        yield (
+            {name: line[name] for name in by.sample(list(line), len(line))}
+            if by.random() < 0.3
+            else line
+        )
 
 
 def test_files_of_plausible_records_read_the_same_and_most_of_them_fast(both, tmp_path):
@@ -159,13 +207,22 @@ def test_files_nearly_right_end_the_same_whoever_reads_them(both, tmp_path, stri
     for seed in range(N_FILES):
         by, file = random.Random(f"fast {seed}"), tmp_path / "per_query.jsonl"
         _, _, good, how, _, _ = READERS["per_query"]
-        without_hops = [one | {"answer": None} if by.random() < 0.9 else one for one in good] if by.random() < 0.8 else good
-        file.write_bytes(damaged(written(without_hops, how, by).encode("utf-8", "surrogatepass"), by))
+        without_hops = (
+            [one | {"answer": None} if by.random() < 0.9 else one for one in good]
+            if by.random() < 0.8
+            else good
+        )
+        file.write_bytes(
+            damaged(written(without_hops, how, by).encode("utf-8", "surrogatepass"), by)
+        )
         n_taken += both(file, strict)
     assert 0 < n_taken < N_FILES
 
 
-GOOD = [record(f"q{n}", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer("yes", paths=["p"])) for n in range(12)]
+GOOD = [
+    record(f"q{n}", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer("yes", paths=["p"]))
+    for n in range(12)
+]
 LINE = json.dumps(GOOD[0]).replace('"q0"', '"new"')
 
 
@@ -180,16 +237,32 @@ def test_a_file_like_those_of_the_tools_is_read_fast_plain_or_compressed(both, t
 
 
 def test_fields_that_come_late_are_learned_on_the_way(both, tmp_path):
-    late = [record(f"r{n}", [hit("c", "d", 1, section_label="s", weight=n + 0.5)], answer=answer("a"), note="n") for n in range(5)]
-    assert both(put(tmp_path, [*GOOD, *late, *[one | {"query_id": one["query_id"] + "b"} for one in GOOD]]))
-    whole = [one | {"query_id": f"s{n}", "hits_top_k": [hit("c", "d", 1, weight=n)]} for n, one in enumerate(GOOD)]
-    assert both(put(tmp_path, [*whole, *late]))  # whole numbers first, decimal ones later: a column of decimal numbers
+    late = [
+        record(
+            f"r{n}",
+            [hit("c", "d", 1, section_label="s", weight=n + 0.5)],
+            answer=answer("a"),
+            note="n",
+        )
+        for n in range(5)
+    ]
+    assert both(
+        put(tmp_path, [*GOOD, *late, *[one | {"query_id": one["query_id"] + "b"} for one in GOOD]])
+    )
+    whole = [
+        one | {"query_id": f"s{n}", "hits_top_k": [hit("c", "d", 1, weight=n)]}
+        for n, one in enumerate(GOOD)
+    ]
+    # whole numbers first, decimal ones later: a column of decimal numbers
+    assert both(put(tmp_path, [*whole, *late]))
 
 
 ODD_LINES = {
     "two objects on a line": LINE + LINE.replace("new", "newer"),
     "an object over two lines": LINE.replace(', "mode"', '\n, "mode"'),
-    "one over two lines and two on one": LINE.replace(', "mode"', '\n, "mode"') + LINE.replace("new", "newer"),
+    "one over two lines and two on one": (
+        LINE.replace(', "mode"', '\n, "mode"') + LINE.replace("new", "newer")
+    ),
     "a blank line": "",
     "spaces": "  ",
     "carriage return": LINE + "\r",
@@ -231,7 +304,11 @@ ODD_LINES = {
     "a span that ends first": LINE.replace('"end": 4', '"end": 0'),
     "half a span": LINE.replace('"end": 4', '"end": null'),
     "a span from below": LINE.replace('"start": 1', '"start": -1'),
-    "a null span unit": LINE.replace('"section": null', '"x": 1').replace('"rank": 1', '"rank": 1, "span_unit": null'),
+    "a null span unit": (
+        LINE.replace('"section": null', '"x": 1').replace(
+            '"rank": 1', '"rank": 1, "span_unit": null'
+        )
+    ),
     "the longest span": LINE.replace('"end": 4', f'"end": {2**63 - 1}'),
     "beyond it": LINE.replace('"end": 4', f'"end": {2**63}'),
     "answer as text": json.dumps(record("new", [], answer="text")),
@@ -242,11 +319,19 @@ ODD_LINES = {
     "unknown refusal": json.dumps(record("new", [], answer=answer("a", refused="unknown"))),
     "hops": json.dumps(record("new", [], answer=answer("a", hops=[{"kind": "k"}]))),
     "no hops": json.dumps(record("new", [], answer=answer("a", hops=[]))),
-    "negative tokens": json.dumps(record("new", [], answer=answer("a", usage={"prompt_tokens": -1}))),
-    "metadata": json.dumps(record("new", [hit("c", "d", 1, metadata={"y": None, "source_key": "k"})])),
+    "negative tokens": json.dumps(
+        record("new", [], answer=answer("a", usage={"prompt_tokens": -1}))
+    ),
+    "metadata": json.dumps(
+        record("new", [hit("c", "d", 1, metadata={"y": None, "source_key": "k"})])
+    ),
     "no metadata": json.dumps(record("new", [hit("c", "d", 1, metadata={})])),
-    "a heading of parts that hold the separator": json.dumps(record("new", [hit("c", "d", 1, heading_path=["a > b"])])),
-    "parts that make one at the seam": json.dumps(record("new", [hit("c", "d", 1, heading_path=["a >", "b"])])),
+    "a heading of parts that hold the separator": json.dumps(
+        record("new", [hit("c", "d", 1, heading_path=["a > b"])])
+    ),
+    "parts that make one at the seam": json.dumps(
+        record("new", [hit("c", "d", 1, heading_path=["a >", "b"])])
+    ),
     "an empty part": json.dumps(record("new", [hit("c", "d", 1, heading_path=[""])])),
     "a null part": json.dumps(record("new", [hit("c", "d", 1, heading_path=[None])])),
     "a heading as text": json.dumps(record("new", [hit("c", "d", 1, heading_path="a > b")])),
@@ -257,17 +342,25 @@ ODD_LINES = {
     "a list of objects": json.dumps(record("new", [], own=[{"b": 1, "a": None}])),
     "a list of decimal numbers": json.dumps(record("new", [], own=[1, 2.5])),
     "an own number without end": json.dumps(record("new", [], own=2**63)),
-    "a long one beside a decimal": json.dumps(record("new", [], own=2**60)) + "\n" + json.dumps(record("b", [], own=0.5)),
-    "an own mix": json.dumps(record("new", [], own=1)) + "\n" + json.dumps(record("b", [], own="1")),
-    "a list and a text": json.dumps(record("new", [], own=[1])) + "\n" + json.dumps(record("b", [], own="1")),
+    "a long one beside a decimal": (
+        json.dumps(record("new", [], own=2**60)) + "\n" + json.dumps(record("b", [], own=0.5))
+    ),
+    "an own mix": (
+        json.dumps(record("new", [], own=1)) + "\n" + json.dumps(record("b", [], own="1"))
+    ),
+    "a list and a text": (
+        json.dumps(record("new", [], own=[1])) + "\n" + json.dumps(record("b", [], own="1"))
+    ),
     "a scope that is a list": json.dumps(record("new", [], scope=["a"])),
     "an error that is none": json.dumps(record("new", [], error=False)),
     "a key json": json.dumps(record("new", [], **{"json": [1], "a.b": "%", "": "e"})),
-    "a duration that comes late": json.dumps(record("new", [], latency_a_ms=None))
-    + "\n"
-    + json.dumps(record("b", [], note="x"))
-    + "\n"
-    + json.dumps(record("c", [], latency_a_ms=3)),
+    "a duration that comes late": (
+        json.dumps(record("new", [], latency_a_ms=None))
+        + "\n"
+        + json.dumps(record("b", [], note="x"))
+        + "\n"
+        + json.dumps(record("c", [], latency_a_ms=3))
+    ),
 }
 
 
@@ -298,7 +391,14 @@ def test_files_of_odd_bytes_end_the_same(both, tmp_path, content):
         both(file, strict)
 
 
-@pytest.mark.parametrize("deep", ['{"a":' * 100_000 + "1" + "}" * 100_000, '{"a":' + "[" * 100_000 + "]" * 100_000 + "}", '{"own":' * 300 + "1" + "}" * 300])
+@pytest.mark.parametrize(
+    "deep",
+    [
+        '{"a":' * 100_000 + "1" + "}" * 100_000,
+        '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"own":' * 300 + "1" + "}" * 300,
+    ],
+)
 @pytest.mark.parametrize("at", [0, 12])
 def test_lines_nested_without_end_end_the_same_and_not_the_process(both, tmp_path, deep, at):
     file = put(tmp_path, [*GOOD[:at], deep, *GOOD[at:]])
@@ -308,4 +408,13 @@ def test_lines_nested_without_end_end_the_same_and_not_the_process(both, tmp_pat
 
 def test_a_small_file_is_left_to_the_per_line_reader(tmp_path):
     assert arrow_lines.read_frames(put(tmp_path, GOOD[:2]), "r") is None
-    assert arrow_lines.read_frames(put(tmp_path, [one | {"query_id": f"{one['query_id']}-{n}"} for n in range(40) for one in GOOD]), "r") is not None
+    assert (
+        arrow_lines.read_frames(
+            put(
+                tmp_path,
+                [one | {"query_id": f"{one['query_id']}-{n}"} for n in range(40) for one in GOOD],
+            ),
+            "r",
+        )
+        is not None
+    )

@@ -7,7 +7,8 @@ from conftest import answer, record
 import ragscore as rs
 
 FULL = {
-    "required": ["Resolved"], "forbidden": ["panic"], "tools": ["search"], "max_turns": 3, "max_tool_calls": 2, "max_tokens": 30, "max_output_tokens": 20,
+    "required": ["Resolved"], "forbidden": ["panic"], "tools": ["search"], "max_turns": 3,
+    "max_tool_calls": 2, "max_tokens": 30, "max_output_tokens": 20,
     "max_cost_usd": 0.01, "max_latency_ms": 100,
 }  # fmt: skip
 
@@ -17,26 +18,47 @@ def run(write_run):
     """Results of one run with these answers to q0, q1, ...; `more` goes into every record."""
 
     def load(*answers, **more):
-        return rs.load_results(write_run("r", [record(f"q{n}", [], answer=one, **more) for n, one in enumerate(answers)]))
+        return rs.load_results(
+            write_run(
+                "r", [record(f"q{n}", [], answer=one, **more) for n, one in enumerate(answers)]
+            )
+        )
 
     return load
 
 
 def observed(text="resolved it safely", **more):
-    return answer(text, turns=2, tool_calls=[{"name": "search"}], usage={"prompt_tokens": 10, "completion_tokens": 20}, cost_usd=0.01) | more
+    return (
+        answer(
+            text,
+            turns=2,
+            tool_calls=[{"name": "search"}],
+            usage={"prompt_tokens": 10, "completion_tokens": 20},
+            cost_usd=0.01,
+        )
+        | more
+    )
 
 
 def test_an_answer_that_passes_every_check_scores_1(run):
     row = rs.behaviour(run(observed(), elapsed_ms=100), {"q0": FULL}).iloc[0]
-    assert (row["n_checks"], row["n_passed"], row["behaviour.score"], row["behaviour.passed"]) == (9, 9, 1, 1)
+    assert (row["n_checks"], row["n_passed"], row["behaviour.score"], row["behaviour.passed"]) == (
+        9,
+        9,
+        1,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "failed"),
     [
-        ({"answer": "done"}, ["required"]), ({"answer": "resolved after a PANIC"}, ["forbidden"]), ({"tool_calls": ["browse"]}, ["tools"]), ({"turns": 4}, ["max_turns"]),
-        ({"tool_calls": ["search", "search", "search"]}, ["max_tool_calls"]), ({"usage": {"prompt_tokens": 1, "completion_tokens": 21}}, ["max_output_tokens"]),
-        ({"usage": {"prompt_tokens": 20, "completion_tokens": 20}}, ["max_tokens"]), ({"cost_usd": 0.011}, ["max_cost_usd"]),
+        ({"answer": "done"}, ["required"]), ({"answer": "resolved after a PANIC"}, ["forbidden"]),
+        ({"tool_calls": ["browse"]}, ["tools"]), ({"turns": 4}, ["max_turns"]),
+        ({"tool_calls": ["search", "search", "search"]}, ["max_tool_calls"]),
+        ({"usage": {"prompt_tokens": 1, "completion_tokens": 21}}, ["max_output_tokens"]),
+        ({"usage": {"prompt_tokens": 20, "completion_tokens": 20}}, ["max_tokens"]),
+        ({"cost_usd": 0.011}, ["max_cost_usd"]),
     ],
 )  # fmt: skip
 def test_each_check_can_fail_alone(run, change, failed):
@@ -45,10 +67,14 @@ def test_each_check_can_fail_alone(run, change, failed):
 
 
 def test_missing_telemetry_fails_its_check(run):
-    checks = rs.behaviour_checks(run(answer("resolved"), elapsed_ms=None), {"q0": FULL}).set_index("check")
+    checks = rs.behaviour_checks(run(answer("resolved"), elapsed_ms=None), {"q0": FULL}).set_index(
+        "check"
+    )
     assert checks.index[checks["passed"]].tolist() == ["required", "forbidden"]
     assert (checks.loc[~checks["passed"], "found"] == "").all()
-    without_answer = rs.behaviour_checks(run(None), {"q0": {"required": ["a"], "forbidden": ["b"], "json": True}})
+    without_answer = rs.behaviour_checks(
+        run(None), {"q0": {"required": ["a"], "forbidden": ["b"], "json": True}}
+    )
     assert not without_answer["passed"].any()
 
 
@@ -61,41 +87,67 @@ def test_a_part_of_the_checks_may_be_enough(run):
 
 def test_a_threshold_is_reached_by_the_same_share(run):
     expected = {"q0": {"required": list("abcdefghij")}}
-    assert rs.behaviour(run(answer("abcdefg")), expected, threshold=0.7)["behaviour.passed"].tolist() == [1]
+    assert rs.behaviour(run(answer("abcdefg")), expected, threshold=0.7)[
+        "behaviour.passed"
+    ].tolist() == [1]
 
 
-@pytest.mark.parametrize(("text", "passed"), [('{"a": 1}', True), ("[1, 2]", True), ("null", True), ("{a: 1}", False), ("", False)])
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [('{"a": 1}', True), ("[1, 2]", True), ("null", True), ("{a: 1}", False), ("", False)],
+)
 def test_json_is_what_parses(run, text, passed):
-    assert rs.behaviour_checks(run(answer(text)), {"q0": {"json": True}})["passed"].tolist() == [passed]
+    assert rs.behaviour_checks(run(answer(text)), {"q0": {"json": True}})["passed"].tolist() == [
+        passed
+    ]
 
 
 def test_a_tool_may_be_due_more_than_once(run):
     results = run(observed(tool_calls=["search", {"tool": "search"}]), observed())
-    assert rs.behaviour_checks(results, {"*": {"tools": {"search": 2}}})["passed"].tolist() == [True, False]
+    assert rs.behaviour_checks(results, {"*": {"tools": {"search": 2}}})["passed"].tolist() == [
+        True,
+        False,
+    ]
 
 
 def test_responses_without_checks_have_no_score(run):
     results = run(answer("a"), answer("a"))
     assert np.isnan(rs.behaviour(results, {"q1": {"required": ["a"]}})["behaviour.score"].iloc[0])
-    assert rs.behaviour(results, {"q1": {"required": ["a"]}}, vacuous=1.0)["behaviour.passed"].tolist() == [1, 1]
+    assert rs.behaviour(results, {"q1": {"required": ["a"]}}, vacuous=1.0)[
+        "behaviour.passed"
+    ].tolist() == [1, 1]
 
 
 def test_expectations_of_every_question_join_those_of_one(run):
-    table = rs.behaviour(run(answer("a"), answer("b")), {"*": {"forbidden": ["b"]}, "q0": {"required": ["a"]}})
+    table = rs.behaviour(
+        run(answer("a"), answer("b")), {"*": {"forbidden": ["b"]}, "q0": {"required": ["a"]}}
+    )
     assert table[["n_checks", "n_passed"]].values.tolist() == [[2, 2], [1, 0]]
 
 
 def test_scores_become_metrics(run, write_golden):
-    golden = rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("q0", "q1")]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("q0", "q1")]
+        )
+    )
     results = run(answer("a"), answer("b"))
-    scores = rs.add_columns(rs.score(results, golden, ["hit@1"]), rs.behaviour(results, {"*": {"required": ["a"]}}))
-    assert rs.summarize(scores, metrics=["behaviour.score"])[["mean", "n"]].values.tolist() == [[0.5, 2]]
+    scores = rs.add_columns(
+        rs.score(results, golden, ["hit@1"]), rs.behaviour(results, {"*": {"required": ["a"]}})
+    )
+    assert rs.summarize(scores, metrics=["behaviour.score"])[["mean", "n"]].values.tolist() == [
+        [0.5, 2]
+    ]
 
 
 def test_telemetry_may_stand_in_a_column_of_your_own(run):
     results = run(answer("a", trace={"steps": 2, "calls": 3}))
     expected = {"*": {"max_turns": 2, "max_tool_calls": 2}}
-    checks = rs.behaviour_checks(results, expected, telemetry={"turns": "x_answer.trace.steps", "tool_calls": "x_answer.trace.calls"})
+    checks = rs.behaviour_checks(
+        results,
+        expected,
+        telemetry={"turns": "x_answer.trace.steps", "tool_calls": "x_answer.trace.calls"},
+    )
     assert checks["passed"].tolist() == [True, False] and checks["found"].tolist() == ["2", "3"]
     with pytest.raises(rs.DataError, match="telemetry: found x_nothing"):
         rs.behaviour_checks(results, expected, telemetry={"turns": "x_nothing"})
@@ -104,9 +156,13 @@ def test_telemetry_may_stand_in_a_column_of_your_own(run):
 @pytest.mark.parametrize(
     ("expected", "message"),
     [
-        ({}, "no expectation"), ({"q0": {"json": False}}, "no expectation"), ({"q0": {"requires": ["a"]}}, "expectations.q0.requires: not a known check"),
-        ({"q0": {"required": "a"}}, "found 'a'; a list of texts"), ({"q0": {"max_turns": "3"}}, "a number from 0"), ({"q0": {"tools": {"a": 0}}}, "number of calls from 1"),
-        ({"q0": {"json": 1}}, "True or False"), ({"q0": {"required": [""]}}, "a list of texts"), ({"q0": {"max_cost_usd": float("nan")}}, "a number from 0"),
+        ({}, "no expectation"), ({"q0": {"json": False}}, "no expectation"),
+        ({"q0": {"requires": ["a"]}}, "expectations.q0.requires: not a known check"),
+        ({"q0": {"required": "a"}}, "found 'a'; a list of texts"),
+        ({"q0": {"max_turns": "3"}}, "a number from 0"),
+        ({"q0": {"tools": {"a": 0}}}, "number of calls from 1"),
+        ({"q0": {"json": 1}}, "True or False"), ({"q0": {"required": [""]}}, "a list of texts"),
+        ({"q0": {"max_cost_usd": float("nan")}}, "a number from 0"),
     ],
 )  # fmt: skip
 def test_expectations_that_make_no_sense_are_refused(run, expected, message):
@@ -116,4 +172,8 @@ def test_expectations_that_make_no_sense_are_refused(run, expected, message):
 
 def test_expectations_of_questions_never_asked_are_said(run):
     with pytest.warns(UserWarning, match=r"no run was asked q8, q9 \(2 questions"):
-        assert not len(rs.behaviour_checks(run(answer("a")), {"q9": {"required": ["a"]}, "q8": {"required": ["a"]}}))
+        assert not len(
+            rs.behaviour_checks(
+                run(answer("a")), {"q9": {"required": ["a"]}, "q8": {"required": ["a"]}}
+            )
+        )

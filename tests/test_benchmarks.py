@@ -1,4 +1,7 @@
-"""The benchmark command runs, compares tools that agree, and writes what it found; what it times is nobody's test."""
+"""The benchmark command runs, compares tools that agree, and writes what it found.
+
+What it times is nobody's test.
+"""
 
 import importlib
 import json
@@ -19,14 +22,25 @@ PARTS = ("scoring", "small", "store", "sizing")
 def measured(tmp_path_factory):
     """A small run of the command: its raw numbers, Markdown, README and what it printed."""
     folder = tmp_path_factory.mktemp("benchmarks")
-    blocks = [f"before\n<!-- benchmark:{name} -->\nold\n<!-- /benchmark:{name} -->\nafter\n" for name in ("machine", *PARTS)]
+    blocks = [
+        f"before\n<!-- benchmark:{name} -->\nold\n<!-- /benchmark:{name} -->\nafter\n"
+        for name in ("machine", *PARTS)
+    ]
     (folder / "README.md").write_text("".join(blocks), encoding="utf-8")
-    files = [f"--{name}={folder / file}" for name, file in (("json", "raw.json"), ("markdown", "tables.md"), ("readme", "README.md"))]
+    files = [
+        f"--{name}={folder / file}"
+        for name, file in (("json", "raw.json"), ("markdown", "tables.md"), ("readme", "README.md"))
+    ]
     return folder, _command(*PARTS, "--small", *files)
 
 
 def _command(*arguments):
-    done = subprocess.run([sys.executable, "-m", "tests.benchmarks", *arguments], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -35,14 +49,30 @@ def test_every_tool_is_measured_at_every_size_and_all_agree(measured):
     folder, _ = measured
     records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]
     there = {(record["tool"], record["hits"], record["variant"]) for record in records}
-    for tool in ("ragscore, frames", "ragscore, store", "pytrec_eval", "pytrec_eval, dicts by slices"):
+    for tool in (
+        "ragscore, frames",
+        "ragscore, store",
+        "pytrec_eval",
+        "pytrec_eval, dicts by slices",
+    ):
         assert {(tool, 10**4, "plain"), (tool, 10**5, "plain")} <= there
     assert ("ir_measures", 10**4, "plain") in there
     assert {(tool, 200_000, "plain") for tool in ("ragscore, frames", "ragscore, store")} <= there
-    for variant in ("rows shuffled", "ids as category", "ids as object", "Parquet by polars", "Parquet by duckdb", "3 million chunk ids"):
+    for variant in (
+        "rows shuffled",
+        "ids as category",
+        "ids as object",
+        "Parquet by polars",
+        "Parquet by duckdb",
+        "3 million chunk ids",
+    ):
         assert ("ragscore, frames", 10**5, variant) in there
     for hits in (10**4, 10**5):
-        plain = [record["means"] for record in records if (record["hits"], record["variant"]) == (hits, "plain") and "means" in record]
+        plain = [
+            record["means"]
+            for record in records
+            if (record["hits"], record["variant"]) == (hits, "plain") and "means" in record
+        ]
         assert len(plain) >= 4
         for means in plain:
             assert means == pytest.approx(plain[0], abs=1e-6)
@@ -58,14 +88,20 @@ def test_without_a_part_named_all_are_meant(measured):
 def test_variants_hold_the_same_rankings(measured):
     folder, _ = measured
     records = json.loads((folder / "raw.json").read_text(encoding="utf-8"))["scoring"]
-    means = [record["means"] for record in records if record["hits"] == 10**5 and "means" in record and "chunk" not in record["variant"]]
+    means = [
+        record["means"]
+        for record in records
+        if record["hits"] == 10**5 and "means" in record and "chunk" not in record["variant"]
+    ]
     assert len(means) >= 10
     assert all(one == pytest.approx(means[0], abs=1e-6) for one in means)
 
 
 def test_every_part_prints_and_writes_its_tables(measured):
     folder, printed = measured
-    markdown, readme = ((folder / name).read_text(encoding="utf-8") for name in ("tables.md", "README.md"))
+    markdown, readme = (
+        (folder / name).read_text(encoding="utf-8") for name in ("tables.md", "README.md")
+    )
     for name in ("scoring", "small", "store"):
         assert f"Targets of {name}" in printed
     for text in (printed, markdown, readme):
@@ -82,26 +118,37 @@ def test_a_part_that_is_not_there_says_so(monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     command = importlib.import_module("tests.benchmarks.__main__")
     monkeypatch.setitem(command.PRINTED, "nowhere", ((), ()))
-    assert command.printed("nowhere", True) == "nowhere: not measured, tests.benchmarks.nowhere is missing"
+    assert (
+        command.printed("nowhere", True)
+        == "nowhere: not measured, tests.benchmarks.nowhere is missing"
+    )
 
 
 def test_a_peer_that_fails_is_named_and_the_rest_compared(measured, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
     scoring = importlib.import_module("tests.benchmarks.scoring")
     records = json.loads((measured[0] / "raw.json").read_text(encoding="utf-8"))["scoring"]
-    with_failure = [*records, {"tool": "ranx", "hits": 10**5, "variant": "plain", "failed": "out of memory"}]
+    with_failure = [
+        *records,
+        {"tool": "ranx", "hits": 10**5, "variant": "plain", "failed": "out of memory"},
+    ]
     assert "ranx failed at 10^5 hits." in scoring.tables(with_failure)[0].title
     assert scoring.claims(with_failure) == scoring.claims(records)
 
 
 def test_blocks_of_a_readme_are_filled_and_others_stay():
-    text = "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark:x -->\nb\n<!-- benchmark:y -->\nkept\n<!-- /benchmark:y -->\n"
+    text = (
+        "a\n<!-- benchmark:x -->\nold\n<!-- /benchmark:x -->\nb\n<!-- benchmark:y -->\nkept\n<!--"
+        " /benchmark:y -->\n"
+    )
     assert rewritten(text, {"x": "new", "z": "without a block"}) == text.replace("old", "new")
 
 
 def test_an_earlier_run_is_shown_beside(measured):
     folder, _ = measured
-    printed = _command("store", "--raw", str(folder / "raw.json"), "--earlier", str(folder / "raw.json"))
+    printed = _command(
+        "store", "--raw", str(folder / "raw.json"), "--earlier", str(folder / "raw.json")
+    )
     assert "run before" in printed
 
 
@@ -116,8 +163,16 @@ def test_ratios_are_of_medians_and_their_range_of_runs_side_by_side():
     faster = of_times("x", ours=[1.0, 2.0, 4.0], theirs=[10.0, 10.0, 12.0], target=6)
     assert (faster.found, faster.low, faster.high) == (5.0, 3.0, 10.0)
     smaller = at_most("x", ours=[1.0, 3.0], theirs=[4.0], target=0.4)
-    assert (smaller.found, smaller.low, smaller.high, smaller.verdict) == (0.5, 0.25, 0.75, "short by 25%")
+    assert (smaller.found, smaller.low, smaller.high, smaller.verdict) == (
+        0.5,
+        0.25,
+        0.75,
+        "short by 25%",
+    )
 
 
 def test_a_table_is_markdown():
-    assert Table("Speed.", ["tool", "s"], [["ours", "1"]]).markdown() == "Speed.\n\n| tool | s |\n| --- | --: |\n| ours | 1 |"
+    assert (
+        Table("Speed.", ["tool", "s"], [["ours", "1"]]).markdown()
+        == "Speed.\n\n| tool | s |\n| --- | --: |\n| ours | 1 |"
+    )

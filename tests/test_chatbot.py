@@ -7,49 +7,66 @@ import pytest
 import ragscore as rs
 
 CONFIG = {
-    "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3}, "folder_mode": "on_with_fallback", "llm_model": "m", "embedding_model": None, "judge_model": "judge-1",
-    "judge_prompt_version": "v1.0", "judge_temperature": 0.0, "dataset_version": None, "eval_set_commit_hash": "abc",
+    "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3}, "folder_mode": "on_with_fallback",
+    "llm_model": "m", "embedding_model": None, "judge_model": "judge-1",
+    "judge_prompt_version": "v1.0", "judge_temperature": 0.0, "dataset_version": None,
+    "eval_set_commit_hash": "abc",
 }  # fmt: skip
 CASE = {
-    "id": "test_001", "question": "how do I reset it?", "answerable": True, "expected_key_facts": ["hold the button", "ten seconds"],
+    "id": "test_001", "question": "how do I reset it?", "answerable": True,
+    "expected_key_facts": ["hold the button", "ten seconds"],
     "gold_supports": [
-        {"rel_path": "manual/reset.md", "heading_path": "# Reset > ## Steps", "snippets": ["hold the", "ten seconds"]},
+        {"rel_path": "manual/reset.md", "heading_path": "# Reset > ## Steps",
+        "snippets": ["hold the", "ten seconds"]},
         {"rel_path": "manual/faq.md", "heading_path": "# FAQ", "date": "2025-03-01", "page": 3},
     ],
-    "required_support_groups": [[0, 1]], "recency_conflict_rule": None, "tags": ["manual"], "vaults": ["work"], "folders": ["manual"], "category": "multi_hop",
+    "required_support_groups": [[0, 1]], "recency_conflict_rule": None, "tags": ["manual"],
+    "vaults": ["work"], "folders": ["manual"], "category": "multi_hop",
     "difficulty": "medium", "author": {"team": "docs", "reviewed": None}, "sources": [1, 2],
 }  # fmt: skip
 REFUSE = {
-    "id": "test_002", "question": "what is the weather?", "answerable": False, "expected_key_facts": [], "gold_supports": [], "required_support_groups": None,
-    "recency_conflict_rule": None, "tags": [], "vaults": [], "folders": [], "category": "general", "difficulty": "easy",
+    "id": "test_002", "question": "what is the weather?", "answerable": False,
+    "expected_key_facts": [], "gold_supports": [], "required_support_groups": None,
+    "recency_conflict_rule": None, "tags": [], "vaults": [], "folders": [], "category": "general",
+    "difficulty": "easy",
 }  # fmt: skip
 LONG = "a" * 200 + "..."
 ROW = {
     "test_case_id": "test_001", "question": "how do I reset it?", "answer": "Hold the button.",
     "references": [{"rel_path": "manual/reset.md", "heading_path": "# Reset", "vault": "work", "chunk_index": 0}],
     "retrieved_chunks": [
-        {"chunk_id": "c1", "rel_path": "manual/reset.md", "heading_path": "# Reset > ## Steps", "rank": 1, "score_final": 0.9, "score_vector": 0.95, "score_lexical": 0.8, "text": LONG},
-        {"chunk_id": "c2", "rel_path": "manual/faq.md", "heading_path": "# FAQ", "rank": 2, "score_final": 0.5, "score_vector": 0.6, "text": "wait...", "token_count": 7},
+        {"chunk_id": "c1", "rel_path": "manual/reset.md", "heading_path": "# Reset > ## Steps",
+        "rank": 1, "score_final": 0.9, "score_vector": 0.95, "score_lexical": 0.8, "text": LONG},
+        {"chunk_id": "c2", "rel_path": "manual/faq.md", "heading_path": "# FAQ", "rank": 2,
+        "score_final": 0.5, "score_vector": 0.6, "text": "wait...", "token_count": 7},
     ],
     "config": {name: value for name, value in CONFIG.items() if name != "eval_set_commit_hash"},
     "latency": {"total_ms": 1234.0, "folder_selection_ms": 12.5, "generation_ms": 900},
-    "indexing_coverage": {"docs_processed": 10, "docs_with_0_chunks": 1, "chunks_skipped_reasons": {"too long": 2}, "chunk_token_stats": {"min": 3, "mean": 40.5}},
-    "retrieval_metrics": {"recall_at_k": 1.0, "mrr": 0.5, "precision_at_k": 0.2, "scope_miss": False, "attribution_hit": True},
-    "groundedness": {"score": 4.0, "reasoning": "mostly", "unsupported_claims": ["it beeps"], "supported_claims": ["hold the button", "wait"]},
+    "indexing_coverage": {"docs_processed": 10, "docs_with_0_chunks": 1,
+    "chunks_skipped_reasons": {"too long": 2}, "chunk_token_stats": {"min": 3, "mean": 40.5}},
+    "retrieval_metrics": {"recall_at_k": 1.0, "mrr": 0.5, "precision_at_k": 0.2,
+    "scope_miss": False, "attribution_hit": True},
+    "groundedness": {"score": 4.0, "reasoning": "mostly", "unsupported_claims": ["it beeps"],
+    "supported_claims": ["hold the button", "wait"]},
     "correctness": {"score": 3.5, "reasoning": "short"},
     "abstention": {"abstained": False, "hallucinated": False},
-    "judge_input": {"question": "how do I reset it?", "answer": "Hold the button.", "context_chunk_ids": ["c1"], "context_chunks_truncated": ["a"]},
+    "judge_input": {"question": "how do I reset it?", "answer": "Hold the button.",
+    "context_chunk_ids": ["c1"], "context_chunks_truncated": ["a"]},
     "cost": {"judge_tokens": 120, "judge_cost_usd": 0.0}, "trace": "t-1",
 }  # fmt: skip
 REFUSED = {
-    "test_case_id": "test_002", "question": "what is the weather?", "answer": "", "references": [], "retrieved_chunks": [], "config": ROW["config"],
-    "latency": {"total_ms": 300.0}, "groundedness": {"score": 5.0, "reasoning": "none", "unsupported_claims": [], "supported_claims": []},
+    "test_case_id": "test_002", "question": "what is the weather?", "answer": "", "references": [],
+    "retrieved_chunks": [], "config": ROW["config"],
+    "latency": {"total_ms": 300.0},
+    "groundedness": {"score": 5.0, "reasoning": "none", "unsupported_claims": [],
+    "supported_claims": []},
     "abstention": {"abstained": True, "hallucinated": False},
 }  # fmt: skip
 METRICS = {
     "run_id": "20251219_235258", "timestamp": "2025-12-19T23:53:20.701942+00:00",
     "aggregate_metrics": {
-        "operational_metrics": {"error_rate": 0.0, "coverage_by_doc_type": {}}, "latency": {"p50_ms": 1234.0}, "recall_at_k_avg": 0.5, "abstention_accuracy": None,
+        "operational_metrics": {"error_rate": 0.0, "coverage_by_doc_type": {}},
+        "latency": {"p50_ms": 1234.0}, "recall_at_k_avg": 0.5, "abstention_accuracy": None,
         "by_tag": {"v1.0": {"mrr_avg": 0.5}},
     },
     "config_hash": "0123456789abcdef", "eval_set_commit_hash": "abc",
@@ -82,17 +99,33 @@ def run_folder(tmp_path):
 
 def test_golden_cases_load_as_anchors_groups_checks_and_tags(golden_file):
     golden = rs.load_golden(golden_file)
-    assert golden.queries["answerable"].tolist() == [True, False] and golden.queries["category"].tolist() == ["multi_hop", "general"]
+    assert golden.queries["answerable"].tolist() == [True, False] and golden.queries[
+        "category"
+    ].tolist() == ["multi_hop", "general"]
     targets = golden.targets
-    assert targets["level"].unique().tolist() == ["anchor"] and targets["snippet"].dropna().tolist() == ["hold the", "ten seconds"]
-    assert targets["target_id"].unique().tolist() == ["manual/reset.md## Reset > ## Steps", "manual/faq.md## FAQ"]
+    assert targets["level"].unique().tolist() == ["anchor"] and targets[
+        "snippet"
+    ].dropna().tolist() == ["hold the", "ten seconds"]
+    assert targets["target_id"].unique().tolist() == [
+        "manual/reset.md## Reset > ## Steps",
+        "manual/faq.md## FAQ",
+    ]
     assert golden.support_groups["target_id"].tolist() == targets["target_id"].unique().tolist()
-    assert golden.checks.loc[golden.checks["kind"] == "key_fact", "text"].tolist() == CASE["expected_key_facts"]
-    assert set(map(tuple, golden.tags[["kind", "value"]].to_numpy())) == {("tag", "manual"), ("vault", "work"), ("folder", "manual")}
+    assert (
+        golden.checks.loc[golden.checks["kind"] == "key_fact", "text"].tolist()
+        == CASE["expected_key_facts"]
+    )
+    assert set(map(tuple, golden.tags[["kind", "value"]].to_numpy())) == {
+        ("tag", "manual"),
+        ("vault", "work"),
+        ("folder", "manual"),
+    }
 
 
 def test_golden_cases_round_trip_with_unknown_fields(golden_file, tmp_path):
-    written = rs.write_chatbot_golden(rs.load_golden(golden_file), tmp_path / "again" / "eval_set.jsonl")
+    written = rs.write_chatbot_golden(
+        rs.load_golden(golden_file), tmp_path / "again" / "eval_set.jsonl"
+    )
     author = {"author": {"team": "docs"}}  # null and absent are the same
     assert rows_of(written) == [CASE | author, REFUSE]
 
@@ -106,7 +139,9 @@ def test_groups_round_trip_empty_and_out_of_range_ones_included(tmp_path, groups
 
 def test_a_case_that_does_not_say_so_is_answerable(tmp_path):
     case = {"id": "t", "question": "?", "gold_supports": []}
-    assert rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case])).queries["answerable"].tolist() == [True]
+    assert rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case])).queries[
+        "answerable"
+    ].tolist() == [True]
 
 
 def test_duplicate_ids_are_refused_though_upstream_takes_the_last(tmp_path):
@@ -115,39 +150,89 @@ def test_duplicate_ids_are_refused_though_upstream_takes_the_last(tmp_path):
 
 
 def test_an_unknown_recency_rule_or_date_names_the_rules_and_its_line(tmp_path):
-    with pytest.raises(rs.DataError, match=r"eval_set.jsonl:2.*recency_conflict_rule.*cite_newer, acknowledge_both, cite_both"):
-        rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [CASE, REFUSE | {"recency_conflict_rule": "newest"}]))
+    with pytest.raises(
+        rs.DataError,
+        match=r"eval_set.jsonl:2.*recency_conflict_rule.*cite_newer, acknowledge_both, cite_both",
+    ):
+        rs.load_golden(
+            jsonl(tmp_path / "eval_set.jsonl", [CASE, REFUSE | {"recency_conflict_rule": "newest"}])
+        )
     with pytest.raises(rs.DataError, match=r"eval_set.jsonl:1.*gold_supports.date.*last week"):
-        rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [CASE | {"gold_supports": [{"rel_path": "a.md", "heading_path": "", "date": "last week"}]}]))
+        rs.load_golden(
+            jsonl(
+                tmp_path / "eval_set.jsonl",
+                [
+                    CASE
+                    | {
+                        "gold_supports": [
+                            {"rel_path": "a.md", "heading_path": "", "date": "last week"}
+                        ]
+                    }
+                ],
+            )
+        )
 
 
 def test_a_run_folder_loads_into_frames(run_folder):
     results = rs.load_results(run_folder)
     run = results.runs.iloc[0]
-    assert (run["run_id"], run["k"], run["config_hash"], str(run["created_at"].date())) == ("20251219_235258", 5, "0123456789abcdef", "2025-12-19")
+    assert (run["run_id"], run["k"], run["config_hash"], str(run["created_at"].date())) == (
+        "20251219_235258",
+        5,
+        "0123456789abcdef",
+        "2025-12-19",
+    )
     assert json.loads(run["config"]) == CONFIG
     response = results.responses.iloc[0]
-    assert (response["elapsed_ms"], response["latency_folder_selection_ms"], response["latency_generation_ms"]) == (1234, 12.5, 900)
-    assert results.responses["refused"].tolist() == [False, True] and results.responses["error"].isna().all()
-    assert response["x_indexing_coverage.docs_processed"] == 10 and response["x_indexing_coverage.chunk_token_stats.mean"] == 40.5
+    assert (
+        response["elapsed_ms"],
+        response["latency_folder_selection_ms"],
+        response["latency_generation_ms"],
+    ) == (1234, 12.5, 900)
+    assert (
+        results.responses["refused"].tolist() == [False, True]
+        and results.responses["error"].isna().all()
+    )
+    assert (
+        response["x_indexing_coverage.docs_processed"] == 10
+        and response["x_indexing_coverage.chunk_token_stats.mean"] == 40.5
+    )
     assert results.hits[["score", "score_vector"]].to_numpy().tolist() == [[0.9, 0.95], [0.5, 0.6]]
     assert results.hits["text_cut"].tolist() == [True, False]  # an ellipsis alone is no cut
-    assert results.citations.iloc[0][["path", "heading", "x_vault"]].tolist() == ["manual/reset.md", "# Reset", "work"]
+    assert results.citations.iloc[0][["path", "heading", "x_vault"]].tolist() == [
+        "manual/reset.md",
+        "# Reset",
+        "work",
+    ]
 
 
 def test_judges_scores_and_claims_are_judgments(run_folder):
     judged = rs.load_results(run_folder).judgments
     first = judged[judged["query_id"] == "test_001"]
     assert first["criterion"].tolist() == ["judge_groundedness"] * 4 + ["judge_correctness"]
-    assert first["item"].tolist() == ["", "supported 1", "supported 2", "unsupported 1", ""] and first["value"].tolist() == [4, 1, 1, 0, 3.5]
-    assert first["verdict"].dropna().tolist() == ["supported", "supported", "unsupported"] and first["item_text"].iloc[3] == "it beeps"
-    assert first["tokens"].tolist()[0] == 120 and first["tokens"].sum() == 120  # both judges' cost stands once
+    assert first["item"].tolist() == [
+        "",
+        "supported 1",
+        "supported 2",
+        "unsupported 1",
+        "",
+    ] and first["value"].tolist() == [4, 1, 1, 0, 3.5]
+    assert (
+        first["verdict"].dropna().tolist() == ["supported", "supported", "unsupported"]
+        and first["item_text"].iloc[3] == "it beeps"
+    )
+    # both judges' cost stands once
+    assert first["tokens"].tolist()[0] == 120 and first["tokens"].sum() == 120
     assert set(judged["judge"]) == {"judge-1"} and set(judged["temperature"]) == {0.0}
 
 
 def test_stored_values_are_reported_by_case_and_for_the_run(run_folder):
     reported = rs.load_results(run_folder).reported.set_index(["query_id", "metric"])["value"]
-    assert reported["test_001", "mrr"] == 0.5 and reported["test_001", "attribution_hit"] == 1 and reported["test_001", "scope_miss"] == 0
+    assert (
+        reported["test_001", "mrr"] == 0.5
+        and reported["test_001", "attribution_hit"] == 1
+        and reported["test_001", "scope_miss"] == 0
+    )
     assert reported["", "latency.p50_ms"] == 1234 and reported["", "recall_at_k_avg"] == 0.5
 
 
@@ -167,10 +252,16 @@ def test_only_one_run_is_written(run_folder, tmp_path):
 def test_a_run_without_files_beside_it_takes_k_from_its_rows_and_its_time_from_its_name(tmp_path):
     file = jsonl(tmp_path / "20251219_235258" / "results.jsonl", [ROW])
     run = rs.load_results(file).runs.iloc[0]
-    assert (run["run_id"], run["k"], str(run["created_at"])) == ("20251219_235258", 5, "2025-12-19 23:52:58+00:00")
+    assert (run["run_id"], run["k"], str(run["created_at"])) == (
+        "20251219_235258",
+        5,
+        "2025-12-19 23:52:58+00:00",
+    )
 
 
-def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_denominator(golden_file, tmp_path):
+def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_denominator(
+    golden_file, tmp_path
+):
     results = rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW]))
     assert rs.coverage(results, rs.load_golden(golden_file))["n_missing"].tolist() == [1]
 
@@ -178,19 +269,39 @@ def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_den
 def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path):
     def cut(text):
         chunk = ROW["retrieved_chunks"][0] | {"text": text}
-        return rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW | {"retrieved_chunks": [chunk]}])).hits["text_cut"].tolist()
+        return (
+            rs.load_results(
+                jsonl(tmp_path / "run" / "results.jsonl", [ROW | {"retrieved_chunks": [chunk]}])
+            )
+            .hits["text_cut"]
+            .tolist()
+        )
 
-    assert cut("x" * 200 + "...") == [True] and cut("x" * 250) == [False] and cut("x" * 400 + "...") == [False] and cut("x" * 190) == [False]
+    assert (
+        cut("x" * 200 + "...") == [True]
+        and cut("x" * 250) == [False]
+        and cut("x" * 400 + "...") == [False]
+        and cut("x" * 190) == [False]
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"retrieved_chunks": [{"rank": 1}, {"rank": 1}]}, r"results.jsonl:1.*retrieved_chunks.rank.*\[1, 1\]"),
+        (
+            {"retrieved_chunks": [{"rank": 1}, {"rank": 1}]},
+            r"results.jsonl:1.*retrieved_chunks.rank.*\[1, 1\]",
+        ),
         ({"retrieved_chunks": ["c1"]}, "results.jsonl:1.*retrieved_chunks.*a list of objects"),
         ({"latency": 5}, "results.jsonl:1.*latency.*an object or null"),
-        ({"groundedness": {"score": "high"}}, "results.jsonl:1.*groundedness.score.*a number or null"),
-        ({"abstention": {"abstained": "no"}}, "results.jsonl:1.*abstention.abstained.*true, false or null"),
+        (
+            {"groundedness": {"score": "high"}},
+            "results.jsonl:1.*groundedness.score.*a number or null",
+        ),
+        (
+            {"abstention": {"abstained": "no"}},
+            "results.jsonl:1.*abstention.abstained.*true, false or null",
+        ),
         ({"test_case_id": None}, "results.jsonl:1.*test_case_id"),
     ],
 )
@@ -209,15 +320,24 @@ def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     assert rs.coverage(results, golden)["n_unknown"].tolist() == [1]
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["hit@1", "hit@3", "recall_all@3"])
-    assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [True, False, True]
+    assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_a_judge_temperature_that_is_no_number_is_named(tmp_path):
     folder = tmp_path / "r1"
     folder.mkdir()
-    (folder / "results.jsonl").write_text('{"test_case_id": "test_001", "question": "q", "retrieved_chunks": [], "groundedness": {"score": 4}}\n')
+    (folder / "results.jsonl").write_text(
+        '{"test_case_id": "test_001", "question": "q", "retrieved_chunks": [], "groundedness":'
+        ' {"score": 4}}\n'
+    )
     (folder / "config.json").write_text('{"k": 5, "judge_temperature": "cold"}')
-    with pytest.raises(rs.DataError, match=r"config\.json: judge_temperature: found text: \"cold\""):
+    with pytest.raises(
+        rs.DataError, match=r"config\.json: judge_temperature: found text: \"cold\""
+    ):
         rs.load_results(folder)
     loose = rs.load_results(folder, strict=False)
     assert len(loose.problems) == 1 and loose.judgments["value"].tolist() == [4]

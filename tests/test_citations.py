@@ -9,20 +9,39 @@ from conftest import hit, record
 import ragscore as rs
 from ragscore.frames import from_records
 
-NAMES = ["citation_precision", "citation_recall", "retrieved_cited", "citation_fabricated", "citation_out_of_scope", "citation_duplicate"]
+NAMES = [
+    "citation_precision",
+    "citation_recall",
+    "retrieved_cited",
+    "citation_fabricated",
+    "citation_out_of_scope",
+    "citation_duplicate",
+]
 GOLD = [{"id": "q", "query": "?", "expected_doc_ids": {"d": 2, "f": 1, "e": 0}}]
-HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "d", 3), hit("c4", "g", 4)]  # each: lines 1 to 4 of docs/<doc>.md
+# each: lines 1 to 4 of docs/<doc>.md
+HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "d", 3), hit("c4", "g", 4)]
 
 
 @pytest.fixture
 def scored(write_golden, write_run):
     """The set measures of one answer's citations, those that are not NaN."""
 
-    def score(citations, gold=GOLD, hits=HITS, chunks=None, scope=None, match="auto", refused=False):
+    def score(
+        citations, gold=GOLD, hits=HITS, chunks=None, scope=None, match="auto", refused=False
+    ):
         given = {"answer": "text", "refused": refused, "citations": citations}
         results = rs.load_results(write_run("r", [record("q", hits, answer=given)], k=10))
-        results = replace(results, chunks=None if chunks is None else from_records(chunks, "chunks"), responses=results.responses.assign(scope=scope))
-        return rs.score(results, rs.load_golden(write_golden(gold)), NAMES, match=match).iloc[0, 3:].dropna().to_dict()
+        results = replace(
+            results,
+            chunks=None if chunks is None else from_records(chunks, "chunks"),
+            responses=results.responses.assign(scope=scope),
+        )
+        return (
+            rs.score(results, rs.load_golden(write_golden(gold)), NAMES, match=match)
+            .iloc[0, 3:]
+            .dropna()
+            .to_dict()
+        )
 
     return score
 
@@ -32,22 +51,37 @@ def line(path, start, end):
 
 
 def test_citations_are_counted_as_sets(scored):
-    # cited: c1 (document d, twice), c2 (e, grade 0), zz (unknown): 1 of 3 right, 1 of the 2 targets d and f, 2 of 4 hits, 1 of 3 made up, 1 of 4 again
+    # cited: c1 (document d, twice), c2 (e, grade 0), zz (unknown): 1 of 3 right, 1 of the 2 targets
+    # d and f, 2 of 4 hits, 1 of 3 made up, 1 of 4 again
     found = scored([{"chunk_id": "c1"}, {"chunk_id": "c2"}, {"chunk_id": "zz"}, {"chunk_id": "c1"}])
     assert found == pytest.approx(
-        {"citation_precision": 1 / 3, "citation_recall": 1 / 2, "retrieved_cited": 2 / 4, "citation_fabricated": 1 / 3, "citation_duplicate": 1 / 4}
+        {
+            "citation_precision": 1 / 3,
+            "citation_recall": 1 / 2,
+            "retrieved_cited": 2 / 4,
+            "citation_fabricated": 1 / 3,
+            "citation_duplicate": 1 / 4,
+        }
     )
 
 
 def test_two_passages_of_one_right_document_are_both_right_and_meet_one_target(scored):
     found = scored([{"chunk_id": "c1"}, {"chunk_id": "c3"}])
-    assert (found["citation_precision"], found["citation_recall"], found["citation_duplicate"]) == (1, 1 / 2, 0)
+    assert (found["citation_precision"], found["citation_recall"], found["citation_duplicate"]) == (
+        1,
+        1 / 2,
+        0,
+    )
 
 
 def test_a_citation_of_path_and_lines_gets_the_ids_of_the_hit_around_it(scored):
     gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c2"]}]
     found = scored([line("docs/e.md", 2, 3)], gold, match="chunk")
-    assert (found["citation_precision"], found["citation_fabricated"], found["retrieved_cited"]) == (1, 0, 1 / 4)
+    assert (
+        found["citation_precision"],
+        found["citation_fabricated"],
+        found["retrieved_cited"],
+    ) == (1, 0, 1 / 4)
 
 
 def test_lines_outside_every_hit_are_fabricated_though_the_document_is_right(scored):
@@ -57,7 +91,10 @@ def test_lines_outside_every_hit_are_fabricated_though_the_document_is_right(sco
 
 def test_citations_that_carry_no_chunk_are_matched_by_document(scored):
     gold = [{"id": "q", "query": "?", "expected_chunk_ids": ["c1"], "expected_doc_ids": ["d"]}]
-    assert scored([{"doc_id": "d"}, {"doc_id": "e"}], gold, match="chunk")["citation_precision"] == 1 / 2
+    assert (
+        scored([{"doc_id": "d"}, {"doc_id": "e"}], gold, match="chunk")["citation_precision"]
+        == 1 / 2
+    )
 
 
 def test_citations_match_at_each_querys_finest_level_if_asked(scored):
@@ -73,21 +110,48 @@ def test_an_answer_without_citations_recalls_nothing_and_has_no_precision(scored
 def test_a_refusal_and_an_unlabelled_query_have_no_citation_scores(scored):
     assert scored([{"chunk_id": "c1"}], refused=True) == {}
     with pytest.warns(UserWarning, match="unlabelled"):
-        assert set(scored([{"chunk_id": "c1"}], [{"id": "q", "query": "?"}])) == {"retrieved_cited", "citation_fabricated", "citation_duplicate"}
+        assert set(scored([{"chunk_id": "c1"}], [{"id": "q", "query": "?"}])) == {
+            "retrieved_cited",
+            "citation_fabricated",
+            "citation_duplicate",
+        }
 
 
 def test_what_is_not_in_the_catalogue_is_out_of_scope(scored):
-    chunks = [{"chunk_id": "c1", "doc_id": "d", "path": "docs/d.md", "start": 1, "end": 5, "span_unit": "line"}]
-    assert scored([{"chunk_id": "c1"}, {"chunk_id": "c2"}], chunks=chunks)["citation_out_of_scope"] == 1 / 2
-    assert scored([{"chunk_id": "c2"}], chunks=[{**chunks[0], "run_id": "r"}])["citation_out_of_scope"] == 1
+    chunks = [
+        {
+            "chunk_id": "c1",
+            "doc_id": "d",
+            "path": "docs/d.md",
+            "start": 1,
+            "end": 5,
+            "span_unit": "line",
+        }
+    ]
+    assert (
+        scored([{"chunk_id": "c1"}, {"chunk_id": "c2"}], chunks=chunks)["citation_out_of_scope"]
+        == 1 / 2
+    )
+    assert (
+        scored([{"chunk_id": "c2"}], chunks=[{**chunks[0], "run_id": "r"}])["citation_out_of_scope"]
+        == 1
+    )
 
 
-@pytest.mark.parametrize(("folders", "share"), [(["docs"], 0), (["docs/"], 0), (["doc"], 1), (["docs/d.md", "x"], 1 / 2), ([], None)])
+@pytest.mark.parametrize(
+    ("folders", "share"),
+    [(["docs"], 0), (["docs/"], 0), (["doc"], 1), (["docs/d.md", "x"], 1 / 2), ([], None)],
+)
 def test_what_is_under_none_of_the_folders_of_the_scope_is_out_of_scope(scored, folders, share):
-    found = scored([line("docs/d.md", 1, 2), line("docs/e.md", 1, 2)], scope=json.dumps({"folders": folders}))
+    found = scored(
+        [line("docs/d.md", 1, 2), line("docs/e.md", 1, 2)], scope=json.dumps({"folders": folders})
+    )
     assert found.get("citation_out_of_scope") == share
 
 
 def test_citations_without_any_locator_are_told_apart_by_their_marker(scored):
     found = scored([{"marker": "[7]"}, {"marker": "[7]"}, {"marker": "[8]"}, {}])
-    assert (found["citation_fabricated"], found["citation_duplicate"]) == (1, 1 / 4) and "citation_precision" not in found
+    assert (found["citation_fabricated"], found["citation_duplicate"]) == (
+        1,
+        1 / 4,
+    ) and "citation_precision" not in found

@@ -16,7 +16,11 @@ from ragscore.cli import main
 @pytest.fixture
 def files(write_golden, write_run):
     described = {"config": {"chunker_version": "test@1", "eval_k": 10}}
-    return [str(write_golden(THREE_QUERIES)), str(write_run("a", RUN_A, **described)), str(write_run("b", RUN_B, **described))]
+    return [
+        str(write_golden(THREE_QUERIES)),
+        str(write_run("a", RUN_A, **described)),
+        str(write_run("b", RUN_B, **described)),
+    ]
 
 
 def test_score_prints_aggregates_of_a_profile(files, capsys):
@@ -46,7 +50,9 @@ def test_compare_prints_the_report_of_a_profile(files, capsys):
     assert main(["compare", a, b, "--golden", golden, "--profile", "kebab", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert list(report) == ["run_a", "run_b", "aggregate_a", "aggregate_b", "deltas", "per_query"]
-    assert report["deltas"]["chunker_version_match"] == "exact" and [row["kind"] for row in report["per_query"]] == ["loss", "win", "win"]
+    assert report["deltas"]["chunker_version_match"] == "exact" and [
+        row["kind"] for row in report["per_query"]
+    ] == ["loss", "win", "win"]
 
 
 def test_compare_prints_markdown_or_our_fuller_json(files, capsys):
@@ -54,7 +60,9 @@ def test_compare_prints_markdown_or_our_fuller_json(files, capsys):
     main(["compare", a, b, "--golden", golden])
     assert capsys.readouterr().out.startswith("# b against a\n\n2 win, 1 loss.")
     main(["compare", a, b, "--golden", golden, "--json"])
-    assert {"deltas", "per_query", "targets", "invariants", "config_diff"} <= set(json.loads(capsys.readouterr().out))
+    assert {"deltas", "per_query", "targets", "invariants", "config_diff"} <= set(
+        json.loads(capsys.readouterr().out)
+    )
 
 
 def test_runs_may_be_names_in_a_store(files, tmp_path, capsys):
@@ -63,11 +71,18 @@ def test_runs_may_be_names_in_a_store(files, tmp_path, capsys):
     rs.RunStore(store).save(rs.load_results([a, b]), golden=rs.load_golden(golden))
     assert main(["score", golden, "a", "--store", str(store), "--metric", "mrr@10"]) == 0
     assert "0.417" in capsys.readouterr().out
-    assert main(["compare", "a", "b", "--golden", golden, "--store", str(store), "--write-report"]) == 0
+    assert (
+        main(["compare", "a", "b", "--golden", golden, "--store", str(store), "--write-report"])
+        == 0
+    )
     out = capsys.readouterr().out
     assert (store / "b" / "report.md").read_text() == out
     assert main(["runs", str(store)]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run_id", "a", "b"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
+        "run_id",
+        "a",
+        "b",
+    ]
 
 
 def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
@@ -81,7 +96,10 @@ def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
     [
         (["score", "none.yaml", "a"], "no such file: none.yaml"),
         (["score", "{golden}", "none.jsonl"], "paths: no such file: none.jsonl"),
-        (["score", "{golden}", "{a}", "--metric", "hits@1"], "metrics: unknown metric 'hits@1'; did you mean hit@1"),
+        (
+            ["score", "{golden}", "{a}", "--metric", "hits@1"],
+            "metrics: unknown metric 'hits@1'; did you mean hit@1",
+        ),
         (["score", "{golden}", "{a}", "{a}"], "run: a named by more than one argument"),
         (["compare", "{a}", "{b}"], "path: no golden file given"),
         (["score", "{golden}", "x", "--store", "{golden}"], "no run or system 'x'"),
@@ -89,7 +107,9 @@ def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
         (["runs", "nowhere"], "nowhere: no such folder"),
     ],
 )
-def test_bad_input_is_one_line_on_standard_error_and_exit_2(files, capsys, monkeypatch, arguments, message):
+def test_bad_input_is_one_line_on_standard_error_and_exit_2(
+    files, capsys, monkeypatch, arguments, message
+):
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
     places = dict(zip(("golden", "a", "b"), files, strict=True))
     assert main([argument.format(**places) for argument in arguments]) == 2
@@ -100,23 +120,87 @@ def test_bad_input_is_one_line_on_standard_error_and_exit_2(files, capsys, monke
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["score", "{golden}", "{a}", "--profile", "kebab", "--metric", "hit@1", "--by", "tag"], "--profile: --metric, --by has no effect with it"),
-        (["score", "{golden}", "{a}", "--profile", "kebab", "--match", "doc"], "--profile: --match has no effect with it"),
-        (["compare", "{a}", "{b}", "--golden", "{golden}", "--profile", "kebab", "--match", "auto"], "--profile: --match has no effect with it"),
-        (["score", "{golden}", "{a}", "--profile", "kebab", "--empty-gold", "one"], "--profile: --empty-gold has no effect with it"),
-        (["compare", "{a}", "{b}", "--golden", "{golden}", "--profile", "kebab", "--collapse", "doc"], "--profile: --collapse has no effect with it"),
-        (["score", "{golden}", "{a}", "--collapse", "docs"], "collapse: found 'docs'; one of none, doc"),
-        (["compare", "{a}", "{b}", "--golden", "{golden}", "--unknown", "hit"], "unknown: found 'hit'; one of exclude, miss"),
-        (["score", "{golden}", "{a}", "--ties", "random"], "ties: found 'random'; one of file, trec"),
-        (["score", "{golden}", "a", "--store", "{folder}", "--ties", "trec"], "--ties: a is a stored run, which has its ranks"),
-        (["score", "{a}", "{golden}"], "per_query.jsonl: this is a run, not a golden file; usage: ragscore score GOLDEN RUN..."),
-        (["score", "{golden}", "{golden}"], "golden.yaml: this is a golden file, not a run; usage: ragscore score GOLDEN RUN..."),
-        (["compare", "{golden}", "{b}", "--golden", "{golden}"], "golden file, not a run; usage: ragscore compare RUN_A RUN_B --golden GOLDEN"),
-        (["compare", "{a}", "{b}", "--golden", "{a}"], "this is a run, not a golden file; usage: ragscore compare RUN_A RUN_B --golden GOLDEN"),
+        (
+            ["score", "{golden}", "{a}", "--profile", "kebab", "--metric", "hit@1", "--by", "tag"],
+            "--profile: --metric, --by has no effect with it",
+        ),
+        (
+            ["score", "{golden}", "{a}", "--profile", "kebab", "--match", "doc"],
+            "--profile: --match has no effect with it",
+        ),
+        (
+            [
+                "compare",
+                "{a}",
+                "{b}",
+                "--golden",
+                "{golden}",
+                "--profile",
+                "kebab",
+                "--match",
+                "auto",
+            ],
+            "--profile: --match has no effect with it",
+        ),
+        (
+            ["score", "{golden}", "{a}", "--profile", "kebab", "--empty-gold", "one"],
+            "--profile: --empty-gold has no effect with it",
+        ),
+        (
+            [
+                "compare",
+                "{a}",
+                "{b}",
+                "--golden",
+                "{golden}",
+                "--profile",
+                "kebab",
+                "--collapse",
+                "doc",
+            ],
+            "--profile: --collapse has no effect with it",
+        ),
+        (
+            ["score", "{golden}", "{a}", "--collapse", "docs"],
+            "collapse: found 'docs'; one of none, doc",
+        ),
+        (
+            ["compare", "{a}", "{b}", "--golden", "{golden}", "--unknown", "hit"],
+            "unknown: found 'hit'; one of exclude, miss",
+        ),
+        (
+            ["score", "{golden}", "{a}", "--ties", "random"],
+            "ties: found 'random'; one of file, trec",
+        ),
+        (
+            ["score", "{golden}", "a", "--store", "{folder}", "--ties", "trec"],
+            "--ties: a is a stored run, which has its ranks",
+        ),
+        (
+            ["score", "{a}", "{golden}"],
+            (
+                "per_query.jsonl: this is a run, not a golden file; usage: ragscore score GOLDEN"
+                " RUN..."
+            ),
+        ),
+        (
+            ["score", "{golden}", "{golden}"],
+            "golden.yaml: this is a golden file, not a run; usage: ragscore score GOLDEN RUN...",
+        ),
+        (
+            ["compare", "{golden}", "{b}", "--golden", "{golden}"],
+            "golden file, not a run; usage: ragscore compare RUN_A RUN_B --golden GOLDEN",
+        ),
+        (
+            ["compare", "{a}", "{b}", "--golden", "{a}"],
+            "this is a run, not a golden file; usage: ragscore compare RUN_A RUN_B --golden GOLDEN",
+        ),
         (["runs", "{folder}"], "not a store: no folder in it holds a run.json"),
     ],
 )
-def test_what_cannot_be_meant_is_said_with_what_would_help(files, capsys, tmp_path, arguments, message):
+def test_what_cannot_be_meant_is_said_with_what_would_help(
+    files, capsys, tmp_path, arguments, message
+):
     (tmp_path / "folder").mkdir()
     places = dict(zip(("golden", "a", "b"), files, strict=True)) | {"folder": tmp_path / "folder"}
     assert main([argument.format(**places) for argument in arguments]) == 2
@@ -142,16 +226,32 @@ def test_by_names_the_kind_of_tag_once(capsys, write_golden, write_run):
 
 def test_metrics_without_any_query_are_named(files, capsys, write_run):
     golden, *_ = files
-    main(["score", golden, str(write_run("c", [one | {"elapsed_ms": None} for one in RUN_A])), str(write_run("d", RUN_A))])
+    main(
+        [
+            "score",
+            golden,
+            str(write_run("c", [one | {"elapsed_ms": None} for one in RUN_A])),
+            str(write_run("d", RUN_A)),
+        ]
+    )
     out = capsys.readouterr().out
-    assert out.count("not measured: ") == 1 and "answer_checks, citation_coverage, refusal_correct" in out and "latency_ms (c)" in out
+    assert (
+        out.count("not measured: ") == 1
+        and "answer_checks, citation_coverage, refusal_correct" in out
+        and "latency_ms (c)" in out
+    )
     assert "hit@1" not in out.split("not measured: ")[1]
     main(["score", golden, files[1], "--metric", "cost_usd"])
     assert capsys.readouterr().out == "not measured: cost_usd\n"
 
 
 def test_metrics_missing_in_a_slice_say_where(capsys, write_golden, write_run):
-    golden = write_golden([one | {"difficulty": d, "must_contain": text} for one, d, text in zip(THREE_QUERIES, "eeh", (["x"], [], []), strict=True)])
+    golden = write_golden(
+        [
+            one | {"difficulty": d, "must_contain": text}
+            for one, d, text in zip(THREE_QUERIES, "eeh", (["x"], [], []), strict=True)
+        ]
+    )
     run = write_run("a", [one | {"answer": answer("x")} for one in RUN_A])
     main(["score", str(golden), str(run), "--metric", "answer_checks", "--by", "difficulty"])
     assert "not measured: answer_checks (a / h)" in capsys.readouterr().out
@@ -161,15 +261,27 @@ def listed(text):
     return sum(line.startswith("| q") and line[3].isdigit() for line in text.splitlines())
 
 
-def test_compare_lists_twenty_changed_queries_unless_asked_for_all(capsys, tmp_path, write_golden, write_run):
-    golden = str(write_golden([{"id": f"q{n:02}", "query": "?", "expected_doc_ids": ["d"]} for n in range(23)]))
+def test_compare_lists_twenty_changed_queries_unless_asked_for_all(
+    capsys, tmp_path, write_golden, write_run
+):
+    golden = str(
+        write_golden(
+            [{"id": f"q{n:02}", "query": "?", "expected_doc_ids": ["d"]} for n in range(23)]
+        )
+    )
     a = str(write_run("a", [record(f"q{n:02}", [hit("c", "d", 1)]) for n in range(23)]))
     b = str(write_run("b", [record(f"q{n:02}", []) for n in range(23)]))
     assert main(["compare", a, b, "--golden", golden, "--write-report"]) == 0
     out, err = capsys.readouterr()
-    assert listed(out) == 20 and "Queries that changed (23)" in out and out.endswith("3 more are not listed.\n")
+    assert (
+        listed(out) == 20
+        and "Queries that changed (23)" in out
+        and out.endswith("3 more are not listed.\n")
+    )
     assert "3 changed queries are not listed; --all lists them" in err
-    assert listed((tmp_path / "runs" / "b" / "report.md").read_text()) == 23, "the report leaves nothing out"
+    assert listed((tmp_path / "runs" / "b" / "report.md").read_text()) == 23, (
+        "the report leaves nothing out"
+    )
     main(["compare", a, b, "--golden", golden, "--all"])
     out, err = capsys.readouterr()
     assert listed(out) == 23 and "not listed" not in out + err
@@ -189,7 +301,9 @@ def test_warnings_go_to_standard_error(files, capsys, write_run):
 
 
 def test_the_command_is_installed():
-    done = subprocess.run([sys.executable, "-m", "ragscore.cli", "score"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "ragscore.cli", "score"], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 2 and "usage: ragscore score" in done.stderr
 
 
@@ -197,14 +311,36 @@ def test_the_command_is_installed():
 def passages(write_golden, write_run):
     """Two runs with several passages of a document, a cut text, a question without gold, and a failed one."""
     rows = [
-        {"id": "q1", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "q2", "query": "?", "expected_doc_ids": []},
-        {"id": "q3", "query": "?", "expected_doc_ids": ["d3"]}, {"id": "q4", "query": "?", "expected_doc_ids": ["d4"]},
+        {"id": "q1", "query": "?", "expected_doc_ids": ["d2"]},
+        {"id": "q2", "query": "?", "expected_doc_ids": []},
+        {"id": "q3", "query": "?", "expected_doc_ids": ["d3"]},
+        {"id": "q4", "query": "?", "expected_doc_ids": ["d4"]},
     ]  # fmt: skip
-    score = {name: {"retrieval": {"fusion_score": value}} for name, value in (("low", 0.1), ("high", 0.9))}
+    score = {
+        name: {"retrieval": {"fusion_score": value}}
+        for name, value in (("low", 0.1), ("high", 0.9))
+    }
     hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
-    first = [record("q1", hits), record("q2", hits), record("q3", [hit("c", "d9", 1, **score["low"]), hit("c", "d3", 2, **score["high"])], error="late")]
-    second = [record("q1", hits[:1]), record("q2", []), record("q3", [hit("c", "d3", 1)]), record("q4", [])]
-    return [str(write_golden(rows)), str(write_run("a", first, k=5)), str(write_run("b", second, k=5))]
+    first = [
+        record("q1", hits),
+        record("q2", hits),
+        record(
+            "q3",
+            [hit("c", "d9", 1, **score["low"]), hit("c", "d3", 2, **score["high"])],
+            error="late",
+        ),
+    ]
+    second = [
+        record("q1", hits[:1]),
+        record("q2", []),
+        record("q3", [hit("c", "d3", 1)]),
+        record("q4", []),
+    ]
+    return [
+        str(write_golden(rows)),
+        str(write_run("a", first, k=5)),
+        str(write_run("b", second, k=5)),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +361,14 @@ def test_score_takes_the_policies_of_scoring(passages, capsys, options, means):
 
 
 def test_score_takes_what_nothing_relevant_and_cut_texts_mean(capsys, write_golden, write_run):
-    rows = [{"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]}, {"id": "q2", "query": "?", "answerable": True}]
-    files = [str(write_golden(rows)), str(write_run("a", [record("q1", [hit("c", "d", 1, text_cut=True)]), record("q2", [])]))]
+    rows = [
+        {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]},
+        {"id": "q2", "query": "?", "answerable": True},
+    ]
+    files = [
+        str(write_golden(rows)),
+        str(write_run("a", [record("q1", [hit("c", "d", 1, text_cut=True)]), record("q2", [])])),
+    ]
     means = {}
     for options in ([], ["--unknown", "miss"], ["--empty-gold", "one"]):
         assert main(["score", *files, "--metric", "hit@1", "--json", *options]) == 0
@@ -242,18 +384,29 @@ def test_compare_takes_the_policies_of_scoring(passages, capsys):
     for options in ([], ["--collapse", "doc"], ["--ties", "trec"]):
         assert main([*arguments, *options]) == 0
         report = json.loads(capsys.readouterr().out)
-        ranks[" ".join(options)] = [row["rank_a"] for row in report["per_query"] if row["query_id"] in ("q1", "q3")]
+        ranks[" ".join(options)] = [
+            row["rank_a"] for row in report["per_query"] if row["query_id"] in ("q1", "q3")
+        ]
     assert ranks == {"": [3, 2], "--collapse doc": [2, 2], "--ties trec": [3, 1]}
     assert main([*arguments, "--collapse", "doc", "--empty-gold", "zero", "--unknown", "miss"]) == 0
-    assert json.loads(capsys.readouterr().out)["policies"] == {"match": "auto", "collapse": "doc", "empty_gold": "zero", "unknown": "miss"}
+    assert json.loads(capsys.readouterr().out)["policies"] == {
+        "match": "auto",
+        "collapse": "doc",
+        "empty_gold": "zero",
+        "unknown": "miss",
+    }
     main(["compare", a, b, "--golden", golden, "--collapse", "doc"])
     assert "Scored with collapse=doc." in capsys.readouterr().out
 
 
-def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(write_golden, write_run, capsys):
+def test_times_are_printed_with_their_percentiles_and_where_n_is_too_small(
+    write_golden, write_run, capsys
+):
     golden = write_golden(THREE_QUERIES)
     main(["score", str(golden), str(write_run("a", RUN_A)), "--metric", "latency_ms"])
     printed = capsys.readouterr().out
     assert re.search(
-        r"run_id +metric +p50 +p50: 95 % interval +p95 +p95: 95 % interval\n +a +latency_ms +1 +n too small +1 +from 1 up; n too small above\n", printed
+        r"run_id +metric +p50 +p50: 95 % interval +p95 +p95: 95 % interval\n +a +latency_ms +1 +n"
+        r" too small +1 +from 1 up; n too small above\n",
+        printed,
     )

@@ -26,7 +26,12 @@ def here(tmp_path, monkeypatch, write_golden):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "my_rag", raising=False)
     (tmp_path / "my_rag.py").write_text(MODULE)
-    write_golden([{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": [f"d{n}"]} for n in (1, 2, 3)])
+    write_golden(
+        [
+            {"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": [f"d{n}"]}
+            for n in (1, 2, 3)
+        ]
+    )
     return tmp_path
 
 
@@ -34,12 +39,36 @@ GOLDEN = ("--golden", "golden.yaml", "--quiet")
 
 
 def test_a_function_is_asked_and_scored(here, capsys):
-    assert main(["run", "my_rag:ask", *GOLDEN, "-k", "2", "--set", "folder_mode=on", "--metric", "hit@1", "--run-id", "mine", "--repeat", "2"]) == 0
+    assert (
+        main(
+            [
+                "run",
+                "my_rag:ask",
+                *GOLDEN,
+                "-k",
+                "2",
+                "--set",
+                "folder_mode=on",
+                "--metric",
+                "hit@1",
+                "--run-id",
+                "mine",
+                "--repeat",
+                "2",
+            ]
+        )
+        == 0
+    )
     out, err = capsys.readouterr()
     assert err == "ragscore: wrote runs/ask/per_query.jsonl\n"
     assert out.splitlines()[1].split() == ["mine", "hit@1", "0.333", "0.061", "0.792", "3", "3"]
     run = rs.load_results("runs/ask").runs.iloc[0]
-    assert json.loads(run["config"]) == {"k": 2, "folder_mode": "on", "mode_used": "on", "system": {"kind": "function", "function": "my_rag.ask"}}
+    assert json.loads(run["config"]) == {
+        "k": 2,
+        "folder_mode": "on",
+        "mode_used": "on",
+        "system": {"kind": "function", "function": "my_rag.ask"},
+    }
     assert run["system"] == "ask" and run["repeat"] == 2
 
 
@@ -58,35 +87,85 @@ def test_every_query_failing_is_status_3_and_no_metric(here, capsys, write_golde
 
 
 def test_a_mapping_file_and_an_address_are_asked(here, capsys):
-    with Server(lambda seen: [{"id": "c1", "document": "d1"}] if seen.path == "/search" else chatbot(seen)) as server:
-        mapping = {"url": f"{server.url}/search", "method": "get", "request": {"query": "q", "k": "n"}, "response": {"hits": "0", "answer": "x"}}
+    with Server(
+        lambda seen: [{"id": "c1", "document": "d1"}] if seen.path == "/search" else chatbot(seen)
+    ) as server:
+        mapping = {
+            "url": f"{server.url}/search",
+            "method": "get",
+            "request": {"query": "q", "k": "n"},
+            "response": {"hits": "0", "answer": "x"},
+        }
         (here / "search.yaml").write_text(json.dumps(mapping))
-        assert main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "a", "--metric", "hit@1"]) == 3  # `0` is one hit, not a list of them
-        (here / "search.yaml").write_text(json.dumps(mapping | {"response": {"hits": "hits", "hit": {"chunk_id": "id", "doc_id": "document"}}}))
-        server.reply = lambda seen: {"hits": [{"id": "c1", "document": "d1"}]} if seen.path == "/search" else chatbot(seen)
-        assert main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "b", "--metric", "hit@1"]) == 0
-        assert main(["run", server.url, *GOLDEN, "-k", "1", "--workers", "2", "--retries", "0"]) == 0
+        # `0` is one hit, not a list of them
+        assert (
+            main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "a", "--metric", "hit@1"]) == 3
+        )
+        (here / "search.yaml").write_text(
+            json.dumps(
+                mapping
+                | {"response": {"hits": "hits", "hit": {"chunk_id": "id", "doc_id": "document"}}}
+            )
+        )
+        server.reply = lambda seen: (
+            {"hits": [{"id": "c1", "document": "d1"}]} if seen.path == "/search" else chatbot(seen)
+        )
+        assert (
+            main(["run", "search.yaml", *GOLDEN, "-k", "1", "--out", "b", "--metric", "hit@1"]) == 0
+        )
+        assert (
+            main(["run", server.url, *GOLDEN, "-k", "1", "--workers", "2", "--retries", "0"]) == 0
+        )
     searches = [seen for seen in server.requests if seen.path == "/search"]
-    assert {seen.method for seen in searches} == {"GET"} and searches[-1].params == {"q": ["question 3"], "n": ["1"]}
+    assert {seen.method for seen in searches} == {"GET"} and searches[-1].params == {
+        "q": ["question 3"],
+        "n": ["1"],
+    }
     name = server.url.removeprefix("http://").replace(":", "-")
-    assert len(rs.load_results(f"runs/{name}").hits) == 3 and rs.load_results("b").runs["system"].iloc[0] == "search"
+    assert (
+        len(rs.load_results(f"runs/{name}").hits) == 3
+        and rs.load_results("b").runs["system"].iloc[0] == "search"
+    )
 
 
 def test_a_command_is_asked(here, capsys):
-    code = "import json, sys; r = json.load(sys.stdin); print(json.dumps([dict(chunk_id=r['query_id'])]))"
-    assert main(["run", "--command", f'{sys.executable} -c "{code}"', *GOLDEN, "--name", "mine", "--retrieval-only", "--json"]) == 0
+    code = (
+        "import json, sys; r = json.load(sys.stdin);"
+        " print(json.dumps([dict(chunk_id=r['query_id'])]))"
+    )
+    assert (
+        main(
+            [
+                "run",
+                "--command",
+                f'{sys.executable} -c "{code}"',
+                *GOLDEN,
+                "--name",
+                "mine",
+                "--retrieval-only",
+                "--json",
+            ]
+        )
+        == 0
+    )
     assert rs.load_results("runs/mine").hits["chunk_id"].tolist() == ["q1", "q2", "q3"]
 
 
 def test_some_failures_are_no_finding(here):
-    with Server(lambda seen: Reply({}, status=400) if seen.number == 2 else chatbot(seen)) as server:
+    with Server(
+        lambda seen: Reply({}, status=400) if seen.number == 2 else chatbot(seen)
+    ) as server:
         assert main(["run", server.url, *GOLDEN, "-k", "1", "--out", "run"]) == 0
     assert rs.load_results("run").responses["error"].tolist()[1] == "HTTP 400: {}"
 
 
 def test_a_stopped_run_says_how_to_go_on(here, capsys):
     assert main(["run", "my_rag:stop", *GOLDEN]) == 130
-    assert capsys.readouterr().err == "ragscore: stopped; 0 answers are in runs/stop/.per_query.journal; the same call goes on from there\n"
+    assert (
+        capsys.readouterr().err
+        == "ragscore: stopped; 0 answers are in runs/stop/.per_query.journal; the same call goes on"
+        " from there\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,9 +174,15 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
         ([], "system: none given; one of them"),
         (["bm25", "--command", "x"], "system: both a system and --command; one of them"),
         (["bm26"], "system: found 'bm26'; bm25, dense, hybrid, hybrid_rerank, module:function, or"),
-        (["my_rag:answer"], "system: found 'my_rag:answer' (module 'my_rag' has no attribute 'answer')"),
+        (
+            ["my_rag:answer"],
+            "system: found 'my_rag:answer' (module 'my_rag' has no attribute 'answer')",
+        ),
         (["my_rag:ask", "--set", "x"], "--set: found 'x'; NAME=VALUE"),
-        (["my_rag:ask", "--mode", "x"], "settings: ask can't be told mode; it takes folder_mode, k"),
+        (
+            ["my_rag:ask", "--mode", "x"],
+            "settings: ask can't be told mode; it takes folder_mode, k",
+        ),
         (["none.yaml"], "none.yaml: system: no such file"),
     ],
 )
@@ -110,5 +195,11 @@ def test_what_cant_be_asked_is_status_2_and_one_line(here, capsys, arguments, me
 def test_a_finished_run_is_left_alone_unless_asked(here, capsys):
     assert main(["run", "my_rag:ask", *GOLDEN]) == 0
     assert main(["run", "my_rag:ask", *GOLDEN]) == 2
-    assert "a finished run is there; another folder, or fresh=True (--fresh)" in capsys.readouterr().err
-    assert main(["run", "my_rag:ask", *GOLDEN, "--fresh", "--limit", "1"]) == 0 and len(rs.load_results("runs/ask").responses) == 1
+    assert (
+        "a finished run is there; another folder, or fresh=True (--fresh)"
+        in capsys.readouterr().err
+    )
+    assert (
+        main(["run", "my_rag:ask", *GOLDEN, "--fresh", "--limit", "1"]) == 0
+        and len(rs.load_results("runs/ask").responses) == 1
+    )

@@ -14,14 +14,19 @@ from ragscore import codes, match
 from ragscore.codes import are_equal, equal_pairs, has_pair, is_among, is_given, lookup, texts_at
 from ragscore.pairs import fingerprints, have_one_text, may_be_pairs, numbered, pair_keys
 
-texts = st.lists(st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12)
+texts = st.lists(
+    st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12
+)
 dtypes = st.sampled_from(["str", "object", "category"])
 names = st.text(alphabet="ab\u00e4/", max_size=20)
 
 
 def encoded(texts, cut):
     """The texts as arrow reads them from Parquet, in two chunks with dictionaries of their own."""
-    parts = [pa.array(part, type=pa.large_string()).dictionary_encode() for part in (texts[:cut], texts[cut:])]
+    parts = [
+        pa.array(part, type=pa.large_string()).dictionary_encode()
+        for part in (texts[:cut], texts[cut:])
+    ]
     return pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array(parts)))
 
 
@@ -36,7 +41,10 @@ def small_blocks(monkeypatch):
 @given(texts, texts, dtypes)
 def test_is_among_is_isin_without_na(column, values, dtype):
     column, values = pd.Series(column, dtype="str").astype(dtype), pd.Series(values, dtype="str")
-    assert is_among(column, values).tolist() == (column.isin(values.dropna()) & column.notna()).tolist()
+    assert (
+        is_among(column, values).tolist()
+        == (column.isin(values.dropna()) & column.notna()).tolist()
+    )
 
 
 @given(texts, st.lists(st.sampled_from(["a", "b", "ä", ""]), unique=True), dtypes)
@@ -45,7 +53,10 @@ def test_lookup_gives_the_place_of_each_text(column, values, dtype):
     assert found.tolist() == [values.index(text) if text in values else -1 for text in column]
 
 
-@given(st.lists(st.tuples(*[st.sampled_from("abc")] * 2)), st.lists(st.tuples(*[st.sampled_from("abc")] * 2)))
+@given(
+    st.lists(st.tuples(*[st.sampled_from("abc")] * 2)),
+    st.lists(st.tuples(*[st.sampled_from("abc")] * 2)),
+)
 def test_a_pair_is_found_only_as_a_pair(rows, pairs):
     frames = [pd.DataFrame(one, columns=["x", "y"], dtype="str") for one in (rows, pairs)]
     assert has_pair(*frames, ("x", "y")).tolist() == [row in pairs for row in rows]
@@ -54,10 +65,16 @@ def test_a_pair_is_found_only_as_a_pair(rows, pairs):
 @given(st.lists(st.integers(-1, 4)), st.lists(st.integers(-1, 4)))
 def test_equal_pairs_are_those_of_a_merge_and_none_is_no_code(left, right):
     a, b = equal_pairs(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64))
-    expected = [(i, j) for i, one in enumerate(left) for j, other in enumerate(right) if one == other >= 0]
+    expected = [
+        (i, j) for i, one in enumerate(left) for j, other in enumerate(right) if one == other >= 0
+    ]
     assert list(zip(a.tolist(), b.tolist(), strict=True)) == expected
-    a, b = equal_pairs(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), only_first=True)
-    assert list(zip(a.tolist(), b.tolist(), strict=True)) == [(i, right.index(one)) for i, one in enumerate(left) if one >= 0 and one in right]
+    a, b = equal_pairs(
+        np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), only_first=True
+    )
+    assert list(zip(a.tolist(), b.tolist(), strict=True)) == [
+        (i, right.index(one)) for i, one in enumerate(left) if one >= 0 and one in right
+    ]
 
 
 @pytest.mark.parametrize("match", ["auto", "per_query"])
@@ -71,7 +88,11 @@ def test_scoring_checks_no_frame_again(pair, monkeypatch, match):
     assert checked == []
 
 
-@given(st.lists(st.one_of(st.none(), names), max_size=30), st.lists(names, unique=True), st.integers(0, 30))
+@given(
+    st.lists(st.one_of(st.none(), names), max_size=30),
+    st.lists(names, unique=True),
+    st.integers(0, 30),
+)
 def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, values, cut):
     plain, values = pd.Series(column, dtype="str"), pd.Index(values, dtype="str")
     both = encoded(column, min(cut, len(column)))
@@ -79,36 +100,66 @@ def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, value
     assert is_given(both).tolist() == is_given(plain).tolist() == plain.notna().tolist()
 
 
-@given(st.lists(st.one_of(st.none(), names), max_size=30), st.lists(st.integers(0, 29)), dtypes, st.integers(0, 30), st.booleans())
+@given(
+    st.lists(st.one_of(st.none(), names), max_size=30),
+    st.lists(st.integers(0, 29)),
+    dtypes,
+    st.integers(0, 30),
+    st.booleans(),
+)
 def test_the_texts_of_some_rows_are_those_of_the_column(column, rows, dtype, cut, in_order):
     parts = [pa.array(part, type=pa.large_string()) for part in (column[:cut], column[cut:])]
     held = pd.Series(pd.array(pa.chunked_array(parts), dtype="str"))
-    rows = np.array([row for row in (sorted(rows) if in_order else rows) if row < len(column)], np.int64)
+    rows = np.array(
+        [row for row in (sorted(rows) if in_order else rows) if row < len(column)], np.int64
+    )
     for one in (held, held.astype(dtype), encoded(column, min(cut, len(column)))):
         assert texts_at(one, rows).to_pylist() == [column[row] for row in rows]
         assert are_equal(one, rows, held, rows[::-1]).tolist() == [
-            column[a] is not None and column[a] == column[b] for a, b in zip(rows, rows[::-1], strict=True)
+            column[a] is not None and column[a] == column[b]
+            for a, b in zip(rows, rows[::-1], strict=True)
         ]
 
 
-PAIRS = st.lists(st.tuples(st.integers(-1, 3), st.one_of(st.none(), st.sampled_from(["a", "b", "one-chapter", "two-chapter"]))), max_size=30)
+PAIRS = st.lists(
+    st.tuples(
+        st.integers(-1, 3),
+        st.one_of(st.none(), st.sampled_from(["a", "b", "one-chapter", "two-chapter"])),
+    ),
+    max_size=30,
+)
 
 
 @given(PAIRS, dtypes)
 def test_rows_are_numbered_by_code_and_text_even_where_fingerprints_are_the_same(rows, dtype):
-    codes, column = np.array([code for code, _ in rows], np.int64), pd.Series([text for _, text in rows], dtype="str").astype(dtype)
+    codes, column = (
+        np.array([code for code, _ in rows], np.int64),
+        pd.Series([text for _, text in rows], dtype="str").astype(dtype),
+    )
     known = [n for n, (code, text) in enumerate(rows) if code >= 0 and text is not None]
     found = numbered(codes[known], column.iloc[known].reset_index(drop=True)).tolist()
-    assert all((found[i] == found[j]) == (rows[a] == rows[b]) for i, a in enumerate(known) for j, b in enumerate(known))
+    assert all(
+        (found[i] == found[j]) == (rows[a] == rows[b])
+        for i, a in enumerate(known)
+        for j, b in enumerate(known)
+    )
 
 
 @given(PAIRS)
 def test_keys_tell_codes_apart_and_texts_unless_they_end_alike(rows):
-    codes, column = np.array([code for code, _ in rows], np.int64), pd.Series([text or "" for _, text in rows], dtype="str")
+    codes, column = (
+        np.array([code for code, _ in rows], np.int64),
+        pd.Series([text or "" for _, text in rows], dtype="str"),
+    )
     keys = pair_keys(codes, fingerprints(column)(slice(None)), 4)
     alike = {"one-chapter": "chapter", "two-chapter": "chapter"}
-    shown = [(code, alike.get(text, text)) if code >= 0 else -1 for code, text in zip(codes, column, strict=True)]
-    assert all((keys[i] == keys[j]) == (a == b) for i, a in enumerate(shown) for j, b in enumerate(shown))
+    shown = [
+        (code, alike.get(text, text)) if code >= 0 else -1
+        for code, text in zip(codes, column, strict=True)
+    ]
+    assert all(
+        (keys[i] == keys[j]) == (a == b) for i, a in enumerate(shown) for j, b in enumerate(shown)
+    )
     assert (keys[codes < 0] == -1).all() and (keys[codes >= 0] >= 0).all()
     texts = {key: {column[i] for i in np.flatnonzero(keys == key)} for key in keys}
     assert have_one_text(keys, column) == all(len(one) == 1 for one in texts.values())
@@ -118,23 +169,33 @@ def test_keys_tell_codes_apart_and_texts_unless_they_end_alike(rows):
 def test_equal_texts_have_equal_fingerprints_wherever_they_stand(column, dtype, cut):
     plain = pd.Series(column, dtype="str")
     alone = [int(fingerprints(pd.Series([text], dtype="str"))(slice(None))[0]) for text in column]
-    for held in (plain, plain.astype(dtype), encoded(column, 0), encoded(column, min(cut, len(column)))):
+    for held in (
+        plain,
+        plain.astype(dtype),
+        encoded(column, 0),
+        encoded(column, min(cut, len(column))),
+    ):
         assert fingerprints(held)(slice(None)).tolist() == alone
         assert fingerprints(held)(slice(1, 5)).tolist() == alone[1:5]
 
 
 def test_fingerprints_tell_ids_apart_by_their_end_and_length():
-    ids = pd.Series([f"document-{n:07d}" for n in range(10_000)] + [f"d{n}" for n in range(10_000)], dtype="str")
+    ids = pd.Series(
+        [f"document-{n:07d}" for n in range(10_000)] + [f"d{n}" for n in range(10_000)], dtype="str"
+    )
     assert len(np.unique(fingerprints(ids)(slice(None)))) == 20_000
 
 
 @given(
-    st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 5)), max_size=40), st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=9)
+    st.lists(st.tuples(st.integers(-1, 3), st.integers(0, 5)), max_size=40),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5)), min_size=1, max_size=9),
 )
 def test_no_pair_that_is_among_the_few_is_left_out(rows, few):
     first, second = (np.array([row[n] for row in rows], np.int64) for n in (0, 1))
     few_first, few_second = (np.array([row[n] for row in few], np.int64) for n in (0, 1))
-    found, prints = may_be_pairs(first, lambda at: second[at].view(np.uint64), few_first, few_second.view(np.uint64))
+    found, prints = may_be_pairs(
+        first, lambda at: second[at].view(np.uint64), few_first, few_second.view(np.uint64)
+    )
     assert prints.tolist() == second[found].tolist()
     assert {n for n, row in enumerate(rows) if row in few} <= set(found.tolist())
     assert all(rows[n][0] >= 0 for n in found)
@@ -144,7 +205,11 @@ def test_few_foreign_pairs_are_taken_for_one_that_is_sought():
     rng = np.random.default_rng(0)
     n = 200_000
     few = np.repeat(np.arange(1_000), 5), rng.integers(0, 2**63, 5_000).view(np.uint64)
-    taken, _ = may_be_pairs(rng.integers(0, 1_000, n), (prints := rng.integers(0, 2**63, n).view(np.uint64)).__getitem__, *few)
+    taken, _ = may_be_pairs(
+        rng.integers(0, 1_000, n),
+        (prints := rng.integers(0, 2**63, n).view(np.uint64)).__getitem__,
+        *few,
+    )
     assert not np.isin(prints[taken], few[1]).any() and len(taken) < 0.06 * n
 
 
@@ -152,17 +217,51 @@ ID = st.sampled_from(["d1", "d2", "chapter-one#section-1", "chapter-two#section-
 HITS = st.lists(st.tuples(st.integers(0, 4), ID), max_size=40)
 
 
-@given(HITS, st.lists(st.tuples(st.integers(0, 3), ID), min_size=1, max_size=12), dtypes, st.booleans())
+@given(
+    HITS, st.lists(st.tuples(st.integers(0, 3), ID), min_size=1, max_size=12), dtypes, st.booleans()
+)
 @pytest.mark.usefixtures("small_blocks")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_pairs_found_fast_are_those_found_one_by_one(hits, targets, dtype, in_order):
     rows = sorted(hits, key=lambda row: row[0]) if in_order else hits
-    frames = [pd.DataFrame({"query_id": [f"q{n}" for n, _ in one], "doc_id": [text for _, text in one]}, dtype="str") for one in (rows, targets)]
+    frames = [
+        pd.DataFrame(
+            {"query_id": [f"q{n}" for n, _ in one], "doc_id": [text for _, text in one]},
+            dtype="str",
+        )
+        for one in (rows, targets)
+    ]
     here, wanted = frames[0].astype(dtype), frames[1]
-    plain = [(i, j) for i, one in enumerate(rows) for j, other in enumerate(targets) if one == other]
-    assert list(zip(*(found.tolist() for found in match.pairs_with_equal(here, wanted, "doc_id", "doc_id")), strict=True)) == plain
-    as_stored = pd.DataFrame({name: encoded(column.tolist(), len(rows) // 2) for name, column in frames[0].items()})
-    assert list(zip(*(found.tolist() for found in match.pairs_with_equal(as_stored, wanted, "doc_id", "doc_id")), strict=True)) == plain
+    plain = [
+        (i, j) for i, one in enumerate(rows) for j, other in enumerate(targets) if one == other
+    ]
+    assert (
+        list(
+            zip(
+                *(
+                    found.tolist()
+                    for found in match.pairs_with_equal(here, wanted, "doc_id", "doc_id")
+                ),
+                strict=True,
+            )
+        )
+        == plain
+    )
+    as_stored = pd.DataFrame(
+        {name: encoded(column.tolist(), len(rows) // 2) for name, column in frames[0].items()}
+    )
+    assert (
+        list(
+            zip(
+                *(
+                    found.tolist()
+                    for found in match.pairs_with_equal(as_stored, wanted, "doc_id", "doc_id")
+                ),
+                strict=True,
+            )
+        )
+        == plain
+    )
 
 
 @pytest.mark.parametrize("order", ["as loaded", "shuffled", "category", "object"])
@@ -178,8 +277,12 @@ def test_scores_are_the_same_to_the_bit_however_the_hits_come(pair, order, monke
     hits = (
         hits.sample(frac=1, random_state=0)
         if order == "shuffled"
-        else hits.astype({"query_id": order, "doc_id": order})
-        if order in ("category", "object")
-        else hits
+        else (
+            hits.astype({"query_id": order, "doc_id": order})
+            if order in ("category", "object")
+            else hits
+        )
     )
-    pd.testing.assert_frame_equal(rs.score(dataclasses.replace(results, hits=hits), golden), expected, check_exact=True)
+    pd.testing.assert_frame_equal(
+        rs.score(dataclasses.replace(results, hits=hits), golden), expected, check_exact=True
+    )

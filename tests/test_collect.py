@@ -1,4 +1,8 @@
-"""Asking a system: what is sent is what the snapshot says, failures are recorded, several at a time, from a notebook too."""
+"""Asking a system.
+
+What is sent is what the snapshot says, failures are recorded, several at a time, from a notebook
+too.
+"""
 
 import asyncio
 import json
@@ -15,7 +19,14 @@ from ragscore.collect import asking
 from ragscore.systems import CARRIED, SETTINGS
 
 ROWS = [
-    {"id": "q1", "query": "first?", "expected_doc_ids": ["d1"], "vaults": ["work"], "folders": ["a", "b/c"], "filters": {"year": 2024, "product": "pump"}},
+    {
+        "id": "q1",
+        "query": "first?",
+        "expected_doc_ids": ["d1"],
+        "vaults": ["work"],
+        "folders": ["a", "b/c"],
+        "filters": {"year": 2024, "product": "pump"},
+    },
     {"id": "q2", "query": "second?", "expected_doc_ids": ["d2"], "tool": "search_docs"},
     {"id": "q3", "query": "third?", "expected_doc_ids": ["d3"]},
 ]
@@ -33,7 +44,18 @@ def plain_golden(write_golden):
     """Questions that carry nothing besides their text."""
 
     def make(n):
-        return rs.load_golden(write_golden([{"id": f"q{number:03}", "query": f"question {number}", "expected_doc_ids": ["d"]} for number in range(n)]))
+        return rs.load_golden(
+            write_golden(
+                [
+                    {
+                        "id": f"q{number:03}",
+                        "query": f"question {number}",
+                        "expected_doc_ids": ["d"],
+                    }
+                    for number in range(n)
+                ]
+            )
+        )
 
     return make
 
@@ -48,7 +70,17 @@ def config_of(results):
 
 def found(query, k=2):
     """A retriever that needs no corpus."""
-    return [{"chunk_id": f"c{n}", "doc_id": f"d{n}", "path": f"d{n}.md", "heading": "A > B", "text": f"{query} {n}", "score": 1 / n} for n in range(1, k + 1)]
+    return [
+        {
+            "chunk_id": f"c{n}",
+            "doc_id": f"d{n}",
+            "path": f"d{n}.md",
+            "heading": "A > B",
+            "text": f"{query} {n}",
+            "score": 1 / n,
+        }
+        for n in range(1, k + 1)
+    ]
 
 
 def check_sent(requests, results):
@@ -64,7 +96,10 @@ def check_sent(requests, results):
 
 def rs_records(results):
     folder = Path(results_folder(results))
-    return [json.loads(line) for line in (folder / "per_query.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
 
 
 FOLDERS: dict[str, Path] = {}
@@ -81,7 +116,15 @@ def out(tmp_path):
     return folder
 
 
-CARRIED_BY = {"q1": {"filters": {"year": 2024}, "vaults": ["work"], "folders": ["a", "b/c"], "product": "pump"}, "q2": {"tool": "search_docs"}}
+CARRIED_BY = {
+    "q1": {
+        "filters": {"year": 2024},
+        "vaults": ["work"],
+        "folders": ["a", "b/c"],
+        "product": "pump",
+    },
+    "q2": {"tool": "search_docs"},
+}
 
 
 def test_a_callable_gets_what_the_snapshot_says(golden, out):
@@ -93,31 +136,69 @@ def test_a_callable_gets_what_the_snapshot_says(golden, out):
 
     results = collect(system, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
     check_sent(seen, results)
-    assert {one["query_id"]: {name: one[name] for name in CARRIED if name in one} for one in seen} == CARRIED_BY | {"q3": {}}
-    assert {name: config_of(results)[name] for name in (*SETTINGS, "folder_mode")} == SENT | {"with_answer": True, "folder_mode": "on"}
+    assert {
+        one["query_id"]: {name: one[name] for name in CARRIED if name in one} for one in seen
+    } == CARRIED_BY | {"q3": {}}
+    assert {name: config_of(results)[name] for name in (*SETTINGS, "folder_mode")} == SENT | {
+        "with_answer": True,
+        "folder_mode": "on",
+    }
 
 
 def test_a_chatbot_gets_what_the_snapshot_says(golden, out):
     with Server(chatbot) as server:
-        results = collect(server.url, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
+        results = collect(
+            server.url, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT
+        )
     ids = dict(golden.queries[["query", "query_id"]].itertuples(index=False))
     check_sent([{**body, "query_id": ids[body["question"]]} for body in server.bodies], results)
-    assert {(seen.method, seen.path, *seen.params["debug"]) for seen in server.requests} == {("POST", "/api/v1/ask", "true")}
+    assert {(seen.method, seen.path, *seen.params["debug"]) for seen in server.requests} == {
+        ("POST", "/api/v1/ask", "true")
+    }
 
 
 MAPPING = {
-    "request": {"query": "text", "query_id": "id", "k": "search.top", "mode": "search.mode"}
-    | {name: name for name in ("temperature", "seed", "with_answer", "filters", "vaults", "folders", "product", "tool", "folder_mode")},
+    "request": (
+        {"query": "text", "query_id": "id", "k": "search.top", "mode": "search.mode"}
+        | {
+            name: name
+            for name in (
+                "temperature",
+                "seed",
+                "with_answer",
+                "filters",
+                "vaults",
+                "folders",
+                "product",
+                "tool",
+                "folder_mode",
+            )
+        }
+    ),
     "fixed": {"search.debug": True},
-    "response": {"hits": "found.0.items", "hit": {"chunk_id": "id", "doc_id": "source.document", "score": "points"}, "answer": "reply.text"},
+    "response": {
+        "hits": "found.0.items",
+        "hit": {"chunk_id": "id", "doc_id": "source.document", "score": "points"},
+        "answer": "reply.text",
+    },
 }
 
 
 def test_a_mapped_endpoint_gets_what_the_snapshot_says(golden, out):
     item = {"id": "c1", "source": {"document": "d1", "page": 3}, "points": 0.5, "own": "kept"}
     with Server(lambda seen: {"found": [{"items": [item]}], "reply": {"text": "so"}}) as server:
-        results = collect({"url": f"{server.url}/search", **MAPPING}, golden, out, run_id="run", settings={"folder_mode": "on"}, **SENT)
-    sent = [{**body, "query_id": body["id"], "k": body["search"]["top"], "mode": body["search"]["mode"]} for body in server.bodies]
+        results = collect(
+            {"url": f"{server.url}/search", **MAPPING},
+            golden,
+            out,
+            run_id="run",
+            settings={"folder_mode": "on"},
+            **SENT,
+        )
+    sent = [
+        {**body, "query_id": body["id"], "k": body["search"]["top"], "mode": body["search"]["mode"]}
+        for body in server.bodies
+    ]
     check_sent(sent, results)
     assert all(body["search"]["debug"] is True for body in server.bodies)
     hit = results.hits.iloc[0]
@@ -145,15 +226,36 @@ def test_a_command_gets_what_the_snapshot_says(golden, out, tmp_path):
 def test_a_chatbot_s_reply_is_kept_whole(golden, out):
     with Server(chatbot) as server:
         results = collect(server.url, golden, out, k=2)
-    response, hit, citation = results.responses.iloc[0], results.hits.iloc[0], results.citations.iloc[0]
+    response, hit, citation = (
+        results.responses.iloc[0],
+        results.hits.iloc[0],
+        results.citations.iloc[0],
+    )
     assert len(results.hits) == 6 and hit["rank"] == 1
-    assert (hit["chunk_id"], hit["path"], hit["heading"], hit["score"], hit["score_vector"]) == ("c1", "notes/a.md", "# A > ## B", 0.75, 0.5)
-    assert hit["text"] == "some text" and (citation["path"], citation["x_vault"]) == ("notes/a.md", "personal")
+    assert (hit["chunk_id"], hit["path"], hit["heading"], hit["score"], hit["score_vector"]) == (
+        "c1",
+        "notes/a.md",
+        "# A > ## B",
+        0.75,
+        0.5,
+    )
+    assert hit["text"] == "some text" and (citation["path"], citation["x_vault"]) == (
+        "notes/a.md",
+        "personal",
+    )
     assert response["answer"] == "answer to first?" and not response["refused"]
-    phases = ["latency_folder_selection_ms", "latency_retrieval_ms", "latency_generation_ms", "latency_total_ms"]
+    phases = [
+        "latency_folder_selection_ms",
+        "latency_retrieval_ms",
+        "latency_generation_ms",
+        "latency_total_ms",
+    ]
     assert response[phases].tolist() == [3, 20, 100, 123] and response["elapsed_ms"] > 0
     assert json.loads(response["scope"]) == {"folders": ["notes"], "available": ["notes", "work"]}
-    assert config_of(results)["chunker_version"] == "v1" and results.runs["chunker_version"].iloc[0] == "v1"
+    assert (
+        config_of(results)["chunker_version"] == "v1"
+        and results.runs["chunker_version"].iloc[0] == "v1"
+    )
     assert response["x_indexing_coverage.chunks_embedded"] == 40
 
 
@@ -167,18 +269,35 @@ def test_retrieval_only_asks_for_no_answer(golden, out):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 0.5}, "settings: system can't be told temperature; it takes folders, k, product, tool, vaults"),
+        (
+            {"temperature": 0.5},
+            (
+                "settings: system can't be told temperature; it takes folders, k, product, tool,"
+                " vaults"
+            ),
+        ),
         ({"settings": {"folder_mode": "on"}}, "settings: system can't be told folder_mode"),
         ({"retrieval_only": True}, "settings: system can't be told with_answer"),
-        ({}, "golden: 1 queries carry filters, which system can't be told; it takes folders, k, product, tool, vaults; leave_out=['filters'] asks without"),
-        ({"leave_out": ["filter"]}, "leave_out: found filter; some of filters, vaults, folders, product, tool"),
+        (
+            {},
+            (
+                "golden: 1 queries carry filters, which system can't be told; it takes folders, k,"
+                " product, tool, vaults; leave_out=['filters'] asks without"
+            ),
+        ),
+        (
+            {"leave_out": ["filter"]},
+            "leave_out: found filter; some of filters, vaults, folders, product, tool",
+        ),
         ({"settings": {"k": 3}}, "settings: found k; other names"),
         ({"k": 0}, "k: found a number: 0; a whole number from 1"),
         ({"limit": 1, "sample": 1}, "limit, sample: both were given; one of them"),
         ({"workers": 0}, "workers: found 0; a whole number from 1"),
     ],
 )
-def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(golden, out, options, message):
+def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(
+    golden, out, options, message
+):
     def system(query, k=1, vaults=None, folders=None, product=None, tool=None):
         raise AssertionError("asked")
 
@@ -190,7 +309,9 @@ def test_what_a_system_cant_be_told_is_refused_before_anything_is_asked(golden, 
 
 def test_a_field_left_out_is_not_sent_and_the_snapshot_says_so(golden, out):
     results = collect(found, golden, out, leave_out=CARRIED, k=1)
-    assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(results.responses.columns)
+    assert config_of(results)["left_out"] == list(CARRIED) and "x_request" not in " ".join(
+        results.responses.columns
+    )
 
 
 def test_a_parameter_without_a_default_must_be_set(golden, out):
@@ -212,7 +333,9 @@ def test_a_failing_query_stops_nothing(plain_golden, out):
     results = collect(system, plain_golden(3), out)
     assert results.responses["error"].isna().tolist() == [True, False, True]
     assert results.responses["error"].iloc[1] == "KeyError: 'index'"
-    assert results.runs["n_failed"].iloc[0] == 1 and results.hits.groupby("query_id").size().to_dict() == {"q000": 2, "q002": 2}
+    assert results.runs["n_failed"].iloc[0] == 1 and results.hits.groupby(
+        "query_id"
+    ).size().to_dict() == {"q000": 2, "q002": 2}
 
 
 def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
@@ -224,15 +347,27 @@ def test_hits_are_kept_if_only_the_answer_failed(plain_golden, out):
     results = collect((found, answer), plain_golden(2), out)
     assert results.hits.groupby("query_id").size().to_dict() == {"q000": 2, "q001": 2}
     good, bad = (results.responses.iloc[place] for place in (0, 1))
-    assert good["answer"] == "2 hits" and good["prompt_tokens"] == 5 and good["latency_generation_ms"] >= 0
-    assert bad["error"] == "RuntimeError: no model" and pd.isna(bad["answer"]) and bad["latency_retrieval_ms"] >= 0
+    assert (
+        good["answer"] == "2 hits"
+        and good["prompt_tokens"] == 5
+        and good["latency_generation_ms"] >= 0
+    )
+    assert (
+        bad["error"] == "RuntimeError: no model"
+        and pd.isna(bad["answer"])
+        and bad["latency_retrieval_ms"] >= 0
+    )
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
 def test_hits_are_kept_where_the_answer_cant_be_read(plain_golden, out):
-    results = collect(lambda query: {"hits": found(query), "answer": 5}, plain_golden(2), out, name="s")
+    results = collect(
+        lambda query: {"hits": found(query), "answer": 5}, plain_golden(2), out, name="s"
+    )
     assert len(results.hits) == 4
-    assert results.responses["error"].unique().tolist() == ["the reply can't be read: answer: found a number: 5; an object, text or null"]
+    assert results.responses["error"].unique().tolist() == [
+        "the reply can't be read: answer: found a number: 5; an object, text or null"
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
@@ -243,8 +378,14 @@ def test_hits_are_kept_where_the_answer_cant_be_read(plain_golden, out):
         (None, "the reply holds neither hits nor an answer"),
         ({"documents": []}, "the reply holds neither hits nor an answer: a mapping"),
         ([5], "the reply can't be read: hits_top_k: found a number: 5; a list of objects"),
-        ({"hits": [{"chunk_id": True}]}, "the reply can't be read: hits_top_k.chunk_id: found a boolean"),
-        ({"hits": [], "latency": {"search": "fast"}}, "the reply can't be read: latency_search_ms: found text"),
+        (
+            {"hits": [{"chunk_id": True}]},
+            "the reply can't be read: hits_top_k.chunk_id: found a boolean",
+        ),
+        (
+            {"hits": [], "latency": {"search": "fast"}},
+            "the reply can't be read: latency_search_ms: found text",
+        ),
     ],
 )
 def test_a_reply_that_no_run_could_hold_is_that_query_s_error(plain_golden, out, reply, message):
@@ -292,32 +433,54 @@ def test_a_server_that_drips_is_a_time_out(plain_golden, out):
     endless = Reply(text="", headers={"Content-Length": "1000000000"}, drips=True)
     with Server(in_turn([endless], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, timeout=0.5, k=1)
-    assert results.responses["error"].iloc[0] == "timed out after 0.5 s" and pd.isna(results.responses["error"].iloc[1])
+    assert results.responses["error"].iloc[0] == "timed out after 0.5 s" and pd.isna(
+        results.responses["error"].iloc[1]
+    )
 
 
 def test_errors_that_may_pass_are_asked_again_and_others_not(plain_golden, out, monkeypatch):
     monkeypatch.setattr(asking, "FIRST_WAIT", 0.001)
-    faults = [Reply({}, status=503), Reply(text="<html>"), chatbot, Reply({"error": "bad request"}, status=400)]
+    faults = [
+        Reply({}, status=503),
+        Reply(text="<html>"),
+        chatbot,
+        Reply({"error": "bad request"}, status=400),
+    ]
     with Server(in_turn(faults, chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=2, k=1)
     assert len(server.requests) == 4  # three for the first question, one for the second
     assert results.responses["error"].tolist()[1] == 'HTTP 400: {"error": "bad request"}'
-    assert pd.isna(results.responses["error"].iloc[0]) and results.responses["x_attempts"].iloc[0] == 3
+    assert (
+        pd.isna(results.responses["error"].iloc[0]) and results.responses["x_attempts"].iloc[0] == 3
+    )
 
 
 def test_hits_in_the_body_of_an_error_are_kept(plain_golden, out):
-    body = {"error": "model is down", "debug": {"retrieved_chunks": [{"chunk_id": "c1", "rank": 1}]}}
+    body = {
+        "error": "model is down",
+        "debug": {"retrieved_chunks": [{"chunk_id": "c1", "rank": 1}]},
+    }
     with Server(in_turn([Reply(body, status=502)], chatbot)) as server:
         results = collect(server.url, plain_golden(2), out, retries=0, k=1)
-    assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and results.responses["error"].notna().tolist() == [True, False]
+    assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and results.responses[
+        "error"
+    ].notna().tolist() == [True, False]
 
 
 @pytest.mark.parametrize(("given", "wait"), [("2", 2.0), ("0", 0.0), ("999", 60.0), ("-5", 0.0)])
 def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     waits = []
-    with Server(in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)) as server:
+    with Server(
+        in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
+    ) as server:
         system = rs.systems.as_system(server.url)
-        record, _ = asking.answered(system, {"query": "?", "query_id": "q", "k": 1}, asking.Manner(), asking.Pace(None), waits.append)
+        record, _ = asking.answered(
+            system,
+            {"query": "?", "query_id": "q", "k": 1},
+            asking.Manner(),
+            asking.Pace(None),
+            waits.append,
+        )
         system.close()
     assert record["error"] is None and waits == [wait]
 
@@ -328,9 +491,19 @@ def test_waits_grow_and_are_random(plain_golden):
     def system(query):
         raise ConnectionError("gone")
 
-    record, _ = asking.answered(rs.systems.as_system(system), {"query": "?", "query_id": "q"}, asking.Manner(retries=6), asking.Pace(None), waits.append)
+    record, _ = asking.answered(
+        rs.systems.as_system(system),
+        {"query": "?", "query_id": "q"},
+        asking.Manner(retries=6),
+        asking.Pace(None),
+        waits.append,
+    )
     assert record["error"] == "ConnectionError: gone" and record["attempts"] == 7
-    assert len(waits) == 6 and all(0 <= wait <= 0.5 * 2**number for number, wait in enumerate(waits)) and len(set(waits)) == 6
+    assert (
+        len(waits) == 6
+        and all(0 <= wait <= 0.5 * 2**number for number, wait in enumerate(waits))
+        and len(set(waits)) == 6
+    )
 
 
 def test_turns_come_no_faster_than_the_rate():
@@ -372,12 +545,22 @@ def test_an_async_callable_that_hangs_is_cancelled(plain_golden, out):
         return found(query)
 
     results = collect(system, plain_golden(2), out, timeout=0.1, retries=0)
-    assert results.responses["error"].iloc[0] == "timed out after 0.1 s" and cancelled.is_set() and len(results.hits) == 2
+    assert (
+        results.responses["error"].iloc[0] == "timed out after 0.1 s"
+        and cancelled.is_set()
+        and len(results.hits) == 2
+    )
 
 
 def test_a_plain_callable_that_hangs_is_left_behind(plain_golden, out):
     go_on = threading.Event()
-    results = collect(lambda query: go_on.wait(60) if query.endswith("0") else found(query), plain_golden(2), out, timeout=0.1, retries=0)
+    results = collect(
+        lambda query: go_on.wait(60) if query.endswith("0") else found(query),
+        plain_golden(2),
+        out,
+        timeout=0.1,
+        retries=0,
+    )
     go_on.set()
     assert results.responses["error"].iloc[0] == "timed out after 0.1 s" and len(results.hits) == 2
 
@@ -394,21 +577,35 @@ def test_it_works_while_an_event_loop_runs(plain_golden, out):
 
 
 def test_a_command_that_fails_says_why(plain_golden, out):
-    code = "import json, sys; sys.stdin.read(); print(json.dumps([{'chunk_id': 'c1'}])); sys.exit('no index') if '0' in sys.argv[1] else None"
+    code = (
+        "import json, sys; sys.stdin.read(); print(json.dumps([{'chunk_id': 'c1'}])); sys.exit('no"
+        " index') if '0' in sys.argv[1] else None"
+    )
     results = collect([sys.executable, "-c", code, "{query}"], plain_golden(2), out)
-    assert results.responses["error"].iloc[0] == "exit status 1: no index" and results.hits["chunk_id"].tolist() == ["c1", "c1"]
+    assert results.responses["error"].iloc[0] == "exit status 1: no index" and results.hits[
+        "chunk_id"
+    ].tolist() == ["c1", "c1"]
 
 
 def test_a_command_that_hangs_is_ended(plain_golden, out, tmp_path):
     code = "import sys, time; time.sleep(60 if '0' in sys.argv[1] else 0); print('[]')"
-    results = collect([sys.executable, "-c", code, "{query}"], plain_golden(2), out, timeout=1, retries=0)
+    results = collect(
+        [sys.executable, "-c", code, "{query}"], plain_golden(2), out, timeout=1, retries=0
+    )
     assert results.responses["error"].iloc[0] == "timed out after 1 s"
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
-@pytest.mark.parametrize(("code", "message"), [("print('no')", "printed no JSON"), ("pass", "printed no JSON")])
+@pytest.mark.parametrize(
+    ("code", "message"), [("print('no')", "printed no JSON"), ("pass", "printed no JSON")]
+)
 def test_a_command_that_prints_no_json_fails(plain_golden, out, code, message):
-    assert collect([sys.executable, "-c", code], plain_golden(1), out).responses["error"].iloc[0].startswith(message)
+    assert (
+        collect([sys.executable, "-c", code], plain_golden(1), out)
+        .responses["error"]
+        .iloc[0]
+        .startswith(message)
+    )
     missing = collect(["no-such-program"], plain_golden(1), out, fresh=True)
     assert missing.responses["error"].iloc[0].startswith("can't be started")
 
@@ -425,28 +622,51 @@ def test_limit_takes_the_first_and_sample_draws_by_the_seed(plain_golden, tmp_pa
     golden = plain_golden(20)
     asked = {
         name: collect(found, golden, tmp_path / name, **options).responses["query_id"].tolist()
-        for name, options in {"limit": {"limit": 3}, "a": {"sample": 5}, "b": {"sample": 5}, "all": {"sample": 50}}.items()
+        for name, options in {
+            "limit": {"limit": 3},
+            "a": {"sample": 5},
+            "b": {"sample": 5},
+            "all": {"sample": 50},
+        }.items()
     }
     assert asked["limit"] == ["q000", "q001", "q002"]
-    assert asked["a"] == asked["b"] == sorted(asked["a"]) and len(set(asked["a"])) == 5 and len(asked["all"]) == 20
+    assert (
+        asked["a"] == asked["b"] == sorted(asked["a"])
+        and len(set(asked["a"])) == 5
+        and len(asked["all"]) == 20
+    )
 
 
 def test_what_differs_from_what_was_sent_is_told(plain_golden, out):
     replies = iter(["v1", "v2"])
     with pytest.warns(UserWarning) as told:
-        results = collect(lambda query, k: {"hits": found(query), "config": {"k": 5, "index_version": next(replies)}}, plain_golden(2), out, k=10)
+        results = collect(
+            lambda query, k: {
+                "hits": found(query),
+                "config": {"k": 5, "index_version": next(replies)},
+            },
+            plain_golden(2),
+            out,
+            k=10,
+        )
     assert sorted(str(one.message) for one in told) == [
         'replies differ in index_version: "v1", "v2"',
         "the system reports k 5 where 10 was set",
     ]
     config = config_of(results)
-    assert config["k"] == 10 and config["reported"] == {"k": 5} and config["index_version"] == ["v1", "v2"]
+    assert (
+        config["k"] == 10
+        and config["reported"] == {"k": 5}
+        and config["index_version"] == ["v1", "v2"]
+    )
     assert results.responses["x_reported.index_version"].tolist() == ["v1", "v2"]
 
 
 def test_a_finished_run_is_not_written_over(plain_golden, out):
     collect(found, plain_golden(1), out)
-    with pytest.raises(rs.DataError, match="a finished run is there; another folder, or fresh=True"):
+    with pytest.raises(
+        rs.DataError, match="a finished run is there; another folder, or fresh=True"
+    ):
         collect(found, plain_golden(1), out)
     assert len(collect(found, plain_golden(2), out, fresh=True).responses) == 2
 

@@ -28,28 +28,46 @@ def found(query):
 
 
 def lines_without_timing(file: Path) -> list[str]:
-    return re.sub(r'"elapsed_ms": [\d.]+', '"elapsed_ms": 0', file.read_text(encoding="utf-8")).splitlines()
+    return re.sub(
+        r'"elapsed_ms": [\d.]+', '"elapsed_ms": 0', file.read_text(encoding="utf-8")
+    ).splitlines()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked for speed")
 def test_a_run_killed_at_any_of_50_moments_ends_as_one_that_was_not(tmp_path):
-    command = [sys.executable, "-W", "ignore", killed_collector.__file__, str(tmp_path), str(POINTS)]
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        killed_collector.__file__,
+        str(tmp_path),
+        str(POINTS),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
     assert told["whole"] == 0 and len(told["runs"]) == POINTS
     whole = tmp_path / "whole"
     expected = lines_without_timing(whole / "per_query.jsonl")
-    assert len(expected) == killed_collector.N_QUERIES and any('"error": "no answer"' in line for line in expected)
+    assert len(expected) == killed_collector.N_QUERIES and any(
+        '"error": "no answer"' in line for line in expected
+    )
     description = json.loads((whole / "run.json").read_text())
     assert all(rs.same_run(whole, tmp_path / run["run"]) for run in told["runs"][:3])
     for run in told["runs"]:
         folder = tmp_path / run["run"]
         assert run["killed"] == -9 and run["resumed"] == 0, run
         assert lines_without_timing(folder / "per_query.jsonl") == expected, run
-        assert json.loads((folder / "run.json").read_text()) | {"created_at": 0} == description | {"created_at": 0}, run
-        assert sorted(path.name for path in folder.iterdir()) == ["per_query.jsonl", "run.json"], run
+        assert json.loads((folder / "run.json").read_text()) | {"created_at": 0} == description | {
+            "created_at": 0
+        }, run
+        assert sorted(path.name for path in folder.iterdir()) == ["per_query.jsonl", "run.json"], (
+            run
+        )
         asked = Counter(folder.with_suffix(".log").read_text().splitlines())
-        assert len(asked) == killed_collector.N_QUERIES and asked.total() - len(asked) <= killed_collector.WORKERS, run
+        assert (
+            len(asked) == killed_collector.N_QUERIES
+            and asked.total() - len(asked) <= killed_collector.WORKERS
+        ), run
 
 
 def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
@@ -63,7 +81,9 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
 
     with pytest.raises(KeyboardInterrupt) as stopped:
         rs.collect(system, golden, tmp_path / "run", progress=False)
-    assert stopped.value.__notes__ == [f"3 answers are in {tmp_path / 'run' / journal.NAME}; the same call goes on from there"]
+    assert stopped.value.__notes__ == [
+        f"3 answers are in {tmp_path / 'run' / journal.NAME}; the same call goes on from there"
+    ]
     results = rs.collect(system, golden, tmp_path / "run", progress=False)
     assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
 
@@ -71,7 +91,14 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
 def test_each_answer_is_on_disk_before_the_next_question(golden, tmp_path, monkeypatch):
     synced, lengths = [], []
     fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), synced.append((tmp_path / journal.NAME).read_text().count("\n")))[0])
+    monkeypatch.setattr(
+        os,
+        "fsync",
+        lambda handle: (
+            fsync(handle),
+            synced.append((tmp_path / journal.NAME).read_text().count("\n")),
+        )[0],
+    )
 
     def system(query):
         lengths.append(synced[-1])
@@ -109,7 +136,9 @@ def test_going_on_with_other_settings_is_one_clear_error(golden, tmp_path, optio
     system = begun(golden, tmp_path, k=3)
     with pytest.raises(rs.DataError) as error:
         rs.collect(system, golden, tmp_path, progress=False, name="s", **options)
-    assert message in str(error.value) and str(error.value).endswith("; the same settings, another folder, or fresh=True (--fresh)")
+    assert message in str(error.value) and str(error.value).endswith(
+        "; the same settings, another folder, or fresh=True (--fresh)"
+    )
     assert str(tmp_path / journal.NAME) in str(error.value)
 
 
@@ -128,8 +157,11 @@ def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
         asked.append(query)
         return found(query)
 
-    system.__qualname__ = "begun.<locals>.system"  # the same function, as a notebook's cell run again makes it
-    results = rs.collect(system, golden, tmp_path, progress=False, name="s", workers=3, retries=0, timeout=None)
+    # the same function, as a notebook's cell run again makes it
+    system.__qualname__ = "begun.<locals>.system"
+    results = rs.collect(
+        system, golden, tmp_path, progress=False, name="s", workers=3, retries=0, timeout=None
+    )
     assert len(results.hits) == 6 and sorted(asked) == [f"question {n}" for n in (2, 3, 4, 5)]
 
 
@@ -138,7 +170,10 @@ def test_a_line_that_is_no_record_before_the_last_is_named(golden, tmp_path):
     file = tmp_path / journal.NAME
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([lines[0], "{broken\n", *lines[1:]]))
-    with pytest.raises(rs.DataError, match=r"journal:2: not a line of a journal; remove it, or begin anew with fresh=True"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"journal:2: not a line of a journal; remove it, or begin anew with fresh=True",
+    ):
         rs.collect(system, golden, tmp_path, progress=False, name="s")
 
 
@@ -154,7 +189,13 @@ def test_two_collectors_in_one_folder_are_refused(golden, tmp_path):
 def test_fresh_begins_anew(golden, tmp_path):
     begun(golden, tmp_path, k=3)
     asked = []
-    rs.collect(lambda query: asked.append(query) or found(query), golden, tmp_path, progress=False, fresh=True)
+    rs.collect(
+        lambda query: asked.append(query) or found(query),
+        golden,
+        tmp_path,
+        progress=False,
+        fresh=True,
+    )
     assert len(asked) == 6
 
 
@@ -166,4 +207,10 @@ def test_the_bar_tells_what_is_done_and_what_failed(golden, tmp_path, capsys):
 
     rs.collect(system, golden, tmp_path, name="mine")
     said = capsys.readouterr()
-    assert said.out == "" and "mine: 100%" in said.err and "6/6" in said.err and "failed=1" in said.err and "query/s" in said.err
+    assert (
+        said.out == ""
+        and "mine: 100%" in said.err
+        and "6/6" in said.err
+        and "failed=1" in said.err
+        and "query/s" in said.err
+    )

@@ -14,31 +14,58 @@ from ragscore.systems.secrets import Redactor, hidden_url, is_secret, secrets_in
 
 SECRET = 'Wq7+x/9 "ä'  # awkward on purpose: JSON and addresses write it in other ways
 TOKEN = "tok-4fJ0aZk2LmQ8"
-FORMS = (SECRET, TOKEN, json.dumps(SECRET)[1:-1], json.dumps(SECRET, ensure_ascii=False)[1:-1], "Wq7%2Bx", "Wq7+x", "V3E3K3gvOSAi")
+FORMS = (
+    SECRET,
+    TOKEN,
+    json.dumps(SECRET)[1:-1],
+    json.dumps(SECRET, ensure_ascii=False)[1:-1],
+    "Wq7%2Bx",
+    "Wq7+x",
+    "V3E3K3gvOSAi",
+)
 
 
 @pytest.fixture
 def golden(write_golden):
-    return rs.load_golden(write_golden([{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(3)]))
+    return rs.load_golden(
+        write_golden(
+            [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(3)]
+        )
+    )
 
 
 @pytest.fixture
 def written(tmp_path, monkeypatch, caplog, capfd):
-    """Everything a run wrote so far: files, also those that were there for a while, standard output and error, logs."""
+    """Everything a run wrote so far.
+
+    Files, also those that were there for a while, standard output and error, logs.
+    """
     seen: list[bytes] = []
     write_bytes, fsync = Path.write_bytes, os.fsync
 
     def read_all(*_):
         seen.extend(file.read_bytes() for file in (tmp_path / "run").rglob("*") if file.is_file())
 
-    monkeypatch.setattr(Path, "write_bytes", lambda path, data: (seen.append(bytes(data)), write_bytes(path, data))[1])
+    monkeypatch.setattr(
+        Path,
+        "write_bytes",
+        lambda path, data: (seen.append(bytes(data)), write_bytes(path, data))[1],
+    )
     monkeypatch.setattr(os, "fsync", lambda handle: (fsync(handle), read_all())[0])
     caplog.set_level(logging.DEBUG)
 
     def everything() -> str:
         read_all()
         captured = capfd.readouterr()
-        return "\n".join([*(data.decode("utf-8", "replace") for data in seen), captured.out, captured.err, caplog.text, *map(str, caplog.records)])
+        return "\n".join(
+            [
+                *(data.decode("utf-8", "replace") for data in seen),
+                captured.out,
+                captured.err,
+                caplog.text,
+                *map(str, caplog.records),
+            ]
+        )
 
     return everything
 
@@ -75,30 +102,52 @@ def test_headers_variables_and_addresses(golden, tmp_path, monkeypatch, written,
             "params": {"access_token": "$RAG_TOKEN"},
             "request": {"query": "question", "k": "k", "password": "password"},
             "response": {
-                "answer": "answer", "hits": "debug.retrieved_chunks", "hit": {"chunk_id": "chunk_id"},
+                "answer": "answer", "hits": "debug.retrieved_chunks",
+                "hit": {"chunk_id": "chunk_id"},
                 "config": {"index_version": "debug.indexing_coverage.index_version"},
             },
         }  # fmt: skip
-        results = rs.collect(mapping, golden, tmp_path / "run", k=1, settings={"password": SECRET}, retries=0)
-        assert server.requests[0].headers["X-Key"].endswith(TOKEN) and server.requests[0].body["password"] == SECRET
+        results = rs.collect(
+            mapping, golden, tmp_path / "run", k=1, settings={"password": SECRET}, retries=0
+        )
+        assert (
+            server.requests[0].headers["X-Key"].endswith(TOKEN)
+            and server.requests[0].body["password"] == SECRET
+        )
         assert server.requests[0].headers["Authorization"].startswith("Basic ")
     text = written()
     assert_hidden(text)
     assert server.requests[0].headers["Authorization"].split()[1] not in text
     config = json.loads(results.runs["config"].iloc[0])
-    assert config["system"]["headers"] == {"X-Key": "***"} and config["password"] == "***" and config["system"]["url"].endswith("/api/v1/ask?api_key=***")
+    assert (
+        config["system"]["headers"] == {"X-Key": "***"}
+        and config["password"] == "***"
+        and config["system"]["url"].endswith("/api/v1/ask?api_key=***")
+    )
     assert "HTTP Request: POST" in text  # the client did log
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
 def test_a_command_s_arguments_and_errors(golden, tmp_path, written):
     code = "import sys; sys.exit(f'denied: {sys.argv[1:]}')"
-    command = [sys.executable, "-c", code, "--api-key", TOKEN, f"--password={SECRET}", f"MY_TOKEN={TOKEN}", "--max-tokens", "17"]
+    command = [
+        sys.executable,
+        "-c",
+        code,
+        "--api-key",
+        TOKEN,
+        f"--password={SECRET}",
+        f"MY_TOKEN={TOKEN}",
+        "--max-tokens",
+        "17",
+    ]
     results = rs.collect(command, golden, tmp_path / "run", progress=True)
     assert_hidden(written())
     shown = json.loads(results.runs["config"].iloc[0])["system"]["command"]
     assert shown[3:] == ["--api-key", "***", "--password=***", "MY_TOKEN=***", "--max-tokens", "17"]
-    assert results.responses["error"].iloc[0].startswith("exit status 1: denied: ['--api-key', '***'")
+    assert (
+        results.responses["error"].iloc[0].startswith("exit status 1: denied: ['--api-key', '***'")
+    )
 
 
 @pytest.mark.filterwarnings("ignore:every query failed")
@@ -106,25 +155,45 @@ def test_an_exception_that_holds_a_variable(golden, tmp_path, monkeypatch, writt
     monkeypatch.setenv("OPENAI_API_KEY", TOKEN)
 
     def system(query):
-        raise RuntimeError(f"401 for key {TOKEN} and sk-abcdefghijklmnopqrstuvwx at https://me:s3cr3t+pw@host/")
+        raise RuntimeError(
+            f"401 for key {TOKEN} and sk-abcdefghijklmnopqrstuvwx at https://me:s3cr3t+pw@host/"
+        )
 
-    results = rs.collect(system, golden, tmp_path / "run", config={"llm": {"model_id": "m", "api_key": TOKEN}}, progress=False)
+    results = rs.collect(
+        system,
+        golden,
+        tmp_path / "run",
+        config={"llm": {"model_id": "m", "api_key": TOKEN}},
+        progress=False,
+    )
     assert_hidden(written())
-    assert results.responses["error"].iloc[0] == "RuntimeError: 401 for key *** and *** at https://***@host/"
+    assert (
+        results.responses["error"].iloc[0]
+        == "RuntimeError: 401 for key *** and *** at https://***@host/"
+    )
     assert json.loads(results.runs["config"].iloc[0])["llm"] == {"model_id": "m", "api_key": "***"}
 
 
 def test_a_variable_that_is_not_set_is_an_error_that_names_it(golden, tmp_path):
-    mapping = {"url": "http://localhost/", "headers": {"Authorization": "Bearer $NO_SUCH_VARIABLE"}, "response": {"answer": "a"}}
-    with pytest.raises(rs.DataError, match=r"headers.Authorization: the environment variable NO_SUCH_VARIABLE is not set"):
+    mapping = {
+        "url": "http://localhost/",
+        "headers": {"Authorization": "Bearer $NO_SUCH_VARIABLE"},
+        "response": {"answer": "a"},
+    }
+    with pytest.raises(
+        rs.DataError,
+        match=r"headers.Authorization: the environment variable NO_SUCH_VARIABLE is not set",
+    ):
         rs.collect(mapping, golden, tmp_path / "run")
 
 
 @pytest.mark.parametrize(
     ("name", "secret"),
     [
-        ("api_key", True), ("X-Api-Key", True), ("apiKey", True), ("OPENAI_API_KEY", True), ("access_token", True), ("Authorization", True), ("DB_PASSWORD", True),
-        ("sig", True), ("max_tokens", False), ("tokenizer", False), ("key", False), ("keyword", False), ("author", False), ("prompt_tokens", False),
+        ("api_key", True), ("X-Api-Key", True), ("apiKey", True), ("OPENAI_API_KEY", True),
+        ("access_token", True), ("Authorization", True), ("DB_PASSWORD", True),
+        ("sig", True), ("max_tokens", False), ("tokenizer", False), ("key", False),
+        ("keyword", False), ("author", False), ("prompt_tokens", False),
     ],
 )  # fmt: skip
 def test_names_that_tell_of_secrets(name, secret):
@@ -132,17 +201,30 @@ def test_names_that_tell_of_secrets(name, secret):
 
 
 def test_addresses_are_shown_without_what_may_be_secret():
-    assert hidden_url("https://me:pw@host:8080/a?token=x&k=3") == "https://host:8080/a?token=***&k=3"
+    assert (
+        hidden_url("https://me:pw@host:8080/a?token=x&k=3") == "https://host:8080/a?token=***&k=3"
+    )
 
 
 def test_only_known_secrets_are_taken_from_texts_of_hits():
     redact = Redactor(["secret-value"], environment={"MODE": "production", "AUTH": "none"})
-    text = "Send Authorization: Bearer abcdefgh and token=12345678; none in production; secret-value"
+    text = (
+        "Send Authorization: Bearer abcdefgh and token=12345678; none in production; secret-value"
+    )
     assert redact.text(text) == text.replace("secret-value", "***")
-    assert redact.message(text) == "Send Authorization: Bearer *** and token=***; none in production; ***"
+    assert (
+        redact.message(text)
+        == "Send Authorization: Bearer *** and token=***; none in production; ***"
+    )
 
 
 def test_secrets_of_a_snapshot_are_found():
-    config = {"llm": {"api_key": "one1", "max_tokens": 5}, "command": ["run", "--token", "two2", "--secret=three3", "-k", "5"]}
+    config = {
+        "llm": {"api_key": "one1", "max_tokens": 5},
+        "command": ["run", "--token", "two2", "--secret=three3", "-k", "5"],
+    }
     assert secrets_in(config) == ["one1", "two2", "three3"]
-    assert Redactor().config(config) == {"llm": {"api_key": "***", "max_tokens": 5}, "command": ["run", "--token", "***", "--secret=***", "-k", "5"]}
+    assert Redactor().config(config) == {
+        "llm": {"api_key": "***", "max_tokens": 5},
+        "command": ["run", "--token", "***", "--secret=***", "-k", "5"],
+    }

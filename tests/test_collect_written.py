@@ -1,4 +1,7 @@
-"""What a run leaves: replies of any shape load back, the snapshot says how it was made, ids sort by time."""
+"""What a run leaves.
+
+Replies of any shape load back, the snapshot says how it was made, ids sort by time.
+"""
 
 import json
 import random
@@ -23,23 +26,42 @@ from ragscore.collect.reply import plain
 from ragscore.systems.http import _retry_after
 
 NAMES = [
-    "hits", "hits_top_k", "answer", "citations", "error", "mode", "latency", "latency_llm_ms", "scope", "config", "usage", "refused", "grounded", "query_id", "query",
-    "elapsed_ms", "prompt_tokens", "attempts", "request", "own", "own.dotted", "json", "x_own", "hops", "rank", "chunk_id", "doc_id", "path", "text", "snippet", "heading",
-    "heading_path", "score", "score_lexical", "retrieval", "fusion_score", "metadata", "citation", "kind", "start", "end", "span_unit", "stale", "source_key", "marker",
+    "hits", "hits_top_k", "answer", "citations", "error", "mode", "latency", "latency_llm_ms",
+    "scope", "config", "usage", "refused", "grounded", "query_id", "query",
+    "elapsed_ms", "prompt_tokens", "attempts", "request", "own", "own.dotted", "json", "x_own",
+    "hops", "rank", "chunk_id", "doc_id", "path", "text", "snippet", "heading",
+    "heading_path", "score", "score_lexical", "retrieval", "fusion_score", "metadata", "citation",
+    "kind", "start", "end", "span_unit", "stale", "source_key", "marker",
     "reported", "refusal_reason", "cost_usd", "chunker_version", "run_id",
 ]  # fmt: skip
 
 
 @pytest.fixture
 def golden(write_golden):
-    return rs.load_golden(write_golden([{"id": f"q{n:02}", "query": f"question {n}", "expected_doc_ids": ["d1"]} for n in range(40)]))
+    return rs.load_golden(
+        write_golden(
+            [
+                {"id": f"q{n:02}", "query": f"question {n}", "expected_doc_ids": ["d1"]}
+                for n in range(40)
+            ]
+        )
+    )
 
 
 def any_value(draw, depth=0):
     """Anything that JSON or Python may hold where a reply is expected."""
     kind = draw.randrange(12 if depth < 4 else 8)
     if kind < 8:
-        return [None, draw.random() < 0.5, draw.randrange(-3, 10), 10**20, draw.random(), float("nan"), "text", "\ud800 half a pair"][kind]
+        return [
+            None,
+            draw.random() < 0.5,
+            draw.randrange(-3, 10),
+            10**20,
+            draw.random(),
+            float("nan"),
+            "text",
+            "\ud800 half a pair",
+        ][kind]
     if kind < 10:
         return [any_value(draw, depth + 1) for _ in range(draw.randrange(3))]
     return {draw.choice(NAMES): any_value(draw, depth + 1) for _ in range(draw.randrange(5))}
@@ -47,9 +69,14 @@ def any_value(draw, depth=0):
 
 def any_reply(draw):
     """A reply that is sound in most places, so that its odd places are reached."""
-    reply = {"hits": [hit(f"c{n}", "d1", n) for n in range(1, draw.randrange(4) + 1)], "answer": answer("yes", paths=["a.md"])}
+    reply = {
+        "hits": [hit(f"c{n}", "d1", n) for n in range(1, draw.randrange(4) + 1)],
+        "answer": answer("yes", paths=["a.md"]),
+    }
     for _ in range(draw.randrange(4)):
-        place = draw.choice([reply, reply["answer"], *(reply["hits"] if isinstance(reply["hits"], list) else [])])
+        place = draw.choice(
+            [reply, reply["answer"], *(reply["hits"] if isinstance(reply["hits"], list) else [])]
+        )
         if isinstance(place, dict):
             place[draw.choice(NAMES)] = any_value(draw)
     return reply if draw.random() < 0.9 else any_value(draw)
@@ -66,30 +93,60 @@ def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
     n_failed = int(results.responses["error"].notna().sum())
     assert 0 < n_failed < 40 and results.runs["n_failed"].iloc[0] == n_failed
     rs.write_per_query(results, tmp_path / "again")
-    assert (tmp_path / "again" / "per_query.jsonl").read_bytes() == (tmp_path / "run" / "per_query.jsonl").read_bytes()
-    assert (tmp_path / "again" / "run.json").read_bytes() == (tmp_path / "run" / "run.json").read_bytes()
+    assert (tmp_path / "again" / "per_query.jsonl").read_bytes() == (
+        tmp_path / "run" / "per_query.jsonl"
+    ).read_bytes()
+    assert (tmp_path / "again" / "run.json").read_bytes() == (
+        tmp_path / "run" / "run.json"
+    ).read_bytes()
 
 
 def test_a_record_as_kebab_writes_it_is_kept_whole(golden, tmp_path):
     given = {
         "hits_top_k": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
-        "answer": answer("yes", paths=["a.md", "b.md"], usage={"prompt_tokens": 3, "latency_ms": 8}),
+        "answer": answer(
+            "yes", paths=["a.md", "b.md"], usage={"prompt_tokens": 3, "latency_ms": 8}
+        ),
         "mode": "lexical",
     }
     results = rs.collect(lambda query: given, golden, tmp_path / "run", limit=1, progress=False)
     (line,) = (tmp_path / "run" / "per_query.jsonl").read_text().splitlines()
     written = json.loads(line)
-    without_null = json.loads(json.dumps(given["hits_top_k"]), object_hook=lambda one: {key: value for key, value in one.items() if value is not None})
+    without_null = json.loads(
+        json.dumps(given["hits_top_k"]),
+        object_hook=lambda one: {key: value for key, value in one.items() if value is not None},
+    )
     assert written["hits_top_k"] == without_null
-    assert written["answer"]["usage"] == {"prompt_tokens": 3, "latency_ms": 8} and len(written["answer"]["citations"]) == 2
-    assert json.loads(results.runs["config"].iloc[0])["chunker_version"] == "test@1" and json.loads(results.runs["config"].iloc[0])["index_version"] == "idx@1"
+    assert (
+        written["answer"]["usage"] == {"prompt_tokens": 3, "latency_ms": 8}
+        and len(written["answer"]["citations"]) == 2
+    )
+    assert (
+        json.loads(results.runs["config"].iloc[0])["chunker_version"] == "test@1"
+        and json.loads(results.runs["config"].iloc[0])["index_version"] == "idx@1"
+    )
 
 
 def test_versions_that_stand_with_an_answer_are_part_of_the_snapshot(golden, tmp_path):
-    given = answer("yes", model={"id": "m", "provider": "p"}, embedding={"id": "e"}, prompt_template_version="rag-v1")
-    results = rs.collect(lambda query: {"hits": [], "answer": given}, golden, tmp_path / "run", limit=2, progress=False)
+    given = answer(
+        "yes",
+        model={"id": "m", "provider": "p"},
+        embedding={"id": "e"},
+        prompt_template_version="rag-v1",
+    )
+    results = rs.collect(
+        lambda query: {"hits": [], "answer": given},
+        golden,
+        tmp_path / "run",
+        limit=2,
+        progress=False,
+    )
     config = json.loads(results.runs["config"].iloc[0])
-    assert (config["llm"], config["embedding"], config["prompt_template_version"]) == ({"id": "m", "provider": "p"}, {"id": "e"}, "rag-v1")
+    assert (config["llm"], config["embedding"], config["prompt_template_version"]) == (
+        {"id": "m", "provider": "p"},
+        {"id": "e"},
+        "rag-v1",
+    )
 
 
 def test_values_of_numpy_and_pandas_become_json():
@@ -102,32 +159,69 @@ def test_values_of_numpy_and_pandas_become_json():
         "f": (1.0, float("inf")),
         "g": np.bool_(True),
     }
-    expected = {"a": 3, "b": 0.5, "c": [1, 2], "4": None, "e": "2026-01-02T00:00:00+00:00", "f": [1.0, None], "g": True}
+    expected = {
+        "a": 3,
+        "b": 0.5,
+        "c": [1, 2],
+        "4": None,
+        "e": "2026-01-02T00:00:00+00:00",
+        "f": [1.0, None],
+        "g": True,
+    }
     assert plain(values) == expected and json.loads(json.dumps(plain(values))) == expected
-    assert plain(pd.DataFrame({"chunk_id": ["c1", "c2"]})) == [{"chunk_id": "c1"}, {"chunk_id": "c2"}]
+    assert plain(pd.DataFrame({"chunk_id": ["c1", "c2"]})) == [
+        {"chunk_id": "c1"},
+        {"chunk_id": "c2"},
+    ]
 
 
 def test_a_frame_of_hits_is_a_reply(golden, tmp_path):
     frame = pd.DataFrame({"chunk_id": ["c1", "c2"], "score": [0.5, 0.25], "path": ["a.md", None]})
-    results = rs.collect(lambda query: {"hits": frame}, golden, tmp_path / "run", limit=1, progress=False)
-    assert results.hits[["chunk_id", "score"]].values.tolist() == [["c1", 0.5], ["c2", 0.25]] and results.hits["path"].isna().tolist() == [False, True]
+    results = rs.collect(
+        lambda query: {"hits": frame}, golden, tmp_path / "run", limit=1, progress=False
+    )
+    assert results.hits[["chunk_id", "score"]].values.tolist() == [
+        ["c1", 0.5],
+        ["c2", 0.25],
+    ] and results.hits["path"].isna().tolist() == [False, True]
 
 
 def test_what_questions_judged_by_predicates_carry_is_sent(tmp_path):
     rows = [
-        {"query": "first?", "tool": "search_trials", "filters": {"year": 2024, "product": "pump"}, "expected_source_keys": ["a"]},
+        {
+            "query": "first?",
+            "tool": "search_trials",
+            "filters": {"year": 2024, "product": "pump"},
+            "expected_source_keys": ["a"],
+        },
         {"query": "second?", "expected_source_keys": ["a"]},
     ]
     (tmp_path / "queries.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     seen = []
-    rs.collect(lambda query, **told: seen.append(told) or [], tmp_path / "queries.jsonl", tmp_path / "run", progress=False)
-    first = {"query_id": "first?", "with_answer": True, "filters": {"year": 2024}, "product": "pump", "tool": "search_trials"}
+    rs.collect(
+        lambda query, **told: seen.append(told) or [],
+        tmp_path / "queries.jsonl",
+        tmp_path / "run",
+        progress=False,
+    )
+    first = {
+        "query_id": "first?",
+        "with_answer": True,
+        "filters": {"year": 2024},
+        "product": "pump",
+        "tool": "search_trials",
+    }
     assert seen == [first, {"query_id": "second?", "with_answer": True}]
 
 
 def test_ids_of_runs_sort_by_time_and_are_uuids_of_version_7():
-    ids = [snapshot.new_run_id(1_800_000_000_000_000_000 + step) for step in (0, 1_000, 500_000, 999_999, 1_000_000, 5_000_000_000)]
-    assert ids == sorted(ids) and all(re.fullmatch(r"run_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}", one) for one in ids)
+    ids = [
+        snapshot.new_run_id(1_800_000_000_000_000_000 + step)
+        for step in (0, 1_000, 500_000, 999_999, 1_000_000, 5_000_000_000)
+    ]
+    assert ids == sorted(ids) and all(
+        re.fullmatch(r"run_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}", one) for one in ids
+    )
     assert int(ids[0][4:16], 16) == 1_800_000_000_000
     assert snapshot.new_run_id() < snapshot.new_run_id(time.time_ns() + 2_000_000)
 
@@ -140,14 +234,41 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
     git = ["git", "-c", "user.name=n", "-c", "user.email=e@example.org"]
     for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *arguments], check=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    inside = rs.collect(lambda query: [], golden, tmp_path / "b", sample=3, seed=None, workers=2, rate=1000, suite="s", progress=False)
-    assert "commit" not in outside.runs and inside.runs["commit"].tolist() == [commit] and "x_uncommitted_changes" not in inside.runs
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    inside = rs.collect(
+        lambda query: [],
+        golden,
+        tmp_path / "b",
+        sample=3,
+        seed=None,
+        workers=2,
+        rate=1000,
+        suite="s",
+        progress=False,
+    )
+    assert (
+        "commit" not in outside.runs
+        and inside.runs["commit"].tolist() == [commit]
+        and "x_uncommitted_changes" not in inside.runs
+    )
     run = json.loads((tmp_path / "b" / "run.json").read_text())
-    assert run["collector"] == {"sample": 3, "workers": 2, "timeout": 120.0, "retries": 2, "rate": 1000}
-    assert run["environment"]["libraries"]["pandas"] == pd.__version__ and run["environment"]["hardware"]["cpus"] >= 1
+    assert run["collector"] == {
+        "sample": 3,
+        "workers": 2,
+        "timeout": 120.0,
+        "retries": 2,
+        "rate": 1000,
+    }
+    assert (
+        run["environment"]["libraries"]["pandas"] == pd.__version__
+        and run["environment"]["hardware"]["cpus"] >= 1
+    )
     assert run["golden_hash"] == golden.golden_hash and run["suite"] == "s"
-    assert abs(datetime.now(UTC) - datetime.fromisoformat(run["created_at"])) < timedelta(minutes=10) and run["created_at"].endswith("Z")
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(run["created_at"])) < timedelta(
+        minutes=10
+    ) and run["created_at"].endswith("Z")
     (repository / "file").write_text("x")
     subprocess.run([*git, "add", "file"], check=True)
     assert snapshot.code_version() == {"commit": commit, "uncommitted_changes": True}
@@ -158,7 +279,9 @@ def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):
         return []
 
     hashes = [
-        rs.collect(system, golden, tmp_path / name, k=k, limit=1, workers=workers, progress=False).runs["config_hash"].iloc[0]
+        rs.collect(system, golden, tmp_path / name, k=k, limit=1, workers=workers, progress=False)
+        .runs["config_hash"]
+        .iloc[0]
         for name, k, workers in (("a", 1, 1), ("b", 1, 2), ("c", 2, 1))
     ]
     assert hashes[0] == hashes[1] != hashes[2]
@@ -170,19 +293,37 @@ def test_repeats_with_seeds_of_their_own_are_one_system_to_the_noise_floor(golde
 
     store = rs.RunStore(tmp_path / "store")
     for seed in (1, 2, 3):
-        store.save(rs.collect(system, golden, tmp_path / str(seed), seed=seed, repeat=seed, progress=False), golden=golden)
+        store.save(
+            rs.collect(
+                system, golden, tmp_path / str(seed), seed=seed, repeat=seed, progress=False
+            ),
+            golden=golden,
+        )
     assert rs.noise_floor(store, "hit@1")["n_repeats"].tolist() == [3]
 
 
 def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_path):
     connection = sqlite3.connect(":memory:")  # refuses other threads
-    results = rs.collect(lambda query: [{"chunk_id": connection.execute("SELECT 'c1'").fetchone()[0]}], golden, tmp_path, timeout=None, limit=2, progress=False)
+    results = rs.collect(
+        lambda query: [{"chunk_id": connection.execute("SELECT 'c1'").fetchone()[0]}],
+        golden,
+        tmp_path,
+        timeout=None,
+        limit=2,
+        progress=False,
+    )
     connection.close()
     assert results.hits["chunk_id"].tolist() == ["c1", "c1"] and threading.active_count() >= 1
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"), [(None, None), ("1.5", 1.5), ("soon", None), (format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True), 0.0)]
+    ("value", "expected"),
+    [
+        (None, None),
+        ("1.5", 1.5),
+        ("soon", None),
+        (format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True), 0.0),
+    ],
 )
 def test_when_to_ask_again_is_read_in_seconds_or_as_a_date(value, expected):
     assert _retry_after(value) == expected
@@ -206,9 +347,24 @@ def ask(query):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals of POSIX")
 def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_golden):
-    write_golden([{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d1"]} for n in range(6)])
+    write_golden(
+        [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d1"]} for n in range(6)]
+    )
     (tmp_path / "waits.py").write_text(STOPPED)
-    command = [sys.executable, "-m", "ragscore.cli", "run", "waits:ask", "--golden", "golden.yaml", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "ragscore.cli",
+        "run",
+        "waits:ask",
+        "--golden",
+        "golden.yaml",
+        "--quiet",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 130 and done.stdout == ""
-    assert done.stderr == "ragscore: stopped; 3 answers are in runs/ask/.per_query.journal; the same call goes on from there\n"
+    assert (
+        done.stderr
+        == "ragscore: stopped; 3 answers are in runs/ask/.per_query.journal; the same call goes on"
+        " from there\n"
+    )

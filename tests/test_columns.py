@@ -13,7 +13,14 @@ def scores(pair):
 
 
 def table_of(scores, values, **more):
-    return pd.DataFrame({"run_id": scores["run_id"].astype("str").to_numpy(), "query_id": scores.index, "judge.faithfulness": values, **more})
+    return pd.DataFrame(
+        {
+            "run_id": scores["run_id"].astype("str").to_numpy(),
+            "query_id": scores.index,
+            "judge.faithfulness": values,
+            **more,
+        }
+    )
 
 
 def test_values_that_could_not_be_measured_are_left_out_of_the_mean(scores):
@@ -24,13 +31,24 @@ def test_values_that_could_not_be_measured_are_left_out_of_the_mean(scores):
 
 def test_rows_are_joined_by_run_and_query_not_by_place(scores):
     table = table_of(scores, np.arange(6.0))
-    assert rs.add_columns(scores, table.iloc[::-1])["judge.faithfulness"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert list(scores.columns) == ["run_id", "state", "level", "hit@1"]  # the scores given stay as they are
+    assert rs.add_columns(scores, table.iloc[::-1])["judge.faithfulness"].tolist() == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+    # the scores given stay as they are
+    assert list(scores.columns) == ["run_id", "state", "level", "hit@1"]
 
 
 def test_columns_may_be_named(scores):
     table = table_of(scores, 1.0, plain=2.0)
-    assert "plain" not in rs.add_columns(scores, table) and rs.add_columns(scores, table, ["plain"])["plain"].eq(2).all()
+    assert (
+        "plain" not in rs.add_columns(scores, table)
+        and rs.add_columns(scores, table, ["plain"])["plain"].eq(2).all()
+    )
     with pytest.raises(rs.DataError, match="no column nothing"):
         rs.add_columns(scores, table, ["nothing"])
     with pytest.raises(rs.DataError, match="no column of a metric"):
@@ -43,19 +61,39 @@ def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
     state = scores["state"].astype("str").to_numpy()
     state[5] = "missing"
     gap = scores.assign(state=state)
-    assert np.isnan(rs.add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5])
+    assert np.isnan(
+        rs.add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5]
+    )
 
 
 @pytest.mark.parametrize("falls", [True, False])
 def test_of_a_column_of_your_own_the_movement_is_named_and_not_valued(write_golden, falls):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "lang": "en"} for n in range(40)]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "lang": "en"}
+                for n in range(40)
+            ]
+        )
+    )
     index = pd.Index(golden.queries["query_id"], name="query_id")
     runs = {"a": [1.0] * 30 + [0.0] * 10, "b": [0.0] * 40}
-    values = pd.concat([pd.DataFrame({"run_id": name, "state": "scored", "level": "doc", "fault": one}, index=index) for name, one in runs.items()])
+    values = pd.concat(
+        [
+            pd.DataFrame(
+                {"run_id": name, "state": "scored", "level": "doc", "fault": one}, index=index
+            )
+            for name, one in runs.items()
+        ]
+    )
     baseline, candidate = ("a", "b") if falls else ("b", "a")
     word = "lower" if falls else "higher"
     board = rs.leaderboard(values, baseline)
     row = board.table.set_index("run_id").loc[candidate]
     assert row["verdict"] == word and row["sentence"].startswith(f"{word}: ")
-    assert board.sentences["fault"].startswith("fault: a is highest, above every other run") and not {"better", "worse", "leads"} & set(repr(board).split())
-    assert rs.compare_slices(values, golden, "lang", baseline, candidate).table["verdict"].tolist() == [word]
+    assert board.sentences["fault"].startswith(
+        "fault: a is highest, above every other run"
+    ) and not {"better", "worse", "leads"} & set(repr(board).split())
+    assert rs.compare_slices(values, golden, "lang", baseline, candidate).table[
+        "verdict"
+    ].tolist() == [word]

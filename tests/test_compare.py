@@ -13,37 +13,80 @@ import ragscore as rs
 
 def test_outcomes_deltas_and_notes(pair):
     cmp = rs.compare_runs(*pair, "a", "b")
-    assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {"q1": "loss", "q2": "win", "q3": "win"}
+    assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
+        "q1": "loss",
+        "q2": "win",
+        "q3": "win",
+    }
     assert cmp.per_query["note"].tolist() == ["rank 1→2", "rank 4→1", "miss→rank 1"]
     row = cmp.deltas.set_index("metric").loc["hit@1"]
-    assert (row["a"], row["b"], row["n"], row["n_better"], row["n_worse"], row["n_same"]) == (1 / 3, 2 / 3, 3, 2, 1, 0)
-    assert row["delta"] == pytest.approx(1 / 3) and row["delta_pct"] == pytest.approx(100) and row["better"]
+    assert (row["a"], row["b"], row["n"], row["n_better"], row["n_worse"], row["n_same"]) == (
+        1 / 3,
+        2 / 3,
+        3,
+        2,
+        1,
+        0,
+    )
+    assert (
+        row["delta"] == pytest.approx(1 / 3)
+        and row["delta_pct"] == pytest.approx(100)
+        and row["better"]
+    )
 
 
 def test_lower_is_better_where_the_table_says_so(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    results = rs.load_results([write_run("a", RUN_A), write_run("b", [one | {"elapsed_ms": 9, "hits_top_k": []} for one in RUN_A])])
+    results = rs.load_results(
+        [
+            write_run("a", RUN_A),
+            write_run("b", [one | {"elapsed_ms": 9, "hits_top_k": []} for one in RUN_A]),
+        ]
+    )
     deltas = rs.compare_runs(results, golden, "a", "b").deltas.set_index("metric")
     assert deltas.loc[["latency_ms", "empty", "hit@1"], "better"].tolist() == [False, False, False]
     assert deltas.loc[["latency_ms", "empty"], "n_worse"].tolist() == [3, 3]
 
 
 def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"]}]))
-    hits = {"a": [hit("c1", "d1", 1), hit("c2", "d2", 2)], "b": [hit("c1", "d1", 1), hit("c3", "d3", 5)]}
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"]}])
+    )
+    hits = {
+        "a": [hit("c1", "d1", 1), hit("c2", "d2", 2)],
+        "b": [hit("c1", "d1", 1), hit("c3", "d3", 5)],
+    }
     results = rs.load_results([write_run(name, [record("q", one)]) for name, one in hits.items()])
     cmp = rs.compare_runs(results, golden, "a", "b")
     assert cmp.k == 2  # no run says its k, so the shallower list decides: rank 5 counts for neither
-    cmp = rs.compare_runs(rs.load_results([write_run(name, [record("q", one)], k=5) for name, one in hits.items()]), golden, "a", "b")
+    cmp = rs.compare_runs(
+        rs.load_results([write_run(name, [record("q", one)], k=5) for name, one in hits.items()]),
+        golden,
+        "a",
+        "b",
+    )
     row = cmp.per_query.iloc[0]
-    assert (row["outcome"], row["n_gained"], row["n_lost"], row["gained"], row["lost"]) == ("draw", 1, 1, "d3", "d2")
-    assert cmp.targets.set_index("target_id")["change"].to_dict() == {"d1": "same", "d2": "lost", "d3": "gained"}
+    assert (row["outcome"], row["n_gained"], row["n_lost"], row["gained"], row["lost"]) == (
+        "draw",
+        1,
+        1,
+        "d3",
+        "d2",
+    )
+    assert cmp.targets.set_index("target_id")["change"].to_dict() == {
+        "d1": "same",
+        "d2": "lost",
+        "d3": "gained",
+    }
     assert "d2" in cmp.to_markdown()
 
 
 def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
-    runs = [write_run("a", [record("q1", [hit("c1", "d1", 2)])], k=5), write_run("b", [record("q1", [hit("c1", "d1", 9)])], k=50)]
+    runs = [
+        write_run("a", [record("q1", [hit("c1", "d1", 2)])], k=5),
+        write_run("b", [record("q1", [hit("c1", "d1", 9)])], k=50),
+    ]
     cmp = rs.compare_runs(rs.load_results(runs), golden, "a", "b")
     assert cmp.k == 5 and cmp.counts == {"regression": 1}
     assert cmp.per_query["note"].tolist() == ["rank 2→miss; k 5→50"]
@@ -51,15 +94,25 @@ def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
 
 def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])]), golden, "a", "b")
-    assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {"q1": "only_a", "q2": "draw", "q3": "only_b"}
+    cmp = rs.compare_runs(
+        rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])]), golden, "a", "b"
+    )
+    assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
+        "q1": "only_a",
+        "q2": "draw",
+        "q3": "only_b",
+    }
     assert (cmp.deltas["n"] <= 1).all()  # means are over the one query both have
 
 
 def test_kinds_of_no_hit(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*THREE_QUERIES[:1], {"id": "no", "query": "?", "answerable": False}]))
+    golden = rs.load_golden(
+        write_golden([*THREE_QUERIES[:1], {"id": "no", "query": "?", "answerable": False}])
+    )
     records = [record("q1", []), record("no", [])]
-    cmp = rs.compare_runs(rs.load_results([write_run("a", records), write_run("b", records)]), golden, "a", "b")
+    cmp = rs.compare_runs(
+        rs.load_results([write_run("a", records), write_run("b", records)]), golden, "a", "b"
+    )
     assert cmp.per_query["outcome"].tolist() == ["both_miss", "no_target"]
 
 
@@ -68,28 +121,52 @@ def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run
         {"k": 5, "embedding": {"model": "small", "dims": 3}, "same": [1]},
         {"k": 5, "embedding": {"model": "large", "dims": 3}, "same": [1], "prompt": "v2"},
     ]
-    results = rs.load_results([write_run(name, RUN_A, config=config) for name, config in zip("ab", configs, strict=True)])
+    results = rs.load_results(
+        [write_run(name, RUN_A, config=config) for name, config in zip("ab", configs, strict=True)]
+    )
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     cmp = rs.compare_runs(results, golden, "a", "b")
-    assert cmp.config_diff.astype(object).where(cmp.config_diff.notna(), None).to_numpy().tolist() == [
+    assert cmp.config_diff.astype(object).where(
+        cmp.config_diff.notna(), None
+    ).to_numpy().tolist() == [
         ["embedding.model", "small", "large"],
         ["prompt", None, "v2"],
     ]
-    worse = rs.load_results([write_run("a", RUN_A, config=configs[0]), write_run("b", [one | {"hits_top_k": []} for one in RUN_A], config=configs[1])])
+    worse = rs.load_results(
+        [
+            write_run("a", RUN_A, config=configs[0]),
+            write_run("b", [one | {"hits_top_k": []} for one in RUN_A], config=configs[1]),
+        ]
+    )
     notes = rs.compare_runs(worse, golden, "a", "b").per_query["note"].tolist()
     assert notes[0] == "rank 1→miss; embedding.model small→large; prompt —→v2"
     assert notes[2] == ""  # missed by both
 
 
 def test_a_number_and_its_text_are_different_config(write_run):
-    results = rs.load_results([write_run("a", RUN_A, config={"k": 5}), write_run("b", RUN_A, config={"k": "5"})])
+    results = rs.load_results(
+        [write_run("a", RUN_A, config={"k": 5}), write_run("b", RUN_A, config={"k": "5"})]
+    )
     assert rs.diff_config(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
 
 
 def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
-    results = rs.load_results([write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)])
-    states = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b").invariants.set_index("name")["state"].to_dict()
-    assert states == {"golden_hash": "unknown", "k": "differs", "suite": "unknown", "n_queries": "equal", "chunker_version": "equal", "mode": "equal"}
+    results = rs.load_results(
+        [write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)]
+    )
+    states = (
+        rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
+        .invariants.set_index("name")["state"]
+        .to_dict()
+    )
+    assert states == {
+        "golden_hash": "unknown",
+        "k": "differs",
+        "suite": "unknown",
+        "n_queries": "equal",
+        "chunker_version": "equal",
+        "mode": "equal",
+    }
 
 
 def test_markdown_and_json_say_the_same(pair):
@@ -98,14 +175,21 @@ def test_markdown_and_json_say_the_same(pair):
     assert content["counts"] == {"win": 2, "loss": 1} and "2 win, 1 loss" in text
     assert [row["query_id"] for row in content["per_query"]] == ["q1", "q2", "q3"]
     assert content["per_query"][2]["rank_a"] is None and content["per_query"][2]["rank_b"] == 1
-    assert next(row for row in content["deltas"] if row["metric"] == "answer_checks")["delta"] is None  # NaN is null
+    # NaN is null
+    assert (
+        next(row for row in content["deltas"] if row["metric"] == "answer_checks")["delta"] is None
+    )
     assert text.index("q1") < text.index("q2"), "losses come before wins"
     assert "NaN" not in cmp.to_json()
 
 
 def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "a | b\nc <script>", "expected_doc_ids": ["d"]}]))
-    results = rs.load_results([write_run("a", [record("q", [hit("c", "d", 1)])]), write_run("b", [record("q", [])])])
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "a | b\nc <script>", "expected_doc_ids": ["d"]}])
+    )
+    results = rs.load_results(
+        [write_run("a", [record("q", [hit("c", "d", 1)])]), write_run("b", [record("q", [])])]
+    )
     text = rs.compare_runs(results, golden, "a", "b").to_markdown()
     assert "a \\| b c <script>" in text
 
@@ -121,74 +205,135 @@ def test_one_run_is_not_compared_with_itself(pair):
 
 
 def test_answers_are_compared_where_both_have_one(write_golden, write_run):
-    golden = rs.load_golden(write_golden([one | {"must_contain": ["yes"]} for one in THREE_QUERIES]))
+    golden = rs.load_golden(
+        write_golden([one | {"must_contain": ["yes"]} for one in THREE_QUERIES])
+    )
     answers = {"a": ["yes", "yes", None], "b": ["no", "yes", "yes"]}
-    runs = [write_run(name, [one | {"answer": text and answer(text)} for one, text in zip(RUN_A, texts, strict=True)]) for name, texts in answers.items()]
-    row = rs.compare_runs(rs.load_results(runs), golden, "a", "b").deltas.set_index("metric").loc["answer_checks"]
+    runs = [
+        write_run(
+            name,
+            [
+                one | {"answer": text and answer(text)}
+                for one, text in zip(RUN_A, texts, strict=True)
+            ],
+        )
+        for name, texts in answers.items()
+    ]
+    row = (
+        rs.compare_runs(rs.load_results(runs), golden, "a", "b")
+        .deltas.set_index("metric")
+        .loc["answer_checks"]
+    )
     assert (row["a"], row["b"], row["n"], row["n_worse"]) == (1, 0.5, 2, 1)
 
 
 def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
     results = rs.load_results([write_run(name, RUN_A) for name in "ab"])
-    text = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b").to_markdown()
+    text = rs.compare_runs(
+        results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b"
+    ).to_markdown()
     assert text.endswith("## Queries that changed (0)\n\nNone.\n")
 
 
-def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(write_golden, write_run):
+def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
+    write_golden, write_run
+):
     questions = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(8)]
-    # b is 1 ms slower on every question but one, where a was stuck for a second: its mean says faster.
+    # b is 1 ms slower on every question but one, where a was stuck for a second: its mean says
+    # faster.
     times = {"a": [10, 11, 12, 13, 14, 15, 16, 1000], "b": [11, 12, 13, 14, 15, 16, 17, 20]}
-    runs = [write_run(name, [record(f"q{n}", [], elapsed_ms=ms) for n, ms in enumerate(values)]) for name, values in times.items()]
+    runs = [
+        write_run(name, [record(f"q{n}", [], elapsed_ms=ms) for n, ms in enumerate(values)])
+        for name, values in times.items()
+    ]
     cmp = rs.compare_runs(rs.load_results(runs), rs.load_golden(write_golden(questions)), "a", "b")
     row = cmp.deltas.set_index("metric").loc["latency_ms"]
     assert row["delta"] == (118 - 1091) / 8 and row["better"]
     assert (row["p50_a"], row["p50_b"], row["p50_delta"]) == (13.5, 14.5, 1)
-    # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second ones.
+    # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second
+    # ones.
     assert (row["p50_low"], row["p50_high"]) == (-980, 1)
     line = next(line for line in cmp.to_markdown().splitlines() if line.startswith("| latency_ms"))
-    assert line.startswith("| latency_ms (p50) | 13.5 | 14.5 | +1.0 | -980.0 to +1.0 | — | can't tell |  | 1 / 7 / 0 |  | 8 / 8 |")
-    assert "latency_ms (p50): medians" in cmp.to_markdown() and "latency_ms (p50): medians" in repr(cmp)
+    assert line.startswith(
+        "| latency_ms (p50) | 13.5 | 14.5 | +1.0 | -980.0 to +1.0 | — | can't tell |  | 1 / 7 / 0 |"
+        "  | 8 / 8 |"
+    )
+    assert "latency_ms (p50): medians" in cmp.to_markdown() and "latency_ms (p50): medians" in repr(
+        cmp
+    )
 
 
 def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair):
     cmp = rs.compare_runs(*pair, "a", "b", profile="kebab")
     for text in (cmp.to_markdown(), repr(cmp), cmp._repr_html_()):
         assert "hit_at_k.1" in text and "refusal_correctness" in text
-        assert "rank ≤" not in text and "ndcg" not in text and "latency" not in text and "hit@" not in text
-    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in cmp.to_markdown().splitlines() if line.startswith("| mrr |")]
-    assert table == [["mrr", "0.4167", "0.8333", "+0.4166"]]  # rounded first, then compared, as in its JSON
+        assert (
+            "rank ≤" not in text
+            and "ndcg" not in text
+            and "latency" not in text
+            and "hit@" not in text
+        )
+    table = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in cmp.to_markdown().splitlines()
+        if line.startswith("| mrr |")
+    ]
+    # rounded first, then compared, as in its JSON
+    assert table == [["mrr", "0.4167", "0.8333", "+0.4166"]]
 
 
 def test_markdown_lists_as_many_changed_queries_as_asked_worst_first(pair):
     cmp = rs.compare_runs(*pair, "a", "b")
     text = cmp.to_markdown(limit=1)
-    assert "## Queries that changed (3)" in text and "| q1 |" in text and "| q2 |" not in text and text.endswith("\n\n2 more are not listed.\n")
+    assert (
+        "## Queries that changed (3)" in text
+        and "| q1 |" in text
+        and "| q2 |" not in text
+        and text.endswith("\n\n2 more are not listed.\n")
+    )
     assert "not listed" not in cmp.to_markdown() and cmp.to_markdown(limit=3) == cmp.to_markdown()
 
 
 def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
-    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]))
-    cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[:2])]), golden, "a", "b")
+    golden = rs.load_golden(
+        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}])
+    )
+    cmp = rs.compare_runs(
+        rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[:2])]), golden, "a", "b"
+    )
     assert "Matched by document (chunker versions agree)" in repr(cmp)
-    assert "Whole documents were matched and not passages of them, because of this: chunk: 1 of 2 queries have no chunk targets" in repr(cmp)
+    assert (
+        "Whole documents were matched and not passages of them, because of this: chunk: 1 of 2"
+        " queries have no chunk targets" in repr(cmp)
+    )
 
 
 def test_a_match_level_beside_a_profile_is_refused(pair):
     profile = rs.Profile(name="own", aggregate={"hits": "hit@{k}:doc"})
-    with pytest.raises(rs.DataError, match="match: found 'doc' beside a profile, which has levels of its own"):
+    with pytest.raises(
+        rs.DataError, match="match: found 'doc' beside a profile, which has levels of its own"
+    ):
         rs.compare_runs(*pair, "a", "b", match="doc", profile=profile)
-    assert rs.compare_runs(*pair, "a", "b", profile=profile).aggregates["a"] == {"hits": {"1": 1 / 3, "3": 1 / 3, "5": 2 / 3, "10": 2 / 3}}
+    assert rs.compare_runs(*pair, "a", "b", profile=profile).aggregates["a"] == {
+        "hits": {"1": 1 / 3, "3": 1 / 3, "5": 2 / 3, "10": 2 / 3}
+    }
 
 
 def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
     results, golden = pair
-    with_config = replace(results, runs=results.runs.assign(config=pd.Series([None, "k = 5"], dtype="str")))
-    assert rs.diff_config(with_config, "a", "b").fillna("—").to_numpy().tolist() == [["config", "—", "k = 5"]]
+    with_config = replace(
+        results, runs=results.runs.assign(config=pd.Series([None, "k = 5"], dtype="str"))
+    )
+    assert rs.diff_config(with_config, "a", "b").fillna("—").to_numpy().tolist() == [
+        ["config", "—", "k = 5"]
+    ]
     assert rs.compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
 
 
 def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
-    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]))
+    golden = rs.load_golden(
+        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}])
+    )
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:2])])
     with pytest.warns(UserWarning, match="no query of b has a value of any ranking metric"):
         cmp = rs.compare_runs(results, golden, "a", "b", match="chunk")
@@ -199,46 +344,107 @@ def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golde
 
 def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
-    cmp = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"])
-    assert cmp.deltas[["metric", "a", "b", "n"]].to_numpy().tolist() == [["mrr", 0.25, 0.25, 1], ["failed", 0, 0, 1]]
+    cmp = rs.compare_runs(
+        results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"]
+    )
+    assert cmp.deltas[["metric", "a", "b", "n"]].to_numpy().tolist() == [
+        ["mrr", 0.25, 0.25, 1],
+        ["failed", 0, 0, 1],
+    ]
 
 
 def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "e", "query": "?", "answerable": True}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "q", "query": "?", "expected_doc_ids": ["d2"]},
+                {"id": "e", "query": "?", "answerable": True},
+            ]
+        )
+    )
     hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
-    runs = {"a": [record("q", hits), record("e", [])], "b": [record("q", hits[2:]), record("e", [])]}
+    runs = {
+        "a": [record("q", hits), record("e", [])],
+        "b": [record("q", hits[2:]), record("e", [])],
+    }
     results = rs.load_results([write_run(name, records, k=5) for name, records in runs.items()])
-    plain, by_doc = (rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse) for collapse in ("none", "doc"))
+    plain, by_doc = (
+        rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse)
+        for collapse in ("none", "doc")
+    )
     assert [cmp.per_query["rank_a"].tolist()[0] for cmp in (plain, by_doc)] == [3, 2]
-    assert [cmp.deltas["a"].tolist() for cmp in (plain, by_doc)] == [[1 / 3], [1 / 2]] and by_doc.targets["rank_a"].tolist() == [2]
+    assert [cmp.deltas["a"].tolist() for cmp in (plain, by_doc)] == [
+        [1 / 3],
+        [1 / 2],
+    ] and by_doc.targets["rank_a"].tolist() == [2]
     vacuous = rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], empty_gold="one")
-    assert vacuous.deltas[["a", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]] and vacuous.policies["empty_gold"] == "one"
+    assert (
+        vacuous.deltas[["a", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]]
+        and vacuous.policies["empty_gold"] == "one"
+    )
 
 
 def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}]}]))
-    files = [write_run(name, [record("q", [hit("c", "d", 1, snippet=text, text_cut=True)])]) for name, text in (("a", "late"), ("b", "snip"))]
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {
+                    "id": "q",
+                    "query": "?",
+                    "gold_supports": [{"path": "docs/d.md", "snippets": ["late"]}],
+                }
+            ]
+        )
+    )
+    files = [
+        write_run(name, [record("q", [hit("c", "d", 1, snippet=text, text_cut=True)])])
+        for name, text in (("a", "late"), ("b", "snip"))
+    ]
     with pytest.warns(UserWarning, match="metrics that depend on them are NaN"):
-        assert rs.compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"]).deltas["n"].tolist() == [0]
+        assert rs.compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"]).deltas[
+            "n"
+        ].tolist() == [0]
     with pytest.warns(UserWarning, match="they count as misses"):
-        missed = rs.compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"], unknown="miss")
-    assert missed.deltas[["a", "b", "n"]].to_numpy().tolist() == [[1, 0, 1]] and missed.per_query["outcome"].tolist() == ["regression"]
+        missed = rs.compare_runs(
+            rs.load_results(files), golden, "a", "b", metrics=["hit@1"], unknown="miss"
+        )
+    assert missed.deltas[["a", "b", "n"]].to_numpy().tolist() == [[1, 0, 1]] and missed.per_query[
+        "outcome"
+    ].tolist() == ["regression"]
 
 
-@pytest.mark.parametrize(("policy", "value"), [("collapse", "doc"), ("empty_gold", "one"), ("unknown", "miss"), ("match", "doc")])
+@pytest.mark.parametrize(
+    ("policy", "value"),
+    [("collapse", "doc"), ("empty_gold", "one"), ("unknown", "miss"), ("match", "doc")],
+)
 def test_a_policy_beside_a_profile_is_refused(pair, policy, value):
-    with pytest.raises(rs.DataError, match=f"{policy}: found '{value}' beside a profile, which has .* of its own; {policy} or profile, not both"):
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            f"{policy}: found '{value}' beside a profile, which has .* of its own; {policy} or"
+            " profile, not both"
+        ),
+    ):
         rs.compare_runs(*pair, "a", "b", profile="kebab", **{policy: value})
     with pytest.raises(rs.DataError, match=f"{policy}: found 'x'"):
         rs.compare_runs(*pair, "a", "b", **{policy: "x"})
 
 
 def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}]))
+    golden = rs.load_golden(
+        write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}])
+    )
     late = [RUN_B[0], RUN_B[1] | {"error": "late"}, RUN_B[2], record("q4", [])]
-    cmp = rs.compare_runs(rs.load_results([write_run("a", RUN_A[:2]), write_run("b", late)]), golden, "a", "b", metrics=["mrr", "empty", "hallucinated"])
+    cmp = rs.compare_runs(
+        rs.load_results([write_run("a", RUN_A[:2]), write_run("b", late)]),
+        golden,
+        "a",
+        "b",
+        metrics=["mrr", "empty", "hallucinated"],
+    )
     counts = cmp.deltas.set_index("metric")[["n", "n_expected_a", "n_expected_b"]]
-    # a was not asked q3; `empty` is measured where queries finished, so not at b's q2; nobody answered q4
+    # a was not asked q3; `empty` is measured where queries finished, so not at b's q2; nobody
+    # answered q4
     assert counts.loc["mrr"].tolist() == [2, 3, 3] and counts.loc["empty"].tolist() == [1, 4, 3]
     shown = cmp.shown()[0].set_index("metric")["n / expected"]
     assert shown["empty"] == "1 / 4 (a), 3 (b)"
@@ -247,25 +453,54 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
 
 
 def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "expected_doc_ids": ["d"]}]))
-    results = rs.load_results([write_run("a", [*RUN_A, record("q4", [])]), write_run("b", [*RUN_B[:2], record("q4", [hit("c", "d", 1)])])])
+    golden = rs.load_golden(
+        write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "expected_doc_ids": ["d"]}])
+    )
+    results = rs.load_results(
+        [
+            write_run("a", [*RUN_A, record("q4", [])]),
+            write_run("b", [*RUN_B[:2], record("q4", [hit("c", "d", 1)])]),
+        ]
+    )
     cmp = rs.compare_runs(results, golden, "a", "b")
     expected = rs.rank_overlap(results, "a", "b").set_index("query_id")["rbo"]
     found = cmp.per_query.set_index("query_id")["rbo"]
     assert found["q1"] == expected["q1"] and found["q2"] == expected["q2"] and 0 < found["q1"] < 1
     assert found[["q3", "q4"]].isna().all(), "b was not asked q3, a found nothing for q4"
-    assert rs.compare_runs(results, golden, "a", "b", collapse="doc").per_query["rbo"].notna().sum() == 2
+    assert (
+        rs.compare_runs(results, golden, "a", "b", collapse="doc").per_query["rbo"].notna().sum()
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
     ("n", "said"),
-    [(80, r"latency_ms \(p95\): 75\.[01] and 95\.[01], \+20\.0 \(95 % interval: \+20\.0 to \+20\.0\)\."), (71, r"\(95 % interval: n too small\)")],
+    [
+        (
+            80,
+            (
+                r"latency_ms \(p95\): 75\.[01] and 95\.[01], \+20\.0 \(95 % interval: \+20\.0 to"
+                r" \+20\.0\)\."
+            ),
+        ),
+        (71, r"\(95 % interval: n too small\)"),
+    ],
 )
 def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, write_run, n, said):
-    golden = rs.load_golden(write_golden([{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)]))
-    a, b = (write_run(name, [record(f"q{i}", [], elapsed_ms=i + slower) for i in range(n)]) for name, slower in (("a", 0), ("b", 20)))  # p95 of 0 to 79: 75.05
-    cmp = rs.compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"])
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)])
+    )
+    # p95 of 0 to 79: 75.05
+    a, b = (
+        write_run(name, [record(f"q{i}", [], elapsed_ms=i + slower) for i in range(n)])
+        for name, slower in (("a", 0), ("b", 20))
+    )
+    cmp = rs.compare_runs(
+        rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"]
+    )
     assert re.search(said, cmp.to_markdown())
     rows = cmp.deltas.set_index("metric")
-    assert rows.loc["latency_ms", "p95_delta"] == pytest.approx(20) and rows.loc["latency_ms", ["p95_low"]].isna().item() is (n < 72)
+    assert rows.loc["latency_ms", "p95_delta"] == pytest.approx(20) and rows.loc[
+        "latency_ms", ["p95_low"]
+    ].isna().item() is (n < 72)
     assert rows.loc["hit@1", ["p95_a", "p95_delta", "p95_high"]].isna().all()

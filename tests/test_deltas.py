@@ -1,4 +1,7 @@
-"""What changed between two runs metric by metric: tests and intervals by the metric's kind, clusters, what failed, and words that n allows."""
+"""What changed between two runs metric by metric.
+
+Tests and intervals by the metric's kind, clusters, what failed, and words that n allows.
+"""
 
 import numpy as np
 import pandas as pd
@@ -21,7 +24,8 @@ def deltas_of(label, first, second, **more):
 
 def test_a_binary_metric_is_tested_by_mcnemars_mid_p():
     row = deltas_of("hit@5", [0] * 8 + [1] * 2 + [1] * 30, [1] * 8 + [0] * 2 + [1] * 30)
-    assert row["p"] == pytest.approx((2 * (1 + 10) + 45) / 2**10, abs=1e-12)  # 2 P(X < 2) + P(X = 2) of Bin(10, 1/2)
+    # 2 P(X < 2) + P(X = 2) of Bin(10, 1/2)
+    assert row["p"] == pytest.approx((2 * (1 + 10) + 45) / 2**10, abs=1e-12)
     assert (row["n_better"], row["n_worse"], row["n_same"], row["n_by_noise"]) == (8, 2, 30, 5)
     assert row["verdict"] == "can't tell" and "40 queries see differences from" in row["sentence"]
 
@@ -29,7 +33,9 @@ def test_a_binary_metric_is_tested_by_mcnemars_mid_p():
 def test_a_bounded_metric_is_tested_by_permutation_of_the_mean():
     rng = np.random.default_rng(1)
     first, second = rng.random(12), rng.random(12)
-    exact = permutation_test((second - first,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+    exact = permutation_test(
+        (second - first,), np.mean, permutation_type="samples", n_resamples=np.inf
+    ).pvalue
     assert deltas_of("recall@5", first, second)["p"] == pytest.approx(exact, abs=1e-12)
 
 
@@ -37,15 +43,29 @@ def test_a_clear_change_is_better_or_worse_by_the_metrics_direction():
     worse, better = [0.2] * 5 + [0.3] * 25, [0.6] * 5 + [0.8] * 25
     assert deltas_of("recall@5", worse, better)["verdict"] == "better"
     assert deltas_of("citation_fabricated", worse, better)["verdict"] == "worse"
-    assert deltas_of("latency_ms", [10.0 + n for n in range(12)], [20.0 + n for n in range(12)])["verdict"] == "worse"
+    assert (
+        deltas_of("latency_ms", [10.0 + n for n in range(12)], [20.0 + n for n in range(12)])[
+            "verdict"
+        ]
+        == "worse"
+    )
 
 
 def test_times_are_told_by_the_interval_of_their_median():
-    assert deltas_of("latency_ms", [10.0] * 5, [12.0] * 5)["sentence"] == "can't tell: 5 queries are too few for an interval of the median difference"
+    assert (
+        deltas_of("latency_ms", [10.0] * 5, [12.0] * 5)["sentence"]
+        == "can't tell: 5 queries are too few for an interval of the median difference"
+    )
     # of seven differences −3 ... 3 the interval of the median reaches from the least to the largest
     row = deltas_of("latency_ms", [10.0] * 7, [7.0, 8, 9, 10, 11, 12, 13])
-    assert row["sentence"] == "can't tell: the median difference may be anything from −3.0 to +3.0 (7 queries)"
-    assert deltas_of("latency_ms", [10.0] * 12, [8.0] * 6 + [7.0] * 6)["sentence"] == "better: −2.5 (−3.0 to −2.0) at the median"
+    assert (
+        row["sentence"]
+        == "can't tell: the median difference may be anything from −3.0 to +3.0 (7 queries)"
+    )
+    assert (
+        deltas_of("latency_ms", [10.0] * 12, [8.0] * 6 + [7.0] * 6)["sentence"]
+        == "better: −2.5 (−3.0 to −2.0) at the median"
+    )
 
 
 def test_points_of_a_judge_are_bounded_by_their_own_range():
@@ -65,39 +85,66 @@ def test_a_declared_margin_allows_no_worse():
     first = rng.random(400)
     second = np.clip(first + rng.normal(0, 0.02, 400), 0, 1)
     assert deltas_of("mrr", first, second)["verdict"] == "can't tell"
-    assert deltas_of("mrr", first, second, margins={"mrr": 0.05})["verdict"] == "no worse than margin"
+    assert (
+        deltas_of("mrr", first, second, margins={"mrr": 0.05})["verdict"] == "no worse than margin"
+    )
 
 
 def test_queries_of_one_group_count_as_one():
     first, second = [0.0] * 12, [1.0] * 12
-    alone, together = deltas_of("recall@5", first, second), deltas_of("recall@5", first, second, groups=np.zeros(12, dtype=np.int64))
+    alone, together = (
+        deltas_of("recall@5", first, second),
+        deltas_of("recall@5", first, second, groups=np.zeros(12, dtype=np.int64)),
+    )
     assert alone["p"] == pytest.approx(2 / 2**12)
     assert together["p"] == 1, "one group has one sign to flip: as far from 0 either way"
 
 
 def test_groups_are_those_that_two_queries_share(write_golden):
     groups = {"a1": "a", "b": "b", "a2": "a", "c": None}
-    rows = [{"id": name, "query": "?", "expected_doc_ids": ["d"]} | ({"group": group} if group else {}) for name, group in groups.items()]
+    rows = [
+        {"id": name, "query": "?", "expected_doc_ids": ["d"]} | ({"group": group} if group else {})
+        for name, group in groups.items()
+    ]
     golden = rs.load_golden(write_golden(rows))
-    assert query_groups(golden, pd.Index(["c", "a2", "b", "a1", "x"]), "group").tolist() == [-1, 0, -1, 0, -1]
+    assert query_groups(golden, pd.Index(["c", "a2", "b", "a1", "x"]), "group").tolist() == [
+        -1,
+        0,
+        -1,
+        0,
+        -1,
+    ]
     assert query_groups(golden, pd.Index(["c"]), None) is None
     with pytest.raises(rs.DataError, match="cluster"):
         query_groups(golden, pd.Index(["c"]), "x_source")
 
 
 def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(4)]))
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(4)])
+    )
     found, nothing = [hit("c", "d", 1)], []
-    a = write_run("a", [record("q0", nothing), record("q1", nothing), record("q2", found), record("q3", found)])
+    a = write_run(
+        "a",
+        [record("q0", nothing), record("q1", nothing), record("q2", found), record("q3", found)],
+    )
     # b fails on the two that a found empty, and was never asked the fourth
-    b = write_run("b", [record("q0", nothing, error="x"), record("q1", nothing, error="x"), record("q2", found)])
-    cmp = rs.compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["empty", "mrr", "latency_ms"])
+    b = write_run(
+        "b",
+        [record("q0", nothing, error="x"), record("q1", nothing, error="x"), record("q2", found)],
+    )
+    cmp = rs.compare_runs(
+        rs.load_results([a, b]), golden, "a", "b", metrics=["empty", "mrr", "latency_ms"]
+    )
     row = cmp.deltas.set_index("metric")
-    # empty: q2 is 0 in both; q0, q1 failed and q3 missing: a has 1, 1, 0 there, at worst b has 1 each: (0 + 0 + 0 + 1) / 4
+    # empty: q2 is 0 in both; q0, q1 failed and q3 missing: a has 1, 1, 0 there, at worst b has 1
+    # each: (0 + 0 + 0 + 1) / 4
     assert row.loc["empty", ["n", "n_lost", "delta", "delta_worst"]].tolist() == [1, 3, 0, 0.25]
     # mrr: a failed query is a miss already (0, 0), q2 1 in both; q3 is lost: (0 + 0 + 0 - 1) / 4
     assert row.loc["mrr", ["n", "n_lost", "delta", "delta_worst"]].tolist() == [3, 1, 0, -0.25]
-    assert row.loc["latency_ms", "n_lost"] == 3 and np.isnan(row.loc["latency_ms", "delta_worst"]), "time has no worst value"
+    assert row.loc["latency_ms", "n_lost"] == 3 and np.isnan(
+        row.loc["latency_ms", "delta_worst"]
+    ), "time has no worst value"
     assert "3 of empty" in repr(rs.compare_runs(rs.load_results([a, b]), golden, "a", "b"))
 
 
@@ -110,17 +157,26 @@ def shown(first, second, **lost):
     """The rounded table and its notes, of columns of values."""
     frames = [pd.DataFrame(values, dtype="float64") for values in (first, second)]
     no_movers = pd.DataFrame(columns=["metric"])
-    deltas = paired_deltas(*frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost))
-    return shown_deltas(deltas.assign(n_expected_a=len(frames[0]), n_expected_b=len(frames[1])), no_movers)
+    deltas = paired_deltas(
+        *frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost)
+    )
+    return shown_deltas(
+        deltas.assign(n_expected_a=len(frames[0]), n_expected_b=len(frames[1])), no_movers
+    )
 
 
 def test_the_table_for_reading_says_what_its_words_mean():
     _, notes = shown(
-        {"recall@5": [0.5] * 50, "latency_ms": [10.0] * 50}, {"recall@5": [0.5] * 48 + [1.0] * 2, "latency_ms": [12.0] * 50}, **{"recall@5": [1.0] * 50}
+        {"recall@5": [0.5] * 50, "latency_ms": [10.0] * 50},
+        {"recall@5": [0.5] * 48 + [1.0] * 2, "latency_ms": [12.0] * 50},
+        **{"recall@5": [1.0] * 50},
     )
     assert notes.split("\n") == [
         "By chance: wins, and as many losses, if what moved had moved evenly both ways.",
-        "Can't tell: so many queries find a difference as large as the detectable one 4 times in 5; the interval says how large it may be.",
+        (
+            "Can't tell: so many queries find a difference as large as the detectable one 4 times"
+            " in 5; the interval says how large it may be."
+        ),
         "Caution, a few queries carry the difference in recall@5: look at the largest movers.",
         "Left out, because b failed or was not asked: 50 of recall@5.",
         "latency_ms (p50): medians of a and b, and the median of the differences query by query.",
@@ -129,7 +185,10 @@ def test_the_table_for_reading_says_what_its_words_mean():
 
 def test_where_all_is_clear_no_note_is_made_of_it():
     table, notes = shown({"recall@5": [0.2] * 5 + [0.3] * 25}, {"recall@5": [0.6] * 5 + [0.8] * 25})
-    assert notes == "By chance: wins, and as many losses, if what moved had moved evenly both ways." and table["b is"].tolist() == ["better"]
+    assert (
+        notes == "By chance: wins, and as many losses, if what moved had moved evenly both ways."
+        and table["b is"].tolist() == ["better"]
+    )
 
 
 def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
@@ -139,31 +198,80 @@ def test_what_no_so_many_queries_find_is_not_detectable_at_this_n():
 
 def test_the_detectable_difference_stands_beside_what_was_not_found_only():
     table, _ = shown(
-        {"false_refusal": [1.0] * 6 + [0.0] * 144, "hit@5": [0.0] * 50 + [1.0] * 100, "latency_ms": [10.0, 20.0] * 75},
-        {"false_refusal": [0.0] * 150, "hit@5": [1.0] * 10 + [0.0] * 50 + [1.0] * 90, "latency_ms": [20.0, 10.0] * 75},
+        {
+            "false_refusal": [1.0] * 6 + [0.0] * 144,
+            "hit@5": [0.0] * 50 + [1.0] * 100,
+            "latency_ms": [10.0, 20.0] * 75,
+        },
+        {
+            "false_refusal": [0.0] * 150,
+            "hit@5": [1.0] * 10 + [0.0] * 50 + [1.0] * 90,
+            "latency_ms": [20.0, 10.0] * 75,
+        },
     )
     about = table.set_index("metric")
-    assert about["b is"].to_dict() == {"false_refusal": "better", "hit@5": "can't tell", "latency_ms (p50)": "can't tell"}
-    assert about["detectable"].to_dict() == {"false_refusal": "", "hit@5": f"{float(minimum_detectable_rate(20 / 150, 150)):.2f}", "latency_ms (p50)": ""}
+    assert about["b is"].to_dict() == {
+        "false_refusal": "better",
+        "hit@5": "can't tell",
+        "latency_ms (p50)": "can't tell",
+    }
+    assert about["detectable"].to_dict() == {
+        "false_refusal": "",
+        "hit@5": f"{float(minimum_detectable_rate(20 / 150, 150)):.2f}",
+        "latency_ms (p50)": "",
+    }
 
 
-def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(write_golden, write_run):
+def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
+    write_golden, write_run
+):
     rng = np.random.default_rng(5)
     names = [f"q{n:03}" for n in range(90)]
-    golden = rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 3}"} for n, name in enumerate(names)]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": name, "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 3}"}
+                for n, name in enumerate(names)
+            ]
+        )
+    )
 
     def ranked(name, mean):  # every paraphrase of a group at nearly one rank
         places = np.repeat(rng.poisson(mean, 30), 3) + rng.integers(0, 2, 90)
-        rows = [record(q, [hit(f"c{place}", "d" if place == n else f"x{place}", place + 1) for place in range(10)]) for q, n in zip(names, places, strict=True)]
-        return write_run(name, [row | {"error": "timeout"} if name == "b" and place % 9 == 0 else row for place, row in enumerate(rows)])
+        rows = [
+            record(
+                q,
+                [
+                    hit(f"c{place}", "d" if place == n else f"x{place}", place + 1)
+                    for place in range(10)
+                ],
+            )
+            for q, n in zip(names, places, strict=True)
+        ]
+        return write_run(
+            name,
+            [
+                row | {"error": "timeout"} if name == "b" and place % 9 == 0 else row
+                for place, row in enumerate(rows)
+            ],
+        )
 
     results = rs.load_results([ranked("a", 3), ranked("b", 2)])
     scores = rs.score(results, golden)
     compared = rs.compare_runs(results, golden, "a", "b").deltas.set_index("metric")
-    board = rs.leaderboard(scores, "a", golden=golden).table.query("run_id == 'b'").set_index("metric")
+    board = (
+        rs.leaderboard(scores, "a", golden=golden).table.query("run_id == 'b'").set_index("metric")
+    )
     shared = [name for name in board.index if name in compared.index]
     assert {"mrr@10", "hit@5"} <= set(shared)
-    pd.testing.assert_series_equal(compared.loc[shared, "p"], board.loc[shared, "p"], check_exact=True)
-    pd.testing.assert_series_equal(compared.loc[shared, "mde"], board.loc[shared, "mde"], rtol=1e-12)
+    pd.testing.assert_series_equal(
+        compared.loc[shared, "p"], board.loc[shared, "p"], check_exact=True
+    )
+    pd.testing.assert_series_equal(
+        compared.loc[shared, "mde"], board.loc[shared, "mde"], rtol=1e-12
+    )
     health = rs.golden_health(scores, golden, metric="hit@5").needed
-    assert health["mde"].iloc[0] == pytest.approx(board.loc["hit@5", "mde"], rel=1e-12) and health["design_effect"].iloc[0] > 1.5
+    assert (
+        health["mde"].iloc[0] == pytest.approx(board.loc["hit@5", "mde"], rel=1e-12)
+        and health["design_effect"].iloc[0] > 1.5
+    )

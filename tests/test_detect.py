@@ -29,13 +29,18 @@ def test_a_file_that_fits_two_formats_or_none_names_them(tmp_path):
     file = tmp_path / "rows.json"
     file.write_text(json.dumps({"a": 1}), encoding="utf-8")
     formats = [Format(name, lambda seen: seen.has("a"), print) for name in ("one", "two")]
-    with pytest.raises(rs.DataError, match=r"rows\.json: format: fits 2 formats: one, two; pass format= to choose"):
+    with pytest.raises(
+        rs.DataError, match=r"rows\.json: format: fits 2 formats: one, two; pass format= to choose"
+    ):
         choose(file, formats, None, "results")
     assert choose(file, formats, "two", "results") is formats[1]
     with pytest.raises(rs.DataError, match="unknown format 'three'; one of one, two"):
         choose(file, formats, "three", "results")
     file.write_text('{"b": 1}', encoding="utf-8")
-    with pytest.raises(rs.DataError, match=r"fits no format of results \(json with b\); pass format=, one of one, two"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"fits no format of results \(json with b\); pass format=, one of one, two",
+    ):
         choose(file, formats, None, "results")
 
 
@@ -55,44 +60,88 @@ def lines(path, *rows):
     "first",
     [
         {"query": "?", "hits_top_k": []},
-        {"query": "?", "hits_top_k": [{"chunk_id": "c"}], "answer": None, "elapsed_ms": 1, "error": None},
+        {
+            "query": "?",
+            "hits_top_k": [{"chunk_id": "c"}],
+            "answer": None,
+            "elapsed_ms": 1,
+            "error": None,
+        },
         {"query": "?", "mode": "hybrid", "error": "timeout"},
     ],
 )
 def test_a_run_whose_first_record_lacks_its_id_is_told_so(tmp_path, first):
-    file = lines(tmp_path / "per_query.jsonl", first, {"query_id": "b", "query": "?", "hits_top_k": []})
+    file = lines(
+        tmp_path / "per_query.jsonl", first, {"query_id": "b", "query": "?", "hits_top_k": []}
+    )
     with pytest.raises(rs.DataError) as refused:
         rs.load_results(file)
     error = refused.value
-    assert (error.file, error.line, error.field, error.found) == (str(file), 1, "query_id", "the field is missing")
+    assert (error.file, error.line, error.field, error.found) == (
+        str(file),
+        1,
+        "query_id",
+        "the field is missing",
+    )
     assert error.allowed == "text that isn't empty, or a whole number"
     loaded = rs.load_results(file, strict=False)
-    assert loaded.responses["query_id"].tolist() == ["b"] and loaded.problems["line"].tolist() == [1]
+    assert loaded.responses["query_id"].tolist() == ["b"] and loaded.problems["line"].tolist() == [
+        1
+    ]
 
 
-@pytest.mark.parametrize("more", [{"expected_doc_ids": ["d"]}, {"answerable": False}, {"must_contain": ["x"]}, {"gold_supports": []}, {"difficulty": "easy"}])
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"expected_doc_ids": ["d"]},
+        {"answerable": False},
+        {"must_contain": ["x"]},
+        {"gold_supports": []},
+        {"difficulty": "easy"},
+    ],
+)
 @pytest.mark.parametrize("name", ["golden.jsonl", "golden.yaml"])
 def test_a_golden_file_whose_first_record_lacks_its_id_is_told_so(tmp_path, more, name):
     rows = [{"query": "?", **more}, {"id": "b", "query": "?", **more}]
     file = tmp_path / name
-    file.write_text("".join(("- " if name.endswith("yaml") else "") + json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    file.write_text(
+        "".join(("- " if name.endswith("yaml") else "") + json.dumps(row) + "\n" for row in rows),
+        encoding="utf-8",
+    )
     with pytest.raises(rs.DataError) as refused:
         rs.load_golden(file)
     error = refused.value
-    assert (error.file, error.line, error.field, error.found) == (str(file), 1, "id", "the field is missing")
+    assert (error.file, error.line, error.field, error.found) == (
+        str(file),
+        1,
+        "id",
+        "the field is missing",
+    )
     assert error.allowed is not None and error.allowed.startswith("text")
 
 
 @pytest.mark.parametrize(
     "row",
-    [{"query": "?", "response": "a"}, {"query": "?", "answer": "a"}, {"question": "?", "hits": []}, {"query": "?"}, {"question": "?", "difficulty": "easy"}],
+    [
+        {"query": "?", "response": "a"},
+        {"query": "?", "answer": "a"},
+        {"question": "?", "hits": []},
+        {"query": "?"},
+        {"question": "?", "difficulty": "easy"},
+    ],
 )
 def test_records_that_may_be_of_any_tool_fit_no_run(tmp_path, row):
     with pytest.raises(rs.DataError, match="fits no format of results"):
         rs.load_results(lines(tmp_path / "rows.jsonl", row))
 
 
-@pytest.mark.parametrize(("row", "options"), [({"query": "?", "hits_top_k": []}, {}), ({"query": "?", "answerable": True}, {"golden": True})])
+@pytest.mark.parametrize(
+    ("row", "options"),
+    [
+        ({"query": "?", "hits_top_k": []}, {}),
+        ({"query": "?", "answerable": True}, {"golden": True}),
+    ],
+)
 def test_a_file_that_is_not_named_as_lines_fits_no_format(tmp_path, row, options):
     load = rs.load_golden if options else rs.load_results
     with pytest.raises(rs.DataError, match="fits no format"):
@@ -100,7 +149,13 @@ def test_a_file_that_is_not_named_as_lines_fits_no_format(tmp_path, row, options
 
 
 def test_formats_that_name_their_question_only_stay_apart(tmp_path):
-    question = lines(tmp_path / "queries.jsonl", {"query": "?", "expected_source_keys": ["k"], "difficulty": "easy"})
+    question = lines(
+        tmp_path / "queries.jsonl",
+        {"query": "?", "expected_source_keys": ["k"], "difficulty": "easy"},
+    )
     assert rs.load_golden(question).queries["query_id"].tolist() == ["?"]
-    said = lines(tmp_path / "results.jsonl", {"query": "?", "retriever": "dense", "elapsed_ms": 1, "error": None, "hits": []})
+    said = lines(
+        tmp_path / "results.jsonl",
+        {"query": "?", "retriever": "dense", "elapsed_ms": 1, "error": None, "hits": []},
+    )
     assert rs.load_results(said).runs["run_id"].tolist() == ["dense"]

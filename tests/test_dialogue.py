@@ -1,4 +1,7 @@
-"""A chatbot's answers: citations in their text, attribution, recency, folders, key facts, time-outs."""
+"""A chatbot's answers.
+
+Citations in their text, attribution, recency, folders, key facts, time-outs.
+"""
 
 import json
 
@@ -12,11 +15,20 @@ SUPPORT = {"rel_path": "a.md", "heading_path": "# O", "snippets": ["foo"]}
 
 
 def case(query_id="q", supports=(SUPPORT,), **more):
-    return {"id": query_id, "question": "?", "answerable": True, "gold_supports": list(supports), "expected_key_facts": []} | more
+    return {
+        "id": query_id,
+        "question": "?",
+        "answerable": True,
+        "gold_supports": list(supports),
+        "expected_key_facts": [],
+    } | more
 
 
 def row(query_id="q", answer="text", chunks=(), mode="on", **more):
-    retrieved = [{"chunk_id": f"c{n}", "rel_path": path, "heading_path": heading, "rank": n, "text": "foo"} for n, (path, heading) in enumerate(chunks, 1)]
+    retrieved = [
+        {"chunk_id": f"c{n}", "rel_path": path, "heading_path": heading, "rank": n, "text": "foo"}
+        for n, (path, heading) in enumerate(chunks, 1)
+    ]
     return {
         "test_case_id": query_id,
         "question": "?",
@@ -35,7 +47,10 @@ def load(tmp_path):
         file.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
         return file
 
-    return lambda cases, rows: (rs.load_results(write("run/results.jsonl", rows)), rs.load_golden(write("eval_set.jsonl", cases)))
+    return lambda cases, rows: (
+        rs.load_results(write("run/results.jsonl", rows)),
+        rs.load_golden(write("eval_set.jsonl", cases)),
+    )
 
 
 @pytest.fixture
@@ -68,7 +83,13 @@ def pairs_of(*answers):
         ("no citation, Section: none", []),
         ("", []),
         ("[File: a.md, Section: X] and again (File: a.md, Section: X)", [("a.md", "X")]),
-        ("Body (File: z.md, Section: Z).\n\nCitations:\n- [File: a.md, Section: A]\n- File: b.md, Section: B", [("a.md", "A"), ("b.md", "B"), ("z.md", "Z")]),
+        (
+            (
+                "Body (File: z.md, Section: Z).\n\nCitations:\n- [File: a.md, Section: A]\n- File:"
+                " b.md, Section: B"
+            ),
+            [("a.md", "A"), ("b.md", "B"), ("z.md", "Z")],
+        ),
     ],
 )
 def test_citations_are_read_out_of_an_answers_text(answer, cited):
@@ -76,19 +97,38 @@ def test_citations_are_read_out_of_an_answers_text(answer, cited):
 
 
 def test_parsed_citations_are_numbered_for_each_answer_under_its_own_label():
-    answers = pd.Series(["[File: a.md, Section: A] [File: b.md, Section: B]", None, "(File: c.md, Section: C)"], index=["x", "y", "z"], dtype="str")
+    answers = pd.Series(
+        ["[File: a.md, Section: A] [File: b.md, Section: B]", None, "(File: c.md, Section: C)"],
+        index=["x", "y", "z"],
+        dtype="str",
+    )
     found = rs.parse_citations(answers)
-    assert found.to_numpy().tolist() == [["x", 1, "a.md", "A"], ["x", 2, "b.md", "B"], ["z", 1, "c.md", "C"]]
+    assert found.to_numpy().tolist() == [
+        ["x", 1, "a.md", "A"],
+        ["x", 2, "b.md", "B"],
+        ["z", 1, "c.md", "C"],
+    ]
 
 
 def test_an_answer_without_references_attributes_by_what_it_cites_in_its_text(value):
-    assert value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: O > P]")) == 1
-    assert value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: Other]")) == 0
+    assert (
+        value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: O > P]")) == 1
+    )
+    assert (
+        value("attribution_hit", case(), row(answer="so it is [File: a.md, Section: Other]")) == 0
+    )
     assert value("attribution_hit", case(), row(answer="so it is")) == 0
 
 
 def test_a_reference_attributes_whatever_the_snippets_say(value):
-    assert value("attribution_hit", case(), row(references=[{"rel_path": "a.md", "heading_path": "# O > ## P"}])) == 1
+    assert (
+        value(
+            "attribution_hit",
+            case(),
+            row(references=[{"rel_path": "a.md", "heading_path": "# O > ## P"}]),
+        )
+        == 1
+    )
 
 
 def test_attribution_does_not_apply_to_unanswerable_questions_though_upstream_calls_it_false(value):
@@ -120,7 +160,11 @@ DATED = [BOTH[0] | {"date": "2025-03-01"}, BOTH[1] | {"date": "2024-03-01T10:00:
 def test_a_recency_rule_says_which_supports_must_be_cited(value, rule, supports, cited, ok):
     headings = {"new.md": "N", "old.md": "O"}
     references = [{"rel_path": path, "heading_path": headings[path]} for path in cited]
-    assert value("recency_ok", case(supports=supports, recency_conflict_rule=rule), row(references=references)) == pytest.approx(ok, nan_ok=True)
+    assert value(
+        "recency_ok",
+        case(supports=supports, recency_conflict_rule=rule),
+        row(references=references),
+    ) == pytest.approx(ok, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +175,13 @@ def test_a_recency_rule_says_which_supports_must_be_cited(value, rule, supports,
         ([("x.md", "X"), ("a.md", "O")], "on", [SUPPORT], 0),
     ],
 )
-def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(value, chunks, mode, supports, expected):
-    assert value("scope_miss_proxy", case(supports=supports), row(chunks=chunks, mode=mode)) == expected
+def test_the_proxy_of_a_scope_miss_is_that_no_hit_meets_a_support(
+    value, chunks, mode, supports, expected
+):
+    assert (
+        value("scope_miss_proxy", case(supports=supports), row(chunks=chunks, mode=mode))
+        == expected
+    )
 
 
 def test_the_proxy_does_not_apply_without_folders_or_supports_though_upstream_counts_false(value):
@@ -141,7 +190,15 @@ def test_the_proxy_does_not_apply_without_folders_or_supports_though_upstream_co
 
 
 def test_the_proxy_is_nan_where_it_hangs_on_a_cut_text(value):
-    chunks = [{"chunk_id": "c", "rel_path": "a.md", "heading_path": "O", "rank": 1, "text": "x" * 200 + "..."}]
+    chunks = [
+        {
+            "chunk_id": "c",
+            "rel_path": "a.md",
+            "heading_path": "O",
+            "rank": 1,
+            "text": "x" * 200 + "...",
+        }
+    ]
     assert np.isnan(value("scope_miss_proxy", case(), row(retrieved_chunks=chunks)))
 
 
@@ -169,7 +226,11 @@ def test_a_scope_miss_is_a_choice_of_folders_apart_from_the_gold_ones(value, sco
 def test_key_facts_are_found_literally_whatever_case_space_and_punctuation(value):
     facts = ["Hold the button!", "ten  seconds", "art"]
     golden = case(expected_key_facts=facts)
-    assert value("key_facts_literal", golden, row(answer="First, hold... the BUTTON for ten\nseconds. Then start.")) == pytest.approx(2 / 3)
+    assert value(
+        "key_facts_literal",
+        golden,
+        row(answer="First, hold... the BUTTON for ten\nseconds. Then start."),
+    ) == pytest.approx(2 / 3)
     assert np.isnan(value("key_facts_literal", case(), row()))
     assert np.isnan(value("key_facts_literal", golden, row(answer=None)))
 
@@ -178,11 +239,16 @@ def judged(load, rows):
     results, golden = load([case(expected_key_facts=["f", "g"])], [row()])
     frame = pd.DataFrame(rows).assign(run_id="run", query_id="q", criterion="key_facts")
     parts = {name: getattr(results, name) for name in ("runs", "responses", "hits", "citations")}
-    return float(rs.score(rs.Results(**parts, judgments=frame), golden, ["key_facts"])["key_facts"].iloc[0])
+    return float(
+        rs.score(rs.Results(**parts, judgments=frame), golden, ["key_facts"])["key_facts"].iloc[0]
+    )
 
 
 def test_key_facts_are_a_judges_value_or_the_mean_of_its_verdicts(load):
-    single = [{"item": "1", "value": np.nan, "verdict": "supported"}, {"item": "2", "value": 0.0, "verdict": "unsupported"}]
+    single = [
+        {"item": "1", "value": np.nan, "verdict": "supported"},
+        {"item": "2", "value": 0.0, "verdict": "unsupported"},
+    ]
     assert judged(load, single) == 0.5
     assert judged(load, [*single, {"item": "", "value": 0.9, "verdict": None}]) == 0.9
 
@@ -191,7 +257,9 @@ def test_without_a_judge_key_facts_are_nan(value):
     assert np.isnan(value("key_facts", case(expected_key_facts=["f"]), row()))
 
 
-def test_an_error_says_that_time_ran_out_in_other_words_than_timeout_which_is_all_upstream_looks_for(value):
+def test_an_error_says_that_time_ran_out_in_other_words_than_timeout_which_is_all_upstream_looks_for(
+    value,
+):
     for error, expected in [
         ("Request timed out", 1),
         ("ReadTimeoutError: pool", 1),
@@ -217,8 +285,19 @@ def test_a_blank_answer_counts_as_refused_where_the_system_does_not_say(value):
 
 
 def test_undecided_hits_are_expected_values_that_the_mean_lacks(load):
-    chunks = [{"chunk_id": "c", "rel_path": "a.md", "heading_path": "O", "rank": 1, "text": "x" * 200 + "..."}]
-    results, golden = load([case("q"), case("r")], [row("q", chunks=[("a.md", "O")]), row("r", retrieved_chunks=chunks)])
+    chunks = [
+        {
+            "chunk_id": "c",
+            "rel_path": "a.md",
+            "heading_path": "O",
+            "rank": 1,
+            "text": "x" * 200 + "...",
+        }
+    ]
+    results, golden = load(
+        [case("q"), case("r")],
+        [row("q", chunks=[("a.md", "O")]), row("r", retrieved_chunks=chunks)],
+    )
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         summary = rs.summarize(rs.score(results, golden, ["hit@5"]), golden).iloc[0]
     assert (summary["mean"], summary["n"], summary["n_expected"]) == (1.0, 1, 2)
@@ -226,8 +305,18 @@ def test_undecided_hits_are_expected_values_that_the_mean_lacks(load):
 
 def test_folders_vaults_and_types_of_document_are_slices(load):
     cases = [
-        case("q", folders=["work", "home"], vaults=["v1"], supports=[SUPPORT, {"rel_path": "b.PDF", "heading_path": ""}]),
-        case("r", folders=["home"], vaults=["v2"], supports=[{"rel_path": "b.pdf", "heading_path": ""}]),
+        case(
+            "q",
+            folders=["work", "home"],
+            vaults=["v1"],
+            supports=[SUPPORT, {"rel_path": "b.PDF", "heading_path": ""}],
+        ),
+        case(
+            "r",
+            folders=["home"],
+            vaults=["v2"],
+            supports=[{"rel_path": "b.pdf", "heading_path": ""}],
+        ),
         case("s", supports=[], answerable=False),
     ]
     results, golden = load(cases, [row("q", chunks=[("a.md", "O")]), row("r"), row("s")])
@@ -236,6 +325,10 @@ def test_folders_vaults_and_types_of_document_are_slices(load):
     def means(by):
         return rs.summarize(scores, golden, by=by).set_index(by)["mean"].to_dict()
 
-    assert means("folders") == pytest.approx({"(none)": np.nan, "home": 0.5, "work": 1.0}, nan_ok=True)
+    assert means("folders") == pytest.approx(
+        {"(none)": np.nan, "home": 0.5, "work": 1.0}, nan_ok=True
+    )
     assert means("vaults") == pytest.approx({"(none)": np.nan, "v1": 1.0, "v2": 0.0}, nan_ok=True)
-    assert means("doc_type") == pytest.approx({"(none)": np.nan, "md": 1.0, "pdf": 0.5}, nan_ok=True)
+    assert means("doc_type") == pytest.approx(
+        {"(none)": np.nan, "md": 1.0, "pdf": 0.5}, nan_ok=True
+    )

@@ -13,7 +13,9 @@ FIXTURES = Path(__file__).parent / "fixtures"
 def told(files):
     table = rs.doctor(files)
     assert table["metric"].tolist() == rs.metrics()["name"].tolist()
-    assert (table["supported"] == (table["missing"] == "")).all() and (table["supported"] == (table["n"] > 0)).all()
+    assert (table["supported"] == (table["missing"] == "")).all() and (
+        table["supported"] == (table["n"] > 0)
+    ).all()
     return table.set_index("metric")
 
 
@@ -21,29 +23,53 @@ def test_a_golden_set_alone_lacks_what_a_run_would_bring(write_golden):
     table = told(write_golden(THREE_QUERIES))
     assert not table["supported"].any()
     assert table.loc["recall@k", ["missing", "levels"]].tolist() == ["hits of a run", "chunk, doc"]
-    assert table["missing"]["refusal_correct"] == "queries that should be refused (answerable: false); whether the system refused"
+    assert (
+        table["missing"]["refusal_correct"]
+        == "queries that should be refused (answerable: false); whether the system refused"
+    )
     assert table["missing"]["latency_ms"] == "times of the responses"
 
 
 def test_a_run_alone_supports_what_needs_no_label(write_run):
-    table = told(write_run("a", [record("q1", [hit("c1", "d1", 1)], answer=answer("text", paths=["docs/d1.md"]))]))
-    assert table["supported"][["empty", "failed", "latency_ms", "citation_present", "citation_coverage"]].all()
-    assert not table["supported"][["recall@k", "mrr", "answer_checks", "refusal_correct", "cost_usd", "passed"]].any()
+    table = told(
+        write_run(
+            "a", [record("q1", [hit("c1", "d1", 1)], answer=answer("text", paths=["docs/d1.md"]))]
+        )
+    )
+    assert table["supported"][
+        ["empty", "failed", "latency_ms", "citation_present", "citation_coverage"]
+    ].all()
+    assert not table["supported"][
+        ["recall@k", "mrr", "answer_checks", "refusal_correct", "cost_usd", "passed"]
+    ].any()
     assert table["missing"]["mrr"] == "targets: expected chunk or document ids, spans or anchors"
 
 
 def test_both_together_support_ranking_metrics(write_golden, write_run):
-    table = told([write_golden(THREE_QUERIES), write_run("a", [record("q1", [hit("c1", "d1", 1)])])])
-    assert table["supported"][["hit@k", "recall@k", "ndcg@k", "mrr", "passed"]].all()
-    assert table["missing"]["recall_all@k"] == "support groups (required_support_groups)" and table["missing"]["answer_checks"].endswith(
-        "answers in the responses"
+    table = told(
+        [write_golden(THREE_QUERIES), write_run("a", [record("q1", [hit("c1", "d1", 1)])])]
     )
+    assert table["supported"][["hit@k", "recall@k", "ndcg@k", "mrr", "passed"]].all()
+    assert table["missing"]["recall_all@k"] == "support groups (required_support_groups)" and table[
+        "missing"
+    ]["answer_checks"].endswith("answers in the responses")
 
 
 def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_golden, write_run):
     # The doctor looks at columns only; scoring is the judge of whether it was right.
-    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}, {"id": "q5", "query": "?", "must_contain": ["x"]}]))
-    records = [record("q1", [hit("c1", "d1", 1)], answer=answer("text", paths=["docs/d1.md"])), record("q4", [], answer=answer("no", grounded=False))]
+    golden = rs.load_golden(
+        write_golden(
+            [
+                *THREE_QUERIES,
+                {"id": "q4", "query": "?", "answerable": False},
+                {"id": "q5", "query": "?", "must_contain": ["x"]},
+            ]
+        )
+    )
+    records = [
+        record("q1", [hit("c1", "d1", 1)], answer=answer("text", paths=["docs/d1.md"])),
+        record("q4", [], answer=answer("no", grounded=False)),
+    ]
     results = rs.load_results(write_run("a", [*records, record("q5", [], answer=answer("x"))]))
     table = told([golden, results])
     labels = {name: name[:-1] + "5" if name.endswith("@k") else name for name in table.index}
@@ -55,11 +81,20 @@ def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_gol
 
 def test_another_tool_s_file_is_asked_for_labels_and_results_at_once():
     table = told(FIXTURES / "ragas_result.csv")
-    assert table["supported"]["recall@k"] and table["levels"]["recall@k"] == "chunk" and not table["supported"]["latency_ms"]
-    assert told(FIXTURES / "promptfoo_results.json")["supported"][["latency_ms", "cost_usd", "answer_checks"]].all()
+    assert (
+        table["supported"]["recall@k"]
+        and table["levels"]["recall@k"] == "chunk"
+        and not table["supported"]["latency_ms"]
+    )
+    assert told(FIXTURES / "promptfoo_results.json")["supported"][
+        ["latency_ms", "cost_usd", "answer_checks"]
+    ].all()
 
 
 def test_a_file_that_is_neither_is_one_error(tmp_path):
     (tmp_path / "x.json").write_text('{"a": 1}', encoding="utf-8")
-    with pytest.raises(rs.DataError, match=r"x\.json: neither golden file \(.*fits no format.*\) nor results \(.*fits no format"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"x\.json: neither golden file \(.*fits no format.*\) nor results \(.*fits no format",
+    ):
         rs.doctor(tmp_path / "x.json")

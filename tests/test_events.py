@@ -26,11 +26,13 @@ def test_each_metric_is_one_line(summary, tmp_path):
     first, refusal, *_ = read(tmp_path / "log.jsonl")
     tick, low, high = first.pop("tick"), first.pop("ci_lower"), first.pop("ci_upper")
     assert first == {
-        "version": 1, "occurred_at_millis": 1769860800000, "conversation_id": "a", "kind": "eval.retrieval_report", "metric": "hit@1", "n": 3, "mean": pytest.approx(1 / 3),
+        "version": 1, "occurred_at_millis": 1769860800000, "conversation_id": "a",
+        "kind": "eval.retrieval_report", "metric": "hit@1", "n": 3, "mean": pytest.approx(1 / 3),
         "ci_level": 0.95, "run_id": "a",
     }  # fmt: skip
     assert 0 < low < 1 / 3 < high < 1 and refusal["tick"] == tick + 1
-    assert refusal["n"] == 0 and not {"mean", "ci_lower", "ci_level"} & set(refusal)  # measured nowhere: left out, never NaN
+    # measured nowhere: left out, never NaN
+    assert refusal["n"] == 0 and not {"mean", "ci_lower", "ci_level"} & set(refusal)
 
 
 def test_logs_are_appended_to(summary, tmp_path):
@@ -46,18 +48,30 @@ def test_a_line_cut_short_by_a_crash_spoils_no_other(summary, tmp_path):
     file = tmp_path / "log.jsonl"
     file.write_text('{"version": 1, "occ')
     rs.write_event_log(summary, file)
-    assert len(file.read_text().splitlines()) == 5 and json.loads(file.read_text().splitlines()[1])["version"] == 1
+    assert (
+        len(file.read_text().splitlines()) == 5
+        and json.loads(file.read_text().splitlines()[1])["version"] == 1
+    )
 
 
 def test_slices_say_which(pair, tmp_path):
     results, golden = pair
-    summary = rs.summarize(rs.score(results, golden, ["hit@1"]), rs.Golden(queries=golden.queries.assign(lang="en"), targets=golden.targets), by="lang")
+    summary = rs.summarize(
+        rs.score(results, golden, ["hit@1"]),
+        rs.Golden(queries=golden.queries.assign(lang="en"), targets=golden.targets),
+        by="lang",
+    )
     rs.write_event_log(summary, tmp_path / "log.jsonl")
     assert read(tmp_path / "log.jsonl")[0]["slice"] == {"lang": "en"}
 
 
 DELTAS = pd.DataFrame(
-    {"metric": ["recall@10", "hit@5", "mrr", "empty"], "a": [0.9, 0.9, None, 0.0], "b": [0.4, 0.88, 0.5, 0.1], "delta": [-0.5, -0.02, None, 0.1]}
+    {
+        "metric": ["recall@10", "hit@5", "mrr", "empty"],
+        "a": [0.9, 0.9, None, 0.0],
+        "b": [0.4, 0.88, 0.5, 0.1],
+        "delta": [-0.5, -0.02, None, 0.1],
+    }
 )
 
 
@@ -65,14 +79,27 @@ def test_differences_say_whether_they_are_regressions(tmp_path):
     tolerances = {"recall@10": 0.05, "hit@5": 0.02, "mrr": 0.0, "empty": 0.05}
     rs.write_event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances=tolerances)
     events = {event["metric"]: event for event in read(tmp_path / "log.jsonl")}
-    assert {name: event["regressed"] for name, event in events.items()} == {"recall@10": True, "hit@5": False, "mrr": False, "empty": True}
-    assert events["recall@10"]["kind"] == "eval.regression_diff" and events["recall@10"]["current_mean"] == 0.4 and events["recall@10"]["baseline_mean"] == 0.9
+    assert {name: event["regressed"] for name, event in events.items()} == {
+        "recall@10": True,
+        "hit@5": False,
+        "mrr": False,
+        "empty": True,
+    }
+    assert (
+        events["recall@10"]["kind"] == "eval.regression_diff"
+        and events["recall@10"]["current_mean"] == 0.4
+        and events["recall@10"]["baseline_mean"] == 0.9
+    )
     assert not {"baseline_mean", "delta"} & set(events["mrr"])
 
 
 def test_a_metric_without_tolerance_has_not_regressed(tmp_path):
-    rs.write_event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances={"hit@5": -0.5})
-    assert [event["metric"] for event in read(tmp_path / "log.jsonl") if event["regressed"]] == ["hit@5"]
+    rs.write_event_log(
+        DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances={"hit@5": -0.5}
+    )
+    assert [event["metric"] for event in read(tmp_path / "log.jsonl") if event["regressed"]] == [
+        "hit@5"
+    ]
 
 
 def test_deltas_of_a_comparison_are_taken_as_they_are(pair, tmp_path):

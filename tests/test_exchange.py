@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 import ragscore as rs
 
 QRELS = "q2 0 d3 1\nq1 0 d1 2\nq1 0 d2 0\n"
-RUN = "q2 Q0 d3 1 3.25 bm25\nq1 Q0 d2 1 0.1 bm25\nq1 Q0 d1 2 1e-07 bm25\nq1 Q0 d7 3 -2.0 bm25\nq2 Q0 d3 1 1.0 dense\n"
+RUN = (
+    "q2 Q0 d3 1 3.25 bm25\nq1 Q0 d2 1 0.1 bm25\nq1 Q0 d1 2 1e-07 bm25\nq1 Q0 d7 3 -2.0 bm25\nq2 Q0"
+    " d3 1 1.0 dense\n"
+)
 
 
 @pytest.fixture
@@ -24,7 +27,9 @@ def small(tmp_path):
 
 
 def assert_same(first, second):
-    for name in ("runs", "responses", "hits") if isinstance(first, rs.Results) else ("queries", "targets"):
+    for name in (
+        ("runs", "responses", "hits") if isinstance(first, rs.Results) else ("queries", "targets")
+    ):
         pd.testing.assert_frame_equal(getattr(first, name), getattr(second, name))
 
 
@@ -39,7 +44,9 @@ def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
 @pytest.mark.parametrize("name", ["again.txt", "again.gz"])
 def test_qrels_are_written_as_they_were(small, tmp_path, name):
     file = rs.write_trec_qrels(small[1], tmp_path / name)
-    assert (gzip.decompress(file.read_bytes()).decode() if name.endswith(".gz") else file.read_text()) == QRELS
+    assert (
+        gzip.decompress(file.read_bytes()).decode() if name.endswith(".gz") else file.read_text()
+    ) == QRELS
     assert_same(rs.load_golden(file), small[1])
 
 
@@ -47,20 +54,32 @@ def test_a_beir_folder_is_written_as_it_was(small, tmp_path):
     golden = replace(small[1], queries=small[1].queries.assign(query=["two\nlines", "ünïcode"]))
     folder = rs.write_beir(golden, tmp_path / "beir", split="dev")
     assert_same(rs.load_golden(folder), golden)
-    assert (folder / "qrels" / "dev.tsv").read_text() == "query-id\tcorpus-id\tscore\nq2\td3\t1\nq1\td1\t2\nq1\td2\t0\n"
+    assert (
+        folder / "qrels" / "dev.tsv"
+    ).read_text() == "query-id\tcorpus-id\tscore\nq2\td3\t1\nq1\td1\t2\nq1\td2\t0\n"
 
 
 @given(
     st.dictionaries(
         st.sampled_from(["q1", "q2", "007"]),
-        st.lists(st.tuples(st.sampled_from(["a", "b", "é", "1e5"]), st.floats(allow_nan=False, width=64)), min_size=1, unique_by=lambda pair: pair[0]),
+        st.lists(
+            st.tuples(
+                st.sampled_from(["a", "b", "é", "1e5"]), st.floats(allow_nan=False, width=64)
+            ),
+            min_size=1,
+            unique_by=lambda pair: pair[0],
+        ),
         min_size=1,
     )
 )
 @settings(max_examples=60, deadline=None)
 def test_any_run_comes_back_from_its_file(tmp_path_factory, lists):
     file = tmp_path_factory.mktemp("run") / "run.txt"
-    rows = [f"{query_id} Q0 {doc} {rank} {score!r} tag\n" for query_id, docs in lists.items() for rank, (doc, score) in enumerate(docs, 1)]
+    rows = [
+        f"{query_id} Q0 {doc} {rank} {score!r} tag\n"
+        for query_id, docs in lists.items()
+        for rank, (doc, score) in enumerate(docs, 1)
+    ]
     file.write_text("".join(rows))
     results = rs.load_results(file)
     assert rs.write_trec_run(results, file.with_name("again.txt")).read_text() == "".join(rows)
@@ -73,11 +92,22 @@ def test_queries_without_hits_are_counted_as_not_written(write_run, tmp_path):
 
 
 def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(write_run, tmp_path):
-    hits = [{"rank": 1, "chunk_id": "c1", "doc_id": "d"}, {"rank": 2, "chunk_id": "c2", "doc_id": "d"}]
+    hits = [
+        {"rank": 1, "chunk_id": "c1", "doc_id": "d"},
+        {"rank": 2, "chunk_id": "c2", "doc_id": "d"},
+    ]
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
-    assert rs.write_trec_run(results, tmp_path / "run.txt", level="chunk").read_text() == "q Q0 c1 1 2.0 r\nq Q0 c2 2 1.0 r\n"
-    for write in (lambda: rs.write_trec_run(results, tmp_path / "run.txt"), lambda: rs.to_ranx(results)):
-        with pytest.raises(rs.DataError, match=r"'d' is there twice for query 'q' of run 'r'.*collapse_hits"):
+    assert (
+        rs.write_trec_run(results, tmp_path / "run.txt", level="chunk").read_text()
+        == "q Q0 c1 1 2.0 r\nq Q0 c2 2 1.0 r\n"
+    )
+    for write in (
+        lambda: rs.write_trec_run(results, tmp_path / "run.txt"),
+        lambda: rs.to_ranx(results),
+    ):
+        with pytest.raises(
+            rs.DataError, match=r"'d' is there twice for query 'q' of run 'r'.*collapse_hits"
+        ):
             write()
     once = replace(results, hits=rs.collapse_hits(results.hits))
     assert rs.write_trec_run(once, tmp_path / "run.txt").read_text() == "q Q0 d 1 1.0 r\n"
@@ -87,17 +117,40 @@ def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden,
     results, golden = small
     spaced = replace(results, hits=results.hits.assign(doc_id="a b"), responses=results.responses)
     with pytest.raises(rs.DataError, match="'a b'; ids without white space"):
-        rs.write_trec_run(replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])), tmp_path / "run.txt")
+        rs.write_trec_run(
+            replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])),
+            tmp_path / "run.txt",
+        )
     with pytest.raises(rs.DataError, match="only some hits of bm25 have a score"):
-        rs.write_trec_run(replace(results, hits=results.hits.assign(score=results.hits["score"].where(results.hits["rank"] < 3))), tmp_path / "run.txt")
+        rs.write_trec_run(
+            replace(
+                results,
+                hits=results.hits.assign(
+                    score=results.hits["score"].where(results.hits["rank"] < 3)
+                ),
+            ),
+            tmp_path / "run.txt",
+        )
     with pytest.raises(rs.DataError, match="one of doc, chunk"):
         rs.write_trec_qrels(golden, tmp_path / "qrels.txt", level="span")
-    rows = [{"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]]}, {"id": "q2", "query": "?", "answerable": False}]
+    rows = [
+        {"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]]},
+        {"id": "q2", "query": "?", "answerable": False},
+    ]
     with pytest.warns(UserWarning) as caught:
-        text = rs.write_trec_qrels(rs.load_golden(write_golden(rows)), tmp_path / "qrels.txt").read_text()
+        text = rs.write_trec_qrels(
+            rs.load_golden(write_golden(rows)), tmp_path / "qrels.txt"
+        ).read_text()
     assert text == "q1 0 a 1\nq1 0 b 1\n"
-    said = [str(one.message).partition(" in /")[0] for one in caught if "UserWarning" in one.category.__name__]
-    assert said == ["1 alternatives become targets of their own", "1 queries have no doc target and are not"]
+    said = [
+        str(one.message).partition(" in /")[0]
+        for one in caught
+        if "UserWarning" in one.category.__name__
+    ]
+    assert said == [
+        "1 alternatives become targets of their own",
+        "1 queries have no doc target and are not",
+    ]
 
 
 def test_frames_for_ir_measures_give_our_scores(pair):
@@ -115,9 +168,21 @@ def test_frames_for_ir_measures_give_our_scores(pair):
 def test_frames_for_ranx_hold_texts_as_objects_and_scores_that_fall_with_the_rank(small):
     results, golden = small
     runs = rs.to_ranx(results)
-    assert list(runs) == ["bm25", "dense"] and runs["bm25"].dtypes.astype("str").tolist() == ["object", "object", "float64"]
-    assert runs["bm25"].query("q_id == 'q1'")[["doc_id", "score"]].to_numpy().tolist() == [["d2", 3.0], ["d1", 2.0], ["d7", 1.0]]
-    assert rs.to_ranx(golden).sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [["q1", "d1", 2], ["q1", "d2", 0], ["q2", "d3", 1]]
+    assert list(runs) == ["bm25", "dense"] and runs["bm25"].dtypes.astype("str").tolist() == [
+        "object",
+        "object",
+        "float64",
+    ]
+    assert runs["bm25"].query("q_id == 'q1'")[["doc_id", "score"]].to_numpy().tolist() == [
+        ["d2", 3.0],
+        ["d1", 2.0],
+        ["d7", 1.0],
+    ]
+    assert rs.to_ranx(golden).sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [
+        ["q1", "d1", 2],
+        ["q1", "d2", 0],
+        ["q2", "d3", 1],
+    ]
 
 
 def test_nothing_becomes_nothing(small):

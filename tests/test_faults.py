@@ -16,16 +16,35 @@ def classes(faults, run_id="A"):
 def test_hit_and_answer_name_the_fault(load):
     scores, golden, _ = load(RUN)
     assert classes(rs.answer_faults(scores, golden)).to_dict() == {
-        "a1": "right", "a2": "generation fault", "a3": "memory", "a4": "retrieval fault", "a5": "refused after hit", "a6": "unmeasured",
-        "a7": "failed", "a8": "missing", "r1": "right refusal", "r2": "unsupported answer", "r3": "unsupported answer", "u": "unlabelled",
+        "a1": "right", "a2": "generation fault", "a3": "memory", "a4": "retrieval fault",
+        "a5": "refused after hit", "a6": "unmeasured",
+        "a7": "failed", "a8": "missing", "r1": "right refusal", "r2": "unsupported answer",
+        "r3": "unsupported answer", "u": "unlabelled",
     }  # fmt: skip
 
 
 def test_shares_are_of_the_answers_that_were_classified(load):
-    scores, golden, _ = load([*RUN[:4], asked("a5", None, "d", 0.6), asked("a6", None, "x", 0.6), asked("a7", "yes", "d", 0.9)])
+    scores, golden, _ = load(
+        [
+            *RUN[:4],
+            asked("a5", None, "d", 0.6),
+            asked("a6", None, "x", 0.6),
+            asked("a7", "yes", "d", 0.9),
+        ]
+    )
     table = rs.fault_table(scores, golden).set_index("fault")
-    assert table.loc[["right", "generation fault", "memory", "retrieval fault"], "n"].tolist() == [2, 1, 1, 1]
-    assert table.loc["right", ["of", "share", "hit_by", "right_by"]].tolist() == [5, 0.4, "hit@5", "answer_checks ≥ 1"]
+    assert table.loc[["right", "generation fault", "memory", "retrieval fault"], "n"].tolist() == [
+        2,
+        1,
+        1,
+        1,
+    ]
+    assert table.loc["right", ["of", "share", "hit_by", "right_by"]].tolist() == [
+        5,
+        0.4,
+        "hit@5",
+        "answer_checks ≥ 1",
+    ]
     assert table.loc[["refused after hit", "refused after miss"], "share"].tolist() == [0.5, 0.5]
     assert table.loc["missing", ["n", "of"]].tolist() == [5, 12]  # a8, r1 to r3 and u of all twelve
 
@@ -54,14 +73,25 @@ def test_without_targets_nothing_is_blamed(load):
 
 
 def test_transitions_lead_from_class_to_class_with_their_questions(load):
-    better = [asked("a1", "yes", "d", 0.9), asked("a2", "yes", "d", 0.8), asked("a4", "no", "d", 0.2), asked("r1", None, "x", 0.1)]
+    better = [
+        asked("a1", "yes", "d", 0.9),
+        asked("a2", "yes", "d", 0.8),
+        asked("a4", "no", "d", 0.2),
+        asked("r1", None, "x", 0.1),
+    ]
     scores, golden, _ = load(RUN, better)
     changes = rs.fault_changes(rs.answer_faults(scores, golden), "A", "B")
     assert len(changes) == 12
-    assert changes.query("before == 'generation fault' and after == 'right'")["query_id"].tolist() == ["a2"]
+    assert changes.query("before == 'generation fault' and after == 'right'")[
+        "query_id"
+    ].tolist() == ["a2"]
     table = rs.fault_transitions(changes)
     assert table.to_numpy().sum() == 12
-    assert table.loc["retrieval fault", "generation fault"] == 1 and table.loc["right", "right"] == 1 and table.loc["memory", "missing"] == 1
+    assert (
+        table.loc["retrieval fault", "generation fault"] == 1
+        and table.loc["right", "right"] == 1
+        and table.loc["memory", "missing"] == 1
+    )
     assert table.index.tolist() == table.columns.tolist() and "undecided" not in table.index
     with pytest.raises(rs.DataError, match=r"no run C.*there are A, B"):
         rs.fault_changes(rs.answer_faults(scores, golden), "A", "C")

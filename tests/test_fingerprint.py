@@ -10,18 +10,43 @@ def judged(*rows, **columns):
     """Results of the runs that `rows` name: (run_id, criterion, judge)."""
     run_ids = list(dict.fromkeys(row[0] for row in rows))
     judgments = pd.DataFrame(
-        [{"run_id": run, "query_id": "q", "criterion": criterion, "item": "", "value": 1.0, "judge": judge} for run, criterion, judge in rows]
+        [
+            {
+                "run_id": run,
+                "query_id": "q",
+                "criterion": criterion,
+                "item": "",
+                "value": 1.0,
+                "judge": judge,
+            }
+            for run, criterion, judge in rows
+        ]
     )
-    responses = pd.DataFrame({"run_id": run_ids, "query_id": "q", "query": "?", "error": pd.Series([None] * len(run_ids), dtype="str")})
-    return rs.Results(runs=pd.DataFrame({"run_id": run_ids}), responses=responses, judgments=judgments.assign(**columns))
+    responses = pd.DataFrame(
+        {
+            "run_id": run_ids,
+            "query_id": "q",
+            "query": "?",
+            "error": pd.Series([None] * len(run_ids), dtype="str"),
+        }
+    )
+    return rs.Results(
+        runs=pd.DataFrame({"run_id": run_ids}),
+        responses=responses,
+        judgments=judgments.assign(**columns),
+    )
 
 
 def test_fingerprints_of_several_judges_are_joined_in_order():
-    assert rs.judge_fingerprint(judged(("r", "B", "fp"), ("r", "A", "fp"), ("r", "A", "fp"))).to_dict() == {"r": "A:fp|B:fp"}
+    assert rs.judge_fingerprint(
+        judged(("r", "B", "fp"), ("r", "A", "fp"), ("r", "A", "fp"))
+    ).to_dict() == {"r": "A:fp|B:fp"}
 
 
 def test_prompt_and_temperature_are_part_of_it():
-    assert rs.judge_fingerprint(judged(("r", "A", "m"), prompt_hash="1f", temperature=0.0)).tolist() == ["A:m:1f:0"]
+    assert rs.judge_fingerprint(
+        judged(("r", "A", "m"), prompt_hash="1f", temperature=0.0)
+    ).tolist() == ["A:m:1f:0"]
 
 
 def test_other_judges_are_an_error():
@@ -31,20 +56,50 @@ def test_other_judges_are_an_error():
 
 
 def test_runs_that_nobody_judged_have_an_empty_fingerprint(pair):
-    assert rs.judge_fingerprint(pair[0]).tolist() == ["", ""] and rs.same_judges(pair[0], "a", "b") == ""
+    assert (
+        rs.judge_fingerprint(pair[0]).tolist() == ["", ""]
+        and rs.same_judges(pair[0], "a", "b") == ""
+    )
 
 
 def test_what_another_tool_wrote_of_its_judges_counts(pair):
     results = pair[0]
-    told = rs.Results(runs=results.runs.assign(x_judge_fingerprint=["a", "b"]), responses=results.responses, hits=results.hits)
+    told = rs.Results(
+        runs=results.runs.assign(x_judge_fingerprint=["a", "b"]),
+        responses=results.responses,
+        hits=results.hits,
+    )
     with pytest.raises(rs.DataError, match="a was judged by 'a', b by 'b'"):
         rs.same_judges(told, "a", "b")
 
 
 def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
     results, golden = pair
-    cell = {"run_id": ["a", "b"], "query_id": "q1", "criterion": "A", "item": "", "value": 1.0, "judge": ["m", "n"]}
-    told = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits, judgments=pd.DataFrame(cell))
-    invariants = rs.compare_runs(told, golden, "a", "b", metrics=["hit@1"]).invariants.set_index("name")
-    assert invariants.loc["judge_fingerprint", ["a", "b", "state"]].tolist() == ["A:m", "A:n", "differs"]
-    assert "judge_fingerprint" not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"]).invariants["name"].tolist()
+    cell = {
+        "run_id": ["a", "b"],
+        "query_id": "q1",
+        "criterion": "A",
+        "item": "",
+        "value": 1.0,
+        "judge": ["m", "n"],
+    }
+    told = rs.Results(
+        runs=results.runs,
+        responses=results.responses,
+        hits=results.hits,
+        judgments=pd.DataFrame(cell),
+    )
+    invariants = rs.compare_runs(told, golden, "a", "b", metrics=["hit@1"]).invariants.set_index(
+        "name"
+    )
+    assert invariants.loc["judge_fingerprint", ["a", "b", "state"]].tolist() == [
+        "A:m",
+        "A:n",
+        "differs",
+    ]
+    assert (
+        "judge_fingerprint"
+        not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])
+        .invariants["name"]
+        .tolist()
+    )

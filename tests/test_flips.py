@@ -11,7 +11,12 @@ def scores_of(metric, before, after):
     """Scores of two runs, one query per value."""
     ids = pd.Index([f"q{n}" for n in range(len(before))], name="query_id")
     return pd.concat(
-        [pd.DataFrame({"run_id": run, "state": "scored", "level": "doc", metric: values}, index=ids) for run, values in (("a", before), ("b", after))]
+        [
+            pd.DataFrame(
+                {"run_id": run, "state": "scored", "level": "doc", metric: values}, index=ids
+            )
+            for run, values in (("a", before), ("b", after))
+        ]
     )
 
 
@@ -21,7 +26,10 @@ def kinds(metric, before, after, **more):
 
 
 def test_a_binary_metric_flips_between_0_and_1():
-    assert kinds("hit@5", [1.0, 0, 1, 0, np.nan], [0.0, 1, 1, 0, 1]) == {"q0": "regression", "q1": "improvement"}
+    assert kinds("hit@5", [1.0, 0, 1, 0, np.nan], [0.0, 1, 1, 0, 1]) == {
+        "q0": "regression",
+        "q1": "improvement",
+    }
 
 
 def test_a_metric_that_should_be_low_flips_the_other_way():
@@ -30,10 +38,17 @@ def test_a_metric_that_should_be_low_flips_the_other_way():
 
 def test_a_metric_without_limits_flips_by_thresholds_only():
     assert kinds("mrr", [1.0, 0.1], [0.1, 1.0]) == {}
-    assert kinds("mrr", [1.0, 0.1, 0.4], [0.1, 1.0, 1.0], thresholds={"mrr": (0.2, 0.5)}) == {"q0": "regression", "q1": "improvement"}
+    assert kinds("mrr", [1.0, 0.1, 0.4], [0.1, 1.0, 1.0], thresholds={"mrr": (0.2, 0.5)}) == {
+        "q0": "regression",
+        "q1": "improvement",
+    }
     # lower is better: at most 50 is good, above 100 is bad
-    assert kinds("latency_ms", [50.0, 101, 100], [101.0, 50, 50], thresholds={"latency_ms": (100, 50)}) == {"q0": "regression", "q1": "improvement"}
-    with pytest.raises(rs.DataError, match=r"thresholds: no column mrr@7; metrics of the scores: mrr"):
+    assert kinds(
+        "latency_ms", [50.0, 101, 100], [101.0, 50, 50], thresholds={"latency_ms": (100, 50)}
+    ) == {"q0": "regression", "q1": "improvement"}
+    with pytest.raises(
+        rs.DataError, match=r"thresholds: no column mrr@7; metrics of the scores: mrr"
+    ):
         kinds("mrr", [1.0], [0.1], thresholds={"mrr@7": (0.2, 0.5)})
 
 
@@ -43,5 +58,6 @@ def test_both_values_stand_beside_the_kind_metric_by_metric():
     assert rows.columns.tolist() == ["metric", "query_id", "baseline", "candidate", "kind"]
     assert rows.to_numpy().tolist() == [
         ["hit@1", "q0", 1, 0, "regression"], ["hit@1", "q1", 0, 1, "improvement"],
-        ["judge_correctness", "q0", 5, 2, "regression"], ["judge_correctness", "q1", 2, 4.5, "improvement"],
+        ["judge_correctness", "q0", 5, 2, "regression"],
+        ["judge_correctness", "q1", 2, 4.5, "improvement"],
     ]  # fmt: skip

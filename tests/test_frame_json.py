@@ -1,4 +1,7 @@
-"""Every report reloads from its JSON into the same object: the same frames with the same dtypes, nothing rounded, NaN as null."""
+"""Every report reloads from its JSON into the same object.
+
+The same frames with the same dtypes, nothing rounded, NaN as null.
+"""
 
 import dataclasses
 import json
@@ -16,12 +19,18 @@ import ragscore as rs
 from ragscore.frame_json import dtypes_of, frame_of, rows_of
 from ragscore.matrix import Aligned
 
-pytestmark = pytest.mark.filterwarnings("ignore:golden queries without a row:UserWarning", "ignore:scores differ in:UserWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:golden queries without a row:UserWarning", "ignore:scores differ in:UserWarning"
+)
 COLUMNS = {
-    "float64": st.floats(allow_nan=True, allow_infinity=True), "Float64": st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    "int64": st.integers(-(2**63), 2**63 - 1), "Int64": st.none() | st.integers(-(2**63), 2**63 - 1), "bool": st.booleans(), "boolean": st.none() | st.booleans(),
+    "float64": st.floats(allow_nan=True, allow_infinity=True),
+    "Float64": st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "Int64": st.none() | st.integers(-(2**63), 2**63 - 1), "bool": st.booleans(),
+    "boolean": st.none() | st.booleans(),
     "str": st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-    "datetime64[us, UTC]": st.none() | st.datetimes(pd.Timestamp("1700-01-01"), pd.Timestamp("2200-01-01")),
+    "datetime64[us, UTC]": st.none() | st.datetimes(pd.Timestamp("1700-01-01"),
+    pd.Timestamp("2200-01-01")),
 }  # fmt: skip
 
 
@@ -30,13 +39,21 @@ def assert_same(a, b) -> None:
     assert type(a) is type(b)
     if isinstance(a, pd.DataFrame):
         assert_frame_equal(a, b, check_exact=True)
-        assert all(left.dtype == right.dtype for (_, left), (_, right) in zip(a.items(), b.items(), strict=True))
+        assert all(
+            left.dtype == right.dtype
+            for (_, left), (_, right) in zip(a.items(), b.items(), strict=True)
+        )
     elif isinstance(a, rs.Golden):
         for item in dataclasses.fields(a):
             assert_same(*(getattr(one, item.name).reset_index(drop=True) for one in (a, b)))
     elif isinstance(a, Aligned):
         np.testing.assert_array_equal(a.values, b.values)
-        assert (a.query_ids.tolist(), a.query_ids.name, a.run_ids, a.metrics) == (b.query_ids.tolist(), b.query_ids.name, b.run_ids, b.metrics)
+        assert (a.query_ids.tolist(), a.query_ids.name, a.run_ids, a.metrics) == (
+            b.query_ids.tolist(),
+            b.query_ids.name,
+            b.run_ids,
+            b.metrics,
+        )
     elif dataclasses.is_dataclass(a):
         for item in dataclasses.fields(a):
             assert_same(getattr(a, item.name), getattr(b, item.name))
@@ -50,56 +67,101 @@ def assert_same(a, b) -> None:
 
 @given(st.data(), st.integers(0, 4))
 def test_frames_of_every_dtype_reload(data, n):
-    columns = {dtype: pd.Series(data.draw(st.lists(values, min_size=n, max_size=n)), dtype="object") for dtype, values in COLUMNS.items()}
-    frame = pd.DataFrame(columns).astype({dtype: dtype for dtype in COLUMNS if not dtype.startswith("datetime")})
-    frame = frame.assign(**{name: pd.to_datetime(frame[name], utc=True).astype(name) for name in COLUMNS if name.startswith("datetime")})
+    columns = {
+        dtype: pd.Series(data.draw(st.lists(values, min_size=n, max_size=n)), dtype="object")
+        for dtype, values in COLUMNS.items()
+    }
+    frame = pd.DataFrame(columns).astype(
+        {dtype: dtype for dtype in COLUMNS if not dtype.startswith("datetime")}
+    )
+    frame = frame.assign(
+        **{
+            name: pd.to_datetime(frame[name], utc=True).astype(name)
+            for name in COLUMNS
+            if name.startswith("datetime")
+        }
+    )
     codes = data.draw(st.lists(st.integers(-1, 2), min_size=n, max_size=n))
-    frame = frame.assign(kind=pd.Categorical.from_codes(codes, categories=["worst", "best", "a"], ordered=data.draw(st.booleans())))
+    frame = frame.assign(
+        kind=pd.Categorical.from_codes(
+            codes, categories=["worst", "best", "a"], ordered=data.draw(st.booleans())
+        )
+    )
     text = json.dumps({"rows": rows_of(frame), "dtypes": dtypes_of(frame)}, allow_nan=False)
     assert_same(frame_of(*json.loads(text).values(), "frame"), frame)
 
 
 def test_nan_is_null_and_what_is_endless_is_a_text():
     frame = pd.DataFrame({"x": [math.nan, math.inf, -math.inf, 0.1 + 0.2]})
-    assert rows_of(frame) == [{"x": None}, {"x": "Infinity"}, {"x": "-Infinity"}, {"x": 0.30000000000000004}]
+    assert rows_of(frame) == [
+        {"x": None},
+        {"x": "Infinity"},
+        {"x": "-Infinity"},
+        {"x": 0.30000000000000004},
+    ]
 
 
 @pytest.fixture
 def three(write_golden, write_run):
-    """Three runs that differ in k and seed; one has a failed query, one lacks one; answers, refusals, slices."""
+    """Three runs that differ in k and seed; one has a failed query, one lacks one.
+
+    Answers, refusals, slices.
+    """
     rows = [
         one | {"difficulty": level, "answerable": level != "none", "must_contain": ["x"]}
         for one, level in zip(THREE_QUERIES, ("easy", "hard", "none"), strict=True)
     ]
     golden = rs.load_golden(write_golden(rows))
-    failed = [RUN_B[0] | {"answer": answer("x")}, RUN_B[1] | {"error": "late", "hits_top_k": []}, RUN_B[2] | {"answer": answer("", grounded=False)}]
+    failed = [
+        RUN_B[0] | {"answer": answer("x")},
+        RUN_B[1] | {"error": "late", "hits_top_k": []},
+        RUN_B[2] | {"answer": answer("", grounded=False)},
+    ]
     records = {"a": RUN_A, "b": [one | {"answer": answer("y")} for one in RUN_B[:2]], "<c>": failed}
-    files = [write_run(f"r{k}", of, config={"weight": k, "note": "|"}, created_at=f"2026-01-0{k + 1}T00:00:00Z") for k, of in enumerate(records.values())]
+    files = [
+        write_run(
+            f"r{k}", of, config={"weight": k, "note": "|"}, created_at=f"2026-01-0{k + 1}T00:00:00Z"
+        )
+        for k, of in enumerate(records.values())
+    ]
     for name, file in zip(records, files, strict=True):
-        (file.parent / "run.json").write_text((file.parent / "run.json").read_text().replace(f'"{file.parent.name}"', json.dumps(name)))
+        (file.parent / "run.json").write_text(
+            (file.parent / "run.json")
+            .read_text()
+            .replace(f'"{file.parent.name}"', json.dumps(name))
+        )
     return rs.load_results(files), golden
 
 
 def relabelled(golden):
-    queries = golden.queries.assign(query=golden.queries["query"].mask(golden.queries["query_id"] == "q1", "other"))
+    queries = golden.queries.assign(
+        query=golden.queries["query"].mask(golden.queries["query_id"] == "q1", "other")
+    )
     return dataclasses.replace(golden, queries=queries)
 
 
 MADE = {
     "Leaderboard": lambda results, golden, scores: rs.leaderboard(scores, "a", golden=golden),
     "Leaderboard of one run": lambda results, golden, scores: rs.leaderboard(scores, runs=["a"]),
-    "SliceComparison": lambda results, golden, scores: rs.compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
+    "SliceComparison": lambda results, golden,
+    scores: rs.compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
     "Impact": lambda results, golden, scores: rs.impact(scores, results.runs),
-    "Impact without keys": lambda results, golden, scores: rs.impact(scores[scores["run_id"] == "a"], results.runs),
-    "Gate": lambda results, golden, scores: rs.gate(rs.compare_runs(results, golden, "a", "b"), {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True),
+    "Impact without keys": lambda results, golden,
+    scores: rs.impact(scores[scores["run_id"] == "a"], results.runs),
+    "Gate": lambda results, golden,
+    scores: rs.gate(rs.compare_runs(results, golden, "a", "b"),
+    {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True),
     "Comparison": lambda results, golden, scores: rs.compare_runs(results, golden, "a", "<c>"),
     "GoldenHealth": lambda results, golden, scores: rs.golden_health(scores, golden, results),
-    "GoldenHealth without results": lambda results, golden, scores: rs.golden_health(scores, golden),
-    "GoldenComparison": lambda results, golden, scores: rs.compare_goldens(results, golden, relabelled(golden), "a", "b"),
+    "GoldenHealth without results": lambda results, golden,
+    scores: rs.golden_health(scores, golden),
+    "GoldenComparison": lambda results, golden,
+    scores: rs.compare_goldens(results, golden, relabelled(golden), "a", "b"),
     "ScoreDiff": lambda results, golden, scores: rs.diff_scores(scores, "a", "b"),
     "QueryView": lambda results, golden, scores: rs.show_query(results, golden, "q1"),
     "Gain": lambda results, golden, scores: rs.knowledge_gain(scores, "a", "b"),
-    "Lint": lambda results, golden, scores: rs.lint_chunks(pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})),
+    "Lint": lambda results, golden,
+    scores: rs.lint_chunks(pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})),
     "Report": lambda results, golden, scores: rs.report(results, golden),
 }  # fmt: skip
 
@@ -121,14 +183,33 @@ def test_a_report_reloads_into_the_same_object(three, kind):
 def test_a_reloaded_leaderboard_still_knows_its_queries(three):
     results, golden = three
     made = rs.leaderboard(rs.score(results, golden))
-    assert_frame_equal(rs.Leaderboard.from_json(made.to_json()).matrix("mrr@10"), made.matrix("mrr@10"))
+    assert_frame_equal(
+        rs.Leaderboard.from_json(made.to_json()).matrix("mrr@10"), made.matrix("mrr@10")
+    )
 
 
 @pytest.mark.parametrize(
-    "report", [rs.Leaderboard, rs.SliceComparison, rs.Impact, rs.Gate, rs.GoldenHealth, rs.GoldenComparison, rs.QueryView, rs.Gain, rs.Lint, rs.Report]
+    "report",
+    [
+        rs.Leaderboard,
+        rs.SliceComparison,
+        rs.Impact,
+        rs.Gate,
+        rs.GoldenHealth,
+        rs.GoldenComparison,
+        rs.QueryView,
+        rs.Gain,
+        rs.Lint,
+        rs.Report,
+    ],
 )
 def test_what_is_no_such_report_is_refused(report):
-    for text, message in (("", "text: no JSON"), ("[]", "text: no "), ("{}", "text: no "), (json.dumps({"dtypes": {}}), "text: no ")):
+    for text, message in (
+        ("", "text: no JSON"),
+        ("[]", "text: no "),
+        ("{}", "text: no "),
+        (json.dumps({"dtypes": {}}), "text: no "),
+    ):
         with pytest.raises(rs.DataError, match=message):
             report.from_json(text)
 

@@ -9,7 +9,12 @@ import pytest
 import ragscore as rs
 
 ADDRESSES = [
-    {"doc_id": "addr-2023", "version_key": "addr", "effective_timestamp": 2023, "superseded_by": "addr-2025"},
+    {
+        "doc_id": "addr-2023",
+        "version_key": "addr",
+        "effective_timestamp": 2023,
+        "superseded_by": "addr-2025",
+    },
     {"doc_id": "addr-2024", "version_key": "addr", "effective_timestamp": 2024},
     {"doc_id": "addr-2025", "version_key": "addr", "effective_timestamp": 2025},
     {"doc_id": "price-v1", "version_key": "price", "superseded_by": "price-v2"},
@@ -27,9 +32,22 @@ def documents(tmp_path):
 
 def results_of(**lists):
     """One run; each keyword is a query with the documents it found, best first."""
-    rows = [{"run_id": "r", "query_id": query, "rank": rank, "doc_id": doc} for query, docs in lists.items() for rank, doc in enumerate(docs, 1)]
-    responses = pd.DataFrame({"run_id": "r", "query_id": list(lists), "query": "?", "error": pd.Series([None] * len(lists), dtype="str")})
-    hits = pd.DataFrame(rows, columns=["run_id", "query_id", "rank", "doc_id"]).astype({"rank": "int32"})
+    rows = [
+        {"run_id": "r", "query_id": query, "rank": rank, "doc_id": doc}
+        for query, docs in lists.items()
+        for rank, doc in enumerate(docs, 1)
+    ]
+    responses = pd.DataFrame(
+        {
+            "run_id": "r",
+            "query_id": list(lists),
+            "query": "?",
+            "error": pd.Series([None] * len(lists), dtype="str"),
+        }
+    )
+    hits = pd.DataFrame(rows, columns=["run_id", "query_id", "rank", "doc_id"]).astype(
+        {"rank": "int32"}
+    )
     return rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits)
 
 
@@ -38,19 +56,28 @@ def of_keys(*rows):
 
 
 def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
-    stale = rs.stale_hits(results_of(q=["addr-2023", "addr-2024", "addr-2025", "misc", "unknown"]), documents)
-    assert stale[["doc_id", "replaced_by", "reason"]].values.tolist() == [["addr-2023", "addr-2025", "superseded"], ["addr-2024", "addr-2025", "newer version"]]
+    stale = rs.stale_hits(
+        results_of(q=["addr-2023", "addr-2024", "addr-2025", "misc", "unknown"]), documents
+    )
+    assert stale[["doc_id", "replaced_by", "reason"]].values.tolist() == [
+        ["addr-2023", "addr-2025", "superseded"],
+        ["addr-2024", "addr-2025", "newer version"],
+    ]
 
 
 def test_one_stale_of_three(documents):
     results = results_of(q=["addr-2024", "addr-2025", "misc"])
     assert rs.stale_hits(results, documents, 5)["rank"].tolist() == [1]
-    assert rs.freshness_summary(rs.freshness(results, documents, 5))["stale_rate"].tolist() == [pytest.approx(1 / 3)]
+    assert rs.freshness_summary(rs.freshness(results, documents, 5))["stale_rate"].tolist() == [
+        pytest.approx(1 / 3)
+    ]
 
 
 def test_two_versions_of_one_thing_are_one_conflict(documents):
     results = results_of(q=["price-v1", "misc", "price-v2"])
-    assert rs.version_conflicts(results, documents)[["version_key", "rank", "doc_id"]].values.tolist() == [["price", 1, "price-v1"], ["price", 3, "price-v2"]]
+    assert rs.version_conflicts(results, documents)[
+        ["version_key", "rank", "doc_id"]
+    ].values.tolist() == [["price", 1, "price-v1"], ["price", 3, "price-v2"]]
     row = rs.freshness(results, documents).iloc[0]
     assert (row["considered"], row["n_conflicting"]) == (3, 2)
 
@@ -65,7 +92,9 @@ def test_only_the_first_k_hits_count(documents):
 
 def test_the_newest_version_replaces_all_others_however_they_are_listed():
     versions = of_keys(["v1", "v", 100], ["v2", "v", 200], ["v3", "v", 150])
-    assert rs.stale_hits(results_of(q=["v1", "v2", "v3"]), versions)[["doc_id", "replaced_by"]].values.tolist() == [["v1", "v2"], ["v3", "v2"]]
+    assert rs.stale_hits(results_of(q=["v1", "v2", "v3"]), versions)[
+        ["doc_id", "replaced_by"]
+    ].values.tolist() == [["v1", "v2"], ["v3", "v2"]]
 
 
 def test_timestamps_beyond_float_precision_are_told_apart():
@@ -74,14 +103,27 @@ def test_timestamps_beyond_float_precision_are_told_apart():
 
 
 def test_conflicts_are_grouped_by_key_in_order_of_the_first_hit():
-    versions = of_keys(["a1", "addr", 1], ["a2", "addr", 1], ["p1", "price", 1], ["p2", "price", 1], ["misc", None, None])
+    versions = of_keys(
+        ["a1", "addr", 1],
+        ["a2", "addr", 1],
+        ["p1", "price", 1],
+        ["p2", "price", 1],
+        ["misc", None, None],
+    )
     results = results_of(q=["a1", "p1", "a2", "p2", "misc"])
-    assert rs.version_conflicts(results, versions)["version_key"].tolist() == ["addr", "addr", "price", "price"]
+    assert rs.version_conflicts(results, versions)["version_key"].tolist() == [
+        "addr",
+        "addr",
+        "price",
+        "price",
+    ]
     assert rs.freshness_summary(rs.freshness(results, versions))["conflict_rate"].tolist() == [0.8]
 
 
 def test_chunks_of_one_document_are_no_conflict():
-    assert not len(rs.version_conflicts(results_of(q=["a1", "a1"]), of_keys(["a1", "a", 1], ["a2", "a", 2])))
+    assert not len(
+        rs.version_conflicts(results_of(q=["a1", "a1"]), of_keys(["a1", "a", 1], ["a2", "a", 2]))
+    )
 
 
 @pytest.fixture
@@ -92,20 +134,37 @@ def two_queries():
 
 def test_rates_of_two_queries(two_queries):
     row = rs.freshness_summary(rs.freshness(*two_queries, 2)).iloc[0]
-    assert row[["stale_rate", "stale_query_rate", "conflict_rate", "conflict_query_rate"]].tolist() == [0.25, 0.5, 0.5, 0.5]
+    assert row[
+        ["stale_rate", "stale_query_rate", "conflict_rate", "conflict_query_rate"]
+    ].tolist() == [0.25, 0.5, 0.5, 0.5]
 
 
 def test_rates_become_metrics(two_queries, write_golden):
-    golden = rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]))
-    scores = rs.add_columns(rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]
+        )
+    )
+    scores = rs.add_columns(
+        rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2)
+    )
     summary = rs.summarize(scores).set_index("metric")
-    assert summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75 and summary.loc["freshness.conflict_free_rate@2", "mean"] == 0.5
+    assert (
+        summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
+        and summary.loc["freshness.conflict_free_rate@2", "mean"] == 0.5
+    )
     low, high = summary.loc["freshness.conflict_free_rate@2", ["low", "high"]]
-    assert 0 <= low < 0.1 and 0.9 < high <= 1, "a rate of 1 of 2 says next to nothing, and its interval stays within 0..1"
+    assert 0 <= low < 0.1 and 0.9 < high <= 1, (
+        "a rate of 1 of 2 says next to nothing, and its interval stays within 0..1"
+    )
 
 
 def test_rates_of_other_queries_are_refused(two_queries, write_golden):
-    golden = rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]
+        )
+    )
     scores, table = rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2)
     with pytest.raises(rs.DataError, match="1 rows have no score, first r / q9"):
         rs.add_columns(scores, table.replace({"query_id": {"q2": "q9"}}))
@@ -113,28 +172,47 @@ def test_rates_of_other_queries_are_refused(two_queries, write_golden):
         rs.add_columns(scores, table.iloc[:1])
     with pytest.raises(rs.DataError, match="r / q1 stands there twice"):
         rs.add_columns(scores, pd.concat([table, table.iloc[:1]]))
-    assert np.isnan(rs.add_columns(scores, table.iloc[:1], partial=True)["freshness.stale_free_rate@2"].iloc[1])
+    assert np.isnan(
+        rs.add_columns(scores, table.iloc[:1], partial=True)["freshness.stale_free_rate@2"].iloc[1]
+    )
 
 
 def test_a_query_without_hits_is_not_measured(documents):
     results = results_of(q1=[], q2=["addr-2024"])
     table = rs.freshness(results, documents, 3)
     assert np.isnan(table["freshness.stale_free_rate@3"].iloc[0])
-    assert rs.freshness_summary(table)[["n_queries", "stale_query_rate"]].values.tolist() == [[1, 1]]
-    assert rs.freshness(results, documents, 3, vacuous=1.0)["freshness.stale_free_rate@3"].tolist() == [1, 0]
+    assert rs.freshness_summary(table)[["n_queries", "stale_query_rate"]].values.tolist() == [
+        [1, 1]
+    ]
+    assert rs.freshness(results, documents, 3, vacuous=1.0)[
+        "freshness.stale_free_rate@3"
+    ].tolist() == [1, 0]
 
 
 def test_documents_may_differ_from_run_to_run(documents):
     one, other = results_of(q=["addr-2024"]), results_of(q=["addr-2024"])
-    renamed = {name: getattr(other, name).assign(run_id="s") for name in ("runs", "responses", "hits")}
+    renamed = {
+        name: getattr(other, name).assign(run_id="s") for name in ("runs", "responses", "hits")
+    }
     both = rs.concat_results([one, rs.Results(**renamed)])
-    own = pd.concat([documents.assign(run_id="r"), documents[documents["doc_id"] == "addr-2024"].assign(run_id="s")])
+    own = pd.concat(
+        [
+            documents.assign(run_id="r"),
+            documents[documents["doc_id"] == "addr-2024"].assign(run_id="s"),
+        ]
+    )
     assert rs.stale_hits(both, own)["run_id"].tolist() == ["r"]
     assert rs.stale_hits(both, documents)["run_id"].tolist() == ["r", "s"]
 
 
 def test_a_store_keeps_documents(documents, tmp_path):
-    results = rs.Results(**{name: getattr(results_of(q=["addr-2024"]), name) for name in ("runs", "responses", "hits")}, documents=documents)
+    results = rs.Results(
+        **{
+            name: getattr(results_of(q=["addr-2024"]), name)
+            for name in ("runs", "responses", "hits")
+        },
+        documents=documents,
+    )
     store = rs.RunStore(tmp_path / "store")
     store.save(results)
     assert rs.stale_hits(store.load())["replaced_by"].tolist() == ["addr-2025"]
@@ -146,7 +224,10 @@ def test_a_store_keeps_documents(documents, tmp_path):
     [
         ('{"version_key": "a"}', "versions.jsonl:2: doc_id: found nothing"),
         ('{"doc_id": "x"}', "versions.jsonl:2: doc_id: 'x' stood on line 1 already"),
-        ('{"doc_id": "y", "effective_timestamp": "2024"}', 'versions.jsonl:2: effective_timestamp: found text: "2024"'),
+        (
+            '{"doc_id": "y", "effective_timestamp": "2024"}',
+            'versions.jsonl:2: effective_timestamp: found text: "2024"',
+        ),
         ("{", "versions.jsonl:2: not valid JSON"),
     ],
 )
@@ -159,24 +240,44 @@ def test_a_bad_line_is_named(tmp_path, line, message):
 
 def test_a_lenient_load_keeps_what_it_can_and_counts_the_rest(tmp_path):
     file = tmp_path / "versions.jsonl"
-    file.write_text('{"doc_id": "x"}\n{"version_key": "a"}\n{"doc_id": "x", "version_key": "k"}\n{"doc_id": "y", "effective_timestamp": "2024", "own": 1}\n{\n')
-    with pytest.warns(UserWarning, match=r"4 faults left out, first .*versions\.jsonl:2: doc_id: found nothing"):
+    file.write_text(
+        '{"doc_id": "x"}\n{"version_key": "a"}\n{"doc_id": "x", "version_key": "k"}\n{"doc_id":'
+        ' "y", "effective_timestamp": "2024", "own": 1}\n{\n'
+    )
+    with pytest.warns(
+        UserWarning, match=r"4 faults left out, first .*versions\.jsonl:2: doc_id: found nothing"
+    ):
         documents = rs.load_documents(file, strict=False)
-    assert documents.astype(object).where(documents.notna(), None).to_dict("list") == {"doc_id": ["x", "y"], "x_own": [None, 1]}
+    assert documents.astype(object).where(documents.notna(), None).to_dict("list") == {
+        "doc_id": ["x", "y"],
+        "x_own": [None, 1],
+    }
 
 
 def test_what_is_missing_is_said(documents):
     with pytest.raises(rs.DataError, match="there is no documents frame"):
         rs.freshness(results_of(q=["a"]))
     with pytest.raises(rs.DataError, match="addr-2023 stands there twice"):
-        rs.freshness(results_of(q=["a"]), pd.concat([documents, documents.iloc[:1].assign(version_key="other")]))
+        rs.freshness(
+            results_of(q=["a"]),
+            pd.concat([documents, documents.iloc[:1].assign(version_key="other")]),
+        )
     with pytest.raises(rs.DataError, match="k: found 0"):
         rs.freshness(results_of(q=["a"]), documents, 0)
 
 
 def test_hits_that_say_so_themselves_are_counted():
     results = results_of(q1=["a", "b"], q2=["c"])
-    flagged = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.assign(stale=pd.array([True, False, None], dtype="boolean")))
+    flagged = rs.Results(
+        runs=results.runs,
+        responses=results.responses,
+        hits=results.hits.assign(stale=pd.array([True, False, None], dtype="boolean")),
+    )
     row = rs.stale_flag_rate(flagged).iloc[0]
-    assert (row["n_hits"], row["n_stale"], row["stale_rate"], row["stale_query_rate"]) == (2, 1, 0.5, 1)
+    assert (row["n_hits"], row["n_stale"], row["stale_rate"], row["stale_query_rate"]) == (
+        2,
+        1,
+        0.5,
+        1,
+    )
     assert np.isnan(rs.stale_flag_rate(results)["stale_rate"].iloc[0])

@@ -12,18 +12,27 @@ def scores_of(a, b):
     parts = []
     for name, columns in (("a", a), ("b", b)):
         ids = [f"q{n}" for n in range(1, len(next(iter(columns.values()))) + 1)]
-        parts.append(pd.DataFrame({"run_id": name, "state": "scored", "level": "doc", **columns}, index=pd.Index(ids, name="query_id")))
+        parts.append(
+            pd.DataFrame(
+                {"run_id": name, "state": "scored", "level": "doc", **columns},
+                index=pd.Index(ids, name="query_id"),
+            )
+        )
     return pd.concat(parts)
 
 
-BETTER = scores_of({"recall@5": [0.25, 0.25], "mrr": [0.0, 0.0]}, {"recall@5": [0.5, 1.0], "mrr": [1.0, 1.0]})
+BETTER = scores_of(
+    {"recall@5": [0.25, 0.25], "mrr": [0.0, 0.0]}, {"recall@5": [0.5, 1.0], "mrr": [1.0, 1.0]}
+)
 
 
 def test_gain_is_the_weighted_mean_of_the_differences():
     gain = rs.knowledge_gain(BETTER, "a", "b")
     assert (gain.score, gain.total_weight) == (0.75, 2)
     weighted = rs.knowledge_gain(BETTER, "a", "b", {"recall@5": 2.0, "mrr": 0.0})
-    assert (weighted.score, weighted.total_weight) == (0.5, 2) and weighted.metrics["metric"].tolist() == ["recall@5"]
+    assert (weighted.score, weighted.total_weight) == (0.5, 2) and weighted.metrics[
+        "metric"
+    ].tolist() == ["recall@5"]
 
 
 def test_a_worse_run_gains_less_than_nothing():
@@ -43,16 +52,26 @@ def test_a_metric_that_should_be_low_gains_by_falling():
 
 
 def test_gains_of_queries_use_the_metrics_that_both_runs_have():
-    scores = scores_of({"recall@5": [0, 0.5, 0.5], "mrr": [0, 0, np.nan]}, {"recall@5": [0.5, 0, 0.25], "mrr": [1, 0.5, 1]})
+    scores = scores_of(
+        {"recall@5": [0, 0.5, 0.5], "mrr": [0, 0, np.nan]},
+        {"recall@5": [0.5, 0, 0.25], "mrr": [1, 0.5, 1]},
+    )
     gain = rs.knowledge_gain(scores, "a", "b", {"recall@5": 1, "mrr": 3})
     assert gain.per_query.values.tolist() == [["q1", 0.875, 2], ["q2", 0.25, 2], ["q3", -0.25, 1]]
     assert gain.metrics["n"].tolist() == [3, 2]
 
 
 def test_the_documented_formula_is_a_plain_sum():
-    scores = scores_of({"recall@10": [0.0, 0.5], "context_recall": [0.5, 0.5]}, {"recall@10": [0.5, 1.0], "context_recall": [0.5, 0.75]})
-    assert rs.knowledge_gain_documented(scores, "a", "b", 0.4, alpha=2, beta=1, gamma=0.5) == pytest.approx(2 * 0.5 + 0.125 + 0.2)
-    assert rs.knowledge_gain_documented(scores.drop(columns="context_recall"), "a", "b", beta=0) == 0.5
+    scores = scores_of(
+        {"recall@10": [0.0, 0.5], "context_recall": [0.5, 0.5]},
+        {"recall@10": [0.5, 1.0], "context_recall": [0.5, 0.75]},
+    )
+    assert rs.knowledge_gain_documented(
+        scores, "a", "b", 0.4, alpha=2, beta=1, gamma=0.5
+    ) == pytest.approx(2 * 0.5 + 0.125 + 0.2)
+    assert (
+        rs.knowledge_gain_documented(scores.drop(columns="context_recall"), "a", "b", beta=0) == 0.5
+    )
     with pytest.raises(rs.DataError, match="no column context_recall"):
         rs.knowledge_gain_documented(scores.drop(columns="context_recall"), "a", "b")
     with pytest.raises(rs.DataError, match="have context_recall for no query in common"):
@@ -61,10 +80,13 @@ def test_the_documented_formula_is_a_plain_sum():
 
 def test_candidate_documents_by_gain_and_novelty(write_golden):
     golden = rs.load_golden(write_golden([
-        {"id": "q1", "query": "?", "expected_doc_ids": {"d1": 2}}, {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 1}},
+        {"id": "q1", "query": "?", "expected_doc_ids": {"d1": 2}},
+        {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 1}},
     ]))  # fmt: skip
     per_query = pd.DataFrame({"query_id": ["q1", "q2"], "gain": [1.0, 0.25]})
-    rows = rs.candidate_documents(per_query, golden, {"d1": 0.2, "d2": 1.0, "d3": 0.1}, novelty_weight=0.5)
+    rows = rs.candidate_documents(
+        per_query, golden, {"d1": 0.2, "d2": 1.0, "d3": 0.1}, novelty_weight=0.5
+    )
     assert rows["doc_id"].tolist() == ["d1", "d2", "d3"]
     assert rows["score"].tolist() == pytest.approx([2.1, 0.75, 0.05])
     assert rs.candidate_documents(per_query, golden, {"d2": 7.0})["score"].tolist() == [2, 0.25]
@@ -85,7 +107,10 @@ def test_novelty_of_chunks():
     assert rs.novelty_per_chunk([[1, 0], [0, 1]], KNOWN) == 0.5
     assert rs.novelty_all_pairs([[1, 0], [0, 1]], KNOWN) == 0
     assert rs.novelty_all_pairs([[0.6, 0.8], [0, 1]], KNOWN) == pytest.approx(0.4)
-    assert (rs.novelty_per_chunk([[-1, 0]], KNOWN), rs.novelty_all_pairs([[-1, 0]], KNOWN)) == (1, 2)
+    assert (rs.novelty_per_chunk([[-1, 0]], KNOWN), rs.novelty_all_pairs([[-1, 0]], KNOWN)) == (
+        1,
+        2,
+    )
 
 
 @pytest.mark.parametrize("novelty", [rs.novelty_per_chunk, rs.novelty_all_pairs])
@@ -106,7 +131,15 @@ def test_texts_are_embedded_by_the_function_given():
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "value"), [([1, 0], [0, 1], 0), ([1, 2], [2, 4], 1), ([1, 0], [1, 0, 0], 0), ([0, 0], [1, 0], 0), ([], [], 0), ([1, 0], [-2, 0], -1)]
+    ("a", "b", "value"),
+    [
+        ([1, 0], [0, 1], 0),
+        ([1, 2], [2, 4], 1),
+        ([1, 0], [1, 0, 0], 0),
+        ([0, 0], [1, 0], 0),
+        ([], [], 0),
+        ([1, 0], [-2, 0], -1),
+    ],
 )
 def test_cosine(a, b, value):
     assert rs.cosine(a, b) == pytest.approx(value)
@@ -114,7 +147,15 @@ def test_cosine(a, b, value):
 
 @pytest.mark.parametrize(
     ("candidate", "known", "value"),
-    [("same words", "Words, same!", 0), ("alpha", "beta", 1), ("alpha gamma", "alpha beta", 2 / 3), ("", "", 0), ("", "a", 0), ("a", "", 1), ("?!", "a", 0)],
+    [
+        ("same words", "Words, same!", 0),
+        ("alpha", "beta", 1),
+        ("alpha gamma", "alpha beta", 2 / 3),
+        ("", "", 0),
+        ("", "a", 0),
+        ("a", "", 1),
+        ("?!", "a", 0),
+    ],
 )
 def test_lexical_novelty(candidate, known, value):
     assert rs.lexical_novelty(candidate, known) == pytest.approx(value)

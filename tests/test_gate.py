@@ -1,4 +1,8 @@
-"""A gate by declared losses: direction, both rules, failures that never help, what can't be evaluated, and the same answer everywhere."""
+"""A gate by declared losses.
+
+Direction, both rules, failures that never help, what can't be evaluated, and the same answer
+everywhere.
+"""
 
 import json
 import math
@@ -16,8 +20,15 @@ FOUND, MISSED = [hit("c", "d", 1)], [hit("x", "y", 1)]
 
 
 def compared(write_golden, write_run, a, b, n=None, **more):
-    golden = rs.load_golden(write_golden([{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n or len(a))]))
-    runs = [write_run(name, [one | {"query_id": f"q{i}"} for i, one in enumerate(records)], k=5) for name, records in (("a", a), ("b", b))]
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{i}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n or len(a))]
+        )
+    )
+    runs = [
+        write_run(name, [one | {"query_id": f"q{i}"} for i, one in enumerate(records)], k=5)
+        for name, records in (("a", a), ("b", b))
+    ]
     return rs.compare_runs(rs.load_results(runs), golden, "a", "b", **more)
 
 
@@ -26,7 +37,9 @@ def runs(*hits, **more):
 
 
 def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden, write_run):
-    cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, []))
+    cmp = compared(
+        write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, [])
+    )
     found = rs.gate(cmp, {"hit@5": 0.25, "mrr": 0.2, "empty": 0.25, "failed": 0})
     assert found.table["verdict"].tolist() == ["pass", "fail", "pass", "pass"]
     assert found.table.set_index("metric").loc["mrr", "reason"] == "worse by 0.25, more than 0.2"
@@ -41,21 +54,37 @@ def test_the_interval_rule_asks_that_the_loss_is_ruled_out(write_golden, write_r
     strict = rs.gate(cmp, {"hit@5": 0.05}, rule="interval")
     # nothing moved among 20: Tango's interval is ± z² / (20 + z²) = ± .161
     assert strict.table["low"][0] == pytest.approx(-0.161, abs=5e-4)
-    assert strict.table["reason"][0] == "nothing changed, but a loss of 0.161 can't be ruled out" and not strict.passed
+    assert (
+        strict.table["reason"][0] == "nothing changed, but a loss of 0.161 can't be ruled out"
+        and not strict.passed
+    )
     assert rs.gate(cmp, {"hit@5": 0.17}, rule="interval").passed
 
 
 def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     better = compared(write_golden, write_run, runs(*[[]] * 10, *[FOUND] * 20), runs(*[FOUND] * 30))
     found = rs.gate(better, {"hit@5": 0.05}, rule="interval")
-    assert found.table["reason"][0] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
+    assert found.table["reason"][
+        0
+    ] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
         "## Gate passed: b against a (over all metrics compared: better)"
     )
-    few = compared(write_golden, write_run, runs(*[FOUND] * 3, elapsed_ms=10.0), runs(*[FOUND] * 3, elapsed_ms=12.0))
+    few = compared(
+        write_golden,
+        write_run,
+        runs(*[FOUND] * 3, elapsed_ms=10.0),
+        runs(*[FOUND] * 3, elapsed_ms=12.0),
+    )
     open_one = rs.gate(few, {"latency_ms": 5}, rule="interval", require=True)
-    assert open_one.table["reason"][0] == "worse by 2; too few queries for an interval" and open_one.table["verdict"][0] == "not evaluated"
     assert (
-        open_one.to_markdown().startswith("## Gate not evaluated, 1 not evaluated: b against a (over all metrics compared: same)") and open_one.exit_status == 2
+        open_one.table["reason"][0] == "worse by 2; too few queries for an interval"
+        and open_one.table["verdict"][0] == "not evaluated"
+    )
+    assert (
+        open_one.to_markdown().startswith(
+            "## Gate not evaluated, 1 not evaluated: b against a (over all metrics compared: same)"
+        )
+        and open_one.exit_status == 2
     )
 
 
@@ -65,11 +94,20 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     cmp = compared(write_golden, write_run, a, b)
     # `empty` has no value where b failed: what is left looks better than a (0 of 2 against 2 of 4)
     row = rs.gate(cmp, {"empty": 0.1}).table.iloc[0]
-    assert (row["verdict"], row["n_lost"]) == ("pass", 2) and "2 failed queries counted at their worst" in row["reason"]
+    assert (row["verdict"], row["n_lost"]) == (
+        "pass",
+        2,
+    ) and "2 failed queries counted at their worst" in row["reason"]
     worse = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), b)
-    assert rs.gate(worse, {"empty": 0.1}).table["reason"][0] == "worse by 0.5, more than 0.1, 2 failed queries counted at their worst"
+    assert (
+        rs.gate(worse, {"empty": 0.1}).table["reason"][0]
+        == "worse by 0.5, more than 0.1, 2 failed queries counted at their worst"
+    )
     slow = rs.gate(worse, {"latency_ms": 1000}).table.iloc[0]
-    assert (slow["verdict"], slow["reason"]) == ("fail", "the candidate failed on 2 queries that have no latency_ms now")
+    assert (slow["verdict"], slow["reason"]) == (
+        "fail",
+        "the candidate failed on 2 queries that have no latency_ms now",
+    )
 
 
 def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
@@ -77,12 +115,25 @@ def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_r
     assert rs.gate(cmp, {"mrr": 0.5}).table["change"][0] == -0.75
 
 
-def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(write_golden, write_run):
-    cmp = compared(write_golden, write_run, runs(FOUND), runs(FOUND), metrics=["hit@5", "refusal_correct"])
+def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
+    write_golden, write_run
+):
+    cmp = compared(
+        write_golden, write_run, runs(FOUND), runs(FOUND), metrics=["hit@5", "refusal_correct"]
+    )
     asked = {"hit@5": 0, "refusal_correct": 0, "mrr": 0}
     loose, strict = rs.gate(cmp, asked), rs.gate(cmp, asked, require=True)
-    assert loose.table["reason"].tolist() == ["nothing changed", "no query has a value in both runs", "the comparison lacks this metric"]
-    assert (loose.passed, loose.exit_status, strict.passed, strict.exit_status) == (True, 0, False, 2)
+    assert loose.table["reason"].tolist() == [
+        "nothing changed",
+        "no query has a value in both runs",
+        "the comparison lacks this metric",
+    ]
+    assert (loose.passed, loose.exit_status, strict.passed, strict.exit_status) == (
+        True,
+        0,
+        False,
+        2,
+    )
     assert "2 not evaluated" in repr(loose)
 
 
@@ -106,23 +157,40 @@ def test_one_word_for_the_whole_comparison(write_golden, write_run):
     assert compared(write_golden, write_run, runs(*few), runs(*many)).overall == "better"
     assert compared(write_golden, write_run, runs(*many), runs(*few)).overall == "regressed"
     assert compared(write_golden, write_run, runs(*many), runs(*many)).overall == "same"
-    assert compared(write_golden, write_run, runs(*few), runs(*many, error="but slow")).overall == "mixed", "more is found, and every query fails"
+    assert (
+        compared(write_golden, write_run, runs(*few), runs(*many, error="but slow")).overall
+        == "mixed"
+    ), "more is found, and every query fails"
 
 
 def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
-    found = rs.gate(compared(write_golden, write_run, runs(FOUND, FOUND), runs(FOUND, MISSED)), {"mrr": 0.1, "refusal_correct": 0})
+    found = rs.gate(
+        compared(write_golden, write_run, runs(FOUND, FOUND), runs(FOUND, MISSED)),
+        {"mrr": 0.1, "refusal_correct": 0},
+    )
     content = json.loads(found.to_json())
-    assert (content["passed"], content["exit_status"], content["overall"]) == (found.passed, found.exit_status, found.overall)
-    assert [row["verdict"] for row in content["table"]] == found.table["verdict"].tolist() and content["table"][1]["a"] is None
+    assert (content["passed"], content["exit_status"], content["overall"]) == (
+        found.passed,
+        found.exit_status,
+        found.overall,
+    )
+    assert [row["verdict"] for row in content["table"]] == found.table[
+        "verdict"
+    ].tolist() and content["table"][1]["a"] is None
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
         assert (
-            "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text and "worse by 0.5, more than 0.1" in text and "q1" in text
+            "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text
+            and "worse by 0.5, more than 0.1" in text
+            and "q1" in text
         )
 
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 def test_the_interval_rule_never_passes_what_the_threshold_fails(loss, more, allowed):
-    by_threshold, by_interval = (_judged(loss, loss + more, allowed, rule, 0)["verdict"] for rule in ("threshold", "interval"))
+    by_threshold, by_interval = (
+        _judged(loss, loss + more, allowed, rule, 0)["verdict"]
+        for rule in ("threshold", "interval")
+    )
     assert (by_threshold, by_interval) in [("pass", "pass"), ("pass", "fail"), ("fail", "fail")]
 
 
@@ -136,37 +204,79 @@ def test_the_command_line_says_it_by_its_exit_status(write_golden, write_run, ca
     assert main([*command, "mrr@10"]) == 2 and "--max-drop" in capsys.readouterr().err
     capsys.readouterr()
     assert main([*command, "hit@7=0.5", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)["table"][0]["metric"] == "hit@7", "any cut-off may be asked for"
+    assert json.loads(capsys.readouterr().out)["table"][0]["metric"] == "hit@7", (
+        "any cut-off may be asked for"
+    )
 
 
 @pytest.mark.parametrize("rule", ["threshold", "interval"])
 def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, rule):
     failed = runs([], error="late")
-    cmp = compared(write_golden, write_run, runs(*[FOUND] * 12, MISSED), [*runs(*[FOUND] * 9, MISSED, MISSED), *failed, *failed])
-    asked = {"mrr@10": 0.3, "hit@5": 0.02, "empty": 0.2, "latency_ms": 1, "cost_usd": 0, "refusal_correct": 0, "failed": 0.5}
+    cmp = compared(
+        write_golden,
+        write_run,
+        runs(*[FOUND] * 12, MISSED),
+        [*runs(*[FOUND] * 9, MISSED, MISSED), *failed, *failed],
+    )
+    asked = {
+        "mrr@10": 0.3,
+        "hit@5": 0.02,
+        "empty": 0.2,
+        "latency_ms": 1,
+        "cost_usd": 0,
+        "refusal_correct": 0,
+        "failed": 0.5,
+    }
     for require in (False, True):
-        first, again = (rs.gate(one, asked, rule=rule, require=require) for one in (cmp, rs.Comparison.from_json(cmp.to_json())))
+        first, again = (
+            rs.gate(one, asked, rule=rule, require=require)
+            for one in (cmp, rs.Comparison.from_json(cmp.to_json()))
+        )
         assert again.to_json() == first.to_json() == rs.Gate.from_json(first.to_json()).to_json()
-        assert {"pass", "fail", "not evaluated"} >= set(first.table["verdict"]) and first.exit_status == 1, "what fails comes before what is not evaluated"
+        assert {"pass", "fail", "not evaluated"} >= set(
+            first.table["verdict"]
+        ) and first.exit_status == 1, "what fails comes before what is not evaluated"
 
 
-def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(write_golden, write_run):
+def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
+    write_golden, write_run
+):
     fallen = [[hit("x", "y", 1), hit("c", "d", 2)]]
     cmp = compared(write_golden, write_run, runs(FOUND, *fallen, FOUND), runs(*fallen, MISSED))
     found = rs.gate(cmp, {"mrr": 1})
     # q1 was lost altogether, q2 was not asked, q0 fell by one rank
-    assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [["q1", "regression"], ["q2", "only_a"], ["q0", "loss"]]
-    assert found.table[["n", "n_expected_a", "n_expected_b", "n_lost"]].to_numpy().tolist() == [[2, 3, 3, 1]]
-    assert "2 / 3" in found.to_markdown() and "2 / 3" in repr(found) and "2 / 3" in found._repr_html_()
+    assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [
+        ["q1", "regression"],
+        ["q2", "only_a"],
+        ["q0", "loss"],
+    ]
+    assert found.table[["n", "n_expected_a", "n_expected_b", "n_lost"]].to_numpy().tolist() == [
+        [2, 3, 3, 1]
+    ]
+    assert (
+        "2 / 3" in found.to_markdown() and "2 / 3" in repr(found) and "2 / 3" in found._repr_html_()
+    )
 
 
 def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
     text = "<!-- | <script> \n\n# " + "x" * 10_000
     golden = rs.load_golden(write_golden([{"id": "q0", "query": text, "expected_doc_ids": ["d"]}]))
-    cmp = rs.compare_runs(rs.load_results([write_run("a", [record("q0", FOUND)]), write_run("b", [record("q0", MISSED)])]), golden, "a", "b")
+    cmp = rs.compare_runs(
+        rs.load_results(
+            [write_run("a", [record("q0", FOUND)]), write_run("b", [record("q0", MISSED)])]
+        ),
+        golden,
+        "a",
+        "b",
+    )
     found = rs.gate(cmp, {"mrr": 0})
     summary = found.to_markdown()
-    assert "<" not in summary and len(summary) < 1000 and "\n# " not in summary and "&lt;!-- \\| &lt;script>" in summary
+    assert (
+        "<" not in summary
+        and len(summary) < 1000
+        and "\n# " not in summary
+        and "&lt;!-- \\| &lt;script>" in summary
+    )
     assert found.regressions["query"][0] == text, "the frame keeps all of it"
     assert "<script>" not in found._repr_html_()
 
@@ -175,12 +285,33 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
     golden = write_golden([{"id": "q0", "query": "?", "expected_doc_ids": ["d"]}])
     a, b = (write_run(name, [record("q0", FOUND)], config={"k": k}) for k, name in enumerate("ab"))
     command = [str(a), str(b), "--golden", str(golden)]
-    assert main(["gate", *command, "--max-drop", "mrr@10=0", "--vary", "k", "--margin", "mrr@10=0.9", "--ignore-invariants", "all"]) == 0
+    assert (
+        main(
+            [
+                "gate",
+                *command,
+                "--max-drop",
+                "mrr@10=0",
+                "--vary",
+                "k",
+                "--margin",
+                "mrr@10=0.9",
+                "--ignore-invariants",
+                "all",
+            ]
+        )
+        == 0
+    )
     assert main(["compare", *command, "--vary", "k", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out.split("\n")[-2])["config_diff"] == [{"key": "k", "a": "0", "b": "1", "declared": True}]
+    assert json.loads(capsys.readouterr().out.split("\n")[-2])["config_diff"] == [
+        {"key": "k", "a": "0", "b": "1", "declared": True}
+    ]
     for options, message in (
-        (["--vary", "depth"], "vary: no config key depth; there are k"), (["--ignore-invariants", "colour"], "ignore_invariants: found 'colour'"),
-        (["--margin", "mrr@10"], "--margin: found 'mrr@10'; a metric and a loss, such as mrr@10=0.02"), (["--margin", "colour=1"], "unknown metric 'colour'"),
+        (["--vary", "depth"], "vary: no config key depth; there are k"),
+        (["--ignore-invariants", "colour"], "ignore_invariants: found 'colour'"),
+        (["--margin", "mrr@10"],
+        "--margin: found 'mrr@10'; a metric and a loss, such as mrr@10=0.02"),
+        (["--margin", "colour=1"], "unknown metric 'colour'"),
     ):  # fmt: skip
         assert main(["compare", *command, *options]) == 2 and message in capsys.readouterr().err
         assert main(["report", *command, *options]) == 2 and message in capsys.readouterr().err

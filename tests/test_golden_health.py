@@ -8,20 +8,40 @@ from scipy import stats
 
 import ragscore as rs
 
-TELLS = {"q1": "all pass", "q2": "all fail", "q3": "tells apart", "q4": "one run", "q5": "not measured"}
+TELLS = {
+    "q1": "all pass",
+    "q2": "all fail",
+    "q3": "tells apart",
+    "q4": "one run",
+    "q5": "not measured",
+}
 VALUES = {"A": [1.0, 0, 1, 1, None], "B": [1.0, 0, 0, None, None]}
 
 
 def golden_of(n, targets=None, **columns):
     query_ids = [f"q{i}" for i in range(1, n + 1)]
-    queries = pd.DataFrame({"query_id": query_ids, "query": [f"word{i} about thing{i}" for i in range(n)], "position": range(n)})
+    queries = pd.DataFrame(
+        {
+            "query_id": query_ids,
+            "query": [f"word{i} about thing{i}" for i in range(n)],
+            "position": range(n),
+        }
+    )
     queries = queries.assign(answerable=pd.array([True] * n, dtype="boolean"), **columns)
     return rs.Golden(queries=queries, **({"targets": targets} if targets is not None else {}))
 
 
 def scores_of(values, metric="hit@5"):
     parts = [
-        pd.DataFrame({"query_id": [f"q{i}" for i in range(1, len(column) + 1)], "run_id": run_id, "state": "scored", "level": "doc", metric: column})
+        pd.DataFrame(
+            {
+                "query_id": [f"q{i}" for i in range(1, len(column) + 1)],
+                "run_id": run_id,
+                "state": "scored",
+                "level": "doc",
+                metric: column,
+            }
+        )
         for run_id, column in values.items()
     ]
     return pd.concat(parts).astype({metric: "float64"}).set_index("query_id")
@@ -29,7 +49,9 @@ def scores_of(values, metric="hit@5"):
 
 def targets_of(**docs):
     rows = [(query_id, doc) for query_id, listed in docs.items() for doc in listed]
-    return pd.DataFrame(rows, columns=["query_id", "target_id"]).assign(level="doc", alternative=0, grade=1, doc_id=lambda t: t["target_id"])
+    return pd.DataFrame(rows, columns=["query_id", "target_id"]).assign(
+        level="doc", alternative=0, grade=1, doc_id=lambda t: t["target_id"]
+    )
 
 
 def counts(health):
@@ -40,55 +62,91 @@ def test_each_question_passes_fails_or_tells_runs_apart():
     health = rs.golden_health(scores_of(VALUES), golden_of(5), metric="hit@5")
     assert health.queries.set_index("query_id")["tells"].to_dict() == TELLS
     found = counts(health)
-    assert found["questions that every run passes"] == [1, 3] and found["questions that every run fails"] == [1, 3]
-    assert found["questions that tell no runs apart"] == [2, 3] and found["questions that fewer than two runs have a value of"] == [2, 5]
+    assert found["questions that every run passes"] == [1, 3] and found[
+        "questions that every run fails"
+    ] == [1, 3]
+    assert found["questions that tell no runs apart"] == [2, 3] and found[
+        "questions that fewer than two runs have a value of"
+    ] == [2, 5]
     assert "questions that tell no runs apart" in repr(health) and "<table" in health._repr_html_()
 
 
 def test_the_same_middling_value_in_every_run_tells_nothing_either():
-    health = rs.golden_health(scores_of({"A": [0.5], "B": [0.5]}, "recall@5"), golden_of(1), metric="recall@5")
-    assert health.queries["tells"].tolist() == ["all alike"] and counts(health)["questions that tell no runs apart"] == [1, 1]
+    health = rs.golden_health(
+        scores_of({"A": [0.5], "B": [0.5]}, "recall@5"), golden_of(1), metric="recall@5"
+    )
+    assert health.queries["tells"].tolist() == ["all alike"] and counts(health)[
+        "questions that tell no runs apart"
+    ] == [1, 1]
 
 
 def test_the_number_of_queries_needed_is_the_formulas():
-    # Differences b − a: 4 × 1, 2 × −1, 14 × 0: mean .1, sd² = (6 − 20 · .01) / 19. The least n with n ≥ (t.975 + t.8)² sd²/δ², t of n − 1.
+    # Differences b − a: 4 × 1, 2 × −1, 14 × 0: mean .1, sd² = (6 − 20 · .01) / 19. The least n with
+    # n ≥ (t.975 + t.8)² sd²/δ², t of n − 1.
     a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
-    needed = rs.golden_health(scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)).needed
+    needed = rs.golden_health(
+        scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)
+    ).needed
     variance = (6 - 20 * 0.01) / 19
     assert needed[["run_a", "run_b", "n"]].iloc[0].tolist() == ["A", "B", 20]
-    assert needed["delta"].iloc[0] == pytest.approx(0.1) and needed["sd"].iloc[0] == pytest.approx(variance**0.5)
+    assert needed["delta"].iloc[0] == pytest.approx(0.1) and needed["sd"].iloc[0] == pytest.approx(
+        variance**0.5
+    )
     inflation = needed["design_effect"].iloc[0]
     assert inflation == pytest.approx(1)  # every question is alone in its group
     n = np.arange(2, 500)
     least = (stats.t.ppf(0.975, n - 1) + stats.t.ppf(0.8, n - 1)) ** 2 * variance
-    assert needed["n_needed"].tolist() == [int(n[n * difference**2 >= least][0]) for difference in (0.1, 0.5)] == [242, 12]
+    assert (
+        needed["n_needed"].tolist()
+        == [int(n[n * difference**2 >= least][0]) for difference in (0.1, 0.5)]
+        == [242, 12]
+    )
     assert needed["n_more"].tolist() == [needed["n_needed"].iloc[0] - 20, 0]
 
 
 def test_two_equal_runs_need_nobody_knows_how_many_queries():
-    needed = rs.golden_health(scores_of({"A": [1.0, 0, 1], "B": [1.0, 0, 1]}), golden_of(3), metric="hit@5").needed
+    needed = rs.golden_health(
+        scores_of({"A": [1.0, 0, 1], "B": [1.0, 0, 1]}), golden_of(3), metric="hit@5"
+    ).needed
     assert needed["n_needed"].isna().all() and needed["n_more"].isna().all()
 
 
 def test_paraphrases_that_agree_are_one_question():
-    # Three groups of two with equal values: the variance of the mean is twice that of six single questions, times (n − 1)/n · G/(G − 1).
+    # Three groups of two with equal values: the variance of the mean is twice that of six single
+    # questions, times (n − 1)/n · G/(G − 1).
     golden = golden_of(6, group=["a", "a", "b", "b", "c", "c"])
-    row = rs.golden_health(scores_of({"A": [1.0, 1, 0, 0, 0, 0]}), golden, metric="hit@5").effective.query("by == 'group'").iloc[0]
-    # Clustered: G/(G−1) · Σ(Σ_g)² / n² = 1.5 · ((4/3)² + 2 · (2/3)²) / 36 = 1/9; alone: s²/n = (4/3/5) / 6 = 2/45.
+    row = (
+        rs.golden_health(scores_of({"A": [1.0, 1, 0, 0, 0, 0]}), golden, metric="hit@5")
+        .effective.query("by == 'group'")
+        .iloc[0]
+    )
+    # Clustered: G/(G−1) · Σ(Σ_g)² / n² = 1.5 · ((4/3)² + 2 · (2/3)²) / 36 = 1/9; alone: s²/n =
+    # (4/3/5) / 6 = 2/45.
     assert row[["n", "n_clusters", "largest"]].tolist() == [6, 3, 2]
-    assert row["design_effect"] == pytest.approx((1 / 9) / (2 / 45)) and row["n_effective"] == pytest.approx(6 / 2.5)
+    assert row["design_effect"] == pytest.approx((1 / 9) / (2 / 45)) and row[
+        "n_effective"
+    ] == pytest.approx(6 / 2.5)
 
 
 def test_questions_are_one_source_if_documents_link_them():
     golden = golden_of(5, targets_of(q1=["d1"], q2=["d1", "d2"], q3=["d2"], q4=["d3"]))
-    row = rs.golden_health(scores_of({"A": [1.0, 1, 0, 0, 1]}), golden, metric="hit@5").effective.query("by == 'source'").iloc[0]
+    row = (
+        rs.golden_health(scores_of({"A": [1.0, 1, 0, 0, 1]}), golden, metric="hit@5")
+        .effective.query("by == 'source'")
+        .iloc[0]
+    )
     assert row[["n", "n_clusters", "largest"]].tolist() == [5, 3, 3]  # q1 – q2 – q3, q4, q5
 
 
 @pytest.fixture
 def loaded(write_golden, write_run):
     golden = rs.load_golden(
-        write_golden([{"id": "q1", "query": "one thing", "expected_doc_ids": ["d1", "d2"]}, {"id": "q2", "query": "another", "expected_doc_ids": ["d3"]}])
+        write_golden(
+            [
+                {"id": "q1", "query": "one thing", "expected_doc_ids": ["d1", "d2"]},
+                {"id": "q2", "query": "another", "expected_doc_ids": ["d3"]},
+            ]
+        )
     )
     runs = [
         write_run("A", [record("q1", [hit("c", "d1", 1)]), record("q2", [hit("c", "d2", 1)])]),
@@ -101,8 +159,12 @@ def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loa
     golden, results = loaded
     health = rs.golden_health(rs.score(results, golden), golden, results)
     # d2 came back for another question, d3 nowhere; d1 was returned by A.
-    assert health.targets[["query_id", "target_id", "n_runs", "seen_elsewhere"]].to_numpy().tolist() == [["q1", "d2", 2, True], ["q2", "d3", 2, False]]
-    assert counts(health)["targets that no run returned"] == [2, 3] and counts(health)["targets whose id is in no hit and no catalogue"] == [1, 3]
+    assert health.targets[
+        ["query_id", "target_id", "n_runs", "seen_elsewhere"]
+    ].to_numpy().tolist() == [["q1", "d2", 2, True], ["q2", "d3", 2, False]]
+    assert counts(health)["targets that no run returned"] == [2, 3] and counts(health)[
+        "targets whose id is in no hit and no catalogue"
+    ] == [1, 3]
     judged = health.judged.set_index(["run_id", "metric"])["mean"]
     assert judged["A", "judged@1"] == 0.5 and judged["B", "judged@1"] == 0
     assert set(health.ties["n_tied"]) == {0} and health.metric == "passed"
@@ -111,7 +173,11 @@ def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loa
 def test_without_results_what_needs_them_is_empty(loaded):
     golden, results = loaded
     health = rs.golden_health(rs.score(results, golden), golden)
-    assert len(health.targets) == 0 and len(health.ties) == 0 and counts(health)["targets that no run returned"] == [0, 0]
+    assert (
+        len(health.targets) == 0
+        and len(health.ties) == 0
+        and counts(health)["targets that no run returned"] == [0, 0]
+    )
 
 
 def test_a_metric_that_can_not_be_passed_is_refused():

@@ -1,4 +1,7 @@
-"""Golden sets written as our golden file: what was loaded comes back, whatever the set holds; what can't come back is refused."""
+"""Golden sets written as our golden file.
+
+What was loaded comes back, whatever the set holds; what can't come back is refused.
+"""
 
 import gzip
 import json
@@ -14,14 +17,24 @@ import ragscore as rs
 
 ROWS = [
     {
-        "id": "001", "query": "yes", "answerable": False, "expected_doc_ids": ["no", ["a", "b"], {"any": ["c"], "grade": 2}], "expected_chunk_ids": {"a#1": 3, "2026-01-01": 0},
-        "chunker_version": "1.10", "gold_supports": [{"path": "a.md", "heading": "h > i", "start": 3, "end": 9, "span_unit": "char", "doc_id": "a", "date": "2026-01-31",
-        "snippets": ["one", "two\nlines"], "grade": 2, "page_image": {"n": 1}}, {"path": "a.md"}], "required_support_groups": [[0, 1], ["b", 7], ["nowhere"]],
-        "expected_source_keys": ["k"], "expected_metadata": {"year": 2024, "crop": "2024", "ok": True}, "satisfied_by": {"expected_metadata": {"hits": "all", "values": "any"}},
+        "id": "001", "query": "yes", "answerable": False,
+        "expected_doc_ids": ["no", ["a", "b"], {"any": ["c"], "grade": 2}],
+        "expected_chunk_ids": {"a#1": 3, "2026-01-01": 0},
+        "chunker_version": "1.10",
+        "gold_supports": [{"path": "a.md", "heading": "h > i", "start": 3, "end": 9, "span_unit": "char", "doc_id": "a", "date": "2026-01-31",
+        "snippets": ["one", "two\nlines"], "grade": 2, "page_image": {"n": 1}}, {"path": "a.md"}],
+        "required_support_groups": [[0, 1], ["b", 7], ["nowhere"]],
+        "expected_source_keys": ["k"],
+        "expected_metadata": {"year": 2024, "crop": "2024", "ok": True},
+        "satisfied_by": {"expected_metadata": {"hits": "all", "values": "any"}},
         "expected_substrings": ["t/ha"],
-        "must_not_contain_source_keys": ["x"], "expected_empty": True, "must_contain": ["m"], "forbidden": ["~"], "expected_key_facts": ["fact: one"],
-        "recency_conflict_rule": "cite_newer", "reference_answer": " kept\tas it is ", "lang": "no", "difficulty": "hard", "category": "12:30", "group": "g",
-        "variant": "typo", "tags": ["t"], "vaults": ["v"], "folders": ["f"], "filters": {"product": "P1", "year": [2024, None]}, "reviewed": True, "note": "a", "ids": [1, "x"],
+        "must_not_contain_source_keys": ["x"], "expected_empty": True, "must_contain": ["m"],
+        "forbidden": ["~"], "expected_key_facts": ["fact: one"],
+        "recency_conflict_rule": "cite_newer", "reference_answer": " kept\tas it is ", "lang": "no",
+        "difficulty": "hard", "category": "12:30", "group": "g",
+        "variant": "typo", "tags": ["t"], "vaults": ["v"], "folders": ["f"],
+        "filters": {"product": "P1", "year": [2024, None]}, "reviewed": True, "note": "a",
+        "ids": [1, "x"],
     },
     {"id": "g2", "query": "what?", "answerable": False},
     {"id": "g3", "query": "unlabelled", "weight": 1.5, "deep.name": "a"},
@@ -43,7 +56,8 @@ def lines(tmp_path):
 
 def quietly(load, *arguments):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # unlabelled questions, names that look like slips
+        # unlabelled questions, names that look like slips
+        warnings.simplefilter("ignore", UserWarning)
         return load(*arguments)
 
 
@@ -51,7 +65,9 @@ def assert_comes_back(golden, folder, name):
     file = rs.write_golden(golden, folder / name)
     again = quietly(rs.load_golden, file)
     for frame in FRAMES:
-        pd.testing.assert_frame_equal(getattr(again, frame), getattr(golden, frame), check_like=True)
+        pd.testing.assert_frame_equal(
+            getattr(again, frame), getattr(golden, frame), check_like=True
+        )
     assert again.golden_hash == golden.golden_hash
     assert rs.write_golden(again, folder / f"again_{name}").read_bytes() == file.read_bytes()
     return file
@@ -66,18 +82,24 @@ def test_rows_are_written_back_as_they_were(lines, tmp_path):
 @pytest.mark.parametrize("name", ["g.yaml", "g.yml.gz", "g.jsonl", "g.jsonl.gz"])
 def test_every_suffix_gives_equal_frames_and_the_same_bytes_again(lines, tmp_path, name):
     file = assert_comes_back(quietly(rs.load_golden, lines(ROWS)), tmp_path, name)
-    assert (gzip.decompress(file.read_bytes()) if name.endswith(".gz") else file.read_bytes()).startswith(b"#" if "y" in name else b'{"id": "001"')
+    assert (
+        gzip.decompress(file.read_bytes()) if name.endswith(".gz") else file.read_bytes()
+    ).startswith(b"#" if "y" in name else b'{"id": "001"')
 
 
 def test_yaml_reads_well_and_says_what_should_be_refused(write_golden, tmp_path):
     text = (
-        "- id: g1\n  query: what is a join?\n  expected_doc_ids: [d1, [d2, d3]]\n  gold_supports:\n  - {path: a.md, heading: Joins}\n  difficulty: easy\n"
-        "  tags: [sql]\n  mine: 3\n- id: '002'\n  query: weather?\n  answerable: false\n"
+        "- id: g1\n  query: what is a join?\n  expected_doc_ids: [d1, [d2, d3]]\n  gold_supports:\n"
+        "  - {path: a.md, heading: Joins}\n  difficulty: easy\n  tags: [sql]\n  mine: 3\n- id:"
+        " '002'\n  query: weather?\n  answerable: false\n"
     )
     written = rs.write_golden(rs.load_golden(write_golden(text)), tmp_path / "out.yaml").read_text()
     comment, rows = written.split("- id", 1)
     assert "- id" + rows == text
-    assert all(line.startswith("# ") for line in comment.splitlines()) and "Should refuse: `answerable: false`" in comment
+    assert (
+        all(line.startswith("# ") for line in comment.splitlines())
+        and "Should refuse: `answerable: false`" in comment
+    )
 
 
 def test_an_empty_list_of_documents_is_written_as_a_stated_refusal(write_golden, tmp_path):
@@ -87,16 +109,27 @@ def test_an_empty_list_of_documents_is_written_as_a_stated_refusal(write_golden,
 
 
 def test_sets_of_other_formats_become_golden_files(tmp_path):
-    (tmp_path / "qrels.jsonl").write_text('{"query_id": "q", "query": "?", "relevant_docs": {"a": 2, "b": 0}, "reference_answer": "r", "deep": {"er": [1]}}\n')
+    (tmp_path / "qrels.jsonl").write_text(
+        '{"query_id": "q", "query": "?", "relevant_docs": {"a": 2, "b": 0}, "reference_answer":'
+        ' "r", "deep": {"er": [1]}}\n'
+    )
     (tmp_path / "cases.jsonl").write_text(
-        '{"id": "c", "question": "?", "expected_key_facts": ["f"], "gold_supports": [{"rel_path": "a.md", "snippets": ["s"], "mine": 1}], "required_support_groups": [[0]]}\n'
+        '{"id": "c", "question": "?", "expected_key_facts": ["f"], "gold_supports": [{"rel_path":'
+        ' "a.md", "snippets": ["s"], "mine": 1}], "required_support_groups": [[0]]}\n'
     )
     assert_comes_back(rs.load_golden(tmp_path / "qrels.jsonl"), tmp_path, "one.yaml")
     assert_comes_back(rs.load_golden(tmp_path / "cases.jsonl"), tmp_path, "two.yaml")
 
 
 def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
-    golden = rs.load_golden(write_golden([{"id": one, "query": "?", "expected_doc_ids": [one], "lang": one} for one in ("de", "en")]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": one, "query": "?", "expected_doc_ids": [one], "lang": one}
+                for one in ("de", "en")
+            ]
+        )
+    )
     part = replace(golden, queries=golden.queries.query("lang == 'en'"))
     again = rs.load_golden(rs.write_golden(part, tmp_path / "out.yaml"))
     assert again.golden_hash == part.golden_hash and again.queries["position"].tolist() == [0]
@@ -104,13 +137,24 @@ def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
 
 def test_a_set_without_questions_can_be_written(write_golden, tmp_path):
     golden = rs.load_golden(write_golden([{"id": "a", "query": "?", "expected_doc_ids": ["d"]}]))
-    assert len(rs.load_golden(rs.write_golden(replace(golden, queries=golden.queries[:0]), tmp_path / "out.yaml")).queries) == 0
+    assert (
+        len(
+            rs.load_golden(
+                rs.write_golden(replace(golden, queries=golden.queries[:0]), tmp_path / "out.yaml")
+            ).queries
+        )
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("frame", "change", "message"),
     [
-        ("queries", {"answerable": None}, r"golden\.queries\.answerable: query 'q' would not come back"),
+        (
+            "queries",
+            {"answerable": None},
+            r"golden\.queries\.answerable: query 'q' would not come back",
+        ),
         ("queries", {"x_tags": "t"}, r"queries: x_tags would be read as tags"),
         ("targets", {"target_id": "other"}, r"golden\.targets: query 'q' would not come back"),
         ("targets", {"alternative": 3}, r"golden\.targets"),
@@ -120,7 +164,19 @@ def test_a_set_without_questions_can_be_written(write_golden, tmp_path):
     ],
 )
 def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, change, message):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "tags": ["t"], "forbidden": ["f"]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {
+                    "id": "q",
+                    "query": "?",
+                    "expected_doc_ids": ["d"],
+                    "tags": ["t"],
+                    "forbidden": ["f"],
+                }
+            ]
+        )
+    )
     edited = replace(golden, **{frame: getattr(golden, frame).assign(**change)})
     with pytest.raises(rs.DataError, match=message):
         rs.write_golden(edited, tmp_path / "out.yaml")
@@ -129,44 +185,85 @@ def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, chan
 
 def test_another_suffix_is_refused(write_golden, tmp_path):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
-    with pytest.raises(rs.DataError, match=r"path: found 'golden\.csv'; a file that ends in \.yaml, \.yml or \.jsonl"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"path: found 'golden\.csv'; a file that ends in \.yaml, \.yml or \.jsonl",
+    ):
         rs.write_golden(golden, tmp_path / "golden.csv")
 
 
 def test_resolved_spans_are_counted_as_left_out(write_golden, tmp_path):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"]}]))
-    resolved = replace(golden, targets=golden.targets.assign(doc_id="d", start=1, end=5, span_unit="line"))
-    with pytest.warns(UserWarning, match=r"out\.yaml has no place for the spans of 1 expected chunks"):
+    resolved = replace(
+        golden, targets=golden.targets.assign(doc_id="d", start=1, end=5, span_unit="line")
+    )
+    with pytest.warns(
+        UserWarning, match=r"out\.yaml has no place for the spans of 1 expected chunks"
+    ):
         again = rs.load_golden(rs.write_golden(resolved, tmp_path / "out.yaml"))
     assert again.golden_hash == resolved.golden_hash
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6) | st.sampled_from(
-    ["", "no", "001", "1e3", "12:30", "2026-01-31", "~", "<<", "=", "- a", "a: b", "# c", "[1]", "{}", " x", "x\n"]
+    [
+        "",
+        "no",
+        "001",
+        "1e3",
+        "12:30",
+        "2026-01-31",
+        "~",
+        "<<",
+        "=",
+        "- a",
+        "a: b",
+        "# c",
+        "[1]",
+        "{}",
+        " x",
+        "x\n",
+    ]
 )
 IDS = TEXT.filter(bool)
 GRADES = st.integers(0, 2**31 - 1)
 WANTED = st.lists(
-    IDS | st.lists(IDS, min_size=1, max_size=2) | st.fixed_dictionaries({"any": st.lists(IDS, min_size=1, max_size=2)}, optional={"grade": GRADES}), max_size=3
+    IDS
+    | st.lists(IDS, min_size=1, max_size=2)
+    | st.fixed_dictionaries(
+        {"any": st.lists(IDS, min_size=1, max_size=2)}, optional={"grade": GRADES}
+    ),
+    max_size=3,
 )
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2),
     max_leaves=4,
 )
 SUPPORT = st.fixed_dictionaries(
     {"path": IDS},
-    optional={"heading": TEXT, "snippets": st.lists(TEXT, max_size=2), "doc_id": IDS, "grade": GRADES, "date": st.just("2026-01-31"), "x": VALUES, "end": st.none()},
-) | st.builds(lambda start: {"path": "p", "start": start, "end": start + 3}, st.integers(0, 2**62))  # fmt: skip
+    optional={"heading": TEXT, "snippets": st.lists(TEXT, max_size=2), "doc_id": IDS,
+    "grade": GRADES, "date": st.just("2026-01-31"), "x": VALUES, "end": st.none()},
+) | st.builds(lambda start: {"path": "p", "start": start, "end": start + 3},
+st.integers(0, 2**62))  # fmt: skip
 TEXTS = st.lists(TEXT, max_size=2)
 ROW = st.fixed_dictionaries(
     {"query": TEXT},
     optional={
-        "answerable": st.none() | st.booleans(), "expected_doc_ids": WANTED | st.dictionaries(IDS, GRADES, max_size=3), "expected_chunk_ids": WANTED,
-        "expected_source_keys": WANTED, "chunker_version": TEXT, "gold_supports": st.lists(SUPPORT, max_size=2),
-        "required_support_groups": st.lists(st.lists(IDS | st.integers(0, 3), max_size=2), max_size=3), "expected_metadata": st.dictionaries(TEXT, VALUES, max_size=2),
-        "expected_substrings": TEXTS, "expected_empty": st.booleans(), "must_contain": TEXTS, "expected_key_facts": TEXTS, "recency_conflict_rule": TEXT,
-        "reference_answer": TEXT, "lang": TEXT, "tags": TEXTS, "folders": TEXTS, "filters": VALUES, "own": VALUES, "%.json": VALUES,
+        "answerable": st.none() | st.booleans(),
+        "expected_doc_ids": WANTED | st.dictionaries(IDS, GRADES, max_size=3),
+        "expected_chunk_ids": WANTED,
+        "expected_source_keys": WANTED, "chunker_version": TEXT,
+        "gold_supports": st.lists(SUPPORT, max_size=2),
+        "required_support_groups": st.lists(st.lists(IDS | st.integers(0, 3), max_size=2),
+        max_size=3), "expected_metadata": st.dictionaries(TEXT, VALUES, max_size=2),
+        "expected_substrings": TEXTS, "expected_empty": st.booleans(), "must_contain": TEXTS,
+        "expected_key_facts": TEXTS, "recency_conflict_rule": TEXT,
+        "reference_answer": TEXT, "lang": TEXT, "tags": TEXTS, "folders": TEXTS, "filters": VALUES,
+        "own": VALUES, "%.json": VALUES,
     },
 )  # fmt: skip
 
@@ -175,7 +272,9 @@ ROW = st.fixed_dictionaries(
 @given(rows=st.lists(ROW, min_size=1, max_size=3), name=st.sampled_from(["g.yaml", "g.jsonl"]))
 def test_any_golden_set_comes_back(tmp_path_factory, rows, name):
     folder = tmp_path_factory.mktemp("golden")
-    (folder / "in.jsonl").write_text("".join(json.dumps({"id": f"q{n}", **row}) + "\n" for n, row in enumerate(rows)))
+    (folder / "in.jsonl").write_text(
+        "".join(json.dumps({"id": f"q{n}", **row}) + "\n" for n, row in enumerate(rows))
+    )
     try:
         golden = quietly(rs.load_golden, folder / "in.jsonl")
     except rs.DataError:  # one target with two grades

@@ -6,7 +6,16 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 
-GROUP = [{"id": name, "query": "?", "expected_doc_ids": ["docX"], "group": "g", "must_contain": ["alpha"]} for name in ("v1", "v2", "v3")]
+GROUP = [
+    {
+        "id": name,
+        "query": "?",
+        "expected_doc_ids": ["docX"],
+        "group": "g",
+        "must_contain": ["alpha"],
+    }
+    for name in ("v1", "v2", "v3")
+]
 
 
 @pytest.fixture
@@ -17,8 +26,15 @@ def group_of(write_golden, write_run):
         records = []
         for query, rank in zip(GROUP, ranks, strict=False):
             found = [hit("o", "other", 1)] if rank is None else [hit("x", "docX", rank)]
-            records.append(record(query["id"], found + ([hit("p", "pad", 50)] if deep else []), **(answers or {})))
-        return rs.paraphrases(rs.load_results(write_run("r", records, **described)), rs.load_golden(write_golden(GROUP[: len(ranks)])))
+            records.append(
+                record(
+                    query["id"], found + ([hit("p", "pad", 50)] if deep else []), **(answers or {})
+                )
+            )
+        return rs.paraphrases(
+            rs.load_results(write_run("r", records, **described)),
+            rs.load_golden(write_golden(GROUP[: len(ranks)])),
+        )
 
     return rows
 
@@ -27,19 +43,34 @@ def test_ok_misranked_and_missing(group_of):
     rows = group_of([3, 25, None])
     assert rows["diagnosis"].tolist() == ["Ok", "MisRanked", "Missing"]
     group = rs.paraphrase_groups(rows).iloc[0]
-    assert (group["recall_spread"], group["worst_recall"], group["n_misranked"], group["n_missing"]) == (1, 0, 1, 1)
+    assert (
+        group["recall_spread"],
+        group["worst_recall"],
+        group["n_misranked"],
+        group["n_missing"],
+    ) == (1, 0, 1, 1)
     assert group["dominant"] == "ranking"  # a tie goes to ranking
 
 
 def test_a_group_found_every_time_is_consistent(group_of):
     summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, 2]))).iloc[0]
-    assert (summary["n_consistent"], summary["mean_recall_spread"], summary["share_consistent"]) == (1, 0, 1)
+    assert (
+        summary["n_consistent"],
+        summary["mean_recall_spread"],
+        summary["share_consistent"],
+    ) == (1, 0, 1)
 
 
 def test_questions_without_group_make_no_group(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["docX"]}]))
-    rows = rs.paraphrases(rs.load_results(write_run("r", [record("q", [hit("x", "docX", 50)])])), golden)
-    assert len(rs.paraphrase_groups(rows)) == len(rs.paraphrase_summary(rs.paraphrase_groups(rows))) == 0
+    rows = rs.paraphrases(
+        rs.load_results(write_run("r", [record("q", [hit("x", "docX", 50)])])), golden
+    )
+    assert (
+        len(rs.paraphrase_groups(rows))
+        == len(rs.paraphrase_summary(rs.paraphrase_groups(rows)))
+        == 0
+    )
 
 
 def test_a_shallow_pool_is_said(group_of):
@@ -63,8 +94,12 @@ def test_an_answer_that_cannot_be_checked_leaves_consistency_unknown(group_of, m
 
 
 def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
-    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("alpha")}))["answer_consistency"].tolist() == [1.0]
-    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("beta")}))["answer_consistency"].tolist() == [0.0]
+    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("alpha")}))[
+        "answer_consistency"
+    ].tolist() == [1.0]
+    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("beta")}))[
+        "answer_consistency"
+    ].tolist() == [0.0]
 
 
 def test_two_misses_are_a_fault_of_retrieval(group_of):
@@ -79,27 +114,49 @@ def kinds(write_golden, write_run):
     golden, records = [], []
     for number in range(2):
         for kind, found in ranks.items():
-            golden.append({"id": f"g{number}-{kind}", "query": f"{kind}?", "expected_doc_ids": ["docX"], "group": f"g{number}", "variant": kind})
-            records.append(record(f"g{number}-{kind}", [hit("x", "docX", found[number])] if found[number] else [hit("p", "pad", 50)]))
-    return rs.paraphrases(rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden)))
+            golden.append(
+                {
+                    "id": f"g{number}-{kind}",
+                    "query": f"{kind}?",
+                    "expected_doc_ids": ["docX"],
+                    "group": f"g{number}",
+                    "variant": kind,
+                }
+            )
+            records.append(
+                record(
+                    f"g{number}-{kind}",
+                    [hit("x", "docX", found[number])] if found[number] else [hit("p", "pad", 50)],
+                )
+            )
+    return rs.paraphrases(
+        rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
+    )
 
 
 def test_kinds_of_paraphrase_are_told_apart(kinds):
     table = rs.paraphrase_kinds(kinds).set_index("kind")
     assert table["n"].tolist() == [2, 2, 2]
-    assert table["recall_narrow"].to_dict() == {"plain": 1, "typo": 0.5, "keywords": 0} and table["recall_pool"].to_dict() == {
+    assert table["recall_narrow"].to_dict() == {"plain": 1, "typo": 0.5, "keywords": 0} and table[
+        "recall_pool"
+    ].to_dict() == {
         "plain": 1,
         "typo": 1,
         "keywords": 0,
     }
     assert table["recall_lost"].to_dict() == {"plain": 0, "typo": 0.5, "keywords": 1}
-    assert table[["n_ok", "n_misranked", "n_missing"]].sum(axis=1).tolist() == [2, 2, 2] and table.loc["typo", "n_misranked"] == 1
+    assert (
+        table[["n_ok", "n_misranked", "n_missing"]].sum(axis=1).tolist() == [2, 2, 2]
+        and table.loc["typo", "n_misranked"] == 1
+    )
     assert table["answer_ok"].isna().all()
 
 
 def test_kinds_may_stand_in_the_query_id(kinds):
     read = rs.paraphrase_kinds(kinds.assign(variant=None), pattern=r"-(\w+)$")
-    assert read.equals(rs.paraphrase_kinds(kinds)) and rs.paraphrase_kinds(kinds.assign(variant=None))["kind"].tolist() == ["(none)"]
+    assert read.equals(rs.paraphrase_kinds(kinds)) and rs.paraphrase_kinds(
+        kinds.assign(variant=None)
+    )["kind"].tolist() == ["(none)"]
     for pattern in ("-", "(", "(a)(b)"):
         with pytest.raises(rs.DataError, match="pattern"):
             rs.paraphrase_kinds(kinds, pattern=pattern)
@@ -113,21 +170,42 @@ def test_a_shallow_pool_stays_visible_in_the_summary(group_of):
     with pytest.warns(UserWarning, match="may be cut short"):
         summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None], deep=False)))
     assert summary["pool_cut_short"].tolist() == [True]
-    assert rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None])))["pool_cut_short"].tolist() == [False]
+    assert rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None])))[
+        "pool_cut_short"
+    ].tolist() == [False]
 
 
 def test_documents_found_in_part_are_misranked_rather_than_missing(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "v", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"], "group": "g"}]))
-    rows = rs.paraphrases(rs.load_results(write_run("r", [record("v", [hit("a", "d1", 1), hit("b", "d2", 30), hit("p", "pad", 50)])])), golden)
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": "v", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"], "group": "g"}]
+        )
+    )
+    rows = rs.paraphrases(
+        rs.load_results(
+            write_run(
+                "r", [record("v", [hit("a", "d1", 1), hit("b", "d2", 30), hit("p", "pad", 50)])]
+            )
+        ),
+        golden,
+    )
     assert rows["diagnosis"].tolist() == ["MisRanked"]
     assert rows[["recall_narrow", "recall_pool"]].iloc[0].tolist() == pytest.approx([1 / 3, 2 / 3])
 
 
 def test_a_paraphrase_that_expects_nothing_is_named_so(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "v", "query": "?", "must_contain": ["a"], "group": "g"}]))
-    rows = rs.paraphrases(rs.load_results(write_run("r", [record("v", [hit("p", "pad", 50)])])), golden)
+    golden = rs.load_golden(
+        write_golden([{"id": "v", "query": "?", "must_contain": ["a"], "group": "g"}])
+    )
+    rows = rs.paraphrases(
+        rs.load_results(write_run("r", [record("v", [hit("p", "pad", 50)])])), golden
+    )
     group = rs.paraphrase_groups(rows).iloc[0]
-    assert rows["diagnosis"].tolist() == ["NoExpected"] and group["recall_spread"] == 0 and np.isnan(group["worst_recall"])
+    assert (
+        rows["diagnosis"].tolist() == ["NoExpected"]
+        and group["recall_spread"] == 0
+        and np.isnan(group["worst_recall"])
+    )
 
 
 # F.4.7: published summaries, from ranks that give them
@@ -135,16 +213,25 @@ def test_a_paraphrase_that_expects_nothing_is_named_so(write_golden, write_run):
 
 @pytest.fixture
 def summary_of(write_golden, write_run):
-    """The summary of one run, and its mean recall, from the ranks of docX in each group (None: not found)."""
+    """The summary of one run, and its mean recall, from the ranks of docX in each group (None.
+
+    Not found).
+    """
 
     def summary(groups):
         golden, records = [], []
         for number, ranks in enumerate(groups):
             for variant, rank in enumerate(ranks):
                 name = f"g{number}-{variant}"
-                golden.append({"id": name, "query": "?", "expected_doc_ids": ["docX"], "group": f"g{number}"})
-                records.append(record(name, [*([hit("x", "docX", rank)] if rank else []), hit("p", "pad", 50)]))
-        rows = rs.paraphrases(rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden)))
+                golden.append(
+                    {"id": name, "query": "?", "expected_doc_ids": ["docX"], "group": f"g{number}"}
+                )
+                records.append(
+                    record(name, [*([hit("x", "docX", rank)] if rank else []), hit("p", "pad", 50)])
+                )
+        rows = rs.paraphrases(
+            rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
+        )
         return rs.paraphrase_summary(rs.paraphrase_groups(rows)).iloc[0], rows
 
     return summary
@@ -154,29 +241,65 @@ def test_published_summary_of_24_groups(summary_of):
     groups = [[1] * 5 for _ in range(12)] + [[1] * 6 for _ in range(12)]
     groups[0][0] = groups[1][0] = 25
     summary, rows = summary_of(groups)
-    assert len(rows) == 132 and rows["recall_narrow"].sum() == 130 and rows["recall_pool"].sum() == 132
+    assert (
+        len(rows) == 132 and rows["recall_narrow"].sum() == 130 and rows["recall_pool"].sum() == 132
+    )
     assert round(rows["recall_narrow"].mean(), 3) == 0.985
-    assert rows["diagnosis"].astype("str").value_counts().to_dict() == {"Ok": 130, "MisRanked": 2}  # none is Missing
-    assert (summary["n_groups"], summary["n_consistent"], round(summary["mean_recall_spread"], 3)) == (24, 22, 0.083)
+    # none is Missing
+    assert rows["diagnosis"].astype("str").value_counts().to_dict() == {"Ok": 130, "MisRanked": 2}
+    assert (
+        summary["n_groups"],
+        summary["n_consistent"],
+        round(summary["mean_recall_spread"], 3),
+    ) == (24, 22, 0.083)
 
 
-@pytest.mark.parametrize(("n_groups", "n_consistent", "spread"), [(24, 19, 0.208), (18, 14, 0.222), (18, 13, 0.278), (18, 16, 0.111)])
-def test_published_spreads_are_the_share_of_groups_that_differ(summary_of, n_groups, n_consistent, spread):
+@pytest.mark.parametrize(
+    ("n_groups", "n_consistent", "spread"),
+    [(24, 19, 0.208), (18, 14, 0.222), (18, 13, 0.278), (18, 16, 0.111)],
+)
+def test_published_spreads_are_the_share_of_groups_that_differ(
+    summary_of, n_groups, n_consistent, spread
+):
     summary, _ = summary_of([[1, 25]] * (n_groups - n_consistent) + [[1, 2]] * n_consistent)
-    assert (summary["n_consistent"], round(summary["mean_recall_spread"], 3)) == (n_consistent, spread)
+    assert (summary["n_consistent"], round(summary["mean_recall_spread"], 3)) == (
+        n_consistent,
+        spread,
+    )
 
 
-@pytest.mark.parametrize(("ranks", "hit_1", "mrr"), [([1] * 7 + [2, 2, 3], 0.7, 0.8333), ([1] * 4 + [2] * 6, 0.4, 0.7)])
+@pytest.mark.parametrize(
+    ("ranks", "hit_1", "mrr"), [([1] * 7 + [2, 2, 3], 0.7, 0.8333), ([1] * 4 + [2] * 6, 0.4, 0.7)]
+)
 def test_published_baseline_of_ten_questions(write_golden, write_run, ranks, hit_1, mrr):
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["docX"], "expected_chunk_ids": ["x"]} for n in range(len(ranks))]
-    results = rs.load_results(write_run("r", [record(f"q{n}", [hit("x", "docX", rank)]) for n, rank in enumerate(ranks)]))
+    rows = [
+        {"id": f"q{n}", "query": "?", "expected_doc_ids": ["docX"], "expected_chunk_ids": ["x"]}
+        for n in range(len(ranks))
+    ]
+    results = rs.load_results(
+        write_run("r", [record(f"q{n}", [hit("x", "docX", rank)]) for n, rank in enumerate(ranks)])
+    )
     found = rs.aggregate(results, rs.load_golden(write_golden(rows)), "kebab")["r"]
-    assert (found["hit_at_k"]["1"], found["hit_at_k"]["3"], found["hit_at_k"]["10"], found["mrr"]) == (hit_1, 1, 1, mrr)
+    assert (
+        found["hit_at_k"]["1"],
+        found["hit_at_k"]["3"],
+        found["hit_at_k"]["10"],
+        found["mrr"],
+    ) == (hit_1, 1, 1, mrr)
     assert (found["recall_at_k_doc"]["10"], found["empty_result_rate"]) == (1, 0)
 
 
 def test_the_three_frames_cannot_be_mistaken_for_each_other(group_of):
     rows = group_of([1, 2])
-    for call, frame in ((rs.paraphrase_summary, rows), (rs.paraphrase_groups, rs.paraphrase_groups(rows)), (rs.paraphrase_kinds, rs.paraphrase_groups(rows))):
-        with pytest.raises(rs.DataError, match=r"rows: found a frame with the columns run_id, group.*the frame of rs\.paraphrase"):
+    for call, frame in (
+        (rs.paraphrase_summary, rows),
+        (rs.paraphrase_groups, rs.paraphrase_groups(rows)),
+        (rs.paraphrase_kinds, rs.paraphrase_groups(rows)),
+    ):
+        with pytest.raises(
+            rs.DataError,
+            match=(
+                r"rows: found a frame with the columns run_id, group.*the frame of rs\.paraphrase"
+            ),
+        ):
             call(frame)

@@ -1,4 +1,7 @@
-"""The demo's history: what its committed runs are, that their scores and hits can be computed again, and how it is made."""
+"""The demo's history.
+
+What its committed runs are, that their scores and hits can be computed again, and how it is made.
+"""
 
 import json
 import shutil
@@ -13,7 +16,14 @@ import ragscore as rs
 from ragscore.demo import history
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import MAX_CHARS, build_corpus, chunker_version
-from ragscore.demo.history import VARIATIONS, config_of, described, earlier_golden, make_run, settings_of
+from ragscore.demo.history import (
+    VARIATIONS,
+    config_of,
+    described,
+    earlier_golden,
+    make_run,
+    settings_of,
+)
 from ragscore.demo.retrievers import Index, Settings
 
 DEMO = Path(__file__).parents[1] / "data" / "demo"
@@ -45,7 +55,9 @@ def runs(store):
 
 
 def ranked(results, run_id):
-    hits = results.hits[results.hits["run_id"] == run_id].sort_values(["query_id", "rank"], ignore_index=True)
+    hits = results.hits[results.hits["run_id"] == run_id].sort_values(
+        ["query_id", "rank"], ignore_index=True
+    )
     return hits[["query_id", "rank", "chunk_id"]], hits["score"]
 
 
@@ -54,7 +66,11 @@ def test_the_committed_runs_are_the_variations_in_the_order_they_were_made(runs)
     assert runs["x_position"].tolist() == list(range(1, len(runs) + 1))
     assert runs["created_at"].is_monotonic_increasing and runs["created_at"].is_unique
     assert runs["note"].tolist() == [described(one) for one in VARIATIONS]
-    assert (runs["suite"] == "demo").all() and (runs["n_failed"] == 0).all() and (runs["n_queries"] == 182).all()
+    assert (
+        (runs["suite"] == "demo").all()
+        and (runs["n_failed"] == 0).all()
+        and (runs["n_queries"] == 182).all()
+    )
 
 
 def test_each_config_is_what_the_code_says_but_for_the_versions_of_the_manuals(runs):
@@ -66,7 +82,9 @@ def test_each_config_is_what_the_code_says_but_for_the_versions_of_the_manuals(r
 
 
 def test_the_history_varies_what_it_promises(runs):
-    configs = pd.json_normalize([json.loads(config) for config in runs["config"]]).set_index(runs.index)
+    configs = pd.json_normalize([json.loads(config) for config in runs["config"]]).set_index(
+        runs.index
+    )
     for name in ("bm25.k1", "bm25.b", "fusion.rrf_k", "fusion.pool", "passages.max_chars"):
         assert configs[name].nunique() >= 2, name
     assert configs["rerank.depth"].nunique() == 3 and configs["retriever"].nunique() == 4
@@ -74,10 +92,17 @@ def test_the_history_varies_what_it_promises(runs):
 
 
 def test_one_run_is_cut_anew_its_passages_have_other_ids(runs, results):
-    assert runs.index[runs["chunker_version"] != runs["chunker_version"].iloc[0]].tolist() == [RECHUNKED]
+    assert runs.index[runs["chunker_version"] != runs["chunker_version"].iloc[0]].tolist() == [
+        RECHUNKED
+    ]
     is_recut = results.hits["run_id"] == RECHUNKED
-    assert not set(results.hits.loc[is_recut, "chunk_id"]) & set(results.hits.loc[~is_recut, "chunk_id"])
-    before, after = (results.hits.loc[mask, "end"] - results.hits.loc[mask, "start"] for mask in (results.hits["run_id"] == "05-bm25-k1.5", is_recut))
+    assert not set(results.hits.loc[is_recut, "chunk_id"]) & set(
+        results.hits.loc[~is_recut, "chunk_id"]
+    )
+    before, after = (
+        results.hits.loc[mask, "end"] - results.hits.loc[mask, "start"]
+        for mask in (results.hits["run_id"] == "05-bm25-k1.5", is_recut)
+    )
     assert after.mean() < before.mean()
 
 
@@ -86,17 +111,35 @@ def test_the_relabelled_run_is_the_run_before_it_with_other_labels(runs, results
     assert runs.index.get_loc(after) == runs.index.get_loc(before) + 1
     assert runs.loc[before, "config"] == runs.loc[after, "config"]
     pd.testing.assert_frame_equal(ranked(results, before)[0], ranked(results, after)[0])
-    assert runs.loc[before, "golden_hash"] == golden[False].golden_hash != golden[True].golden_hash == runs.loc[after, "golden_hash"]
+    assert (
+        runs.loc[before, "golden_hash"]
+        == golden[False].golden_hash
+        != golden[True].golden_hash
+        == runs.loc[after, "golden_hash"]
+    )
     scores = {run_id: store.scores(["mrr@10", "hit@10"], runs=run_id) for run_id in RELABELLED}
-    changed = scores[before].index.isin(rs.load_golden(DEMO / "golden_before.yaml").queries["query_id"])
-    pd.testing.assert_series_equal(scores[before]["mrr@10"][~changed], scores[after]["mrr@10"][~changed])
-    assert (scores[after]["mrr@10"] >= scores[before]["mrr@10"]).sum() == 150  # accepting more never makes a first hit later
+    changed = scores[before].index.isin(
+        rs.load_golden(DEMO / "golden_before.yaml").queries["query_id"]
+    )
+    pd.testing.assert_series_equal(
+        scores[before]["mrr@10"][~changed], scores[after]["mrr@10"][~changed]
+    )
+    # accepting more never makes a first hit later
+    assert (scores[after]["mrr@10"] >= scores[before]["mrr@10"]).sum() == 150
     assert scores[after]["mrr@10"].mean() > scores[before]["mrr@10"].mean() + 0.01
 
 
 def test_repeats_are_one_system_whose_results_differ_by_the_seed_alone(runs, results):
-    assert runs.loc[REPEATS, "repeat"].tolist() == [1, 2, 3] and runs.drop(index=REPEATS)["repeat"].isna().all()
-    assert runs.loc[REPEATS, ["config", "golden_hash", "chunker_version", "system"]].nunique().eq(1).all()
+    assert (
+        runs.loc[REPEATS, "repeat"].tolist() == [1, 2, 3]
+        and runs.drop(index=REPEATS)["repeat"].isna().all()
+    )
+    assert (
+        runs.loc[REPEATS, ["config", "golden_hash", "chunker_version", "system"]]
+        .nunique()
+        .eq(1)
+        .all()
+    )
     orders = [ranked(results, run_id)[0]["chunk_id"].tolist() for run_id in REPEATS]
     assert orders[0] != orders[1] != orders[2] != orders[0]
     assert [settings_of(run_id)[1].seed for run_id in REPEATS] == [1, 2, 3]
@@ -107,24 +150,41 @@ def test_stored_scores_are_those_of_the_stored_hits(relabelled, store, results, 
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
     assert (runs.loc[names, "golden_hash"] == golden[relabelled].golden_hash).all()
     stored, again = store.scores(runs=names), rs.score(results.select(names), golden[relabelled])
-    pd.testing.assert_frame_equal(stored[again.columns], again, check_categorical=False, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        stored[again.columns], again, check_categorical=False, check_dtype=False
+    )
 
 
 def test_scores_before_and_after_the_relabelling_are_refused_side_by_side(store):
     with pytest.raises(
-        rs.DataError, match=r"^golden: 01-bm25-plain was measured by .* \(13-rerank-30 to 14-rerank-30-relabelled: 47 of 182 queries relabelled\)"
+        rs.DataError,
+        match=(
+            r"^golden: 01-bm25-plain was measured by .* \(13-rerank-30 to 14-rerank-30-relabelled:"
+            r" 47 of 182 queries relabelled\)"
+        ),
     ):
         store.scores("mrr@10")
     assert set(store.golden_changes(*RELABELLED)["change"]) == {"relabelled"}
 
 
 @pytest.mark.parametrize("relabelled", [False, True])
-def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(relabelled, store, golden):
-    # After a change of formulas or intervals: ragscore.demo.history.refresh_history("data/demo/history", "data/demo/golden.yaml").
+def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
+    relabelled, store, golden
+):
+    # After a change of formulas or intervals:
+    # ragscore.demo.history.refresh_history("data/demo/history", "data/demo/golden.yaml").
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
     with pytest.warns(UserWarning, match="different rulers"):
-        stored = store.metrics(ignore_invariants=True).astype({"run_id": "str"}).set_index(["run_id", "metric"])
-    today = rs.summarize(store.scores(runs=names), golden[relabelled]).astype({"run_id": "str"}).set_index(["run_id", "metric"])
+        stored = (
+            store.metrics(ignore_invariants=True)
+            .astype({"run_id": "str"})
+            .set_index(["run_id", "metric"])
+        )
+    today = (
+        rs.summarize(store.scores(runs=names), golden[relabelled])
+        .astype({"run_id": "str"})
+        .set_index(["run_id", "metric"])
+    )
     pd.testing.assert_frame_equal(stored.loc[today.index, today.columns], today, check_dtype=False)
 
 
@@ -144,9 +204,16 @@ def test_a_history_is_scored_anew_by_the_labels_that_each_run_had(store, tmp_pat
 def test_the_history_is_small_and_holds_no_text_of_the_manuals(store, results):
     assert sum(file.stat().st_size for file in store.root.rglob("*") if file.is_file()) < 2e6
     assert "text" not in results.hits and results.chunks is None
-    words = results.responses["answer"].str.replace(r"[\w.-]+ \[\d\]", "", regex=True).str.split().explode()
+    words = (
+        results.responses["answer"]
+        .str.replace(r"[\w.-]+ \[\d\]", "", regex=True)
+        .str.split()
+        .explode()
+    )
     assert set(words) <= {"See", "or", ".", *REFUSAL.split()}
-    assert not [line for line in (store.root / ".gitignore").read_text().splitlines() if "parquet" in line]
+    assert not [
+        line for line in (store.root / ".gitignore").read_text().splitlines() if "parquet" in line
+    ]
 
 
 def test_the_earlier_labels_are_narrower_and_say_why(golden):
@@ -155,7 +222,10 @@ def test_the_earlier_labels_are_narrower_and_say_why(golden):
     texts = golden[True].queries.set_index("query_id")["query"]
     assert (older.queries.set_index("query_id")["query"] == texts[older.queries["query_id"]]).all()
     columns = ["query_id", "level", "target_id", "doc_id", "chunk_id", "grade", "chunker_version"]
-    before, after = ({tuple(row) for row in one.targets[columns].fillna("").itertuples(index=False)} for one in (golden[False], golden[True]))
+    before, after = (
+        {tuple(row) for row in one.targets[columns].fillna("").itertuples(index=False)}
+        for one in (golden[False], golden[True])
+    )
     assert before < after
     assert {row[0] for row in after - before} == set(older.queries["query_id"])
 
@@ -173,11 +243,19 @@ def test_a_bm25_run_recomputes_to_the_committed_hits(run_id, runs, results, gold
     if recorded != here:
         pytest.skip(f"the run is recorded for {recorded}, this machine has {here}")
     chunks = build_corpus(settings.max_chars)[1]
-    made = make_run(by_id[run_id], Index(chunks, tmp_path, settings), golden[False], Familiarity(Index(chunks, tmp_path)))
+    made = make_run(
+        by_id[run_id],
+        Index(chunks, tmp_path, settings),
+        golden[False],
+        Familiarity(Index(chunks, tmp_path)),
+    )
     (order, scores), (committed, committed_scores) = ranked(made, run_id), ranked(results, run_id)
     pd.testing.assert_frame_equal(order, committed)
     assert np.allclose(scores, committed_scores, atol=1e-4)
-    answers = [one.select([run_id]).responses.set_index("query_id")["answer"].sort_index() for one in (made, results)]
+    answers = [
+        one.select([run_id]).responses.set_index("query_id")["answer"].sort_index()
+        for one in (made, results)
+    ]
     assert (answers[0] == answers[1]).all()
 
 
@@ -189,59 +267,124 @@ def vectors():
 
 
 def index_of(vectors, tmp_path, **settings):
-    index = Index(pd.DataFrame({"text": [""] * len(vectors)}), tmp_path, Settings(pool=20, **settings))
+    index = Index(
+        pd.DataFrame({"text": [""] * len(vectors)}), tmp_path, Settings(pool=20, **settings)
+    )
     index.__dict__["vectors"] = vectors
     return index
 
 
 def test_search_in_cells_is_exact_where_all_of_them_are_searched(vectors, tmp_path):
     exact = index_of(vectors, tmp_path)._by_vector(vectors[0])
-    assert np.flatnonzero(~np.isnan(exact)).tolist() == sorted(np.argsort(-(vectors @ vectors[0]))[:20])
-    np.testing.assert_array_equal(index_of(vectors, tmp_path, cells=10, probes=10)._by_vector(vectors[0]), exact)
+    assert np.flatnonzero(~np.isnan(exact)).tolist() == sorted(
+        np.argsort(-(vectors @ vectors[0]))[:20]
+    )
+    np.testing.assert_array_equal(
+        index_of(vectors, tmp_path, cells=10, probes=10)._by_vector(vectors[0]), exact
+    )
 
 
 def test_search_in_some_cells_misses_some_and_which_is_the_seeds_choice(vectors, tmp_path):
     exact = set(np.flatnonzero(~np.isnan(index_of(vectors, tmp_path)._by_vector(vectors[0]))))
-    found = [set(np.flatnonzero(~np.isnan(index_of(vectors, tmp_path, cells=20, probes=2, seed=seed)._by_vector(vectors[0])))) for seed in (1, 1, 2)]
+    found = [
+        set(
+            np.flatnonzero(
+                ~np.isnan(
+                    index_of(vectors, tmp_path, cells=20, probes=2, seed=seed)._by_vector(
+                        vectors[0]
+                    )
+                )
+            )
+        )
+        for seed in (1, 1, 2)
+    ]
     assert found[0] == found[1] != found[2]
     assert 0 in found[0] and exact - found[0]  # a passage is always in the cell nearest to itself
 
 
 def test_another_passage_size_is_said_by_ids_and_version():
-    assert chunker_version(400).startswith("docstring-sections@1@400+python") and chunker_version(MAX_CHARS) == chunker_version()
+    assert (
+        chunker_version(400).startswith("docstring-sections@1@400+python")
+        and chunker_version(MAX_CHARS) == chunker_version()
+    )
     assert "@400" not in chunker_version()
 
 
 def test_the_history_command_reports_one_line_for_each_variation(tmp_path, monkeypatch, capsys):
     from ragscore.cli import main
 
-    lines = [f"{word} number {n} of the guide" for n, word in enumerate(["merging", "sorting", "plotting", "reading"] * 10)]
+    lines = [
+        f"{word} number {n} of the guide"
+        for n, word in enumerate(["merging", "sorting", "plotting", "reading"] * 10)
+    ]
     chunks = pd.DataFrame({
-        "chunk_id": [f"d{n}#lead" for n in range(40)], "doc_id": [f"d{n}" for n in range(40)], "path": "d", "heading": "lead", "start": 1, "end": 2,
+        "chunk_id": [f"d{n}#lead" for n in range(40)], "doc_id": [f"d{n}" for n in range(40)],
+        "path": "d", "heading": "lead", "start": 1, "end": 2,
         "span_unit": "line", "text": lines, "doc_type": "python",
     })  # fmt: skip
-    few = [replace(by_id["01-bm25-plain"], changes=by_id["01-bm25-plain"].changes | {"pool": 20}), by_id["02-bm25-stemmed"]]
-    monkeypatch.setattr(history, "VARIATIONS", [*few, replace(by_id["14-rerank-30-relabelled"], since="02-bm25-stemmed")])
+    few = [
+        replace(by_id["01-bm25-plain"], changes=by_id["01-bm25-plain"].changes | {"pool": 20}),
+        by_id["02-bm25-stemmed"],
+    ]
+    monkeypatch.setattr(
+        history,
+        "VARIATIONS",
+        [*few, replace(by_id["14-rerank-30-relabelled"], since="02-bm25-stemmed")],
+    )
     monkeypatch.setattr(history, "build_corpus", lambda size: (None, chunks))
     (tmp_path / "golden.yaml").write_text(
-        "- {id: a, query: how to merge, expected_doc_ids: [d0, [d4, d1]]}\n- {id: b, query: sort it, expected_doc_ids: [d1]}\n"
+        "- {id: a, query: how to merge, expected_doc_ids: [d0, [d4, d1]]}\n- {id: b, query: sort"
+        " it, expected_doc_ids: [d1]}\n"
     )
-    (tmp_path / "golden_before.yaml").write_text("- {id: a, query: how to merge, why: d1 too, expected_doc_ids: [d0, d4]}\n")
+    (tmp_path / "golden_before.yaml").write_text(
+        "- {id: a, query: how to merge, why: d1 too, expected_doc_ids: [d0, d4]}\n"
+    )
     for _ in range(2):  # made again, the runs are replaced
-        assert main(["demo", "--history", "--out", str(tmp_path / "out"), "--golden", str(tmp_path / "golden.yaml")]) == 0
+        assert (
+            main(
+                [
+                    "demo",
+                    "--history",
+                    "--out",
+                    str(tmp_path / "out"),
+                    "--golden",
+                    str(tmp_path / "golden.yaml"),
+                ]
+            )
+            == 0
+        )
     printed = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in printed[:3]] == ["1/3", "2/3", "3/3"] and "bm25.stemmer None -> english" in printed[1]
+    assert [line.split()[0] for line in printed[:3]] == [
+        "1/3",
+        "2/3",
+        "3/3",
+    ] and "bm25.stemmer None -> english" in printed[1]
     made = rs.RunStore(tmp_path / "out" / "history")
     hits = made.load().hits.groupby("run_id", observed=False).size()
-    assert len(made.runs()) == 3 and hits["01-bm25-plain"] == 0 < hits["02-bm25-stemmed"]  # only a stemmer finds "merging" by "merge"
+    # only a stemmer finds "merging" by "merge"
+    assert len(made.runs()) == 3 and hits["01-bm25-plain"] == 0 < hits["02-bm25-stemmed"]
     assert made.runs()["golden_hash"].nunique() == 2
 
 
 def test_the_history_without_its_earlier_labels_is_an_error(tmp_path, capsys):
     from ragscore.cli import main
 
-    (tmp_path / "golden.yaml").write_text("- {id: a, query: how to merge, expected_doc_ids: [d0]}\n")
-    assert main(["demo", "--history", "--out", str(tmp_path / "out"), "--golden", str(tmp_path / "golden.yaml")]) == 2
+    (tmp_path / "golden.yaml").write_text(
+        "- {id: a, query: how to merge, expected_doc_ids: [d0]}\n"
+    )
+    assert (
+        main(
+            [
+                "demo",
+                "--history",
+                "--out",
+                str(tmp_path / "out"),
+                "--golden",
+                str(tmp_path / "golden.yaml"),
+            ]
+        )
+        == 2
+    )
     assert "golden_before.yaml" in capsys.readouterr().err
 
 
@@ -250,42 +393,71 @@ def readme():
     return (DEMO.parent / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(store, results, golden, readme):
+def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
+    store, results, golden, readme
+):
     metrics = ["hit@5", "recall@5", "mrr@10", "ndcg@10"]
     with pytest.warns(UserWarning, match="47 of 182 queries relabelled"):
         stored = store.metrics(ignore_invariants=["golden"])
     table = stored.pivot(index="run_id", columns="metric", values="mean")[metrics]
-    table["today"] = rs.score(results, golden[True], metrics=["mrr@10"]).groupby("run_id", observed=True)["mrr@10"].mean()
+    table["today"] = (
+        rs.score(results, golden[True], metrics=["mrr@10"])
+        .groupby("run_id", observed=True)["mrr@10"]
+        .mean()
+    )
     assert len(table) == len(VARIATIONS)
     for run_id, row in table.iterrows():
         (line,) = (line for line in readme.splitlines() if line.startswith(f"| {run_id} |"))
-        assert line.endswith(f"| {(by_id[run_id].since or '')[:2]} | {' | '.join(f'{value:.3f}' for value in row)} |")
+        assert line.endswith(
+            f"| {(by_id[run_id].since or '')[:2]} | {' | '.join(f'{value:.3f}' for value in row)} |"
+        )
 
 
 @pytest.mark.parametrize(
     ("metric", "a", "b"),
     [
-        ("hit@5", "05-bm25-k1.5", "07-dense"), ("mrr@10", "01-bm25-plain", "02-bm25-stemmed"), ("mrr@10", "03-bm25-b0.3", "04-bm25-b1"),
-        ("hit@5", "07-dense", "08-hybrid"), ("hit@5", "08-hybrid", "09-hybrid-rrf10"), ("hit@5", "08-hybrid", "11-rerank-10"),
-        ("hit@5", "11-rerank-10", "13-rerank-30"), ("hit@5", "13-rerank-30", "12-rerank-100"), ("hit@5", "14-rerank-30-relabelled", "18-rerank-unstemmed"),
+        ("hit@5", "05-bm25-k1.5", "07-dense"), ("mrr@10", "01-bm25-plain", "02-bm25-stemmed"),
+        ("mrr@10", "03-bm25-b0.3", "04-bm25-b1"),
+        ("hit@5", "07-dense", "08-hybrid"), ("hit@5", "08-hybrid", "09-hybrid-rrf10"),
+        ("hit@5", "08-hybrid", "11-rerank-10"),
+        ("hit@5", "11-rerank-10", "13-rerank-30"), ("hit@5", "13-rerank-30", "12-rerank-100"),
+        ("hit@5", "14-rerank-30-relabelled", "18-rerank-unstemmed"),
     ],
 )  # fmt: skip
-def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(metric, a, b, results, golden, readme):
+def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(
+    metric, a, b, results, golden, readme
+):
     delta = rs.compare_runs(results, golden[True], a, b, metrics=[metric]).deltas.iloc[0]
-    assert f"{metric} {delta['delta']:+.3f} ({delta['n_better']} won, {delta['n_worse']} lost)" in readme
+    assert (
+        f"{metric} {delta['delta']:+.3f} ({delta['n_better']} won, {delta['n_worse']} lost)"
+        in readme
+    )
 
 
 def test_a_deeper_reranking_takes_more_processor_time(results, readme):
     median = rs.latency_report(results).query("phase == 'cpu'").set_index("run_id")["p50"]
-    assert f"100 took {median['12-rerank-100']:.0f} ms of processor time a question where 30 took {median['13-rerank-30']:.0f}" in readme
+    assert (
+        f"100 took {median['12-rerank-100']:.0f} ms of processor time a question where 30 took"
+        f" {median['13-rerank-30']:.0f}" in readme
+    )
     assert median["11-rerank-10"] < median["13-rerank-30"] < median["12-rerank-100"]
     assert results.responses.columns.intersection(["elapsed_ms"]).empty
 
 
-def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(results, golden, readme):
-    pair, resolved = results.select(["05-bm25-k1.5", RECHUNKED]), rs.resolve_spans(golden[True], results)
+def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
+    results, golden, readme
+):
+    pair, resolved = (
+        results.select(["05-bm25-k1.5", RECHUNKED]),
+        rs.resolve_spans(golden[True], results),
+    )
     means = {
-        level: rs.score(pair, resolved, match=level, metrics=["hit@5"]).groupby("run_id", observed=True)["hit@5"].mean() for level in ("chunk", "span", "doc")
+        level: (
+            rs.score(pair, resolved, match=level, metrics=["hit@5"])
+            .groupby("run_id", observed=True)["hit@5"]
+            .mean()
+        )
+        for level in ("chunk", "span", "doc")
     }
     assert means["chunk"].iloc[1] == 0 < means["span"].iloc[1]
     for mean in means.values():

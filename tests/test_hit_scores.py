@@ -11,7 +11,8 @@ import ragscore as rs
 from ragscore.hit_scores import RELEVANCE
 
 GOLDEN = [
-    {"id": "q1", "query": "?", "expected_doc_ids": {"good": 2, "bad": 0}}, {"id": "q2", "query": "?", "expected_doc_ids": ["good"]},
+    {"id": "q1", "query": "?", "expected_doc_ids": {"good": 2, "bad": 0}},
+    {"id": "q2", "query": "?", "expected_doc_ids": ["good"]},
     {"id": "refuse", "query": "?", "answerable": False}, {"id": "open", "query": "?"},
 ]  # fmt: skip
 
@@ -23,7 +24,10 @@ def labelled(file):
 
 def found(kind, *scored):
     """Hits of these documents with these scores, best first."""
-    return [hit(f"c{rank}", doc, rank, score_kind=kind, retrieval={"fusion_score": score}) for rank, (doc, score) in enumerate(scored, 1)]
+    return [
+        hit(f"c{rank}", doc, rank, score_kind=kind, retrieval={"fusion_score": score})
+        for rank, (doc, score) in enumerate(scored, 1)
+    ]
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +42,10 @@ def closed():
 def two(write_golden, write_run):
     """Run a with cosines, run b with BM25 scores of one query."""
     a = [
-        record("q1", found("cosine", ("good", 0.9), ("bad", 0.6), ("other", 0.4))), record("q2", found("cosine", ("other", 0.8), ("good", 0.5))),
-        record("refuse", found("cosine", ("good", 0.7))), record("open", found("cosine", ("good", 0.95))),
+        record("q1", found("cosine", ("good", 0.9), ("bad", 0.6), ("other", 0.4))),
+        record("q2", found("cosine", ("other", 0.8), ("good", 0.5))),
+        record("refuse", found("cosine", ("good", 0.7))),
+        record("open", found("cosine", ("good", 0.95))),
     ]  # fmt: skip
     b = [record("q1", found("bm25", ("other", 30.0), ("good", 20.0)))]
     return rs.load_results([write_run("a", a), write_run("b", b)]), labelled(write_golden(GOLDEN))
@@ -48,15 +54,27 @@ def two(write_golden, write_run):
 def test_each_hit_is_relevant_or_says_why_not(two):
     table = rs.score_distribution(*two)
     of_a = table[(table["run_id"] == "a").to_numpy()].set_index("relevance")
-    assert of_a["n_hits"].to_dict() == {"relevant": 2, "not relevant": 1, "unjudged": 2, "should be refused": 1, "unlabelled": 1}
-    assert of_a.loc["relevant", ["min", "p50", "max", "n_queries"]].tolist() == [0.5, pytest.approx(0.7), 0.9, 2]
+    assert of_a["n_hits"].to_dict() == {
+        "relevant": 2,
+        "not relevant": 1,
+        "unjudged": 2,
+        "should be refused": 1,
+        "unlabelled": 1,
+    }
+    assert of_a.loc["relevant", ["min", "p50", "max", "n_queries"]].tolist() == [
+        0.5,
+        pytest.approx(0.7),
+        0.9,
+        2,
+    ]
     assert table["score_kind"].tolist() == ["cosine"] * 5 + ["bm25"] * 2
     assert set(table["relevance"]) <= set(RELEVANCE)
 
 
 def test_above_is_the_share_of_pairs_in_which_the_relevant_hit_scores_higher(two):
     above = rs.score_distribution(*two).set_index(["run_id", "relevance"])["above"]
-    # .9 and .5 against .4 and .8: three of four pairs; against .6 and against .7: one of two; against .95 none; b: 20 is below 30.
+    # .9 and .5 against .4 and .8: three of four pairs; against .6 and against .7: one of two;
+    # against .95 none; b: 20 is below 30.
     assert above["a"].to_dict() == {
         "relevant": pytest.approx(np.nan, nan_ok=True),
         "unjudged": 0.75,
@@ -68,8 +86,13 @@ def test_above_is_the_share_of_pairs_in_which_the_relevant_hit_scores_higher(two
 
 
 def test_equal_scores_are_half_a_win(write_golden, write_run):
-    results = rs.load_results(write_run("a", [record("q1", found("rrf", ("good", 0.5), ("other", 0.5)))]))
-    assert rs.score_distribution(results, labelled(write_golden(GOLDEN)))["above"].tolist() == [pytest.approx(np.nan, nan_ok=True), 0.5]
+    results = rs.load_results(
+        write_run("a", [record("q1", found("rrf", ("good", 0.5), ("other", 0.5)))])
+    )
+    assert rs.score_distribution(results, labelled(write_golden(GOLDEN)))["above"].tolist() == [
+        pytest.approx(np.nan, nan_ok=True),
+        0.5,
+    ]
 
 
 def test_hits_without_a_score_are_counted(two):
@@ -77,34 +100,63 @@ def test_hits_without_a_score_are_counted(two):
     hits = results.hits.assign(score=results.hits["score"].where(results.hits["doc_id"] != "bad"))
     table = rs.score_distribution(replace(results, hits=hits), golden)
     row = table[(table["relevance"] == "not relevant").to_numpy()].iloc[0]
-    assert (row["n_hits"], row["n_queries"], row["n_no_score"]) == (0, 0, 1) and np.isnan(row["p50"])
+    assert (row["n_hits"], row["n_queries"], row["n_no_score"]) == (0, 0, 1) and np.isnan(
+        row["p50"]
+    )
     assert len(rs.plot.score_distribution(table, score_kind="cosine").get_yticklabels()) == 4
 
 
 def test_cut_texts_leave_hits_undecided(write_golden, write_run):
     golden = rs.load_golden(
-        write_golden([{"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d.md", "heading": "root", "snippets": ["deep inside"]}]}])
+        write_golden(
+            [
+                {
+                    "id": "q1",
+                    "query": "?",
+                    "gold_supports": [
+                        {"path": "docs/d.md", "heading": "root", "snippets": ["deep inside"]}
+                    ],
+                }
+            ]
+        )
     )
     results = rs.load_results(write_run("a", [record("q1", found("rrf", ("d", 1.0)))]))
     cut = results.hits.assign(text="the beginning", text_cut=pd.array([True], dtype="boolean"))
-    assert rs.score_distribution(replace(results, hits=cut), golden, match="anchor")["relevance"].tolist() == ["undecided"]
+    assert rs.score_distribution(replace(results, hits=cut), golden, match="anchor")[
+        "relevance"
+    ].tolist() == ["undecided"]
 
 
 def test_scores_by_rank_are_quartiles_over_queries(two):
     table = rs.scores_by_rank(two[0])
     first = table[(table["run_id"] == "a").to_numpy() & (table["rank"] == 1).to_numpy()].iloc[0]
-    assert (first["n"], first["p25"], first["p50"], first["p75"]) == (4, pytest.approx(0.775), pytest.approx(0.85), pytest.approx(0.9125))  # .7 .8 .9 .95
+    # .7 .8 .9 .95
+    assert (first["n"], first["p25"], first["p50"], first["p75"]) == (
+        4,
+        pytest.approx(0.775),
+        pytest.approx(0.85),
+        pytest.approx(0.9125),
+    )
     with pytest.raises(rs.DataError, match="no hit has a score"):
-        rs.scores_by_rank(two[0].__class__(runs=two[0].runs, responses=two[0].responses, hits=two[0].hits.drop(columns="score")))
+        rs.scores_by_rank(
+            two[0].__class__(
+                runs=two[0].runs, responses=two[0].responses, hits=two[0].hits.drop(columns="score")
+            )
+        )
 
 
 def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two):
     table = rs.score_distribution(*two)
-    with pytest.raises(rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of cosine, bm25"):
+    with pytest.raises(
+        rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of cosine, bm25"
+    ):
         rs.plot.score_distribution(table)
     ax = rs.plot.score_distribution(table, score_kind="cosine")
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels[0] == "a: relevant\n(n = 2)" and "a: unjudged\n(n = 2; below a relevant one: 75 %)" in labels
+    assert (
+        labels[0] == "a: relevant\n(n = 2)"
+        and "a: unjudged\n(n = 2; below a relevant one: 75 %)" in labels
+    )
     assert ax.get_xlabel().startswith("cosine") and len(ax.patches) == 5
     hatches = [box.get_hatch() for box in ax.patches]
     assert not hatches[0] and all(hatches[1:]) and len(set(hatches)) == 5
@@ -114,7 +166,10 @@ def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
     figure = pytest.importorskip("matplotlib.pyplot").figure()
     first, second = rs.plot.score_distributions(rs.score_distribution(*two), figure=figure)
     assert figure.axes == [first, second]
-    assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == ("cosine", "bm25")
+    assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == (
+        "cosine",
+        "bm25",
+    )
     assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
     with pytest.raises(rs.DataError, match=r"rs.score_distribution\(results, golden\)"):
         rs.plot.score_distributions(rs.scores_by_rank(two[0]))

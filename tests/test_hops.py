@@ -11,7 +11,14 @@ import ragscore as rs
 
 
 def step(number, kind, ms, **more):
-    return {"iter": number, "kind": kind, "sub_queries": [], "context_chunks_added": 0, "forced_stop": False, "llm_call_ms": ms} | more
+    return {
+        "iter": number,
+        "kind": kind,
+        "sub_queries": [],
+        "context_chunks_added": 0,
+        "forced_stop": False,
+        "llm_call_ms": ms,
+    } | more
 
 
 TRACE = [
@@ -24,14 +31,32 @@ SHORT = [step(0, "decompose", 300), step(1, "synthesize", 100, context_chunks_ad
 
 @pytest.fixture
 def results(write_run):
-    verified = [{"verification": {"nli_score": score, "nli_threshold": 0.5, "nli_passed": score >= 0.5}} for score in (0.9, 0.2)]
-    answers = [answer("x", hops=TRACE, **verified[0]), answer("x", hops=SHORT, **verified[1]), answer("x"), None]
-    return rs.load_results(write_run("r", [record(f"q{n}", [hit("c", "d", 1)], answer=one) for n, one in enumerate(answers)]))
+    verified = [
+        {"verification": {"nli_score": score, "nli_threshold": 0.5, "nli_passed": score >= 0.5}}
+        for score in (0.9, 0.2)
+    ]
+    answers = [
+        answer("x", hops=TRACE, **verified[0]),
+        answer("x", hops=SHORT, **verified[1]),
+        answer("x"),
+        None,
+    ]
+    return rs.load_results(
+        write_run(
+            "r", [record(f"q{n}", [hit("c", "d", 1)], answer=one) for n, one in enumerate(answers)]
+        )
+    )
 
 
 def test_steps_are_rows(results):
     hops = results.hops
-    assert hops[["query_id", "hop"]].values.tolist() == [["q0", 0], ["q0", 1], ["q0", 2], ["q1", 0], ["q1", 1]]
+    assert hops[["query_id", "hop"]].values.tolist() == [
+        ["q0", 0],
+        ["q0", 1],
+        ["q0", 2],
+        ["q1", 0],
+        ["q1", 1],
+    ]
     assert hops["kind"].tolist()[:3] == ["decompose", "decide", "synthesize"]
     assert hops["sub_queries"].iloc[0] == '["a?", "b?"]' and hops["sub_queries"].iloc[1] == "[]"
     assert hops["x_seen"].iloc[2] == 4
@@ -41,14 +66,22 @@ def test_steps_come_back_as_they_were_written(results, tmp_path):
     again = rs.load_results(rs.write_per_query(results, tmp_path / "copy" / "r"))
     pd.testing.assert_frame_equal(again.hops, results.hops)
     pd.testing.assert_frame_equal(again.responses, results.responses)
-    written = [json.loads(line) for line in (tmp_path / "copy" / "r" / "per_query.jsonl").read_text().splitlines()]
+    written = [
+        json.loads(line)
+        for line in (tmp_path / "copy" / "r" / "per_query.jsonl").read_text().splitlines()
+    ]
     assert [line["answer"]["hops"] for line in written[:2]] == [TRACE, SHORT]
 
 
-@pytest.mark.parametrize("hops", [[], [{"iter": 3}], [{"iter": 2, "kind": "decide", "llm_call_ms": 7.5}, {"iter": 1}]])
+@pytest.mark.parametrize(
+    "hops", [[], [{"iter": 3}], [{"iter": 2, "kind": "decide", "llm_call_ms": 7.5}, {"iter": 1}]]
+)
 def test_what_a_step_does_not_say_is_not_made_up(write_run, tmp_path, hops):
     results = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=hops))]))
-    assert json.loads(rs.write_per_query(results, tmp_path / "copy").read_text())["answer"]["hops"] == hops
+    assert (
+        json.loads(rs.write_per_query(results, tmp_path / "copy").read_text())["answer"]["hops"]
+        == hops
+    )
 
 
 def test_a_store_keeps_steps(results, tmp_path):
@@ -64,7 +97,14 @@ def test_steps_without_numbers_are_numbered_in_order(write_run):
 
 
 @pytest.mark.parametrize(
-    "bad", ["text", [1], [step(0, "a", 1), step(0, "b", 1)], [step(0, "a", -math.inf, sub_queries=3)], [step(0, "a", 1, forced_stop="no")]]
+    "bad",
+    [
+        "text",
+        [1],
+        [step(0, "a", 1), step(0, "b", 1)],
+        [step(0, "a", -math.inf, sub_queries=3)],
+        [step(0, "a", 1, forced_stop="no")],
+    ],
 )
 def test_what_is_no_trace_is_named_by_line(write_run, bad):
     with pytest.raises(rs.DataError, match=r"per_query.jsonl:1: answer\.hops"):
@@ -73,8 +113,12 @@ def test_what_is_no_trace_is_named_by_line(write_run, bad):
 
 def test_hops_of_a_query_are_added_up(results):
     rows = rs.query_hops(results).set_index("query_id")
-    assert rows.loc["q0", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]].tolist() == [3, 3, 1, 600, 2]
-    assert rows.loc["q1", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]].tolist() == [2, 2, 0, 400, 2]
+    assert rows.loc[
+        "q0", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
+    ].tolist() == [3, 3, 1, 600, 2]
+    assert rows.loc[
+        "q1", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
+    ].tolist() == [2, 2, 0, 400, 2]
 
 
 def test_hops_of_a_run_in_figures(results):
@@ -85,8 +129,16 @@ def test_hops_of_a_run_in_figures(results):
 
 def test_latency_of_each_kind_of_step_leaves_out_what_was_not_timed(results):
     rows = rs.hop_latency(results).set_index("kind")
-    assert rows.loc["decompose", ["n", "n_timed", "mean_ms", "p50_ms", "max_ms"]].tolist() == [2, 2, 200, 200, 300]
-    assert rows.loc["decide", ["n", "n_timed"]].tolist() == [1, 0] and math.isnan(rows.loc["decide", "mean_ms"])
+    assert rows.loc["decompose", ["n", "n_timed", "mean_ms", "p50_ms", "max_ms"]].tolist() == [
+        2,
+        2,
+        200,
+        200,
+        300,
+    ]
+    assert rows.loc["decide", ["n", "n_timed"]].tolist() == [1, 0] and math.isnan(
+        rows.loc["decide", "mean_ms"]
+    )
 
 
 def test_verified_answers_are_counted_apart_from_those_never_verified(results):

@@ -1,4 +1,7 @@
-"""What changed with what: keys that vary, runs that differ in one key only, keys that can't be told apart."""
+"""What changed with what.
+
+Keys that vary, runs that differ in one key only, keys that can't be told apart.
+"""
 
 import json
 
@@ -17,7 +20,15 @@ def scores_of(means=MEANS):
     index = pd.Index([f"q{n:02}" for n in range(N)], name="query_id")
     return pd.concat(
         [
-            pd.DataFrame({"run_id": run_id, "state": "scored", "level": "doc", "hit@5": np.arange(N) < passed}, index=index).astype({"hit@5": float})
+            pd.DataFrame(
+                {
+                    "run_id": run_id,
+                    "state": "scored",
+                    "level": "doc",
+                    "hit@5": np.arange(N) < passed,
+                },
+                index=index,
+            ).astype({"hit@5": float})
             for run_id, passed in means.items()
         ]
     )
@@ -25,7 +36,11 @@ def scores_of(means=MEANS):
 
 def runs_of(*configs, **more):
     return pd.DataFrame(
-        {"run_id": [f"r{n}" for n in range(1, len(configs) + 1)], "config": [None if one is None else json.dumps(one) for one in configs]} | more
+        {
+            "run_id": [f"r{n}" for n in range(1, len(configs) + 1)],
+            "config": [None if one is None else json.dumps(one) for one in configs],
+        }
+        | more
     )
 
 
@@ -39,16 +54,37 @@ CONFIGS = (
 
 def test_the_table_has_the_keys_that_vary_beside_the_means():
     found = rs.impact(scores_of(), runs_of(*CONFIGS))
-    assert found.keys == ["k", "fusion.w", "rerank"] and found.table.columns.tolist() == ["run_id", "k", "fusion.w", "rerank", "hit@5"]
-    assert found.table["k"].tolist() == [5, 10, 10, 5] and found.table["fusion.w"].tolist() == [0.1, 0.1, 0.5, 0.9]
-    assert found.table["rerank"].isna().tolist() == [True, True, True, False] and found.table["hit@5"].tolist() == [0.25, 0.75, 0.75, 0.25]
+    assert found.keys == ["k", "fusion.w", "rerank"] and found.table.columns.tolist() == [
+        "run_id",
+        "k",
+        "fusion.w",
+        "rerank",
+        "hit@5",
+    ]
+    assert found.table["k"].tolist() == [5, 10, 10, 5] and found.table["fusion.w"].tolist() == [
+        0.1,
+        0.1,
+        0.5,
+        0.9,
+    ]
+    assert found.table["rerank"].isna().tolist() == [True, True, True, False] and found.table[
+        "hit@5"
+    ].tolist() == [0.25, 0.75, 0.75, 0.25]
 
 
 def test_only_runs_that_differ_in_one_key_are_a_pair():
     pairs = rs.impact(scores_of(), runs_of(*CONFIGS)).pairs
-    assert pairs[["key", "value_a", "value_b", "run_a", "run_b"]].values.tolist() == [["k", "5", "10", "r1", "r2"], ["fusion.w", "0.1", "0.5", "r2", "r3"]]
-    # ten queries rose and none fell: McNemar's mid-p is P(X = 0) = .5^10; no query moved in the other pair
-    assert pairs["delta"].tolist() == [0.5, 0] and pairs["p"].tolist() == pytest.approx([0.5**10, 1]) and pairs["verdict"].tolist() == ["better", "can't tell"]
+    assert pairs[["key", "value_a", "value_b", "run_a", "run_b"]].values.tolist() == [
+        ["k", "5", "10", "r1", "r2"],
+        ["fusion.w", "0.1", "0.5", "r2", "r3"],
+    ]
+    # ten queries rose and none fell: McNemar's mid-p is P(X = 0) = .5^10; no query moved in the
+    # other pair
+    assert (
+        pairs["delta"].tolist() == [0.5, 0]
+        and pairs["p"].tolist() == pytest.approx([0.5**10, 1])
+        and pairs["verdict"].tolist() == ["better", "can't tell"]
+    )
     np.testing.assert_array_equal(pairs["q"], benjamini_hochberg(pairs["p"]))
 
 
@@ -57,17 +93,25 @@ def test_each_key_says_what_changed_with_it():
     assert found.sentences == {
         "k": "k: 5 → 10 (r1, r2): hit@5 +0.500 (better).",
         "fusion.w": "fusion.w: 0.1 → 0.5 (r2, r3): no metric can be said to have changed.",
-        "rerank": "rerank (—, true): no two runs differ in it alone; it changes together with fusion.w.",
+        "rerank": (
+            "rerank (—, true): no two runs differ in it alone; it changes together with fusion.w."
+        ),
     }
     changes = found.changes.set_index("key")
-    assert changes.loc["k", ["n_values", "spread", "n_pairs", "n_changed", "n_better", "n_worse"]].tolist() == [2, 0.5, 1, 1, 1, 0]
-    assert changes.loc["rerank", ["n_pairs", "n_changed"]].tolist() == [0, 0] and found.tied_keys == {"rerank": ["fusion.w"]}
+    assert changes.loc[
+        "k", ["n_values", "spread", "n_pairs", "n_changed", "n_better", "n_worse"]
+    ].tolist() == [2, 0.5, 1, 1, 1, 0]
+    assert changes.loc["rerank", ["n_pairs", "n_changed"]].tolist() == [
+        0,
+        0,
+    ] and found.tied_keys == {"rerank": ["fusion.w"]}
 
 
 def test_means_by_value_are_means_of_the_runs_that_have_it():
     rows = rs.impact(scores_of(), runs_of(*CONFIGS)).by_value.query("key == 'k'").set_index("value")
     assert rows[["n_runs", "mean", "min", "max"]].to_dict("index") == {
-        "5": {"n_runs": 2, "mean": 0.25, "min": 0.25, "max": 0.25}, "10": {"n_runs": 2, "mean": 0.75, "min": 0.75, "max": 0.75},
+        "5": {"n_runs": 2, "mean": 0.25, "min": 0.25, "max": 0.25},
+        "10": {"n_runs": 2, "mean": 0.75, "min": 0.75, "max": 0.75},
     }  # fmt: skip
 
 
@@ -79,14 +123,21 @@ def test_a_number_and_its_text_are_two_values():
 def test_ignored_keys_leave_more_pairs():
     configs = ({"k": 5, "seed": 1}, {"k": 10, "seed": 2})
     assert rs.impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs)).pairs.empty
-    assert len(rs.impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["seed"]).pairs) == 1
+    assert (
+        len(rs.impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["seed"]).pairs)
+        == 1
+    )
     with pytest.raises(rs.DataError, match="ignore: no key x; one of k, seed"):
         rs.impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["x"])
 
 
 def test_runs_without_a_config_are_named_and_in_no_pair():
     found = rs.impact(scores_of({"r1": 5, "r2": 15, "r3": 5}), runs_of({"k": 5}, {"k": 10}, None))
-    assert found.unknown == ["r3"] and len(found.pairs) == 1 and found.notes()[-1] == "Without a config, and in no pair: r3."
+    assert (
+        found.unknown == ["r3"]
+        and len(found.pairs) == 1
+        and found.notes()[-1] == "Without a config, and in no pair: r3."
+    )
     assert set(found.by_value["value"]) == {"5", "10"}
 
 
@@ -100,20 +151,30 @@ def test_columns_of_the_runs_count_where_equal_configs_leave_them_open():
 def test_other_labels_are_no_effect_of_a_key():
     scores = scores_of({"r1": 5, "r2": 15})
     runs = runs_of({"depth": 10}, {"depth": 30}, golden_hash=["old", "new"])
-    assert rs.impact(scores, runs).pairs.empty and rs.impact(scores, runs).tied_keys == {"depth": ["golden_hash"], "golden_hash": ["depth"]}
+    assert rs.impact(scores, runs).pairs.empty and rs.impact(scores, runs).tied_keys == {
+        "depth": ["golden_hash"],
+        "golden_hash": ["depth"],
+    }
     assert rs.impact(scores, runs, ignore=["golden_hash"]).pairs["verdict"].tolist() == ["better"]
 
 
 def test_runs_that_are_configured_alike_have_no_keys():
     found = rs.impact(scores_of({"r1": 5, "r2": 15}), runs_of({"k": 5}, {"k": 5}))
-    assert found.keys == [] and found.pairs.empty and found.notes() == ["No config key varies between these runs."]
+    assert (
+        found.keys == []
+        and found.pairs.empty
+        and found.notes() == ["No config key varies between these runs."]
+    )
     assert found.table.columns.tolist() == ["run_id", "hit@5"] and found.changes.empty
 
 
 def test_text_forms_escape_what_configs_hold():
     found = rs.impact(scores_of({"r1": 5, "r2": 15}), runs_of({"prompt": "<b>|a"}, {"prompt": "b"}))
     assert "<b>" not in found._repr_html_() and "&lt;b&gt;|a" in found._repr_html_()
-    assert "| r1 | <b>\\|a | 0.250, n = 20 / 20 |" in found.to_markdown() and "prompt: <b>|a → b (r1, r2): hit@5 +0.500 (better)." in repr(found)
+    assert (
+        "| r1 | <b>\\|a | 0.250, n = 20 / 20 |" in found.to_markdown()
+        and "prompt: <b>|a → b (r1, r2): hit@5 +0.500 (better)." in repr(found)
+    )
 
 
 def test_runs_must_be_described():

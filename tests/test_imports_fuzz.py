@@ -1,7 +1,8 @@
 """Whatever stands in a foreign file, reading it ends in frames or in one DataError.
 
-Each importer sees 20 files of 50 rows that the tool wrote, changed here and there, so 1,000 records, beside the examples that
-hypothesis makes from nothing. RAGSCORE_FUZZ multiplies all of them (see conftest.fuzzed).
+Each importer sees 20 files of 50 rows that the tool wrote, changed here and there, so 1,000
+records, beside the examples that hypothesis makes from nothing. RAGSCORE_FUZZ multiplies all of
+them (see conftest.fuzzed).
 """
 
 import csv
@@ -25,27 +26,62 @@ from ragscore.load.table_rows import table_rows
 
 FIXTURES = Path(__file__).parent / "fixtures"
 READ = {
-    "ragas": "ragas_result.csv", "promptfoo": "promptfoo_results.json", "inspect": "inspect_log.json", "deepeval": "deepeval_run.json", "mlflow": "mlflow_result.csv",
+    "ragas": "ragas_result.csv", "promptfoo": "promptfoo_results.json",
+    "inspect": "inspect_log.json", "deepeval": "deepeval_run.json", "mlflow": "mlflow_result.csv",
     "phoenix": "phoenix_spans.csv", "table": "ragas_dataset.jsonl",
 }  # fmt: skip
-TEXTS = st.one_of(st.text(max_size=8), st.sampled_from(["", " ", "nan", "1e999", "[", "['a", "{'a': 1}", "\u202e", "\x00", "\ud800", "ﬁ", "yes", "a\r\nb"]))
+TEXTS = st.one_of(
+    st.text(max_size=8),
+    st.sampled_from(
+        [
+            "",
+            " ",
+            "nan",
+            "1e999",
+            "[",
+            "['a",
+            "{'a': 1}",
+            "\u202e",
+            "\x00",
+            "\ud800",
+            "ﬁ",
+            "yes",
+            "a\r\nb",
+        ]
+    ),
+)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.just(10**400), st.floats(), TEXTS)
-VALUES = st.recursive(SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)), max_leaves=6)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    max_leaves=6,
+)
 KEYS = {
-    "ragas": ["user_input", "retrieved_contexts", "retrieved_context_ids", "reference_contexts", "response", "reference", "faithfulness", "persona_name"],
-    "promptfoo": ["promptIdx", "testIdx", "vars", "testCase", "response", "gradingResult", "failureReason", "latencyMs", "tokenUsage", "provider", "prompt", "cost"],
-    "inspect": ["id", "epoch", "input", "target", "scores", "metadata", "output", "error", "working_time", "limit"],
-    "deepeval": ["input", "actualOutput", "expectedOutput", "context", "retrievalContext", "metricsData", "metadata", "completionTime", "tags", "tokenCost"],
-    "mlflow": ["inputs", "request", "outputs", "trace", "spans", "expectations", "assessments", "state", "a/value", "a/error_message", "expected_facts/value"],
-    "phoenix": ["context.trace_id", "parent_id", "span_kind", "start_time", "end_time", "attributes.retrieval.documents", "attributes.input.value", "annotations"],
-    "table": ["query_id", "query", "run_id", "repeat", "answer", "retrieved_ids", "retrieved_scores", "gold_ids", "answerable", "latency_ms", "score.x", "tags"],
+    "ragas": ["user_input", "retrieved_contexts", "retrieved_context_ids", "reference_contexts",
+    "response", "reference", "faithfulness", "persona_name"],
+    "promptfoo": ["promptIdx", "testIdx", "vars", "testCase", "response", "gradingResult",
+    "failureReason", "latencyMs", "tokenUsage", "provider", "prompt", "cost"],
+    "inspect": ["id", "epoch", "input", "target", "scores", "metadata", "output", "error",
+    "working_time", "limit"],
+    "deepeval": ["input", "actualOutput", "expectedOutput", "context", "retrievalContext",
+    "metricsData", "metadata", "completionTime", "tags", "tokenCost"],
+    "mlflow": ["inputs", "request", "outputs", "trace", "spans", "expectations", "assessments",
+    "state", "a/value", "a/error_message", "expected_facts/value"],
+    "phoenix": ["context.trace_id", "parent_id", "span_kind", "start_time", "end_time",
+    "attributes.retrieval.documents", "attributes.input.value", "annotations"],
+    "table": ["query_id", "query", "run_id", "repeat", "answer", "retrieved_ids",
+    "retrieved_scores", "gold_ids", "answerable", "latency_ms", "score.x", "tags"],
 }  # fmt: skip
 WRAPPED = {
     "inspect": lambda rows: {"eval": {}, "status": "success", "samples": rows},
     "deepeval": lambda rows: {"testCases": rows},
     "promptfoo": lambda rows: {"evalId": "e", "results": {"results": rows}},
 }
-GENTLE = settings(max_examples=fuzzed(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+GENTLE = settings(
+    max_examples=fuzzed(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 def ends_well(source, tool):
@@ -66,23 +102,44 @@ def ends_well(source, tool):
 @GENTLE
 @given(data=st.data())
 def test_records_of_any_content(tool, tmp_path, data):
-    rows = data.draw(st.lists(st.one_of(st.dictionaries(st.one_of(st.sampled_from(KEYS[tool]), TEXTS), VALUES, max_size=8), VALUES), max_size=3))
-    (tmp_path / "rows.json").write_text(json.dumps(WRAPPED.get(tool, lambda rows: rows)(rows)), encoding="utf-8")
+    rows = data.draw(
+        st.lists(
+            st.one_of(
+                st.dictionaries(st.one_of(st.sampled_from(KEYS[tool]), TEXTS), VALUES, max_size=8),
+                VALUES,
+            ),
+            max_size=3,
+        )
+    )
+    (tmp_path / "rows.json").write_text(
+        json.dumps(WRAPPED.get(tool, lambda rows: rows)(rows)), encoding="utf-8"
+    )
     ends_well(tmp_path / "rows.json", tool)
 
 
-ROWS_AT = {"promptfoo": lambda top: top["results"]["results"], "inspect": lambda top: top["samples"], "deepeval": lambda top: top["testCases"]}
+ROWS_AT = {
+    "promptfoo": lambda top: top["results"]["results"],
+    "inspect": lambda top: top["samples"],
+    "deepeval": lambda top: top["testCases"],
+}
 
 
 @pytest.mark.parametrize("tool", list(READ))
 def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
-    rows = [row.values for row in table_rows(FIXTURES / READ[tool], Problems(FIXTURES / READ[tool], strict=True))]
+    rows = [
+        row.values
+        for row in table_rows(FIXTURES / READ[tool], Problems(FIXTURES / READ[tool], strict=True))
+    ]
     rows = ROWS_AT[tool](rows[0]) if tool in ROWS_AT else rows
     n_loaded = 0
     for seed in range(N_FILES):
         by = random.Random(f"{tool} {seed}")
         share, many = by.choice([0.0, 0.1, 0.4]), [by.choice(rows) for _ in range(N_RECORDS)]
-        content = json.dumps(WRAPPED.get(tool, lambda rows: rows)([changed(row, by) if by.random() < share else row for row in many]))
+        content = json.dumps(
+            WRAPPED.get(tool, lambda rows: rows)(
+                [changed(row, by) if by.random() < share else row for row in many]
+            )
+        )
         (tmp_path / "rows.json").write_bytes(damaged(content.encode("utf-8", "surrogatepass"), by))
         n_loaded += ends_well(tmp_path / "rows.json", tool) is not None
     assert n_loaded
@@ -93,11 +150,16 @@ def test_rows_nearly_as_the_tool_wrote_them(tool, tmp_path):
 @given(data=st.data())
 def test_frames_and_csv_of_any_content(tool, tmp_path, data):
     names = data.draw(st.lists(st.sampled_from(KEYS[tool]), min_size=1, max_size=6, unique=True))
-    rows = data.draw(st.lists(st.lists(VALUES, min_size=len(names), max_size=len(names)), max_size=3))
+    rows = data.draw(
+        st.lists(st.lists(VALUES, min_size=len(names), max_size=len(names)), max_size=3)
+    )
     ends_well(pd.DataFrame(rows, columns=names, dtype=object), tool)
     written = io.StringIO()
     csv.writer(written, lineterminator=data.draw(st.sampled_from(["\n", "\r\n"]))).writerows(
-        [names, *[[repr(one) if isinstance(one, (list, dict)) else one for one in row] for row in rows]]
+        [
+            names,
+            *[[repr(one) if isinstance(one, (list, dict)) else one for one in row] for row in rows],
+        ]
     )
     mark = data.draw(st.sampled_from(["", "\ufeff"]))
     (tmp_path / "rows.csv").write_bytes((mark + written.getvalue()).encode("utf-8", "replace"))
@@ -120,7 +182,22 @@ def test_real_files_cut_short_or_with_a_byte_changed(tool, tmp_path, data):
 
 @pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
 @pytest.mark.parametrize(
-    "content", ["", "\n", "[", "[" * 100_000, "{}", "null", "[null]", '{"a":' * 50_000, '"text"', "\ufeff", "a,b\n1\n", 'a,b\n"1', "a,a\n1,2\n"]
+    "content",
+    [
+        "",
+        "\n",
+        "[",
+        "[" * 100_000,
+        "{}",
+        "null",
+        "[null]",
+        '{"a":' * 50_000,
+        '"text"',
+        "\ufeff",
+        "a,b\n1\n",
+        'a,b\n"1',
+        "a,a\n1,2\n",
+    ],
 )
 def test_files_of_nothing_nonsense_and_depth(tool, content, tmp_path):
     for name in ("x.json", "x.jsonl", "x.csv"):
@@ -129,7 +206,10 @@ def test_files_of_nothing_nonsense_and_depth(tool, content, tmp_path):
 
 
 def test_the_fuzz_would_see_what_it_reads():
-    # The same harness on files that are whole gives frames: a reader that refused everything would pass the tests above.
+    # The same harness on files that are whole gives frames: a reader that refused everything would
+    # pass the tests above.
     for tool, name in READ.items():
         found = ends_well(FIXTURES / name, tool if tool != "table" else "ragas")
-        assert found is not None and found.results is not None and len(found.results.responses) >= 4, tool
+        assert (
+            found is not None and found.results is not None and len(found.results.responses) >= 4
+        ), tool

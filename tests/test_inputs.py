@@ -1,4 +1,7 @@
-"""Frames and arguments as people make them in a notebook: used where the meaning is clear, else one clear error."""
+"""Frames and arguments as people make them in a notebook.
+
+Used where the meaning is clear, else one clear error.
+"""
 
 from dataclasses import replace
 
@@ -13,17 +16,38 @@ import ragscore as rs
 
 def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path):
     rows = [
-        {"id": "q1", "query": "?", "expected_doc_ids": ["d1"], "must_contain": ["x"], "tags": ["t"], "required_support_groups": [["d1"]]},
-        {"id": "q2", "query": "?", "expected_doc_ids": ["d2"], "must_contain": ["x"], "tags": ["u"], "required_support_groups": [["d2"]]},
+        {
+            "id": "q1",
+            "query": "?",
+            "expected_doc_ids": ["d1"],
+            "must_contain": ["x"],
+            "tags": ["t"],
+            "required_support_groups": [["d1"]],
+        },
+        {
+            "id": "q2",
+            "query": "?",
+            "expected_doc_ids": ["d2"],
+            "must_contain": ["x"],
+            "tags": ["u"],
+            "required_support_groups": [["d2"]],
+        },
     ]
     golden = rs.load_golden(write_golden(rows))
     subset = replace(golden, queries=golden.queries[golden.queries["query_id"] == "q2"])
     alone = rs.load_golden(write_golden(rows[1:]))
     assert subset.golden_hash == alone.golden_hash and subset.targets["query_id"].tolist() == ["q2"]
-    results = rs.load_results([write_run(name, [record("q2", [hit("c", "d2", n)])], k=5) for n, name in enumerate("ab", 1)])
+    results = rs.load_results(
+        [
+            write_run(name, [record("q2", [hit("c", "d2", n)])], k=5)
+            for n, name in enumerate("ab", 1)
+        ]
+    )
     scores = rs.score(results, subset)
     pd.testing.assert_frame_equal(scores, rs.score(results, alone))
-    pd.testing.assert_frame_equal(rs.summarize(scores, subset, by="tags"), rs.summarize(scores, alone, by="tags"))
+    pd.testing.assert_frame_equal(
+        rs.summarize(scores, subset, by="tags"), rs.summarize(scores, alone, by="tags")
+    )
     assert rs.compare_runs(results, subset, "a", "b").counts == {"loss": 1}
     assert rs.RunStore(tmp_path / "s").save(results, golden=subset) == ["a", "b"]
     assert rs.coverage(results, subset)["n_missing"].tolist() == [0, 0]
@@ -37,19 +61,31 @@ SPAN = {"doc_id": "d", "start": 1, "end": 9, "span_unit": "line"}
 def test_spans_need_their_end_and_unit(side, column):
     frames = {"hits": hits_of(SPAN), "targets": targets_of(SPAN)}
     frames[side] = frames[side].drop(columns=column)
-    with pytest.raises(rs.DataError, match=rf"{side}: spans without the columns \['{column}'\]; start, end and span_unit"):
+    with pytest.raises(
+        rs.DataError,
+        match=rf"{side}: spans without the columns \['{column}'\]; start, end and span_unit",
+    ):
         rs.grade_hits(frames["hits"], frames["targets"], rs.by_span())
     frames[side] = frames[side].assign(start=pd.array([None], dtype="Int64"))
-    assert not len(rs.grade_hits(frames["hits"], frames["targets"], rs.by_span())[0])  # no span, nothing amiss
+    # no span, nothing amiss
+    assert not len(rs.grade_hits(frames["hits"], frames["targets"], rs.by_span())[0])
 
 
 def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_run):
-    cited = {"answer": "text", "grounded": True, "citations": [{"citation": {"kind": "line", "path": "docs/d.md", "start": 2, "end": 3}}]}
+    cited = {
+        "answer": "text",
+        "grounded": True,
+        "citations": [{"citation": {"kind": "line", "path": "docs/d.md", "start": 2, "end": 3}}],
+    }
     results = rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)], answer=cited)]))
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     assert rs.score(results, golden, ["citation_coverage"])["citation_coverage"].tolist() == [1]
     with pytest.raises(rs.DataError, match=r"hits: spans without the columns \['span_unit'\]"):
-        rs.score(replace(results, hits=results.hits.drop(columns="span_unit")), golden, ["citation_coverage"])
+        rs.score(
+            replace(results, hits=results.hits.drop(columns="span_unit")),
+            golden,
+            ["citation_coverage"],
+        )
 
 
 @pytest.mark.parametrize(
@@ -58,12 +94,24 @@ def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_
         ([(0, 0)], "odd_rule: found list; a DataFrame with the columns hit and target"),
         (None, "odd_rule: found NoneType"),
         (pd.DataFrame({"hit": [0], "doc": [0]}), r"odd_rule: columns \['target'\] are missing"),
-        (pd.DataFrame({"hit": [0.0], "target": [0]}), "odd_rule.hit: float64 values; row positions"),
+        (
+            pd.DataFrame({"hit": [0.0], "target": [0]}),
+            "odd_rule.hit: float64 values; row positions",
+        ),
         (pd.DataFrame({"hit": ["0"], "target": [0]}), "odd_rule.hit: str values"),
         (pd.DataFrame({"hit": [True], "target": [0]}), "odd_rule.hit: bool values"),
-        (pd.DataFrame({"hit": pd.array([0, None], "Int64"), "target": [0, 0]}), r"odd_rule.hit: row 1 holds NA .*; row positions from 0 to 0"),
-        (pd.DataFrame({"hit": [0, 1], "target": [0, 0]}), r"odd_rule.hit: row 1 holds 1 .*; row positions from 0 to 0"),
-        (pd.DataFrame({"hit": [0], "target": [-1]}), r"odd_rule.target: row 0 holds -1 .*; row positions from 0 to 1"),
+        (
+            pd.DataFrame({"hit": pd.array([0, None], "Int64"), "target": [0, 0]}),
+            r"odd_rule.hit: row 1 holds NA .*; row positions from 0 to 0",
+        ),
+        (
+            pd.DataFrame({"hit": [0, 1], "target": [0, 0]}),
+            r"odd_rule.hit: row 1 holds 1 .*; row positions from 0 to 0",
+        ),
+        (
+            pd.DataFrame({"hit": [0], "target": [-1]}),
+            r"odd_rule.target: row 0 holds -1 .*; row positions from 0 to 1",
+        ),
     ],
 )
 def test_a_rule_that_returns_no_matches_frame_is_named(matches, message, pair, tmp_path):
@@ -72,13 +120,26 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, message, pair, t
 
     odd_rule.__qualname__ = "odd_rule"
     with pytest.raises(rs.DataError, match=message):
-        rs.grade_hits(hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}, {"doc_id": "e"}), odd_rule)
+        rs.grade_hits(
+            hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}, {"doc_id": "e"}), odd_rule
+        )
 
 
-@pytest.mark.parametrize("nothing", [pd.DataFrame(), pd.DataFrame({"hit": [], "target": []}), pd.DataFrame({"hit": [], "target": []}, dtype=object)])
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        pd.DataFrame(),
+        pd.DataFrame({"hit": [], "target": []}),
+        pd.DataFrame({"hit": [], "target": []}, dtype=object),
+    ],
+)
 def test_an_empty_frame_of_any_dtype_is_no_match(nothing, pair, tmp_path):
     results, golden = pair
-    assert not len(rs.grade_hits(hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}), lambda hits, targets: nothing)[0])
+    assert not len(
+        rs.grade_hits(
+            hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}), lambda hits, targets: nothing
+        )[0]
+    )
     store = rs.RunStore(tmp_path / "s")
     store.save(results, golden=golden, rule=lambda hits, targets: nothing)
     assert (store.scores("mrr")["mrr"] == 0).all()
@@ -86,43 +147,69 @@ def test_an_empty_frame_of_any_dtype_is_no_match(nothing, pair, tmp_path):
 
 def test_positions_may_be_nullable_whole_numbers():
     pairs = pd.DataFrame({"hit": pd.array([0], "Int64"), "target": pd.array([0], "Int64")})
-    assert rs.grade_hits(hits_of({"doc_id": "x"}), targets_of({"doc_id": "d"}), lambda hits, targets: pairs)[1]["target_id"].tolist() == ["d"]
+    assert rs.grade_hits(
+        hits_of({"doc_id": "x"}), targets_of({"doc_id": "d"}), lambda hits, targets: pairs
+    )[1]["target_id"].tolist() == ["d"]
 
 
 def resolved(known, **target):
-    golden = rs.resolve_spans(golden_of(targets_of({"level": "chunk", "chunk_id": "7", "target_id": "7", **target})), known)
-    found = golden.targets.reindex(columns=["doc_id", "path", "start", "end", "span_unit"]).astype(object)
+    golden = rs.resolve_spans(
+        golden_of(targets_of({"level": "chunk", "chunk_id": "7", "target_id": "7", **target})),
+        known,
+    )
+    found = golden.targets.reindex(columns=["doc_id", "path", "start", "end", "span_unit"]).astype(
+        object
+    )
     return found.where(found.notna(), None).iloc[0].tolist()
 
 
 CHUNK = {"chunk_id": "7", "doc_id": "d", "path": "d.md", "start": 1, "end": 9, "span_unit": "line"}
 
 
-@pytest.mark.parametrize("ids", [[7, 8], pd.array([7, 8], "Int64"), pd.Series([7, 8], dtype=object)])
+@pytest.mark.parametrize(
+    "ids", [[7, 8], pd.array([7, 8], "Int64"), pd.Series([7, 8], dtype=object)]
+)
 def test_chunk_ids_that_are_numbers_are_resolved_by_their_text(ids):
-    assert resolved(pd.DataFrame({"chunk_id": ids, "doc_id": ["d", "e"], "start": [1, 2], "end": [9, 9], "span_unit": "line"})) == ["d", None, 1, 9, "line"]
+    assert resolved(
+        pd.DataFrame(
+            {
+                "chunk_id": ids,
+                "doc_id": ["d", "e"],
+                "start": [1, 2],
+                "end": [9, 9],
+                "span_unit": "line",
+            }
+        )
+    ) == ["d", None, 1, 9, "line"]
 
 
 def test_the_same_span_with_and_without_a_path_is_one_span():
     bare = {name: value for name, value in CHUNK.items() if name != "path"}
     assert resolved(pd.DataFrame([bare, CHUNK])) == ["d", "d.md", 1, 9, "line"]
-    assert resolved(pd.DataFrame([CHUNK | {"start": None, "end": None, "span_unit": None}, bare])) == ["d", "d.md", 1, 9, "line"]
+    assert resolved(
+        pd.DataFrame([CHUNK | {"start": None, "end": None, "span_unit": None}, bare])
+    ) == ["d", "d.md", 1, 9, "line"]
 
 
-@pytest.mark.parametrize("other", [{"end": 8}, {"span_unit": "char"}, {"doc_id": "e"}, {"path": "e.md"}])
+@pytest.mark.parametrize(
+    "other", [{"end": 8}, {"span_unit": "char"}, {"doc_id": "e"}, {"path": "e.md"}]
+)
 def test_two_spans_of_one_chunk_are_refused(other):
     with pytest.raises(rs.DataError, match="1 chunk ids have more than one span: 7"):
         resolved(pd.DataFrame([CHUNK, CHUNK | other]))
 
 
 def test_a_span_is_taken_whole_or_not_at_all():
-    assert resolved(pd.DataFrame([CHUNK]), start=100, end=200) == ["d", "d.md", 100, 200, None]  # its own span, of an unknown unit
+    # its own span, of an unknown unit
+    assert resolved(pd.DataFrame([CHUNK]), start=100, end=200) == ["d", "d.md", 100, 200, None]
     assert resolved(pd.DataFrame([CHUNK]), path="d.md") == ["d", "d.md", 1, 9, "line"]
 
 
 @pytest.mark.parametrize("other", [{"doc_id": "e"}, {"path": "e.md"}])
 def test_a_chunk_that_its_target_places_elsewhere_is_refused(other):
-    with pytest.raises(rs.DataError, match="1 expected chunks stand in another document than the catalogue says: 7"):
+    with pytest.raises(
+        rs.DataError, match="1 expected chunks stand in another document than the catalogue says: 7"
+    ):
         resolved(pd.DataFrame([CHUNK]), **other)
 
 
@@ -142,10 +229,21 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda results, golden: rs.conform(results.hits, "hit"), "kind: found 'hit'; one of queries, tags, targets"),
-        (lambda results, golden: rs.conform(pd.concat([results.hits, results.hits[["rank"]]], axis=1), "hits"), r"hits: columns \['rank'\] are there twice"),
+        (
+            lambda results, golden: rs.conform(results.hits, "hit"),
+            "kind: found 'hit'; one of queries, tags, targets",
+        ),
+        (
+            lambda results, golden: rs.conform(
+                pd.concat([results.hits, results.hits[["rank"]]], axis=1), "hits"
+            ),
+            r"hits: columns \['rank'\] are there twice",
+        ),
         (lambda results, golden: rs.conform("hits.csv", "hits"), "hits: found str; a DataFrame"),
-        (lambda results, golden: rs.at_level(golden, "docs"), "level: found 'docs'; one of chunk, span, "),
+        (
+            lambda results, golden: rs.at_level(golden, "docs"),
+            "level: found 'docs'; one of chunk, span, ",
+        ),
         (lambda results, golden: rs.aggregate(results, golden, None), "profile: no profile given"),
         (lambda results, golden: results.select(["a", "a"]), "run: a is named twice"),
         (lambda results, golden: rs.concat_results([]), "parts: found none"),
@@ -153,27 +251,69 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
         (lambda results, golden: rs.score(golden, results), "results: found Golden; Results"),
         (lambda results, golden: rs.score(results, "golden.yaml"), "golden: found str; a Golden"),
         (lambda results, golden: rs.scoring(golden, results), "results: found Golden; Results"),
-        (lambda results, golden: rs.aggregate(golden, results, rs.Profile("own", {})), "results: found Golden; Results"),
-        (lambda results, golden: rs.compare_runs(golden, results, "a", "b"), "results: found Golden; Results"),
-        (lambda results, golden: rs.compare_runs("runs", golden, "a", "b"), "results: found str; Results"),
-        (lambda results, golden: rs.diff_config(golden, "a", "b"), "results: found Golden; Results"),
+        (
+            lambda results, golden: rs.aggregate(golden, results, rs.Profile("own", {})),
+            "results: found Golden; Results",
+        ),
+        (
+            lambda results, golden: rs.compare_runs(golden, results, "a", "b"),
+            "results: found Golden; Results",
+        ),
+        (
+            lambda results, golden: rs.compare_runs("runs", golden, "a", "b"),
+            "results: found str; Results",
+        ),
+        (
+            lambda results, golden: rs.diff_config(golden, "a", "b"),
+            "results: found Golden; Results",
+        ),
         (lambda results, golden: rs.coverage(golden, results), "results: found Golden; Results"),
-        (lambda results, golden: rs.coverage_rows(golden, results), "results: found Golden; Results"),
+        (
+            lambda results, golden: rs.coverage_rows(golden, results),
+            "results: found Golden; Results",
+        ),
         (lambda results, golden: rs.paraphrases(golden, results), "results: found Golden; Results"),
-        (lambda results, golden: rs.score_answers(golden, results), "results: found Golden; Results"),
+        (
+            lambda results, golden: rs.score_answers(golden, results),
+            "results: found Golden; Results",
+        ),
         (lambda results, golden: rs.refusal_reasons(golden), "results: found Golden; Results"),
-        (lambda results, golden: rs.resolve_spans(results, golden), "golden: found Results; a Golden"),
-        (lambda results, golden: rs.resolve_spans(golden, "runs"), "known: found str; Results or a DataFrame"),
+        (
+            lambda results, golden: rs.resolve_spans(results, golden),
+            "golden: found Results; a Golden",
+        ),
+        (
+            lambda results, golden: rs.resolve_spans(golden, "runs"),
+            "known: found str; Results or a DataFrame",
+        ),
         (lambda results, golden: rs.at_level(results, "doc"), "golden: found Results; a Golden"),
         (lambda results, golden: rs.slices(results, "tag"), "golden: found Results; a Golden"),
         (lambda results, golden: rs.summarize(golden), "scores: found Golden; a DataFrame"),
         (lambda results, golden: rs.summarize("scores.csv"), "scores: found str; a DataFrame"),
-        (lambda results, golden: rs.summarize(results, golden), "scores: found Results; a DataFrame"),
-        (lambda results, golden: rs.summarize(golden.queries), r"scores: no run_id, state, level; a frame of rs.score"),
-        (lambda results, golden: rs.summarize(rs.score(results, golden, ["mrr"]), results), "golden: found Results; a Golden"),
-        (lambda results, golden: rs.grade_hits(results, golden), "hits: found Results; a DataFrame"),
-        (lambda results, golden: rs.grade_hits(results.hits, golden), "targets: found Golden; a DataFrame"),
-        (lambda results, golden: rs.Golden(queries="golden.yaml"), "queries: found str; a DataFrame"),
+        (
+            lambda results, golden: rs.summarize(results, golden),
+            "scores: found Results; a DataFrame",
+        ),
+        (
+            lambda results, golden: rs.summarize(golden.queries),
+            r"scores: no run_id, state, level; a frame of rs.score",
+        ),
+        (
+            lambda results, golden: rs.summarize(rs.score(results, golden, ["mrr"]), results),
+            "golden: found Results; a Golden",
+        ),
+        (
+            lambda results, golden: rs.grade_hits(results, golden),
+            "hits: found Results; a DataFrame",
+        ),
+        (
+            lambda results, golden: rs.grade_hits(results.hits, golden),
+            "targets: found Golden; a DataFrame",
+        ),
+        (
+            lambda results, golden: rs.Golden(queries="golden.yaml"),
+            "queries: found str; a DataFrame",
+        ),
     ],
 )
 def test_what_cannot_be_meant_ends_in_one_clear_error(pair, call, message):
@@ -193,8 +333,12 @@ def test_a_store_says_what_it_was_given_instead_of_results(pair, tmp_path):
 
 def test_one_label_or_run_may_be_given_as_text(pair):
     results, golden = pair
-    pd.testing.assert_frame_equal(rs.score(results, golden, "mrr"), rs.score(results, golden, ["mrr"]))
-    assert rs.compare_runs(results, golden, "a", "b", metrics="mrr").deltas["metric"].tolist() == ["mrr"]
+    pd.testing.assert_frame_equal(
+        rs.score(results, golden, "mrr"), rs.score(results, golden, ["mrr"])
+    )
+    assert rs.compare_runs(results, golden, "a", "b", metrics="mrr").deltas["metric"].tolist() == [
+        "mrr"
+    ]
     assert results.select("b").runs["run_id"].tolist() == ["b"]
 
 
@@ -204,4 +348,7 @@ def test_scores_read_back_from_a_file_can_be_summarized(write_golden, write_run,
     scores.to_csv(tmp_path / "scores.csv")
     again = pd.read_csv(tmp_path / "scores.csv")
     table = rs.summarize(again, golden)
-    assert table["mean"].tolist() == pytest.approx([(1 + 1 / 4 + 0) / 3]) and np.isfinite(table["low"]).all()
+    assert (
+        table["mean"].tolist() == pytest.approx([(1 + 1 / 4 + 0) / 3])
+        and np.isfinite(table["low"]).all()
+    )

@@ -6,7 +6,15 @@ import pytest
 from scipy.stats import binom, t
 
 import ragscore as rs
-from ragscore.intervals import BOOTSTRAP_UP_TO, cluster_of, intervals, intervals_by_group, quantile_intervals, quantile_intervals_by_group, shared_only
+from ragscore.intervals import (
+    BOOTSTRAP_UP_TO,
+    cluster_of,
+    intervals,
+    intervals_by_group,
+    quantile_intervals,
+    quantile_intervals_by_group,
+    shared_only,
+)
 from ragscore.means import Grouping, statistics
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
 from ragscore.tables import shown_quantile
@@ -15,13 +23,25 @@ SIX = [0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
 
 
 def scores_of(golden, **metrics):
-    return pd.DataFrame({"run_id": "a", "state": "scored", "level": "doc", **metrics}, index=pd.Index(golden.queries["query_id"], name="query_id"))
+    return pd.DataFrame(
+        {"run_id": "a", "state": "scored", "level": "doc", **metrics},
+        index=pd.Index(golden.queries["query_id"], name="query_id"),
+    )
 
 
 @pytest.fixture
 def paraphrased(write_golden):
     """Three intents asked twice each; sources x, x, y, y, y, z."""
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 2}", "category": "xxyyyz"[n]} for n in range(6)]
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": "?",
+            "expected_doc_ids": ["d"],
+            "group": f"g{n // 2}",
+            "category": "xxyyyz"[n],
+        }
+        for n in range(6)
+    ]
     return rs.load_golden(write_golden(rows))
 
 
@@ -32,18 +52,25 @@ def bounds(table):
 def test_a_rate_of_paraphrases_has_the_interval_of_its_groups(paraphrased):
     scores = scores_of(paraphrased, **{"hit@1": [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]})
     clustered = bounds(rs.summarize(scores, paraphrased, metrics=["hit@1"]))
-    # variance of the mean: s²/n = (4/15)/6 for single queries; for groups 3/2 · Σ(sum of deviations)² / 6² = 3/2 · (8/3)/36
+    # variance of the mean: s²/n = (4/15)/6 for single queries; for groups 3/2 · Σ(sum of
+    # deviations)² / 6² = 3/2 · (8/3)/36
     effect = (1.5 * (8 / 3) / 36) / (4 / 15 / 6) * (t.ppf(0.975, 2) / t.ppf(0.975, 5)) ** 2
     low, high = wilson_interval(np.array([4 / 6]), np.array([6.0]), design_effect=effect)
     assert clustered == pytest.approx([low[0], high[0]], abs=1e-12)
     alone = bounds(rs.summarize(scores, paraphrased, metrics=["hit@1"], cluster=None))
-    assert alone == bounds(rs.summarize(scores, metrics=["hit@1"])) and alone[0] > clustered[0] and alone[1] < clustered[1]
+    assert (
+        alone == bounds(rs.summarize(scores, metrics=["hit@1"]))
+        and alone[0] > clustered[0]
+        and alone[1] < clustered[1]
+    )
 
 
 def test_queries_cluster_by_any_column_of_the_golden_set(paraphrased):
     scores = scores_of(paraphrased, mrr=[1, 0.5, 0.2, 0.25, 0.5, 0])
     found = bounds(rs.summarize(scores, paraphrased, cluster="category"))
-    expected = interval_of_means(scores[["mrr"]].to_numpy(), "bounded", groups=np.array([0, 0, 1, 1, 1, 2]))
+    expected = interval_of_means(
+        scores[["mrr"]].to_numpy(), "bounded", groups=np.array([0, 0, 1, 1, 1, 2])
+    )
     assert found == pytest.approx([expected[0][0], expected[1][0]], abs=1e-12)
     with pytest.raises(rs.DataError, match="cluster: found 'x_source'"):
         rs.summarize(scores, paraphrased, cluster="x_source")
@@ -53,7 +80,11 @@ def test_queries_cluster_by_any_column_of_the_golden_set(paraphrased):
 
 def test_a_slice_with_one_query_per_group_is_not_clustered(paraphrased):
     scores = scores_of(paraphrased, **{"hit@1": SIX})
-    row = rs.summarize(scores, paraphrased, by="category", metrics=["hit@1"]).set_index("category").loc["z"]
+    row = (
+        rs.summarize(scores, paraphrased, by="category", metrics=["hit@1"])
+        .set_index("category")
+        .loc["z"]
+    )
     low, high = wilson_interval(np.array([1.0]), np.array([1.0]))
     assert row[["low", "high"]].tolist() == pytest.approx([low[0], high[0]], abs=1e-12)
 
@@ -88,23 +119,39 @@ def test_skewed_times_get_the_bootstrap_t_up_to_a_size_and_t_from_there_on():
 
 @pytest.mark.parametrize(("n", "has_upper"), [(71, False), (72, True)])
 def test_a_p95_has_an_interval_from_72_values_on(write_golden, n, has_upper):
-    golden = rs.load_golden(write_golden([{"id": f"q{i:03}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)]))
-    row = rs.summarize(scores_of(golden, latency_ms=np.arange(n, dtype="float64"), mrr=0.5), golden).set_index("metric")
-    # the largest is above the 95th percentile unless all n lie below it: .95^72 = .0249, .95^71 = .0262
-    assert (row.loc["latency_ms", "p95_high"] == n - 1) if has_upper else np.isnan(row.loc["latency_ms", "p95_high"])
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{i:03}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)]
+        )
+    )
+    row = rs.summarize(
+        scores_of(golden, latency_ms=np.arange(n, dtype="float64"), mrr=0.5), golden
+    ).set_index("metric")
+    # the largest is above the 95th percentile unless all n lie below it: .95^72 = .0249, .95^71 =
+    # .0262
+    assert (
+        (row.loc["latency_ms", "p95_high"] == n - 1)
+        if has_upper
+        else np.isnan(row.loc["latency_ms", "p95_high"])
+    )
     assert row.loc["mrr", ["p50_low", "p50_high", "p95_low", "p95_high"]].isna().all()
     low = int(binom.ppf(0.025, n, 0.5))  # the largest l with P(Bin < l) <= .025, counted from 1
     assert row.loc["latency_ms", "p50_low"] == low - 1
 
 
 def test_costs_have_quantile_intervals_too_and_quality_has_none():
-    low, high = quantile_intervals(np.tile(np.arange(10.0)[:, None], 2), ["cost_usd", "recall@5"], 0.5)
+    low, high = quantile_intervals(
+        np.tile(np.arange(10.0)[:, None], 2), ["cost_usd", "recall@5"], 0.5
+    )
     assert (low[0], high[0]) == (1, 8) and np.isnan([low[1], high[1]]).all()
 
 
 def test_what_has_no_bound_reads_n_too_small():
     assert shown_quantile(np.nan, np.nan) == "n too small"
-    assert shown_quantile(12.4, np.nan) == "from 12 up; n too small above" and shown_quantile(12.4, 20) == "12 to 20"
+    assert (
+        shown_quantile(12.4, np.nan) == "from 12 up; n too small above"
+        and shown_quantile(12.4, 20) == "12 to 20"
+    )
     assert shown_quantile(np.nan, 20, 1) == "up to 20.0; n too small below"
 
 
@@ -114,7 +161,8 @@ def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
     codes, n, rng = np.repeat(np.arange(len(sizes)), sizes), sum(sizes), np.random.default_rng(5)
     names = ["hit@1", "mrr@10", "faithfulness", "latency_ms", "mine", "ndcg@10", "cost_usd"]
     values = np.column_stack([
-        rng.random(n) < 0.6, rng.random(n), rng.choice([0.0, 0.5, 1.0], n), rng.lognormal(5, 1, n), rng.normal(size=n), rng.random(n), np.full(n, np.nan),
+        rng.random(n) < 0.6, rng.random(n), rng.choice([0.0, 0.5, 1.0], n), rng.lognormal(5, 1, n),
+        rng.normal(size=n), rng.random(n), np.full(n, np.nan),
     ])  # fmt: skip
     values[rng.random(values.shape) < 0.1] = np.nan
     values[codes == 2, 5] *= 3  # beyond the range, as other tools' scores may be
@@ -122,10 +170,17 @@ def test_intervals_of_many_groups_are_those_of_each_alone(is_clustered):
     codes, columns, grouping = codes[order], list(values.T), Grouping.by_codes(codes[order])
     found = statistics(columns, grouping)
     low, high = intervals_by_group(found, columns, grouping, names, groups)
-    ends = {share: quantile_intervals_by_group(found, columns, grouping, names, share) for share in (0.5, 0.95)}
+    ends = {
+        share: quantile_intervals_by_group(found, columns, grouping, names, share)
+        for share in (0.5, 0.95)
+    }
     for group in range(len(sizes)):
         here = codes == group
-        wanted = intervals(values[here], names, shared_only(None if groups is None else groups[here]))
+        wanted = intervals(
+            values[here], names, shared_only(None if groups is None else groups[here])
+        )
         np.testing.assert_allclose((low[group], high[group]), wanted, rtol=1e-11)
         for share, (below, above) in ends.items():
-            np.testing.assert_array_equal((below[group], above[group]), quantile_intervals(values[here], names, share))
+            np.testing.assert_array_equal(
+                (below[group], above[group]), quantile_intervals(values[here], names, share)
+            )

@@ -1,4 +1,7 @@
-"""Judges asked over a loopback server: what is sent, what is made of the replies, what is kept, and what is accounted for."""
+"""Judges asked over a loopback server.
+
+What is sent, what is made of the replies, what is kept, and what is accounted for.
+"""
 
 import asyncio
 import json
@@ -15,13 +18,26 @@ import ragscore as rs
 from ragscore.judge.judges import JUDGES
 
 PRICES = {"words": (1.0, 2.0), "embed": 0.5}
-CHUNKS = [hit("c1", "d1", 1, snippet="Paris is in France."), hit("c2", "d2", 2, snippet="Cheese is made of milk.")]
+CHUNKS = [
+    hit("c1", "d1", 1, snippet="Paris is in France."),
+    hit("c2", "d2", 2, snippet="Cheese is made of milk."),
+]
 GOLDEN = [
-    {"id": "q1", "query": "Where is Paris?", "reference_answer": "Paris is in France.", "expected_key_facts": ["France", "Europe"], "expected_doc_ids": ["d1"]},
+    {
+        "id": "q1",
+        "query": "Where is Paris?",
+        "reference_answer": "Paris is in France.",
+        "expected_key_facts": ["France", "Europe"],
+        "expected_doc_ids": ["d1"],
+    },
     {"id": "q2", "query": "What is cheese made of?", "expected_doc_ids": ["d2"]},
     {"id": "q3", "query": "Who am I?", "answerable": False},
 ]
-ANSWERS = {"q1": "Paris is in France. It is large.", "q2": "Cheese is made of milk.", "q3": "I don't know."}
+ANSWERS = {
+    "q1": "Paris is in France. It is large.",
+    "q2": "Cheese is made of milk.",
+    "q3": "I don't know.",
+}
 
 
 @pytest.fixture
@@ -30,7 +46,15 @@ def asked(write_golden, write_run):
 
     def given(texts=ANSWERS, **more):
         golden = rs.load_golden(write_golden([one for one in GOLDEN if one["id"] in texts]))
-        return rs.load_results(write_run("r", [record(q, CHUNKS, answer=answer(text), **more) for q, text in texts.items()])), golden
+        return (
+            rs.load_results(
+                write_run(
+                    "r",
+                    [record(q, CHUNKS, answer=answer(text), **more) for q, text in texts.items()],
+                )
+            ),
+            golden,
+        )
 
     return given
 
@@ -65,66 +89,142 @@ def near(expected):
 def test_a_judge_gives_one_row_a_verdict_and_the_scores_are_of_them(asked, server):
     results, golden = asked()
     judged = rs.judge(results, golden, list(JUDGES), endpoint(server), cache=None)
-    assert rows(judged, "judge_groundedness") == {"": 2, "supported 1": 1, "unsupported 1": 0}  # round(5 · 1/2)
-    assert rows(judged, "faithfulness") == {"1": 1, "2": 0} and scores(judged, golden, "faithfulness") == near({"q1": 0.5, "q2": 1, "q3": np.nan})
-    assert rows(judged, "context_precision") == {"c1": 1, "c2": 0} and rows(judged, "context_precision", "q2") == {"c1": 0, "c2": 1}
-    assert scores(judged, golden, "context_precision") == {"q1": 1, "q2": 0.5, "q3": 0}  # relevant at 1; at 2: 1/2; nowhere
-    assert rows(judged, "context_recall") == {"1": 1} and rows(judged, "key_facts") == {"1": 1, "2": 0}
-    assert scores(judged, golden, "claim_precision")["q1"] == 0.5 and scores(judged, golden, "claim_recall")["q1"] == 1
-    assert rows(judged, "judge_refused") == {"": 0} and rows(judged, "judge_refused", "q3") == {"": 1}
-    # "where is paris" and "what is paris is in france it is large": dot product 3 (is) + 1 (paris), lengths √3 and √(1 + 9 + 1 + 1 + 1 + 1 + 1)
+    # round(5 · 1/2)
+    assert rows(judged, "judge_groundedness") == {"": 2, "supported 1": 1, "unsupported 1": 0}
+    assert rows(judged, "faithfulness") == {"1": 1, "2": 0} and scores(
+        judged, golden, "faithfulness"
+    ) == near({"q1": 0.5, "q2": 1, "q3": np.nan})
+    assert rows(judged, "context_precision") == {"c1": 1, "c2": 0} and rows(
+        judged, "context_precision", "q2"
+    ) == {"c1": 0, "c2": 1}
+    # relevant at 1; at 2: 1/2; nowhere
+    assert scores(judged, golden, "context_precision") == {"q1": 1, "q2": 0.5, "q3": 0}
+    assert rows(judged, "context_recall") == {"1": 1} and rows(judged, "key_facts") == {
+        "1": 1,
+        "2": 0,
+    }
+    assert (
+        scores(judged, golden, "claim_precision")["q1"] == 0.5
+        and scores(judged, golden, "claim_recall")["q1"] == 1
+    )
+    assert rows(judged, "judge_refused") == {"": 0} and rows(judged, "judge_refused", "q3") == {
+        "": 1
+    }
+    # "where is paris" and "what is paris is in france it is large": dot product 3 (is) + 1 (paris),
+    # lengths √3 and √(1 + 9 + 1 + 1 + 1 + 1 + 1)
     assert rows(judged, "answer_relevance") == near(dict.fromkeys("123", 4 / np.sqrt(3 * 15)))
     assert scores(judged, golden, "judge_failed") == {"q1": 0, "q2": 0, "q3": 0}
 
 
 def test_what_a_judge_needs_and_does_not_get_is_skipped_with_its_reason(asked, server):
     results, golden = asked({**ANSWERS, "q1": " "})
-    judged = rs.judge(results, golden, ["correctness", "key_facts", "abstention"], endpoint(server), cache=None)
+    judged = rs.judge(
+        results, golden, ["correctness", "key_facts", "abstention"], endpoint(server), cache=None
+    )
     reasons = judged.ledger.set_index(["judge", "query_id"])["reason"].dropna().to_dict()
     assert reasons == {
-        ("correctness", "q1"): "no answer", ("key_facts", "q1"): "no answer", ("abstention", "q1"): "no answer",
-        ("correctness", "q2"): "neither reference answer nor key facts", ("key_facts", "q2"): "no key facts",
-        ("correctness", "q3"): "neither reference answer nor key facts", ("key_facts", "q3"): "no key facts",
+        ("correctness", "q1"): "no answer", ("key_facts", "q1"): "no answer",
+        ("abstention", "q1"): "no answer",
+        ("correctness", "q2"): "neither reference answer nor key facts",
+        ("key_facts", "q2"): "no key facts",
+        ("correctness", "q3"): "neither reference answer nor key facts",
+        ("key_facts", "q3"): "no key facts",
     }  # fmt: skip
-    assert judged.judgments["criterion"].tolist() == ["judge_refused"] * 2 and len(server.requests) == 2
+    assert (
+        judged.judgments["criterion"].tolist() == ["judge_refused"] * 2
+        and len(server.requests) == 2
+    )
 
 
 def test_failed_queries_and_refusals_are_not_judged_unless_asked_for(asked, server):
     results, golden = asked(error="timeout")
-    assert set(rs.judge(results, golden, "abstention", endpoint(server), cache=None).ledger["reason"]) == {"the query failed"}
+    assert set(
+        rs.judge(results, golden, "abstention", endpoint(server), cache=None).ledger["reason"]
+    ) == {"the query failed"}
     results, golden = asked()
     results = replace(results, responses=results.responses.assign(refused=True))
-    judged = rs.judge(results, golden, ["faithfulness", "abstention", "context_precision"], endpoint(server), cache=None)
+    judged = rs.judge(
+        results,
+        golden,
+        ["faithfulness", "abstention", "context_precision"],
+        endpoint(server),
+        cache=None,
+    )
     assert judged.ledger.query("state == 'skipped'")["judge"].tolist() == ["faithfulness"] * 3
-    assert ledger(rs.judge(results, golden, "faithfulness", endpoint(server), cache=None, refused="judge"))["faithfulness", "q1"] == "scored"
+    assert (
+        ledger(
+            rs.judge(results, golden, "faithfulness", endpoint(server), cache=None, refused="judge")
+        )["faithfulness", "q1"]
+        == "scored"
+    )
 
 
 def test_an_answer_without_claims_is_not_measurable_or_1_where_a_profile_says_so(asked, server):
     results, golden = asked()
     judged = rs.judge(results, golden, "faithfulness", endpoint(server), cache=None)
     row = judged.judgments.query("query_id == 'q3'").iloc[0]
-    assert (row["state"], row["verdict"], row["reason"]) == ("not_measurable", "no_claims", "no claim in the answer") and np.isnan(row["value"])
+    assert (row["state"], row["verdict"], row["reason"]) == (
+        "not_measurable",
+        "no_claims",
+        "no claim in the answer",
+    ) and np.isnan(row["value"])
     assert judged.ledger["state"].tolist() == ["scored", "scored", "not_measurable"]
-    assert scores(judged, golden, "faithfulness", profile=rs.Profile("generous", {}, no_claims=1.0)) == {"q1": 0.5, "q2": 1, "q3": 1}
+    assert scores(
+        judged, golden, "faithfulness", profile=rs.Profile("generous", {}, no_claims=1.0)
+    ) == {"q1": 0.5, "q2": 1, "q3": 1}
 
 
 def test_temperature_and_seed_are_those_that_were_set(asked, server):
     results, golden = asked()
     rs.judge(results, golden, "groundedness", endpoint(server), cache=None)
-    rs.judge(results, golden, "groundedness", endpoint(server, temperature=0.7, seed=5), cache=None, repeats=2, workers=1)
+    rs.judge(
+        results,
+        golden,
+        "groundedness",
+        endpoint(server, temperature=0.7, seed=5),
+        cache=None,
+        repeats=2,
+        workers=1,
+    )
     sent = [(body["temperature"], body["seed"]) for body in server.requests]
     assert sent == [(0, 0)] * 3 + [(0.7, 5), (0.7, 6)] * 3
-    rs.judge(results, golden, "groundedness", endpoint(server, temperature=None, seed=None, options={"max_tokens": 99}), cache=None)
-    assert all(body["max_tokens"] == 99 and not {"temperature", "seed"} & set(body) for body in server.requests[9:])
+    rs.judge(
+        results,
+        golden,
+        "groundedness",
+        endpoint(server, temperature=None, seed=None, options={"max_tokens": 99}),
+        cache=None,
+    )
+    assert all(
+        body["max_tokens"] == 99 and not {"temperature", "seed"} & set(body)
+        for body in server.requests[9:]
+    )
 
 
 def test_judgments_say_who_judged_by_what(asked, server):
     results, golden = asked()
-    judged = rs.judge(results, golden, ["answer_relevance", "correctness"], endpoint(server, temperature=0.5, seed=3), cache=None, repeats=2, prices=PRICES)
+    judged = rs.judge(
+        results,
+        golden,
+        ["answer_relevance", "correctness"],
+        endpoint(server, temperature=0.5, seed=3),
+        cache=None,
+        repeats=2,
+        prices=PRICES,
+    )
     first = judged.judgments.iloc[0]
     prompt_hash = rs.find_judge("answer_relevance").prompt_hash
-    assert (first["judge"], first["temperature"], first["repeat"], first["x_seed"]) == ("words", 0.5, 1, 3)
-    assert (first["prompt_hash"], first["x_prompt_version"], first["x_embedding_model"]) == (prompt_hash, "questions.v1", "embed")
+    assert (first["judge"], first["temperature"], first["repeat"], first["x_seed"]) == (
+        "words",
+        0.5,
+        1,
+        3,
+    )
+    assert (first["prompt_hash"], first["x_prompt_version"], first["x_embedding_model"]) == (
+        prompt_hash,
+        "questions.v1",
+        "embed",
+    )
     by_prompt = f"correctness.v1:0.5|answer_relevance:words:{prompt_hash}:questions.v1:embed:0.5"
     assert set(rs.judge_fingerprint(judged.results)["r"].split("|")) == {
         f"judge_correctness:words:{rs.find_judge('correctness').prompt_hash}:{by_prompt.split('|')[0]}", by_prompt.split("|")[1],
@@ -139,14 +239,22 @@ def test_another_wording_is_another_ruler(asked, server):
     judged = rs.judge(results, golden, mine, endpoint(server), cache=None)
     assert server.requests[0]["messages"][0]["content"] == "Is it grounded? Reply in JSON."
     assert judged.judgments["x_prompt_version"].unique().tolist() == ["groundedness.mine"]
-    assert judged.judgments["prompt_hash"].iloc[0] == mine.prompt_hash != rs.find_judge("groundedness").prompt_hash
+    assert (
+        judged.judgments["prompt_hash"].iloc[0]
+        == mine.prompt_hash
+        != rs.find_judge("groundedness").prompt_hash
+    )
 
 
 def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run, server):
     results, golden = asked()
-    other = rs.load_results(write_run("s", [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]))
+    other = rs.load_results(
+        write_run("s", [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()])
+    )
     first = rs.judge(results, golden, "faithfulness", endpoint(server), cache=None)
-    second = rs.judge(other, golden, "faithfulness", rs.Endpoint("others", base_url=server.url), cache=None)
+    second = rs.judge(
+        other, golden, "faithfulness", rs.Endpoint("others", base_url=server.url), cache=None
+    )
     both = rs.concat_results([first.results, second.results])
     with pytest.raises(rs.DataError, match="judge"):
         rs.compare_runs(both, golden, "r", "s", metrics=["faithfulness"])
@@ -154,33 +262,62 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
         rs.same_judges(both, "r", "s")
 
 
-def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_is_unknown(asked, write_run, server):
+def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_is_unknown(
+    asked, write_run, server
+):
     results, golden = asked()
     records = [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]
     judged = [rs.judge(results, golden, "groundedness", endpoint(server), cache=None).results]
     for name, temperature in (("near", 0.0005), ("far", 0.1)):
         judged.append(
-            rs.judge(rs.load_results(write_run(name, records)), golden, "groundedness", endpoint(server, temperature=temperature), cache=None).results
+            rs.judge(
+                rs.load_results(write_run(name, records)),
+                golden,
+                "groundedness",
+                endpoint(server, temperature=temperature),
+                cache=None,
+            ).results
         )
     both = rs.concat_results([*judged, rs.load_results(write_run("nobody", records))])
     assert rs.same_judges(both, "r", "near")
     with pytest.raises(rs.DataError, match="the same judges"):
         rs.same_judges(both, "r", "far")
-    invariants = rs.compare_runs(both, golden, "r", "nobody", metrics=["hit@1"]).invariants.set_index("name")["state"]
+    invariants = rs.compare_runs(
+        both, golden, "r", "nobody", metrics=["hit@1"]
+    ).invariants.set_index("name")["state"]
     assert invariants["judge_fingerprint"] == "unknown"
 
 
 def test_judgments_of_the_same_runs_and_criteria_are_replaced(asked, server):
     results, golden = asked()
-    first = rs.judge(results, golden, ["faithfulness", "groundedness"], endpoint(server), cache=None)
-    again = rs.judge(first.results, golden, "faithfulness", rs.Endpoint("others", base_url=server.url), cache=None)
+    first = rs.judge(
+        results, golden, ["faithfulness", "groundedness"], endpoint(server), cache=None
+    )
+    again = rs.judge(
+        first.results,
+        golden,
+        "faithfulness",
+        rs.Endpoint("others", base_url=server.url),
+        cache=None,
+    )
     judges = again.judgments.groupby("criterion")["judge"].unique().map(list).to_dict()
     assert judges == {"faithfulness": ["others"], "judge_groundedness": ["words"]}
 
 
 # Replies
 
-MENDED = ["truncated", "seven", "two", "twice_a_key", "extra", "nan", "empty", "words", "broken", "no_choice"]
+MENDED = [
+    "truncated",
+    "seven",
+    "two",
+    "twice_a_key",
+    "extra",
+    "nan",
+    "empty",
+    "words",
+    "broken",
+    "no_choice",
+]
 
 
 @pytest.mark.parametrize("fault", MENDED)
@@ -188,7 +325,9 @@ def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
     with FaultyServer({0: fault}) as server:
         judged = rs.judge(results, golden, "groundedness", endpoint(server), cache=None)
-    assert rows(judged, "judge_groundedness")[""] == 2 and judged.ledger["n_repairs"].tolist() == [1]
+    assert rows(judged, "judge_groundedness")[""] == 2 and judged.ledger["n_repairs"].tolist() == [
+        1
+    ]
     first, second = server.chats
     assert second["messages"][:2] == first["messages"]
 
@@ -197,15 +336,29 @@ def test_a_reply_that_is_no_verdict_is_asked_for_once_more(asked, fault):
 def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, tmp_path, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
     with FaultyServer(lambda number, body: fault) as server:
-        judged = rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite")
+        judged = rs.judge(
+            results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite"
+        )
         asked_for = len(server.requests)
-        again = rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite")
+        again = rs.judge(
+            results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite"
+        )
         assert len(server.requests) == 2 * asked_for  # a failure is not kept
     (row,) = judged.judgments.to_dict("records")
     assert row["state"] == "judge_failed" and np.isnan(row["value"]) and row["reason"]
-    assert np.isnan(scores(judged, golden, "judge_groundedness")["q1"]) and scores(judged, golden, "judge_failed")["q1"] == 1
+    assert (
+        np.isnan(scores(judged, golden, "judge_groundedness")["q1"])
+        and scores(judged, golden, "judge_failed")["q1"] == 1
+    )
     assert ledger(judged) == ledger(again) == {("groundedness", "q1"): "judge_failed"}
-    assert rs.explain(rs.score(judged.results, golden, ["judge_groundedness"]), golden=golden, results=judged.results)["state"].iloc[0] == "judge_failed"
+    assert (
+        rs.explain(
+            rs.score(judged.results, golden, ["judge_groundedness"]),
+            golden=golden,
+            results=judged.results,
+        )["state"].iloc[0]
+        == "judge_failed"
+    )
 
 
 @pytest.mark.parametrize("fault", ["prose", "fenced", "thoughts"])
@@ -221,22 +374,35 @@ def test_calls_that_fail_for_the_moment_are_made_again(asked, fault):
     results, golden = asked({"q1": ANSWERS["q1"]})
     with FaultyServer({0: fault, 1: fault} if fault != "drop" else {0: fault}) as server:
         judged = rs.judge(results, golden, "groundedness", endpoint(server), cache=None)
-    assert rows(judged, "judge_groundedness")[""] == 2 and judged.ledger["n_retries"].tolist() == [len(server.requests) - 1]
+    assert rows(judged, "judge_groundedness")[""] == 2 and judged.ledger["n_retries"].tolist() == [
+        len(server.requests) - 1
+    ]
 
 
 def test_a_chunk_that_could_not_be_judged_leaves_the_others_and_no_score(asked):
     results, golden = asked({"q1": ANSWERS["q1"]})
     with FaultyServer({0: "400"}) as server:
-        judged = rs.judge(results, golden, "context_precision", endpoint(server), cache=None, workers=1)
-    assert judged.judgments["state"].tolist() == ["judge_failed", "scored"] and ledger(judged) == {("context_precision", "q1"): "judge_failed"}
+        judged = rs.judge(
+            results, golden, "context_precision", endpoint(server), cache=None, workers=1
+        )
+    assert judged.judgments["state"].tolist() == ["judge_failed", "scored"] and ledger(judged) == {
+        ("context_precision", "q1"): "judge_failed"
+    }
     assert np.isnan(scores(judged, golden, "context_precision")["q1"])
 
 
 def test_an_endpoint_that_refuses_us_is_an_error_that_keeps_the_key_to_itself(asked, server):
     results, golden = asked()
-    with FaultyServer(lambda number, body: "401") as refusing, pytest.raises(rs.DataError, match="wrong key") as error:
-        rs.judge(results, golden, "groundedness", endpoint(refusing, api_key="sk-secret"), cache=None)
-    assert "sk-secret" not in str(error.value) and "sk-secret" not in repr(endpoint(server, api_key="sk-secret"))
+    with (
+        FaultyServer(lambda number, body: "401") as refusing,
+        pytest.raises(rs.DataError, match="wrong key") as error,
+    ):
+        rs.judge(
+            results, golden, "groundedness", endpoint(refusing, api_key="sk-secret"), cache=None
+        )
+    assert "sk-secret" not in str(error.value) and "sk-secret" not in repr(
+        endpoint(server, api_key="sk-secret")
+    )
 
 
 def test_a_key_of_openai_is_not_sent_to_other_addresses(asked, server, monkeypatch):
@@ -246,7 +412,11 @@ def test_a_key_of_openai_is_not_sent_to_other_addresses(asked, server, monkeypat
     monkeypatch.setenv("RAGSCORE_JUDGE_API_KEY", "sk-judge")
     rs.judge(results, golden, "abstention", endpoint(server), cache=None)
     rs.judge(results, golden, "abstention", endpoint(server, api_key="sk-argument"), cache=None)
-    assert [headers["authorization"] for headers in server.headers] == ["Bearer none", "Bearer sk-judge", "Bearer sk-argument"]
+    assert [headers["authorization"] for headers in server.headers] == [
+        "Bearer none",
+        "Bearer sk-judge",
+        "Bearer sk-argument",
+    ]
 
 
 # Injection
@@ -263,12 +433,22 @@ ATTACKS = [
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_what_is_judged_stays_in_its_place(asked, write_run, attack):
     golden = asked()[1]
-    run = write_run("x", [record("q1", [hit("c1", "d1", 1, snippet=attack)], answer=answer(attack))])
+    run = write_run(
+        "x", [record("q1", [hit("c1", "d1", 1, snippet=attack)], answer=answer(attack))]
+    )
     with FaultyServer() as server:
         rs.judge(rs.load_results(run), golden, "groundedness", endpoint(server), cache=None)
-    (system, user) = server.requests[0]["messages"]
+    system, user = server.requests[0]["messages"]
     assert system == {"role": "system", "content": rs.find_judge("groundedness").prompt.text}
-    assert json.loads(user["content"]) == {"question": "Where is Paris?", "context": [{"n": 1, "text": attack}], "answer": attack} and user["role"] == "user"
+    assert (
+        json.loads(user["content"])
+        == {
+            "question": "Where is Paris?",
+            "context": [{"n": 1, "text": attack}],
+            "answer": attack,
+        }
+        and user["role"] == "user"
+    )
 
 
 def test_a_verdict_that_only_quotes_the_material_is_none(asked, write_run):
@@ -276,7 +456,9 @@ def test_a_verdict_that_only_quotes_the_material_is_none(asked, write_run):
     run = write_run("x", [record("q1", CHUNKS, answer=answer(ATTACKS[3]))])
     with FaultyServer() as server:
         server.faults = lambda number, body: "quote"
-        judged = rs.judge(rs.load_results(run), golden, "groundedness", endpoint(server), cache=None)
+        judged = rs.judge(
+            rs.load_results(run), golden, "groundedness", endpoint(server), cache=None
+        )
     row = judged.judgments.iloc[0]
     assert row["state"] == "judge_failed" and "quotes" in row["reason"] and np.isnan(row["value"])
 
@@ -288,10 +470,29 @@ ALL = list(JUDGES)
 
 def test_a_second_run_asks_nothing_and_gives_the_same(asked, server, tmp_path):
     results, golden = asked()
-    first = rs.judge(results, golden, ALL, endpoint(server), cache=tmp_path / "c.sqlite", prices=PRICES, repeats=2)
+    first = rs.judge(
+        results,
+        golden,
+        ALL,
+        endpoint(server),
+        cache=tmp_path / "c.sqlite",
+        prices=PRICES,
+        repeats=2,
+    )
     n = len(server.requests)
-    again = rs.judge(results, golden, ALL, endpoint(server), cache=tmp_path / "c.sqlite", prices=PRICES, repeats=2)
-    assert len(server.requests) == n > 0 and again.ledger["cost_usd"].sum() == 0 == again.ledger["n_calls"].sum()
+    again = rs.judge(
+        results,
+        golden,
+        ALL,
+        endpoint(server),
+        cache=tmp_path / "c.sqlite",
+        prices=PRICES,
+        repeats=2,
+    )
+    assert (
+        len(server.requests) == n > 0
+        and again.ledger["cost_usd"].sum() == 0 == again.ledger["n_calls"].sum()
+    )
     assert_frame_equal(first.judgments, again.judgments)
     assert first.judgments["cost_usd"].sum() > 0
 
@@ -320,30 +521,64 @@ def test_whatever_matters_is_part_of_the_caches_key(asked, server, tmp_path, wri
     if "golden" in changed:
         golden = rs.load_golden(write_golden([GOLDEN[0] | changed["golden"]]))
     rs.judge(
-        results, golden, changed.get("judges", "correctness"), replace(endpoint(server), **changed.get("endpoint", {})), cache=tmp_path / "c.sqlite",
+        results, golden, changed.get("judges", "correctness"),
+        replace(endpoint(server), **changed.get("endpoint", {})), cache=tmp_path / "c.sqlite",
         repeats=changed.get("repeats", 1),
     )  # fmt: skip
     assert len(server.requests) == 2
 
 
-def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(asked, server, tmp_path, write_run):
+def test_the_whole_context_and_the_embedding_model_are_part_of_the_key(
+    asked, server, tmp_path, write_run
+):
     golden = asked()[1]
     for end in ("a", "b"):  # far beyond any cut
-        run = write_run("x", [record("q1", [hit("c1", "d1", 1, snippet="word " * 2000 + end)], answer=answer("text"))])
-        rs.judge(rs.load_results(run), golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite")
-    assert len(server.requests) == 2 and json.loads(server.requests[1]["messages"][1]["content"])["context"][0]["text"].endswith("word b")
+        run = write_run(
+            "x",
+            [
+                record(
+                    "q1", [hit("c1", "d1", 1, snippet="word " * 2000 + end)], answer=answer("text")
+                )
+            ],
+        )
+        rs.judge(
+            rs.load_results(run),
+            golden,
+            "groundedness",
+            endpoint(server),
+            cache=tmp_path / "c.sqlite",
+        )
+    assert len(server.requests) == 2 and json.loads(server.requests[1]["messages"][1]["content"])[
+        "context"
+    ][0]["text"].endswith("word b")
     results = asked({"q1": ANSWERS["q1"]})[0]
     for model in ("embed", "embed-2"):
-        rs.judge(results, golden, "answer_relevance", replace(endpoint(server), embedding=model), cache=tmp_path / "c.sqlite")
+        rs.judge(
+            results,
+            golden,
+            "answer_relevance",
+            replace(endpoint(server), embedding=model),
+            cache=tmp_path / "c.sqlite",
+        )
     assert [body["model"] for body in server.requests[2:]] == ["words", "embed", "embed-2"]
 
 
 def test_equal_questions_at_one_time_are_asked_once(write_golden, write_run, tmp_path):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(8)]))
-    results = rs.load_results(write_run("r", [record(f"q{n}", CHUNKS, query="?", answer=answer("the same")) for n in range(8)]))
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(8)])
+    )
+    results = rs.load_results(
+        write_run(
+            "r", [record(f"q{n}", CHUNKS, query="?", answer=answer("the same")) for n in range(8)]
+        )
+    )
     with FaultyServer() as server:
         judged = rs.judge(results, golden, "abstention", endpoint(server), cache=None, workers=8)
-    assert len(server.requests) == 1 and judged.ledger["state"].tolist() == ["scored"] * 8 and judged.ledger["n_cached"].sum() == 7
+    assert (
+        len(server.requests) == 1
+        and judged.ledger["state"].tolist() == ["scored"] * 8
+        and judged.ledger["n_cached"].sum() == 7
+    )
 
 
 def test_a_file_that_is_no_cache_is_left_alone(asked, server, tmp_path):
@@ -354,9 +589,15 @@ def test_a_file_that_is_no_cache_is_left_alone(asked, server, tmp_path):
 
 
 def test_no_key_and_no_text_that_was_judged_lies_in_the_cache(asked, server, tmp_path):
-    rs.judge(*asked(), "abstention", endpoint(server, api_key="sk-secret"), cache=tmp_path / "c.sqlite")
+    rs.judge(
+        *asked(), "abstention", endpoint(server, api_key="sk-secret"), cache=tmp_path / "c.sqlite"
+    )
     content = (tmp_path / "c.sqlite").read_bytes()
-    assert b"sk-secret" not in content and b"cheese" not in content.lower() and b"by its words" in content
+    assert (
+        b"sk-secret" not in content
+        and b"cheese" not in content.lower()
+        and b"by its words" in content
+    )
 
 
 # Money
@@ -364,26 +605,70 @@ def test_no_key_and_no_text_that_was_judged_lies_in_the_cache(asked, server, tmp
 
 def test_cost_is_tokens_times_price_and_nan_where_either_is_unknown(asked, server):
     results, golden = asked({"q1": ANSWERS["q1"]})
-    judged = rs.judge(results, golden, "answer_relevance", endpoint(server), cache=None, prices=PRICES)
+    judged = rs.judge(
+        results, golden, "answer_relevance", endpoint(server), cache=None, prices=PRICES
+    )
     chat, vectors = server.requests
     prompt = sum(len(message["content"]) for message in chat["messages"]) // 4
-    reply = len(json.dumps({"questions": [f"{start} {ANSWERS['q1']}" for start in ("What is", "Why is", "How is")]})) // 4
+    reply = (
+        len(
+            json.dumps(
+                {
+                    "questions": [
+                        f"{start} {ANSWERS['q1']}" for start in ("What is", "Why is", "How is")
+                    ]
+                }
+            )
+        )
+        // 4
+    )
     words = sum(len(text) for text in vectors["input"]) // 4
-    assert judged.ledger["cost_usd"].tolist() == [pytest.approx((prompt * 1 + reply * 2 + words * 0.5) / 1e6)]
+    assert judged.ledger["cost_usd"].tolist() == [
+        pytest.approx((prompt * 1 + reply * 2 + words * 0.5) / 1e6)
+    ]
     assert judged.ledger["tokens"].tolist() == [prompt + reply + words]
-    unpriced = rs.judge(results, golden, "answer_relevance", endpoint(server), cache=None, prices={"words": (1, 2)})
-    assert np.isnan(unpriced.ledger["cost_usd"].iloc[0]) and "cost_usd" not in unpriced.judgments and "cost unknown" in repr(unpriced)
+    unpriced = rs.judge(
+        results, golden, "answer_relevance", endpoint(server), cache=None, prices={"words": (1, 2)}
+    )
+    assert (
+        np.isnan(unpriced.ledger["cost_usd"].iloc[0])
+        and "cost_usd" not in unpriced.judgments
+        and "cost unknown" in repr(unpriced)
+    )
 
 
 def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
     results, golden = asked()
-    full = rs.judge(results, golden, "groundedness", endpoint(server), cache=None, prices=PRICES, workers=1)
+    full = rs.judge(
+        results, golden, "groundedness", endpoint(server), cache=None, prices=PRICES, workers=1
+    )
     first = full.ledger["cost_usd"].iloc[0]
-    judged = rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite", prices=PRICES, max_cost=first * 1.01, workers=1)
-    assert judged.ledger["state"].tolist() == ["scored", "scored", "not_asked"] and judged.ledger["reason"].iloc[2].startswith("max_cost")
+    judged = rs.judge(
+        results,
+        golden,
+        "groundedness",
+        endpoint(server),
+        cache=tmp_path / "c.sqlite",
+        prices=PRICES,
+        max_cost=first * 1.01,
+        workers=1,
+    )
+    assert judged.ledger["state"].tolist() == ["scored", "scored", "not_asked"] and judged.ledger[
+        "reason"
+    ].iloc[2].startswith("max_cost")
     assert judged.judgments["query_id"].unique().tolist() == ["q1", "q2"]
-    rest = rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite", prices=PRICES)
-    assert rest.ledger["n_cached"].tolist() == [1, 1, 0] and rest.ledger["state"].tolist() == ["scored"] * 3
+    rest = rs.judge(
+        results,
+        golden,
+        "groundedness",
+        endpoint(server),
+        cache=tmp_path / "c.sqlite",
+        prices=PRICES,
+    )
+    assert (
+        rest.ledger["n_cached"].tolist() == [1, 1, 0]
+        and rest.ledger["state"].tolist() == ["scored"] * 3
+    )
 
 
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
@@ -395,15 +680,37 @@ def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeyp
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(_NoBar, "update", interrupted)
-        rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite", workers=1, progress=False)
+        rs.judge(
+            results,
+            golden,
+            "groundedness",
+            endpoint(server),
+            cache=tmp_path / "c.sqlite",
+            workers=1,
+            progress=False,
+        )
     n = len(server.requests)
-    again = rs.judge(results, golden, "groundedness", endpoint(server), cache=tmp_path / "c.sqlite", progress=False)
+    again = rs.judge(
+        results,
+        golden,
+        "groundedness",
+        endpoint(server),
+        cache=tmp_path / "c.sqlite",
+        progress=False,
+    )
     assert again.ledger["n_cached"].sum() == n >= 1 and len(server.requests) == 3
 
 
 def test_a_limit_without_a_price_is_refused(asked, server):
     with pytest.raises(rs.DataError, match="no price of embed"):
-        rs.judge(*asked(), "answer_relevance", endpoint(server), cache=None, prices={"words": (1, 2)}, max_cost=1)
+        rs.judge(
+            *asked(),
+            "answer_relevance",
+            endpoint(server),
+            cache=None,
+            prices={"words": (1, 2)},
+            max_cost=1,
+        )
     assert not server.requests
 
 
@@ -412,31 +719,85 @@ def test_a_limit_without_a_price_is_refused(asked, server):
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_as_many_requests_as_asked_for_are_under_way_and_no_more(write_golden, write_run, workers):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": f"{n}?", "expected_doc_ids": ["d"]} for n in range(12)]))
-    results = rs.load_results(write_run("r", [record(f"q{n}", CHUNKS, answer=answer(f"answer {n}")) for n in range(12)]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{n}", "query": f"{n}?", "expected_doc_ids": ["d"]} for n in range(12)]
+        )
+    )
+    results = rs.load_results(
+        write_run("r", [record(f"q{n}", CHUNKS, answer=answer(f"answer {n}")) for n in range(12)])
+    )
     with FaultyServer(hold=workers) as server:
-        rs.judge(results, golden, ["abstention", "groundedness"], endpoint(server), cache=None, workers=workers)
+        rs.judge(
+            results,
+            golden,
+            ["abstention", "groundedness"],
+            endpoint(server),
+            cache=None,
+            workers=workers,
+        )
     assert server.most == workers and len(server.requests) == 24
 
 
-def test_500_judgments_among_faults_are_all_made_or_accounted_for(write_golden, write_run, tmp_path):
+def test_500_judgments_among_faults_are_all_made_or_accounted_for(
+    write_golden, write_run, tmp_path
+):
     n, names = 100, ["groundedness", "abstention", "faithfulness", "key_facts", "answer_relevance"]
-    golden = rs.load_golden(write_golden([{"id": f"q{i}", "query": f"{i}?", "expected_key_facts": [f"{i}"], "expected_doc_ids": ["d"]} for i in range(n)]))
-    results = rs.load_results(write_run("r", [record(f"q{i}", CHUNKS, answer=answer(f"It is {i}.")) for i in range(n)]))
-    kinds = np.random.default_rng(0).permutation(["429", "500", "drop", "400", "broken", "truncated", "two", "words", "empty", "extra"])
-    faulty = lambda number, body: str(kinds[number // 10 % len(kinds)]) if number % 10 == 3 and "messages" in body else None  # noqa: E731
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {
+                    "id": f"q{i}",
+                    "query": f"{i}?",
+                    "expected_key_facts": [f"{i}"],
+                    "expected_doc_ids": ["d"],
+                }
+                for i in range(n)
+            ]
+        )
+    )
+    results = rs.load_results(
+        write_run("r", [record(f"q{i}", CHUNKS, answer=answer(f"It is {i}.")) for i in range(n)])
+    )
+    kinds = np.random.default_rng(0).permutation(
+        ["429", "500", "drop", "400", "broken", "truncated", "two", "words", "empty", "extra"]
+    )
+
+    def faulty(number, body):
+        is_faulty = number % 10 == 3 and "messages" in body
+        return str(kinds[number // 10 % len(kinds)]) if is_faulty else None
+
     with FaultyServer(faulty) as server:
-        judged = rs.judge(results, golden, names, endpoint(server), cache=tmp_path / "c.sqlite", workers=8)
+        judged = rs.judge(
+            results, golden, names, endpoint(server), cache=tmp_path / "c.sqlite", workers=8
+        )
         n_failed = int((judged.ledger["state"] == "judge_failed").sum())
-        assert len(judged.ledger) == 500 and not judged.ledger.duplicated(["query_id", "judge"]).any()
-        assert set(judged.ledger["state"]) == {"scored", "judge_failed"} and judged.ledger.query("state == 'judge_failed'")["reason"].notna().all()
-        states = judged.judgments.groupby(["query_id", "criterion"], observed=True)["state"].agg(["nunique", "first"])
-        assert len(states) == 500 == (states["nunique"] == 1).sum() and (states["first"] == "judge_failed").sum() == n_failed
-        assert judged.judgments.loc[judged.judgments["state"] == "judge_failed", "value"].isna().all() and judged.judgments["value"].isna().sum() == n_failed
+        assert (
+            len(judged.ledger) == 500 and not judged.ledger.duplicated(["query_id", "judge"]).any()
+        )
+        assert (
+            set(judged.ledger["state"]) == {"scored", "judge_failed"}
+            and judged.ledger.query("state == 'judge_failed'")["reason"].notna().all()
+        )
+        states = judged.judgments.groupby(["query_id", "criterion"], observed=True)["state"].agg(
+            ["nunique", "first"]
+        )
+        assert (
+            len(states) == 500 == (states["nunique"] == 1).sum()
+            and (states["first"] == "judge_failed").sum() == n_failed
+        )
+        assert (
+            judged.judgments.loc[judged.judgments["state"] == "judge_failed", "value"].isna().all()
+            and judged.judgments["value"].isna().sum() == n_failed
+        )
         assert 0 < n_failed < 50
         server.faults = lambda number, body: None
-        whole = rs.judge(results, golden, names, endpoint(server), cache=tmp_path / "c.sqlite", workers=8)
-    assert (whole.ledger["state"] == "scored").all() and (whole.ledger["n_calls"] > 0).sum() == n_failed
+        whole = rs.judge(
+            results, golden, names, endpoint(server), cache=tmp_path / "c.sqlite", workers=8
+        )
+    assert (whole.ledger["state"] == "scored").all() and (
+        whole.ledger["n_calls"] > 0
+    ).sum() == n_failed
 
 
 def test_judging_works_inside_a_running_event_loop(asked, server):
@@ -461,15 +822,21 @@ def test_a_bar_on_request_and_none_where_nobody_looks(asked, server, capsys):
 
 def test_cut_texts_are_refused_or_marked_or_taken_from_the_catalogue(asked, server, tmp_path):
     results, golden = asked()
-    cut = replace(results, hits=results.hits.assign(text=results.hits["text"].str[:5], text_cut=True))
+    cut = replace(
+        results, hits=results.hits.assign(text=results.hits["text"].str[:5], text_cut=True)
+    )
     with pytest.raises(rs.DataError, match="6 hits of r have cut text"):
         rs.judge(cut, golden, "groundedness", endpoint(server), cache=None)
-    marked = rs.judge(cut, golden, ["groundedness", "abstention"], endpoint(server), cache=None, cut_text="mark")
+    marked = rs.judge(
+        cut, golden, ["groundedness", "abstention"], endpoint(server), cache=None, cut_text="mark"
+    )
     assert marked.judgments.groupby("criterion")["x_context_cut"].agg(lambda column: column.fillna(False).all()).to_dict() == {
         "judge_groundedness": True, "judge_refused": False,
     }  # fmt: skip
     chunks = results.hits[["chunk_id", "text"]].drop_duplicates()
-    judged = rs.judge(replace(cut, chunks=chunks), golden, "groundedness", endpoint(server), cache=None)
+    judged = rs.judge(
+        replace(cut, chunks=chunks), golden, "groundedness", endpoint(server), cache=None
+    )
     whole = rs.judge(results, golden, "groundedness", endpoint(server), cache=None)
     assert_frame_equal(judged.judgments, whole.judgments)
 
@@ -477,7 +844,14 @@ def test_cut_texts_are_refused_or_marked_or_taken_from_the_catalogue(asked, serv
 def test_a_stored_run_whose_texts_were_cut_is_refused(asked, server, tmp_path, write_run):
     golden = asked()[1]
     store = rs.RunStore(tmp_path / "store")
-    store.save(rs.load_results(write_run("long", [record("q1", [hit("c1", "d1", 1, snippet="word " * 100)], answer=answer("word"))])))
+    store.save(
+        rs.load_results(
+            write_run(
+                "long",
+                [record("q1", [hit("c1", "d1", 1, snippet="word " * 100)], answer=answer("word"))],
+            )
+        )
+    )
     with pytest.raises(rs.DataError, match="1 hits of long have cut text"):
         rs.judge(store.load("long"), golden, "groundedness", endpoint(server), cache=None)
 
@@ -487,15 +861,27 @@ def test_the_context_is_the_hits_within_the_runs_k(asked, server):
     for k, n in ((1, 1), (None, 2), (5, 2)):
         rs.judge(results, golden, "groundedness", endpoint(server), cache=None, k=k)
         assert len(json.loads(server.requests[-1]["messages"][1]["content"])["context"]) == n
-    rs.judge(replace(results, runs=results.runs.assign(k=1)), golden, "groundedness", endpoint(server), cache=None)
+    rs.judge(
+        replace(results, runs=results.runs.assign(k=1)),
+        golden,
+        "groundedness",
+        endpoint(server),
+        cache=None,
+    )
     assert len(json.loads(server.requests[-1]["messages"][1]["content"])["context"]) == 1
 
 
 def test_hits_without_a_text_are_no_context(asked, server):
     results, golden = asked()
-    textless = replace(results, hits=results.hits.assign(text=results.hits["text"].mask(results.hits["rank"] == 2)))
-    judged = rs.judge(textless, golden, ["groundedness", "abstention"], endpoint(server), cache=None)
-    assert judged.ledger.query("judge == 'groundedness'")["reason"].unique().tolist() == ["1 hits without a text"]
+    textless = replace(
+        results, hits=results.hits.assign(text=results.hits["text"].mask(results.hits["rank"] == 2))
+    )
+    judged = rs.judge(
+        textless, golden, ["groundedness", "abstention"], endpoint(server), cache=None
+    )
+    assert judged.ledger.query("judge == 'groundedness'")["reason"].unique().tolist() == [
+        "1 hits without a text"
+    ]
 
 
 # Arguments
@@ -518,7 +904,11 @@ def test_hits_without_a_text_are_no_context(asked, server):
 )
 def test_arguments_that_mean_nothing_are_refused(asked, change, message):
     results, golden = asked()
-    arguments = {"judges": "groundedness", "endpoint": rs.Endpoint("words", base_url="http://127.0.0.1:1/v1"), "cache": None} | change
+    arguments = {
+        "judges": "groundedness",
+        "endpoint": rs.Endpoint("words", base_url="http://127.0.0.1:1/v1"),
+        "cache": None,
+    } | change
     with pytest.raises(rs.DataError, match=message):
         rs.judge(results, golden, **arguments)
 
@@ -527,11 +917,21 @@ def test_embeddings_may_come_from_a_function(asked, server):
     judged = rs.judge(
         *asked({"q1": ANSWERS["q1"]}),
         "answer_relevance",
-        rs.Endpoint("words", base_url=server.url, embedding=lambda texts: [[1, len(text)] for text in texts]),
+        rs.Endpoint(
+            "words", base_url=server.url, embedding=lambda texts: [[1, len(text)] for text in texts]
+        ),
         cache=None,
     )
-    assert all(0.9 < value <= 1 for value in rows(judged, "answer_relevance").values()) and len(server.requests) == 1
-    broken = rs.judge(*asked({"q1": "x"}), "answer_relevance", rs.Endpoint("words", base_url=server.url, embedding=lambda texts: [[1.0]]), cache=None)
+    assert (
+        all(0.9 < value <= 1 for value in rows(judged, "answer_relevance").values())
+        and len(server.requests) == 1
+    )
+    broken = rs.judge(
+        *asked({"q1": "x"}),
+        "answer_relevance",
+        rs.Endpoint("words", base_url=server.url, embedding=lambda texts: [[1.0]]),
+        cache=None,
+    )
     assert broken.judgments["state"].tolist() == ["judge_failed"]
 
 
@@ -541,25 +941,37 @@ def test_embeddings_may_come_from_a_function(asked, server):
 def test_judgments_are_read_with_their_run(asked, server, write_run):
     results, golden = asked()
     judged = rs.judge(results, golden, ALL, endpoint(server), cache=None, prices=PRICES, repeats=2)
-    folder = write_run("r", [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]).parent
+    folder = write_run(
+        "r", [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]
+    ).parent
     assert rs.write_judgments(judged.results, folder) == folder / "judgments.jsonl"
     read = rs.load_results(folder / "per_query.jsonl")
     assert_frame_equal(read.judgments, judged.judgments)
-    assert rs.score(read, golden, ["faithfulness"]).equals(rs.score(judged.results, golden, ["faithfulness"]))
+    assert rs.score(read, golden, ["faithfulness"]).equals(
+        rs.score(judged.results, golden, ["faithfulness"])
+    )
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"query_id": "q1", "value": 1}', r"judgments.jsonl:2: criterion: the field is missing"),
-        ('{"query_id": "q1", "criterion": "faithfulness", "value": "good"}', r"judgments.jsonl:2: value: .*a number"),
-        ('{"query_id": "q1", "criterion": "faithfulness", "repeat": 1.5}', r"judgments.jsonl:2: repeat: .*whole number"),
+        (
+            '{"query_id": "q1", "criterion": "faithfulness", "value": "good"}',
+            r"judgments.jsonl:2: value: .*a number",
+        ),
+        (
+            '{"query_id": "q1", "criterion": "faithfulness", "repeat": 1.5}',
+            r"judgments.jsonl:2: repeat: .*whole number",
+        ),
         ("[1]", r"judgments.jsonl:2: .*one JSON object"),
     ],
 )
 def test_what_is_wrong_with_a_file_of_judgments_is_said_with_its_line(write_run, line, message):
     folder = write_run("r", [record("q1", CHUNKS)]).parent
-    (folder / "judgments.jsonl").write_text('{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n' + line + "\n")
+    (folder / "judgments.jsonl").write_text(
+        '{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n' + line + "\n"
+    )
     with pytest.raises(rs.DataError, match=message):
         rs.load_results(folder)
     loaded = rs.load_results(folder, strict=False)
@@ -568,8 +980,16 @@ def test_what_is_wrong_with_a_file_of_judgments_is_said_with_its_line(write_run,
 
 def test_a_file_of_judgments_is_no_run(write_run):
     folder = write_run("r", [record("q1", CHUNKS)]).parent
-    (folder / "judgments.jsonl").write_text('{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n')
-    with pytest.raises(rs.DataError, match=r"judgments.jsonl: these are a run.s judgments, not a run; the per_query.jsonl beside it"):
+    (folder / "judgments.jsonl").write_text(
+        '{"query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1}\n'
+    )
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            r"judgments.jsonl: these are a run.s judgments, not a run; the per_query.jsonl"
+            r" beside it"
+        ),
+    ):
         rs.load_results(folder / "judgments.jsonl")
 
 
@@ -578,10 +998,19 @@ def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, se
     judged = rs.judge(results, golden, "abstention", endpoint(server), cache=None).results
     silent = replace(judged, responses=judged.responses.drop(columns="refused"))
     assert rs.with_judged_refusals(silent).responses["refused"].tolist() == [False, False, True]
-    assert rs.score(rs.with_judged_refusals(silent), golden, ["refusal_correct"])["refusal_correct"]["q3"] == 1
+    assert (
+        rs.score(rs.with_judged_refusals(silent), golden, ["refusal_correct"])["refusal_correct"][
+            "q3"
+        ]
+        == 1
+    )
     loud = replace(judged, responses=judged.responses.assign(refused=[True, False, False]))
     assert rs.with_judged_refusals(loud).responses["refused"].tolist() == [True, False, False]
-    assert rs.with_judged_refusals(loud, override=True).responses["refused"].tolist() == [False, False, True]
+    assert rs.with_judged_refusals(loud, override=True).responses["refused"].tolist() == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are started by forking")
@@ -591,12 +1020,24 @@ def test_two_processes_share_one_cache(asked, server, tmp_path):
     for _ in range(2):
         if (child := os.fork()) == 0:
             try:
-                rs.judge(results, golden, ["groundedness", "faithfulness"], endpoint(server), cache=tmp_path / "c.sqlite")
+                rs.judge(
+                    results,
+                    golden,
+                    ["groundedness", "faithfulness"],
+                    endpoint(server),
+                    cache=tmp_path / "c.sqlite",
+                )
                 os._exit(0)
             finally:
                 os._exit(1)
         children.append(child)
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
     n = len(server.requests)
-    judged = rs.judge(results, golden, ["groundedness", "faithfulness"], endpoint(server), cache=tmp_path / "c.sqlite")
+    judged = rs.judge(
+        results,
+        golden,
+        ["groundedness", "faithfulness"],
+        endpoint(server),
+        cache=tmp_path / "c.sqlite",
+    )
     assert len(server.requests) == n and judged.ledger["n_calls"].sum() == 0

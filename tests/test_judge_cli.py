@@ -15,8 +15,12 @@ TEXTS = ["Paris is in France.", "Paris is in France. It lies on the river Seine.
 
 @pytest.fixture
 def files(write_golden, write_run):
-    golden = write_golden([{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d1"]} for i in range(2)])
-    return golden, write_run("r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(TEXTS)])
+    golden = write_golden(
+        [{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d1"]} for i in range(2)]
+    )
+    return golden, write_run(
+        "r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(TEXTS)]
+    )
 
 
 @pytest.fixture
@@ -28,14 +32,29 @@ def server():
 @pytest.fixture
 def command(files, server, tmp_path):
     return lambda *more, run=None: main(
-        ["judge", str(files[0]), str(run or files[1]), "--base-url", server.url, "--model", "words", "--cache", str(tmp_path / "c.sqlite"), *more]
+        [
+            "judge",
+            str(files[0]),
+            str(run or files[1]),
+            "--base-url",
+            server.url,
+            "--model",
+            "words",
+            "--cache",
+            str(tmp_path / "c.sqlite"),
+            *more,
+        ]
     )
 
 
 def test_judgments_lie_beside_the_run_and_means_are_printed(command, files, capsys):
     assert command("--judge", "groundedness", "--judge", "faithfulness") == 0
     means = {row.split()[1]: row.split()[2] for row in capsys.readouterr().out.splitlines()[-2:]}
-    assert {name: float(mean) for name, mean in means.items()} == {"judge_groundedness": 3.5, "faithfulness": 0.75}  # 5 and round(2.5) = 2; 1 and 1/2
+    # 5 and round(2.5) = 2; 1 and 1/2
+    assert {name: float(mean) for name, mean in means.items()} == {
+        "judge_groundedness": 3.5,
+        "faithfulness": 0.75,
+    }
     results = rs.load_results(files[1])
     assert set(results.judgments["criterion"]) == {"judge_groundedness", "faithfulness"}
     assert rs.load_judge_ledger(files[1].parent)["state"].tolist() == ["scored"] * 4
@@ -46,33 +65,59 @@ def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, ser
     n = len(server.requests)
     assert command("--judge", "groundedness") == 2 and len(server.requests) == n
     assert "r judged by judge_groundedness already; --overwrite" in capsys.readouterr().err
-    assert command("--judge", "groundedness", "--overwrite") == 0 and len(server.requests) == n  # from the cache
+    # from the cache
+    assert command("--judge", "groundedness", "--overwrite") == 0 and len(server.requests) == n
     assert command("--judge", "abstention") == 0
-    assert set(rs.load_results(files[1]).judgments["criterion"]) == {"judge_groundedness", "judge_refused"}
+    assert set(rs.load_results(files[1]).judgments["criterion"]) == {
+        "judge_groundedness",
+        "judge_refused",
+    }
     assert set(rs.load_judge_ledger(files[1].parent)["judge"]) == {"groundedness", "abstention"}
 
 
-def test_a_run_of_which_every_judgment_failed_ends_with_3_and_prints_no_metric(command, files, server, capsys):
+def test_a_run_of_which_every_judgment_failed_ends_with_3_and_prints_no_metric(
+    command, files, server, capsys
+):
     server.faults = lambda number, body: "words"
     assert command() == 3
     printed = capsys.readouterr()
-    assert printed.out == "" and "2 judgments failed, first: the reply is not a JSON object" in printed.err
+    assert (
+        printed.out == ""
+        and "2 judgments failed, first: the reply is not a JSON object" in printed.err
+    )
     assert not (files[1].parent / "judgments.jsonl").exists()
 
 
 def test_a_limit_of_cost_ends_with_1_and_keeps_what_is_done(command, files, tmp_path, capsys):
     (tmp_path / "prices.json").write_text('{"words": [1000, 1000]}')
-    assert command("--prices", str(tmp_path / "prices.json"), "--max-cost", "0.001", "--workers", "1") == 1
+    assert (
+        command("--prices", str(tmp_path / "prices.json"), "--max-cost", "0.001", "--workers", "1")
+        == 1
+    )
     assert "1 judgments were not asked for: max_cost 0.001 is reached" in capsys.readouterr().err
     assert rs.load_results(files[1]).judgments["query_id"].unique().tolist() == ["q0"]
 
 
 def test_json_holds_counts_means_and_agreement(command, files, server, capsys):
-    assert command("--json", "--spot-check", "2", "--second-model", "others", "--keep-inputs", str(files[0].parent / "in.jsonl")) == 0
+    assert (
+        command(
+            "--json",
+            "--spot-check",
+            "2",
+            "--second-model",
+            "others",
+            "--keep-inputs",
+            str(files[0].parent / "in.jsonl"),
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert found["judgments"][0]["scored"] == 2 and found["judgments"][0]["cost_usd"] is None
     assert found["means"][0]["mean"] == 3.5 and found["agreement"][0]["disagreement"] == 0
-    assert rs.Reliability.read(files[1].parent).table["n"].tolist() == [2] and len(rs.load_judge_inputs(files[0].parent / "in.jsonl")[0].responses) == 2
+    assert (
+        rs.Reliability.read(files[1].parent).table["n"].tolist() == [2]
+        and len(rs.load_judge_inputs(files[0].parent / "in.jsonl")[0].responses) == 2
+    )
 
 
 def test_a_stored_run_keeps_its_judgments_in_the_store(command, files, tmp_path):

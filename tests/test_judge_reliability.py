@@ -1,4 +1,7 @@
-"""Judges against each other, against themselves and against people: figures worked by hand, and what is refused."""
+"""Judges against each other, against themselves and against people.
+
+Figures worked by hand, and what is refused.
+"""
 
 import json
 from dataclasses import replace
@@ -22,23 +25,64 @@ def judging(write_run):
 
     def made(points, run="r", *rows):
         n = len(points)
-        results = rs.load_results(write_run(run, [record(f"q{i}", [hit("c1", "d", 1), hit("c2", "e", 2)], answer=answer("word " * (i + 1))) for i in range(n)]))
-        records = [{"run_id": run, "query_id": f"q{i}", "criterion": "judge_correctness", "item": "", "value": value} for i, value in enumerate(points)]
-        records += [{"run_id": run, "criterion": c, "query_id": q, "item": i, "value": v, **(more[0] if more else {})} for c, q, i, v, *more in rows]
+        results = rs.load_results(
+            write_run(
+                run,
+                [
+                    record(
+                        f"q{i}",
+                        [hit("c1", "d", 1), hit("c2", "e", 2)],
+                        answer=answer("word " * (i + 1)),
+                    )
+                    for i in range(n)
+                ],
+            )
+        )
+        records = [
+            {
+                "run_id": run,
+                "query_id": f"q{i}",
+                "criterion": "judge_correctness",
+                "item": "",
+                "value": value,
+            }
+            for i, value in enumerate(points)
+        ]
+        records += [
+            {
+                "run_id": run,
+                "criterion": c,
+                "query_id": q,
+                "item": i,
+                "value": v,
+                **(more[0] if more else {}),
+            }
+            for c, q, i, v, *more in rows
+        ]
         return replace(results, judgments=from_records(records, "judgments"))
 
     return made
 
 
 def labels(points, **more):
-    return pd.DataFrame({"query_id": [f"q{i}" for i in range(len(points))], "criterion": "judge_correctness", "value": points, **more})
+    return pd.DataFrame(
+        {
+            "query_id": [f"q{i}" for i in range(len(points))],
+            "criterion": "judge_correctness",
+            "value": points,
+            **more,
+        }
+    )
 
 
 def test_disagreement_is_a_share_of_answers_far_apart_or_flipped(judging):
-    # differences 0, 1, 0, 3, 0: one above 1 point; good (4 and more) are q0, q1 to a, q0 to b: one flip; either of them in 2 of 5
+    # differences 0, 1, 0, 3, 0: one above 1 point; good (4 and more) are q0, q1 to a, q0 to b: one
+    # flip; either of them in 2 of 5
     with pytest.warns(UserWarning, match="more than 20% of the answers: judge_correctness 40%"):
         row = rs.judge_reliability(judging(A), judging(B)).table.iloc[0]
-    assert row[["n", "far", "flip", "disagreement", "bias"]].tolist() == pytest.approx([5, 0.2, 0.2, 0.4, 0.4])
+    assert row[["n", "far", "flip", "disagreement", "bias"]].tolist() == pytest.approx(
+        [5, 0.2, 0.2, 0.4, 0.4]
+    )
     # good or not: observed 4/5, by chance 2/5 · 1/5 + 3/5 · 4/5 = .56
     assert row["kappa"] == pytest.approx((0.8 - 0.56) / 0.44)
     # Σd² = 10; Σ over all pairs / n = 54 + 56 - 2 · 5 · 2.8 · 3.2 = 20.4
@@ -51,13 +95,20 @@ def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
     more = [("judge_groundedness", f"q{i}", "", 5 * (i % 2)) for i in range(5)]
     other = [("judge_groundedness", f"q{i}", "", 5 - 5 * (i % 2)) for i in range(5)]
     with pytest.warns(UserWarning, match="judge_groundedness 100%"):
-        table = rs.judge_reliability(judging(A, "r", *more), judging([5 - one for one in A], "r", *other)).table
-    assert table["criterion"].tolist() == ["judge_groundedness", "judge_correctness"] and table["disagreement"].between(0, 1).all()
+        table = rs.judge_reliability(
+            judging(A, "r", *more), judging([5 - one for one in A], "r", *other)
+        ).table
+    assert (
+        table["criterion"].tolist() == ["judge_groundedness", "judge_correctness"]
+        and table["disagreement"].between(0, 1).all()
+    )
 
 
 def test_judges_who_agree_do_so_without_a_warning(judging):
     found = rs.judge_reliability(judging(A), judging(A))
-    assert found.table[["disagreement", "kappa", "weighted_kappa", "alpha"]].iloc[0].tolist() == pytest.approx([0, 1, 1, 1])
+    assert found.table[["disagreement", "kappa", "weighted_kappa", "alpha"]].iloc[
+        0
+    ].tolist() == pytest.approx([0, 1, 1, 1])
     assert repr(found) == "Reliability: disagreement judge_correctness 0% of 5"
 
 
@@ -74,16 +125,22 @@ def test_reliability_is_stored_with_the_run(judging, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(judging(A))
     file = found.write(store.path("r"))
-    assert file.name == "judge_reliability.json" and json.loads(file.read_text())["table"][0]["n"] == 5
+    assert (
+        file.name == "judge_reliability.json" and json.loads(file.read_text())["table"][0]["n"] == 5
+    )
     read = rs.Reliability.read(store.path("r"))
     assert_frame_equal(read.table, found.table) and assert_frame_equal(read.pairs, found.pairs)
 
 
 def test_people_are_a_judge_like_another(judging):
     with pytest.warns(UserWarning, match="disagree"):
-        ours, theirs = rs.judge_reliability(judging(A), labels(B)).table, rs.judge_reliability(judging(A), judging(B)).table
+        ours, theirs = (
+            rs.judge_reliability(judging(A), labels(B)).table,
+            rs.judge_reliability(judging(A), judging(B)).table,
+        )
     assert_frame_equal(ours, theirs)
-    twice = pd.concat([labels([4, 2, 2, 2, 3]), labels([6 - 1, 4, 2, 4, 3])])  # two people, averaged: 4.5, 3, 2, 3, 3
+    # two people, averaged: 4.5, 3, 2, 3, 3
+    twice = pd.concat([labels([4, 2, 2, 2, 3]), labels([6 - 1, 4, 2, 4, 3])])
     with pytest.warns(UserWarning, match="disagree"):
         assert rs.judge_reliability(judging(A), twice).pairs["b"].tolist() == [4.5, 3, 2, 3, 3]
 
@@ -112,24 +169,52 @@ CHUNK = [hit("c1", "d1", 1, snippet="Paris is in France.")]
 @pytest.fixture
 def judged(write_golden, write_run, tmp_path):
     n = 12
-    golden = rs.load_golden(write_golden([{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d"]} for i in range(n)]))
-    texts = [f"Paris is in France. {i} is a number that lies far above." * (i % 2) or "Paris is in France." for i in range(n)]
-    results = rs.load_results(write_run("r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(texts)]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{i}", "query": f"{i}?", "expected_doc_ids": ["d"]} for i in range(n)]
+        )
+    )
+    texts = [
+        f"Paris is in France. {i} is a number that lies far above." * (i % 2)
+        or "Paris is in France."
+        for i in range(n)
+    ]
+    results = rs.load_results(
+        write_run(
+            "r", [record(f"q{i}", CHUNK, answer=answer(text)) for i, text in enumerate(texts)]
+        )
+    )
     with FaultyServer() as server:
         endpoint = rs.Endpoint("words", base_url=server.url)
-        yield rs.judge(results, golden, ["groundedness", "abstention"], endpoint, cache=tmp_path / "c.sqlite"), golden, server
+        yield (
+            rs.judge(
+                results,
+                golden,
+                ["groundedness", "abstention"],
+                endpoint,
+                cache=tmp_path / "c.sqlite",
+            ),
+            golden,
+            server,
+        )
 
 
 def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
     first, golden, server = judged
     second, before = rs.Endpoint("others", base_url=server.url), len(server.requests)
     found = rs.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
-    assert len(server.requests) - before == 5 and found.table["n"].tolist() == [5] and found.table["disagreement"].tolist() == [0]
+    assert (
+        len(server.requests) - before == 5
+        and found.table["n"].tolist() == [5]
+        and found.table["disagreement"].tolist() == [0]
+    )
     again = rs.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
     assert_frame_equal(found.pairs, again.pairs)
     other = rs.spot_check(first, golden, "groundedness", second, n=5, seed=2, cache=None)
     assert set(other.pairs["query_id"]) != set(found.pairs["query_id"])
-    everything = rs.spot_check(first, golden, ["groundedness", "abstention"], second, n=99, cache=None)
+    everything = rs.spot_check(
+        first, golden, ["groundedness", "abstention"], second, n=99, cache=None
+    )
     assert everything.table["n"].tolist() == [12, 12]
 
 
@@ -140,7 +225,9 @@ def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_non
         rs.spot_check(first, golden, "groundedness", same, cache=None)
     wording = rs.find_judge("groundedness").with_prompt("Judge!")
     assert rs.spot_check(first, golden, wording, same, n=3, cache=None).table["n"].tolist() == [3]
-    assert rs.spot_check(first, golden, "groundedness", replace(same, seed=7), n=3, cache=None).table["n"].tolist() == [3]
+    assert rs.spot_check(
+        first, golden, "groundedness", replace(same, seed=7), n=3, cache=None
+    ).table["n"].tolist() == [3]
     with pytest.raises(rs.DataError, match="nothing judged by faithfulness"):
         rs.spot_check(first, golden, "faithfulness", same, cache=None)
 
@@ -153,7 +240,14 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged):
     FAULTS["turned"] = turned
     server.faults = lambda number, body: "turned"
     with pytest.warns(UserWarning, match="judge_groundedness 50%"):
-        found = rs.spot_check(first, golden, "groundedness", rs.Endpoint("others", base_url=server.url), n=12, cache=None)
+        found = rs.spot_check(
+            first,
+            golden,
+            "groundedness",
+            rs.Endpoint("others", base_url=server.url),
+            n=12,
+            cache=None,
+        )
     # every other answer has 5 points, turned round 0; the others have 2, turned round 3
     assert found.table[["flip", "far", "disagreement"]].iloc[0].tolist() == [0.5] * 3
 
@@ -169,35 +263,69 @@ def turned_round(body):
 
 
 def card(*args, **more):
-    return {(row.criterion, row.measure): row for row in rs.judge_audit(*args, **more).table.itertuples()}
+    return {
+        (row.criterion, row.measure): row
+        for row in rs.judge_audit(*args, **more).table.itertuples()
+    }
 
 
 def test_the_card_counts_what_failed_and_what_it_cost(judged):
     first, golden, server = judged
     server.faults = lambda number, body: "400" if "8?" in body["messages"][1]["content"] else None
-    again = rs.judge(first.results, golden, "groundedness", rs.Endpoint("others", base_url=server.url), cache=None, prices={"others": (1, 1)})
+    again = rs.judge(
+        first.results,
+        golden,
+        "groundedness",
+        rs.Endpoint("others", base_url=server.url),
+        cache=None,
+        prices={"others": (1, 1)},
+    )
     found = card(again)
     assert (
-        found["judge_groundedness", "failed_rate"].low < found["judge_groundedness", "failed_rate"].value == 1 / 12
+        found["judge_groundedness", "failed_rate"].low
+        < found["judge_groundedness", "failed_rate"].value
+        == 1 / 12
         and found["judge_groundedness", "failed_rate"].n == 12
     )
-    assert found["judge_groundedness", "n_calls"].value == 11 and found["judge_groundedness", "cache_hit_rate"].value == 0
-    assert found["judge_groundedness", "cost_usd"].value == pytest.approx(again.ledger["cost_usd"].sum())
+    assert (
+        found["judge_groundedness", "n_calls"].value == 11
+        and found["judge_groundedness", "cache_hit_rate"].value == 0
+    )
+    assert found["judge_groundedness", "cost_usd"].value == pytest.approx(
+        again.ledger["cost_usd"].sum()
+    )
     assert found["judge_groundedness", "n_calls"].judge == "others"
 
 
 def test_the_card_says_how_a_judge_agrees_with_itself(judging):
     once, again = {"repeat": 1}, {"repeat": 2}
-    rows = [("judge_groundedness", f"q{i}", "", value, {"repeat": repeat}) for repeat, points in ((1, A), (2, B)) for i, value in enumerate(points)]
+    rows = [
+        ("judge_groundedness", f"q{i}", "", value, {"repeat": repeat})
+        for repeat, points in ((1, A), (2, B))
+        for i, value in enumerate(points)
+    ]
     results = judging(A, "r", *rows)
-    found = card(replace(results, judgments=results.judgments.query("criterion == 'judge_groundedness'")))
+    found = card(
+        replace(results, judgments=results.judgments.query("criterion == 'judge_groundedness'"))
+    )
     assert once != again and found["judge_groundedness", "repeat_flip_rate"].value == 0.2
-    assert found["judge_groundedness", "repeat_sd"].value == pytest.approx(np.sqrt((1 / 2 + 9 / 2) / 5))  # variances of pairs: d²/2
+    # variances of pairs: d²/2
+    assert found["judge_groundedness", "repeat_sd"].value == pytest.approx(
+        np.sqrt((1 / 2 + 9 / 2) / 5)
+    )
 
 
 def test_the_card_shows_what_length_and_rank_do(judging):
     found = card(
-        judging(list(range(5)) * 3, "r", *(("context_precision", f"q{i}", chunk, value) for i in range(15) for chunk, value in (("c1", 1.0), ("c2", 0.0))))
+        judging(
+            list(range(5)) * 3,
+            "r",
+            *(
+                ("context_precision", f"q{i}", chunk, value)
+                for i in range(15)
+                for chunk, value in (("c1", 1.0), ("c2", 0.0))
+            ),
+        )
     )
     # answers get longer from query to query, points go round: Spearman's by its formula on ranks
     x, y = np.arange(15.0), np.array(list(range(5)) * 3)
@@ -211,7 +339,8 @@ def test_the_card_shows_what_length_and_rank_do(judging):
 def test_the_card_compares_with_people_and_with_the_context_reversed(judging):
     found = card(judging(A), labels(B), reversed_context=judging(B))
     assert found["judge_correctness", "people_weighted_kappa"].value == pytest.approx(1 - 10 / 20.4)
-    assert found["judge_correctness", "people_bias"].value == pytest.approx(-0.4)  # the judge gives less
+    # the judge gives less
+    assert found["judge_correctness", "people_bias"].value == pytest.approx(-0.4)
     assert found["judge_correctness", "position_effect"].value == pytest.approx(0.4) and found[
         "judge_correctness", "position_flip_rate"
     ].value == pytest.approx(0.2)
@@ -225,12 +354,35 @@ def test_the_card_is_stored_with_the_run(judging, tmp_path):
 
 def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write_run):
     _, golden, server = judged
-    results = rs.load_results(write_run("x", [record("q0", [hit("c1", "d1", 1, snippet="one"), hit("c2", "d2", 2, snippet="two")], answer=answer("one"))]))
+    results = rs.load_results(
+        write_run(
+            "x",
+            [
+                record(
+                    "q0",
+                    [hit("c1", "d1", 1, snippet="one"), hit("c2", "d2", 2, snippet="two")],
+                    answer=answer("one"),
+                )
+            ],
+        )
+    )
     golden = replace(golden, queries=golden.queries.iloc[:1])
     before = len(server.requests)
-    turned = rs.judge(results, golden, "groundedness", rs.Endpoint("words", base_url=server.url), cache=None, order="reversed")
-    assert [one["text"] for one in json.loads(server.requests[before]["messages"][1]["content"])["context"]] == ["two", "one"]
-    straight = rs.judge(results, golden, "groundedness", rs.Endpoint("words", base_url=server.url), cache=None)
+    turned = rs.judge(
+        results,
+        golden,
+        "groundedness",
+        rs.Endpoint("words", base_url=server.url),
+        cache=None,
+        order="reversed",
+    )
+    assert [
+        one["text"]
+        for one in json.loads(server.requests[before]["messages"][1]["content"])["context"]
+    ] == ["two", "one"]
+    straight = rs.judge(
+        results, golden, "groundedness", rs.Endpoint("words", base_url=server.url), cache=None
+    )
     assert rs.judge_fingerprint(turned.results)["x"] != rs.judge_fingerprint(straight.results)["x"]
 
 
@@ -248,23 +400,51 @@ def test_a_judge_who_gives_too_much_is_put_right(judging):
     drawn = rs.draw_answers(results, 40, seed=3)
     chosen = drawn["query_id"].str[1:].astype(int).to_numpy()
     (row,) = rs.corrected_means(
-        results, pd.DataFrame({"query_id": drawn["query_id"], "criterion": "judge_correctness", "value": truth[chosen]}), random=True
+        results,
+        pd.DataFrame(
+            {
+                "query_id": drawn["query_id"],
+                "criterion": "judge_correctness",
+                "value": truth[chosen],
+            }
+        ),
+        random=True,
     ).to_dict("records")
     judged_mean, others = np.clip(truth + 1, 0, 5), np.setdiff1d(np.arange(120), chosen)
-    expected = row["weight"] * (judged_mean[others].mean() - judged_mean[chosen].mean()) + truth[chosen].mean()
-    assert row["mean"] == pytest.approx(expected) and row["low"] < truth.mean() < row["high"] < row["judge_mean"] == judged_mean.mean()
-    assert (row["n_judged"], row["n_labels"]) == (120, 40) and row["effective_n"] > 40 and pd.isna(row["refused"])
+    expected = (
+        row["weight"] * (judged_mean[others].mean() - judged_mean[chosen].mean())
+        + truth[chosen].mean()
+    )
+    assert (
+        row["mean"] == pytest.approx(expected)
+        and row["low"] < truth.mean() < row["high"] < row["judge_mean"] == judged_mean.mean()
+    )
+    assert (
+        (row["n_judged"], row["n_labels"]) == (120, 40)
+        and row["effective_n"] > 40
+        and pd.isna(row["refused"])
+    )
 
 
 def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judging):
     results, truth = many(judging)
 
     def corrected(chosen, random=True):
-        frame = pd.DataFrame({"query_id": [f"q{i}" for i in chosen], "criterion": "judge_correctness", "value": truth[chosen]})
+        frame = pd.DataFrame(
+            {
+                "query_id": [f"q{i}" for i in chosen],
+                "criterion": "judge_correctness",
+                "value": truth[chosen],
+            }
+        )
         return rs.corrected_means(results, frame, random=random).iloc[0]
 
     few = corrected(np.arange(29))
-    assert few["refused"].startswith("29 labels, fewer than 30") and few[["mean", "low", "high"]].isna().all() and few["judge_mean"] > 0
+    assert (
+        few["refused"].startswith("29 labels, fewer than 30")
+        and few[["mean", "low", "high"]].isna().all()
+        and few["judge_mean"] > 0
+    )
     assert "not drawn at random" in corrected(np.arange(40), random=False)["refused"]
     worst = corrected(np.argsort(truth, kind="stable")[:40])
     assert "no random draw" in worst["refused"] and np.isnan(worst["mean"])
@@ -273,7 +453,9 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
 def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
     results = rs.concat_results([judging([*A, np.nan]), judging(A, "s")])
     drawn = rs.draw_answers(results, 3, seed=1)
-    assert drawn.groupby("run_id").size().to_dict() == {"r": 3, "s": 3} and "q5" not in set(drawn["query_id"])
+    assert drawn.groupby("run_id").size().to_dict() == {"r": 3, "s": 3} and "q5" not in set(
+        drawn["query_id"]
+    )
     assert_frame_equal(drawn, rs.draw_answers(results, 3, seed=1))
     assert len(rs.draw_answers(results, 99)) == 10
 
@@ -283,9 +465,22 @@ def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
 
 def test_inputs_that_were_kept_are_judged_again_without_the_run(judged, tmp_path):
     first, golden, server = judged
-    rs.judge(first.results, golden, "groundedness", rs.Endpoint("words", base_url=server.url), cache=None, keep_inputs=tmp_path / "in.jsonl")
+    rs.judge(
+        first.results,
+        golden,
+        "groundedness",
+        rs.Endpoint("words", base_url=server.url),
+        cache=None,
+        keep_inputs=tmp_path / "in.jsonl",
+    )
     results, kept = rs.load_judge_inputs(tmp_path / "in.jsonl")
-    again = rs.judge(results, kept, ["groundedness", "abstention"], rs.Endpoint("words", base_url=server.url), cache=None)
+    again = rs.judge(
+        results,
+        kept,
+        ["groundedness", "abstention"],
+        rs.Endpoint("words", base_url=server.url),
+        cache=None,
+    )
     assert_frame_equal(again.judgments, first.judgments.assign(run_id=first.judgments["run_id"]))
     (tmp_path / "in.jsonl").write_text('{"run_id": "r"}\n')
     with pytest.raises(rs.DataError, match=r"in.jsonl:1: the fields .*'query_id'"):

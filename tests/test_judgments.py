@@ -14,12 +14,25 @@ HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "f", 3), hit("7", "g", 4
 
 @pytest.fixture
 def judged(write_golden, write_run):
-    """Results of three answered queries with these judgments: (query, criterion, item, value, further fields)."""
+    """Results of three answered queries with these judgments.
+
+    (query, criterion, item, value, further fields).
+    """
 
     def results(*rows, **more):
         records = [record(name, HITS, answer=answer("text"), **more) for name in ("q1", "q2", "q3")]
         loaded = rs.load_results(write_run("r", records, k=10))
-        judgments = [{"run_id": "r", "query_id": q, "criterion": c, "item": i, "value": v, **(x[0] if x else {})} for q, c, i, v, *x in rows]
+        judgments = [
+            {
+                "run_id": "r",
+                "query_id": q,
+                "criterion": c,
+                "item": i,
+                "value": v,
+                **(x[0] if x else {}),
+            }
+            for q, c, i, v, *x in rows
+        ]
         return replace(loaded, judgments=from_records(judgments, "judgments"))
 
     return results
@@ -27,85 +40,175 @@ def judged(write_golden, write_run):
 
 @pytest.fixture
 def golden(write_golden):
-    return rs.load_golden(write_golden([{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("q1", "q2", "q3")]))
+    return rs.load_golden(
+        write_golden(
+            [{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("q1", "q2", "q3")]
+        )
+    )
 
 
 def of(results, golden, name):
     return rs.score(results, golden, [name])[name].dropna().to_dict()
 
 
-@pytest.mark.parametrize("name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"])
+@pytest.mark.parametrize(
+    "name", ["faithfulness", "context_recall", "answer_relevance", "key_facts"]
+)
 def test_the_value_of_parts_is_their_mean(judged, golden, name):
-    assert of(judged(("q1", name, "a", 1), ("q1", name, "b", 0), ("q1", name, "c", 1), ("q2", name, "a", -0.5)), golden, name) == {
+    assert of(
+        judged(
+            ("q1", name, "a", 1),
+            ("q1", name, "b", 0),
+            ("q1", name, "c", 1),
+            ("q2", name, "a", -0.5),
+        ),
+        golden,
+        name,
+    ) == {
         "q1": pytest.approx(2 / 3),
         "q2": -0.5,
     }
 
 
 def test_a_stored_value_of_the_whole_answer_goes_first(judged, golden):
-    assert of(judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", 0.25)), golden, "faithfulness") == {"q1": 0.25}
-    assert of(judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", None)), golden, "faithfulness") == {}  # stored as not measurable
+    assert of(
+        judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", 0.25)),
+        golden,
+        "faithfulness",
+    ) == {"q1": 0.25}
+    # stored as not measurable
+    assert (
+        of(
+            judged(("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "", None)),
+            golden,
+            "faithfulness",
+        )
+        == {}
+    )
 
 
 def test_context_precision_weighs_by_rank(judged, golden):
-    # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; the items come in any order, as chunk ids or as ranks
+    # relevant at 1 and 3 of 4: (1/1 + 2/3) / 2; the items come in any order, as chunk ids or as
+    # ranks
     rows = [("3", 1), ("1", 1), ("4", 0), ("2", 0)]
-    assert of(judged(*(("q1", "context_precision", item, value) for item, value in rows)), golden, "context_precision") == {"q1": pytest.approx(5 / 6)}
+    assert of(
+        judged(*(("q1", "context_precision", item, value) for item, value in rows)),
+        golden,
+        "context_precision",
+    ) == {"q1": pytest.approx(5 / 6)}
     rows = [("c3", 1), ("c1", 1), ("7", 0), ("c2", 0)]  # "7" is the chunk of rank 4, not rank 7
-    assert of(judged(*(("q1", "context_precision", item, value) for item, value in rows)), golden, "context_precision") == {"q1": pytest.approx(5 / 6)}
+    assert of(
+        judged(*(("q1", "context_precision", item, value) for item, value in rows)),
+        golden,
+        "context_precision",
+    ) == {"q1": pytest.approx(5 / 6)}
     rows = [("c1", 0), ("7", 1), ("5", 1)]  # ranks 1, 4 and 5: (1/2 + 2/3) / 2
-    assert of(judged(*(("q1", "context_precision", item, value) for item, value in rows)), golden, "context_precision") == {"q1": pytest.approx(7 / 12)}
+    assert of(
+        judged(*(("q1", "context_precision", item, value) for item, value in rows)),
+        golden,
+        "context_precision",
+    ) == {"q1": pytest.approx(7 / 12)}
 
 
 def test_context_precision_without_a_relevant_chunk_is_0_and_without_chunks_nan(judged, golden):
-    assert of(judged(("q1", "context_precision", "1", 0), ("q2", "faithfulness", "a", 1)), golden, "context_precision") == {"q1": 0}
+    assert of(
+        judged(("q1", "context_precision", "1", 0), ("q2", "faithfulness", "a", 1)),
+        golden,
+        "context_precision",
+    ) == {"q1": 0}
 
 
 def test_repeats_are_averaged_pass_by_pass(judged, golden):
     once, again = {"repeat": 1}, {"repeat": 2}
-    rows = [("a", 1, once), ("b", 1, once), ("a", 0, again)]  # passes of 1 and 0, though two of three verdicts are 1
-    assert of(judged(*(("q1", "faithfulness", *row) for row in rows)), golden, "faithfulness") == {"q1": 0.5}
-    assert of(judged(("q1", "judge_correctness", "", 5, once), ("q1", "judge_correctness", "", 2, again)), golden, "judge_correctness") == {"q1": 3.5}
+    # passes of 1 and 0, though two of three verdicts are 1
+    rows = [("a", 1, once), ("b", 1, once), ("a", 0, again)]
+    assert of(judged(*(("q1", "faithfulness", *row) for row in rows)), golden, "faithfulness") == {
+        "q1": 0.5
+    }
+    assert of(
+        judged(("q1", "judge_correctness", "", 5, once), ("q1", "judge_correctness", "", 2, again)),
+        golden,
+        "judge_correctness",
+    ) == {"q1": 3.5}
 
 
 def test_failed_judgments_are_nan_and_counted(judged, golden):
     lost = {"state": "judge_failed"}
     results = judged(
-        ("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "b", None, lost), ("q2", "faithfulness", "", None, lost), ("q3", "faithfulness", "", 1), ("q3", "key_facts", "", None)
+        ("q1", "faithfulness", "a", 1), ("q1", "faithfulness", "b", None, lost),
+        ("q2", "faithfulness", "", None, lost), ("q3", "faithfulness", "", 1),
+        ("q3", "key_facts", "", None)
     )  # fmt: skip
-    assert of(results, golden, "faithfulness") == {"q3": 1} and of(results, golden, "judge_failed") == {"q1": 1, "q2": 1, "q3": 0}
-    assert rs.judge_counts(results).values.tolist() == [["r", "faithfulness", 3, 4, 2, 0], ["r", "key_facts", 1, 1, 0, 1]]
+    assert of(results, golden, "faithfulness") == {"q3": 1} and of(
+        results, golden, "judge_failed"
+    ) == {"q1": 1, "q2": 1, "q3": 0}
+    assert rs.judge_counts(results).values.tolist() == [
+        ["r", "faithfulness", 3, 4, 2, 0],
+        ["r", "key_facts", 1, 1, 0, 1],
+    ]
 
 
 def test_a_repeat_that_failed_leaves_the_other_ones(judged, golden):
-    rows = [("a", 1, {"repeat": 1}), ("b", 0, {"repeat": 1}), ("a", None, {"repeat": 2, "state": "judge_failed"})]
-    assert of(judged(*(("q1", "faithfulness", *row) for row in rows)), golden, "faithfulness") == {"q1": 0.5}
+    rows = [
+        ("a", 1, {"repeat": 1}),
+        ("b", 0, {"repeat": 1}),
+        ("a", None, {"repeat": 2, "state": "judge_failed"}),
+    ]
+    assert of(judged(*(("q1", "faithfulness", *row) for row in rows)), golden, "faithfulness") == {
+        "q1": 0.5
+    }
 
 
 def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
     # SEEDS F.5.10: RAGAS values 1, .5 and not measurable -> n 2, mean .75
-    results = judged(("q1", "faithfulness", "", 1), ("q2", "faithfulness", "a", 1), ("q2", "faithfulness", "b", 0), ("q3", "faithfulness", "", None))
+    results = judged(
+        ("q1", "faithfulness", "", 1),
+        ("q2", "faithfulness", "a", 1),
+        ("q2", "faithfulness", "b", 0),
+        ("q3", "faithfulness", "", None),
+    )
     row = rs.summarize(rs.score(results, golden, ["faithfulness"]), golden).iloc[0]
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
 def test_points_have_no_parts_and_a_failed_query_no_value(judged, golden):
     assert of(judged(("q1", "judge_groundedness", "a", 4)), golden, "judge_groundedness") == {}
-    assert of(judged(("q1", "judge_groundedness", "", 4)), golden, "judge_groundedness") == {"q1": 4}
-    assert of(judged(("q1", "judge_groundedness", "", 4), error="timeout"), golden, "judge_groundedness") == {}
+    assert of(judged(("q1", "judge_groundedness", "", 4)), golden, "judge_groundedness") == {
+        "q1": 4
+    }
+    assert (
+        of(
+            judged(("q1", "judge_groundedness", "", 4), error="timeout"),
+            golden,
+            "judge_groundedness",
+        )
+        == {}
+    )
 
 
 def test_results_without_judgments_have_no_judged_values(pair):
     results, golden = pair
-    assert rs.score(results, golden, ["faithfulness", "judge_failed"]).iloc[:, 3:].isna().all(axis=None) and len(rs.judge_counts(results)) == 0
+    assert (
+        rs.score(results, golden, ["faithfulness", "judge_failed"])
+        .iloc[:, 3:]
+        .isna()
+        .all(axis=None)
+        and len(rs.judge_counts(results)) == 0
+    )
 
 
 def test_intervals_of_points_are_not_cut_at_1(judged, golden):
-    rows = [(name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))]
+    rows = [
+        (name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))
+    ]
     row = rs.summarize(rs.score(judged(*rows), golden, ["judge_correctness"]), golden).iloc[0]
-    # Points of 5: mean .8, squared standard error .04 / 3 = .013333. A total distance of 3 × .2 = .6 from the upper end leaves 10^-3 of it
-    # to the largest possible, .16 / 2: .999 × .013333 + .001 × .08 = .0134, that of .16 / .0134 + 1 = 12.9403 answers that are right or wrong.
-    # Wilson's interval with t(2) = 4.3027 for z: s = 4.3027² / 12.9403, (.8 + s/2 ± √(.16 s + s²/4)) / (1 + s).
+    # Points of 5: mean .8, squared standard error .04 / 3 = .013333. A total distance of 3 × .2 =
+    # .6 from the upper end leaves 10^-3 of it to the largest possible, .16 / 2: .999 × .013333 +
+    # .001 × .08 = .0134, that of .16 / .0134 + 1 = 12.9403 answers that are right or wrong.
+    # Wilson's interval with t(2) = 4.3027 for z: s = 4.3027² / 12.9403, (.8 + s/2 ± √(.16 s +
+    # s²/4)) / (1 + s).
     s = 4.302653**2 / (0.16 / 0.0134 + 1)
     half = np.sqrt(0.16 * s + s * s / 4)
-    assert (row["low"], row["high"]) == pytest.approx((5 * (0.8 + s / 2 - half) / (1 + s), 5 * (0.8 + s / 2 + half) / (1 + s)))
+    assert (row["low"], row["high"]) == pytest.approx(
+        (5 * (0.8 + s / 2 - half) / (1 + s), 5 * (0.8 + s / 2 + half) / (1 + s))
+    )

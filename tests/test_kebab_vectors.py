@@ -34,7 +34,9 @@ def kebab(write_golden, write_run):
 
     def aggregate(rows, records, **described):
         results = rs.load_results(write_run("r", records, **described))
-        return rs.aggregate(results, rs.load_golden(write_golden(rows), absent_docs="refuse"), "kebab")["r"]
+        return rs.aggregate(
+            results, rs.load_golden(write_golden(rows), absent_docs="refuse"), "kebab"
+        )["r"]
 
     return aggregate
 
@@ -78,28 +80,54 @@ def test_recall_counts_the_expected_documents_that_were_found(kebab):
 
 @pytest.mark.parametrize(
     ("expected", "chunks", "at_5", "at_10"),
-    [(["c1", "c2", "c3"], ["c1", "c2", "c3", "x", "y"], 0.6, 0.3), (["c1", "c2"], ["c1", "c2", "x"], 0.4, 0.2), (["c1"], ["x", "y", "z"], 0.0, 0.0)],
+    [
+        (["c1", "c2", "c3"], ["c1", "c2", "c3", "x", "y"], 0.6, 0.3),
+        (["c1", "c2"], ["c1", "c2", "x"], 0.4, 0.2),
+        (["c1"], ["x", "y", "z"], 0.0, 0.0),
+    ],
 )
 def test_precision_divides_by_k(kebab, expected, chunks, at_5, at_10):
     rows = [{"id": "q", "query": "?", "expected_chunk_ids": expected, "expected_doc_ids": ["d"]}]
-    found = kebab(rows, [record("q", [hit(chunk, "d", rank) for rank, chunk in enumerate(chunks, 1)])])["precision_at_k_chunk"]
+    found = kebab(
+        rows, [record("q", [hit(chunk, "d", rank) for rank, chunk in enumerate(chunks, 1)])]
+    )["precision_at_k_chunk"]
     assert (found["5"], found["10"]) == (at_5, at_10)
 
 
 def test_precision_is_the_mean_over_queries(kebab):
-    rows = [{"id": f"q{n}", "query": "?", "expected_chunk_ids": ["c1", "c2"], "expected_doc_ids": ["d"]} for n in (1, 2)]
-    found = kebab(rows, [record("q1", [hit("c1", "d", 1)]), record("q2", [hit("c1", "d", 1), hit("c2", "d", 2)])])
+    rows = [
+        {"id": f"q{n}", "query": "?", "expected_chunk_ids": ["c1", "c2"], "expected_doc_ids": ["d"]}
+        for n in (1, 2)
+    ]
+    found = kebab(
+        rows,
+        [record("q1", [hit("c1", "d", 1)]), record("q2", [hit("c1", "d", 1), hit("c2", "d", 2)])],
+    )
     assert found["precision_at_k_chunk"]["5"] == 0.3
 
 
-def test_precision_without_expected_chunks_is_zero_there_and_nan_here(kebab, write_golden, write_run):
+def test_precision_without_expected_chunks_is_zero_there_and_nan_here(
+    kebab, write_golden, write_run
+):
     rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]
     assert kebab(rows, [record("q", [hit("c", "d", 1)])])["precision_at_k_chunk"]["5"] == 0.0
-    scores = rs.score(rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)])])), rs.load_golden(write_golden(rows)), ["precision@5:chunk"])
+    scores = rs.score(
+        rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)])])),
+        rs.load_golden(write_golden(rows)),
+        ["precision@5:chunk"],
+    )
     assert scores["precision@5:chunk"].isna().all()
 
 
-ALPHA = [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["alpha"], "forbidden": ["beta"]}]
+ALPHA = [
+    {
+        "id": "q",
+        "query": "?",
+        "expected_doc_ids": ["d"],
+        "must_contain": ["alpha"],
+        "forbidden": ["beta"],
+    }
+]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +136,8 @@ ALPHA = [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["
         (answer("contains alpha", paths=["docs/d.md"]), 1.0, 1.0),
         (answer("contains alpha"), 0.0, 1.0),
         (answer("alpha and beta", paths=["docs/d.md"]), 1.0, 0.0),
-        (answer("Alpha", paths=[""]), 0.0, 0.0),  # checks are case-sensitive, an empty path covers nothing
+        # checks are case-sensitive, an empty path covers nothing
+        (answer("Alpha", paths=[""]), 0.0, 0.0),
     ],
 )
 def test_citations_and_string_checks(kebab, given, coverage, grounded):
@@ -119,12 +148,18 @@ def test_citations_and_string_checks(kebab, given, coverage, grounded):
 def test_an_answer_without_checks_is_not_in_the_denominator(kebab):
     rows = [*ALPHA, {"id": "q2", "query": "?", "expected_doc_ids": ["d"]}]
     given = answer("contains alpha", paths=["docs/d.md"])
-    assert kebab(rows, [record("q", [], answer=given), record("q2", [], answer=given)])["groundedness"] == 1.0
+    assert (
+        kebab(rows, [record("q", [], answer=given), record("q2", [], answer=given)])["groundedness"]
+        == 1.0
+    )
 
 
 def test_refusal_is_judged_where_no_document_is_expected(kebab):
     rows = [{"id": "q", "query": "?", "expected_doc_ids": []}]
-    assert kebab(rows, [record("q", [], answer=answer("no", grounded=False))])["refusal_correctness"] == 1.0
+    assert (
+        kebab(rows, [record("q", [], answer=answer("no", grounded=False))])["refusal_correctness"]
+        == 1.0
+    )
     assert kebab(rows, [record("q", [])])["refusal_correctness"] is None
 
 
@@ -134,11 +169,17 @@ def test_a_chunk_only_query_is_both_refusal_and_retrieval_there(kebab):
     assert (found["refusal_correctness"], found["hit_at_k"]["1"]) == (0.0, 1.0)
 
 
-def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(kebab, write_golden, write_run):
+def test_a_should_refuse_query_with_checks_counts_in_groundedness_there_only(
+    kebab, write_golden, write_run
+):
     rows = [{"id": "q", "query": "?", "expected_doc_ids": [], "must_contain": ["alpha"]}]
     records = [record("q", [], answer=answer("alpha"))]
     assert kebab(rows, records)["groundedness"] == 1.0
-    scores = rs.score(rs.load_results(write_run("r", records)), rs.load_golden(write_golden(rows)), ["answer_checks"])
+    scores = rs.score(
+        rs.load_results(write_run("r", records)),
+        rs.load_golden(write_golden(rows)),
+        ["answer_checks"],
+    )
     assert scores["answer_checks"].isna().all()
 
 
@@ -147,29 +188,72 @@ def test_empty_and_failed_rows(kebab):
     found = kebab(rows, [record("q1", []), record("q2", [hit("c", "d", 1)])])
     assert (found["empty_result_rate"], found["failed_queries"]) == (0.5, 0)
     found = kebab(rows[:1], [record("q1", [], error="timed out")])
-    assert (found["failed_queries"], found["total_queries"], found["empty_result_rate"]) == (1, 1, 1.0)
+    assert (found["failed_queries"], found["total_queries"], found["empty_result_rate"]) == (
+        1,
+        1,
+        1.0,
+    )
 
 
 def test_rows_without_a_golden_entry_count_in_totals_and_empty_only(kebab):
     found = kebab(THREE_QUERIES, [*RUN_A, record("stray", [], error="boom")])
-    assert found == AGGREGATE_A | {"total_queries": 4, "failed_queries": 1, "empty_result_rate": 0.25}
+    assert found == AGGREGATE_A | {
+        "total_queries": 4,
+        "failed_queries": 1,
+        "empty_result_rate": 0.25,
+    }
 
 
-@pytest.mark.parametrize(("a", "b", "kind"), [(None, 2, "win"), (1, None, "regression"), (3, 3, "draw"), (5, 2, "win"), (2, 5, "loss"), (None, None, "draw")])
+@pytest.mark.parametrize(
+    ("a", "b", "kind"),
+    [
+        (None, 2, "win"),
+        (1, None, "regression"),
+        (3, 3, "draw"),
+        (5, 2, "win"),
+        (2, 5, "loss"),
+        (None, None, "draw"),
+    ],
+)
 def test_outcome_of_a_query(write_golden, write_run, a, b, kind):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
+        )
+    )
     hits = [[] if rank is None else [hit("c", "d", rank)] for rank in (a, b)]
-    results = rs.load_results([write_run(name, [record("q", one)], k=10) for name, one in zip("ab", hits, strict=True)])
+    results = rs.load_results(
+        [write_run(name, [record("q", one)], k=10) for name, one in zip("ab", hits, strict=True)]
+    )
     report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
-    assert [(row["kind"], row["a_hit_rank"], row["b_hit_rank"]) for row in report["per_query"]] == [(kind, a, b)]
+    assert [(row["kind"], row["a_hit_rank"], row["b_hit_rank"]) for row in report["per_query"]] == [
+        (kind, a, b)
+    ]
 
 
 @pytest.fixture
 def rechunked(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["doc-1"], "expected_chunk_ids": ["old"]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {
+                    "id": "q",
+                    "query": "?",
+                    "expected_doc_ids": ["doc-1"],
+                    "expected_chunk_ids": ["old"],
+                }
+            ]
+        )
+    )
     files = [
-        write_run("a", [record("q", [hit("old", "doc-1", 1)])], config={"chunker_version": "test@1"}),
-        write_run("b", [record("q", [hit("new", "doc-1", 1, chunker_version="test@2")])], config={"chunker_version": "test@2"}),
+        write_run(
+            "a", [record("q", [hit("old", "doc-1", 1)])], config={"chunker_version": "test@1"}
+        ),
+        write_run(
+            "b",
+            [record("q", [hit("new", "doc-1", 1, chunker_version="test@2")])],
+            config={"chunker_version": "test@2"},
+        ),
     ]
     return rs.load_results(files), golden
 
@@ -177,7 +261,9 @@ def rechunked(write_golden, write_run):
 def test_another_chunker_falls_back_to_documents(rechunked):
     report = json.loads(rs.compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
     assert report["deltas"]["chunker_version_match"] == "fallback_doc"
-    assert report["per_query"] == [{"query_id": "q", "kind": "draw", "a_hit_rank": 1, "b_hit_rank": 1, "note": None}]
+    assert report["per_query"] == [
+        {"query_id": "q", "kind": "draw", "a_hit_rank": 1, "b_hit_rank": 1, "note": None}
+    ]
 
 
 def test_strict_comparison_refuses_another_chunker(rechunked):
@@ -187,10 +273,17 @@ def test_strict_comparison_refuses_another_chunker(rechunked):
 
 def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run):
     plain = {"chunker_version": None}
-    files = [write_run("a", [record("q", [hit("c", "d", 1) | plain])], config={}), write_run("b", [record("q", [hit("c", "d", 1) | plain])], config="not json")]
+    files = [
+        write_run("a", [record("q", [hit("c", "d", 1) | plain])], config={}),
+        write_run("b", [record("q", [hit("c", "d", 1) | plain])], config="not json"),
+    ]
     results = rs.load_results(files)
     assert "chunker_version" not in results.runs
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
+        )
+    )
     cmp = rs.compare_runs(results, golden, "a", "b", profile="kebab")
     assert cmp.level.chunker_version_match == "exact"
 
@@ -200,30 +293,56 @@ def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     with_answers = [one | {"answer": answer("text", paths=["docs/d.md"])} for one in RUN_A]
     results = rs.load_results([write_run("a", RUN_A), write_run("b", with_answers)])
     report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
-    assert (report["aggregate_b"]["citation_coverage"], report["deltas"]["citation_coverage"]) == (1.0, None)
+    assert (report["aggregate_b"]["citation_coverage"], report["deltas"]["citation_coverage"]) == (
+        1.0,
+        None,
+    )
 
 
-@pytest.mark.parametrize(("ranks_a", "ranks_b", "a", "b", "delta"), [((1, None), (1, 2), 0.5, 0.75, 0.25), ((1, 2), (1, None), 0.75, 0.5, -0.25)])
+@pytest.mark.parametrize(
+    ("ranks_a", "ranks_b", "a", "b", "delta"),
+    [((1, None), (1, 2), 0.5, 0.75, 0.25), ((1, 2), (1, None), 0.75, 0.5, -0.25)],
+)
 def test_the_delta_of_a_mean_is_b_minus_a(write_golden, write_run, ranks_a, ranks_b, a, b, delta):
     golden = rs.load_golden(write_golden(THREE_QUERIES[:2]))
-    found = {name: [[] if r is None else [hit(f"c{n}", f"d{n}", r)] for n, r in enumerate(ranks, 1)] for name, ranks in (("a", ranks_a), ("b", ranks_b))}
-    results = rs.load_results([write_run(name, [record(f"q{n}", hits) for n, hits in enumerate(lists, 1)]) for name, lists in found.items()])
+    found = {
+        name: [[] if r is None else [hit(f"c{n}", f"d{n}", r)] for n, r in enumerate(ranks, 1)]
+        for name, ranks in (("a", ranks_a), ("b", ranks_b))
+    }
+    results = rs.load_results(
+        [
+            write_run(name, [record(f"q{n}", hits) for n, hits in enumerate(lists, 1)])
+            for name, lists in found.items()
+        ]
+    )
     report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
-    assert (report["aggregate_a"]["mrr"], report["aggregate_b"]["mrr"], report["deltas"]["mrr"]) == (a, b, delta)
+    assert (
+        report["aggregate_a"]["mrr"],
+        report["aggregate_b"]["mrr"],
+        report["deltas"]["mrr"],
+    ) == (a, b, delta)
 
 
 def test_an_aggregate_stored_before_precision_was_is_computed_anew(write_golden, write_run):
     # There it loads with an empty map. Here what was stored isn't read: the hits tell.
     old = {name: value for name, value in AGGREGATE_A.items() if name != "precision_at_k_chunk"}
     results = rs.load_results(write_run("r", RUN_A, aggregate=old))
-    assert rs.aggregate(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"] == AGGREGATE_A
+    assert (
+        rs.aggregate(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"]
+        == AGGREGATE_A
+    )
 
 
 def test_storing_for_an_unknown_run_names_it(pair, tmp_path):
     store = rs.RunStore(tmp_path / "store")
     store.save(pair[0])
     with pytest.raises(rs.DataError, match=r"no run or system 'zzz'; there are a, b"):
-        store.add("zzz", judgments=pd.DataFrame({"query_id": ["q1"], "criterion": "faithfulness", "item": "", "value": 1.0}))
+        store.add(
+            "zzz",
+            judgments=pd.DataFrame(
+                {"query_id": ["q1"], "criterion": "faithfulness", "item": "", "value": 1.0}
+            ),
+        )
 
 
 def test_an_unknown_run_is_named_with_the_candidates(pair):
@@ -232,4 +351,6 @@ def test_an_unknown_run_is_named_with_the_candidates(pair):
 
 
 def test_misses_share_a_document_but_not_a_chunk():
-    assert {one["doc_id"] for one in MISSES} == {"dx"} and pd.Series([one["chunk_id"] for one in MISSES]).is_unique
+    assert {one["doc_id"] for one in MISSES} == {"dx"} and pd.Series(
+        [one["chunk_id"] for one in MISSES]
+    ).is_unique

@@ -1,4 +1,8 @@
-"""The labelling panel: what its buttons do, what it shows of files that mean no good, and that JupyterLab's users lose nothing."""
+"""The labelling panel.
+
+What its buttons do, what it shows of files that mean no good, and that JupyterLab's users lose
+nothing.
+"""
 
 import importlib.util
 import os
@@ -12,9 +16,12 @@ from jupyter import Lab, write_notebook
 
 import ragscore as rs
 
-needs_widgets = pytest.mark.skipif(importlib.util.find_spec("ipywidgets") is None, reason="ipywidgets is not installed")
+needs_widgets = pytest.mark.skipif(
+    importlib.util.find_spec("ipywidgets") is None, reason="ipywidgets is not installed"
+)
 needs_lab = pytest.mark.skipif(
-    CHROMIUM is None or any(importlib.util.find_spec(name) is None for name in ("jupyterlab", "ipywidgets")),
+    CHROMIUM is None
+    or any(importlib.util.find_spec(name) is None for name in ("jupyterlab", "ipywidgets")),
     reason="needs Chromium, jupyterlab and ipywidgets",
 )
 EVIL = '<script>window.evil = 1</script><img src=x onerror="window.evil = 2">'
@@ -22,14 +29,25 @@ EVIL = '<script>window.evil = 1</script><img src=x onerror="window.evil = 2">'
 
 @pytest.fixture
 def golden_file(write_golden):
-    return write_golden(f'# the desk\'s questions\n- id: q1\n  query: \'{EVIL} who?\'  # {EVIL}\n- {{id: q2, query: "what?"}}\n- {{id: q3, query: "why?"}}\n')
+    return write_golden(
+        f"# the desk's questions\n- id: q1\n  query: '{EVIL} who?'  # {EVIL}\n- {{id: q2, query:"
+        ' "what?"}\n- {id: q3, query: "why?"}\n'
+    )
 
 
 @pytest.fixture
 def runs(write_run):
     places = {"heading_path": ["<b>Guide</b>"], "doc_path": f"docs/{EVIL}.md"}
-    found = [hit("c1", "d1", 1, snippet=f"Written by us. {EVIL}", **places), hit("c2", "d2", 2, snippet="Written by them.", **places)]
-    return rs.load_results([write_run(name, [record("q1", hits), record("q2", found[:1])]) for name, hits in (("a", found), ("b", found[:1]))])
+    found = [
+        hit("c1", "d1", 1, snippet=f"Written by us. {EVIL}", **places),
+        hit("c2", "d2", 2, snippet="Written by them.", **places),
+    ]
+    return rs.load_results(
+        [
+            write_run(name, [record("q1", hits), record("q2", found[:1])])
+            for name, hits in (("a", found), ("b", found[:1]))
+        ]
+    )
 
 
 @pytest.fixture
@@ -39,8 +57,14 @@ def panel(golden_file, runs):
 
 def press(panel, name, number=1):
     """Click a button by its class; of a hit, by its number."""
-    inside = panel.widget if name in ("next", "previous", "undo", "refuse", "add") else next(c.widget for c in panel._cards if c.number == number)
-    (button,) = [one for one in walked(inside) if f"ragscore-{name}" in getattr(one, "_dom_classes", ())][:1]
+    inside = (
+        panel.widget
+        if name in ("next", "previous", "undo", "refuse", "add")
+        else next(c.widget for c in panel._cards if c.number == number)
+    )
+    (button,) = [
+        one for one in walked(inside) if f"ragscore-{name}" in getattr(one, "_dom_classes", ())
+    ][:1]
     button.click()
 
 
@@ -56,31 +80,58 @@ def test_a_button_writes_the_file_before_its_mark_appears(panel, golden_file):
     press(panel, "grade-1")
     row = yaml.safe_load(golden_file.read_text())[0]
     assert row["gold_supports"][0]["snippets"] == ["Written by us."]
-    assert panel._cards[0]._grades[1].button_style == "success" and "1</b> of 3 labelled" in panel._progress.value
+    assert (
+        panel._cards[0]._grades[1].button_style == "success"
+        and "1</b> of 3 labelled" in panel._progress.value
+    )
     assert "saved in golden.yaml: hit 1 supports the answer" in panel._status.value
-    assert ">Written by us.</mark>" in panel._cards[0]._html.value and repr(panel) == "LabelPanel: 1 of 3 questions of golden.yaml are labelled"
+    assert (
+        ">Written by us.</mark>" in panel._cards[0]._html.value
+        and repr(panel) == "LabelPanel: 1 of 3 questions of golden.yaml are labelled"
+    )
     press(panel, "undo")
-    assert "gold_supports" not in golden_file.read_text() and panel._cards[0]._grades[1].button_style == "" and panel._undo.disabled
+    assert (
+        "gold_supports" not in golden_file.read_text()
+        and panel._cards[0]._grades[1].button_style == ""
+        and panel._undo.disabled
+    )
 
 
 @needs_widgets
 def test_every_button_does_what_it_says(panel, golden_file):
     press(panel, "grade-3", 2)
     press(panel, "grade-0", 1)
-    assert [support.get("grade") for support in yaml.safe_load(golden_file.read_text())[0]["gold_supports"]] == [3, 0]
+    assert [
+        support.get("grade")
+        for support in yaml.safe_load(golden_file.read_text())[0]["gold_supports"]
+    ] == [3, 0]
     press(panel, "refuse")
-    assert "Not written." in panel._status.value and "take those labels off first" in panel._status.value
+    assert (
+        "Not written." in panel._status.value
+        and "take those labels off first" in panel._status.value
+    )
     press(panel, "next")
     press(panel, "refuse")
-    assert yaml.safe_load(golden_file.read_text())[1]["answerable"] is False and panel._refuse.button_style == "info"
+    assert (
+        yaml.safe_load(golden_file.read_text())[1]["answerable"] is False
+        and panel._refuse.button_style == "info"
+    )
     press(panel, "previous")
     panel._new.value = "who else?"
     press(panel, "add")
-    assert yaml.safe_load(golden_file.read_text())[3] == {"id": "q1-2", "query": "who else?"} and panel.session.query_id == "q1-2"
+    assert (
+        yaml.safe_load(golden_file.read_text())[3] == {"id": "q1-2", "query": "who else?"}
+        and panel.session.query_id == "q1-2"
+    )
     panel._list.value = "q3"
-    assert panel.session.query_id == "q3" and "no run was asked this question" in panel._hits.children[0].value
+    assert (
+        panel.session.query_id == "q3"
+        and "no run was asked this question" in panel._hits.children[0].value
+    )
     panel._filter.value = "should refuse"
-    assert panel.session.query_id == "q2" and [label for label, _ in panel._list.options] == ["∅ q2: what?"]
+    assert panel.session.query_id == "q2" and [label for label, _ in panel._list.options] == [
+        "∅ q2: what?"
+    ]
     panel._list.value = "q2"
     card = panel._cards[0]
     card._words.value = "nowhere"
@@ -92,7 +143,11 @@ def test_every_button_does_what_it_says(panel, golden_file):
 def test_a_change_of_the_same_row_is_shown_in_the_panel(panel, golden_file):
     golden_file.write_text(golden_file.read_text().replace(" who?'", " who wrote it?'"))
     press(panel, "grade-1")
-    assert "Not written." in panel._status.value and "was shown" in panel._status.value and "who wrote it?" in panel._question.value
+    assert (
+        "Not written." in panel._status.value
+        and "was shown" in panel._status.value
+        and "who wrote it?" in panel._question.value
+    )
     assert "gold_supports" not in golden_file.read_text()
     press(panel, "grade-1")
     assert "gold_supports" in golden_file.read_text() and "who wrote it?" in golden_file.read_text()
@@ -101,10 +156,15 @@ def test_a_change_of_the_same_row_is_shown_in_the_panel(panel, golden_file):
 @needs_widgets
 def test_no_text_of_a_file_becomes_html(panel):
     press(panel, "grade-1")
-    panel.session.file.path.write_text(panel.session.file.path.read_text().replace(" who?'", f" {EVIL}'"))
+    panel.session.file.path.write_text(
+        panel.session.file.path.read_text().replace(" who?'", f" {EVIL}'")
+    )
     press(panel, "grade-2", 2)  # a conflict shows values of fields
     shown = [panel._question, panel._status, *(card._html for card in panel._cards)]
-    assert all("<script" not in one.value and "<img" not in one.value and "<b>Guide" not in one.value for one in shown)
+    assert all(
+        "<script" not in one.value and "<img" not in one.value and "<b>Guide" not in one.value
+        for one in shown
+    )
     assert sum("&lt;script&gt;" in one.value for one in shown) == 4
 
 
@@ -114,7 +174,10 @@ def test_a_panel_says_what_is_missing(golden_file, runs, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
     monkeypatch.delitem(sys.modules, "ragscore.label.panel", raising=False)
-    with pytest.raises(rs.DataError, match=r"label: the package ipywidgets is missing; pip install 'ragscore\[lab\]'"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"label: the package ipywidgets is missing; pip install 'ragscore\[lab\]'",
+    ):
         rs.label(golden_file, runs)
 
 
@@ -133,17 +196,26 @@ HIT = ".ragscore-label .ragscore-hit"
 
 @needs_lab
 def test_a_click_in_jupyterlab_outlives_its_kernel(tmp_path, golden_file, runs):
-    write_notebook(tmp_path / "panel.ipynb", CODE.format(golden=str(golden_file), runs=str(tmp_path / "runs" / "*")))
+    write_notebook(
+        tmp_path / "panel.ipynb",
+        CODE.format(golden=str(golden_file), runs=str(tmp_path / "runs" / "*")),
+    )
     with Lab(tmp_path) as lab, Browser() as page:
         lab.run_first_cell(page, "panel.ipynb", HIT)
         assert not page.run(f"document.querySelector('{MARKED}')") and not page.run("window.evil")
         page.click(".ragscore-hit .ragscore-grade-1")
         page.wait(f"document.querySelector('{MARKED}')")
         before = golden_file.read_text(encoding="utf-8")
-        assert yaml.safe_load(before)[0]["gold_supports"][0]["snippets"] == ["Written by us."], "a mark that is seen is in the file"
+        assert yaml.safe_load(before)[0]["gold_supports"][0]["snippets"] == ["Written by us."], (
+            "a mark that is seen is in the file"
+        )
         os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
         lab.run_first_cell(page, "panel.ipynb", HIT)
         page.wait(f"document.querySelector('{MARKED}')")
         assert golden_file.read_text(encoding="utf-8") == before
-        assert "1 of 3 labelled" in page.run("document.querySelector('.ragscore-progress').innerText")
-        assert page.run("document.querySelectorAll('.ragscore-label script').length") == 0 and not page.run("window.evil")
+        assert "1 of 3 labelled" in page.run(
+            "document.querySelector('.ragscore-progress').innerText"
+        )
+        assert page.run(
+            "document.querySelectorAll('.ragscore-label script').length"
+        ) == 0 and not page.run("window.evil")

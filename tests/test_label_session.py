@@ -38,10 +38,21 @@ def golden_file(write_golden):
 @pytest.fixture
 def runs(write_run):
     a = [
-        record("q1", [passage("c1", "d1", 1, MERGE), passage("c2", "d1", 2, JOIN), passage("c3", "d2", 3, "Nothing.")]),
+        record(
+            "q1",
+            [
+                passage("c1", "d1", 1, MERGE),
+                passage("c2", "d1", 2, JOIN),
+                passage("c3", "d2", 3, "Nothing."),
+            ],
+        ),
         record("q2", [passage("c9", "d9", 1, "By us.")]),
     ]
-    b = [record("q1", [passage("c2", "d1", 1, JOIN), passage("other-id", "d1", 2, MERGE)]), record("q2", []), record("q3", [passage("c1", "d1", 1, MERGE)])]
+    b = [
+        record("q1", [passage("c2", "d1", 1, JOIN), passage("other-id", "d1", 2, MERGE)]),
+        record("q2", []),
+        record("q3", [passage("c1", "d1", 1, MERGE)]),
+    ]
     return rs.load_results([write_run("a", a), write_run("b", b)])
 
 
@@ -57,7 +68,9 @@ def labelled(file):
 
 
 def row(file, query_id):
-    return next(one for one in yaml.safe_load(file.read_text(encoding="utf-8")) if one["id"] == query_id)
+    return next(
+        one for one in yaml.safe_load(file.read_text(encoding="utf-8")) if one["id"] == query_id
+    )
 
 
 def test_a_passage_that_two_runs_have_stands_there_once_best_rank_first(session):
@@ -68,15 +81,37 @@ def test_a_passage_that_two_runs_have_stands_there_once_best_rank_first(session)
 
 def test_a_click_is_in_the_file_as_an_anchor_and_nothing_else_changes(session, golden_file):
     session.toggle(1)
-    anchor = "  gold_supports:\n  - path: docs/d1.md\n    heading: Guide > Merging\n    snippets: [It joins two tables by a key.]\n"
-    assert golden_file.read_text() == GOLDEN.replace("# asked by three people\n", "# asked by three people\n" + anchor)
-    assert session.hits["grade"].tolist() == [1, pd.NA, pd.NA] and session.state == "labelled" and session.progress == (1, 2)
+    anchor = (
+        "  gold_supports:\n  - path: docs/d1.md\n    heading: Guide > Merging\n    snippets: [It"
+        " joins two tables by a key.]\n"
+    )
+    assert golden_file.read_text() == GOLDEN.replace(
+        "# asked by three people\n", "# asked by three people\n" + anchor
+    )
+    assert (
+        session.hits["grade"].tolist() == [1, pd.NA, pd.NA]
+        and session.state == "labelled"
+        and session.progress == (1, 2)
+    )
 
 
 def test_a_label_survives_another_chunker(session, golden_file, write_run):
     session.toggle(1)
     again = rs.load_results(
-        write_run("big", [record("q1", [passage("new#1", "d1", 1, f"Preface. {MERGE} {JOIN}", "Guide > Merging > All")]), record("q2", [])])
+        write_run(
+            "big",
+            [
+                record(
+                    "q1",
+                    [
+                        passage(
+                            "new#1", "d1", 1, f"Preface. {MERGE} {JOIN}", "Guide > Merging > All"
+                        )
+                    ],
+                ),
+                record("q2", []),
+            ],
+        )
     )
     assert rs.score(again, labelled(golden_file), ["mrr"], match="anchor")["mrr"].iloc[0] == 1
 
@@ -92,10 +127,15 @@ def test_grades_change_in_place_and_zero_is_a_judgement(session, golden_file):
     session.toggle(1, 3)
     session.mark(3, 0)
     assert [support.get("grade") for support in row(golden_file, "q1")["gold_supports"]] == [3, 0]
-    assert session.hits["grade"].tolist() == [3, pd.NA, 0] and session.questions["n_targets"].tolist() == [1, 0, 0]
+    assert session.hits["grade"].tolist() == [3, pd.NA, 0] and session.questions[
+        "n_targets"
+    ].tolist() == [1, 0, 0]
 
 
-@pytest.mark.parametrize(("level", "field", "ids"), [("chunk", "expected_chunk_ids", ["c2", "c1"]), ("doc", "expected_doc_ids", ["d1", "d2"])])
+@pytest.mark.parametrize(
+    ("level", "field", "ids"),
+    [("chunk", "expected_chunk_ids", ["c2", "c1"]), ("doc", "expected_doc_ids", ["d1", "d2"])],
+)
 def test_ids_are_written_on_request(golden_file, runs, level, field, ids):
     session = LabelSession(golden_file, runs, level=level)
     session.toggle(1)
@@ -104,37 +144,81 @@ def test_ids_are_written_on_request(golden_file, runs, level, field, ids):
     assert row(golden_file, "q1").get("chunker_version") == ("test@1" if level == "chunk" else None)
     session.unmark(1)
     session.unmark(2 if level == "chunk" else 3)
-    assert golden_file.read_text() == GOLDEN, "an empty list would mean that the question should be refused"
+    assert golden_file.read_text() == GOLDEN, (
+        "an empty list would mean that the question should be refused"
+    )
 
 
 def test_a_chunk_of_another_chunker_is_not_mixed_in(write_golden, runs):
-    session = LabelSession(write_golden([{"id": "q1", "query": "?", "expected_chunk_ids": ["x"], "chunker_version": "old@1"}]), runs, level="chunk")
-    with pytest.raises(rs.DataError, match=r"chunker_version: this hit is of the chunker test@1; old@1, as the row says"):
+    session = LabelSession(
+        write_golden(
+            [{"id": "q1", "query": "?", "expected_chunk_ids": ["x"], "chunker_version": "old@1"}]
+        ),
+        runs,
+        level="chunk",
+    )
+    with pytest.raises(
+        rs.DataError,
+        match=r"chunker_version: this hit is of the chunker test@1; old@1, as the row says",
+    ):
         session.mark(1)
 
 
 def test_one_alternative_goes_and_the_other_stays(write_golden, runs):
-    file = write_golden([{"id": "q1", "query": "?", "expected_doc_ids": [["d1", "dx"], {"any": ["d2"], "grade": 2}]}])
+    file = write_golden(
+        [
+            {
+                "id": "q1",
+                "query": "?",
+                "expected_doc_ids": [["d1", "dx"], {"any": ["d2"], "grade": 2}],
+            }
+        ]
+    )
     session = LabelSession(file, runs, level="doc")
     session.unmark(1)
     assert row(file, "q1")["expected_doc_ids"] == ["dx", {"any": ["d2"], "grade": 2}]
 
 
 def test_paraphrases_get_the_same_documents_in_one_click(write_golden, runs):
-    file = write_golden([{"id": "q1", "query": "?", "group": "g"}, {"id": "q2", "query": "??", "group": "g"}, {"id": "q9", "query": "???"}])
+    file = write_golden(
+        [
+            {"id": "q1", "query": "?", "group": "g"},
+            {"id": "q2", "query": "??", "group": "g"},
+            {"id": "q9", "query": "???"},
+        ]
+    )
     before, session = file.read_text(), LabelSession(file, runs, level="doc")
     session.toggle(1)
-    assert [one.get("expected_doc_ids") for one in yaml.safe_load(file.read_text())] == [["d1"], ["d1"], None]
+    assert [one.get("expected_doc_ids") for one in yaml.safe_load(file.read_text())] == [
+        ["d1"],
+        ["d1"],
+        None,
+    ]
     assert len(labelled(file).targets) == 2
     session.undo()
     assert file.read_text() == before
 
 
 def test_a_removed_support_leaves_its_groups_and_the_others_move_up(write_golden, runs):
-    supports = [{"path": "docs/d1.md", "snippets": ["by a key"]}, {"path": "docs/d2.md"}, {"path": "docs/z.md"}]
-    file = write_golden([{"id": "q1", "query": "?", "gold_supports": supports, "required_support_groups": [[0, 2], [1], [0]]}])
+    supports = [
+        {"path": "docs/d1.md", "snippets": ["by a key"]},
+        {"path": "docs/d2.md"},
+        {"path": "docs/z.md"},
+    ]
+    file = write_golden(
+        [
+            {
+                "id": "q1",
+                "query": "?",
+                "gold_supports": supports,
+                "required_support_groups": [[0, 2], [1], [0]],
+            }
+        ]
+    )
     LabelSession(file, runs).unmark(1)
-    assert row(file, "q1")["gold_supports"] == supports[1:] and row(file, "q1")["required_support_groups"] == [[1], [0]]
+    assert row(file, "q1")["gold_supports"] == supports[1:] and row(file, "q1")[
+        "required_support_groups"
+    ] == [[1], [0]]
 
 
 def test_no_answer_is_said_as_false_and_labels_say_the_opposite(session, golden_file):
@@ -142,7 +226,10 @@ def test_no_answer_is_said_as_false_and_labels_say_the_opposite(session, golden_
     assert row(golden_file, "q1")["answerable"] is False and session.state == "should refuse"
     session.toggle(1)  # a passage that answers it
     assert "answerable" not in row(golden_file, "q1") and session.state == "labelled"
-    with pytest.raises(rs.DataError, match="answerable: 1 target is labelled as its answer; take those labels off first"):
+    with pytest.raises(
+        rs.DataError,
+        match="answerable: 1 target is labelled as its answer; take those labels off first",
+    ):
         session.refuse()
     session.unmark(1)
     session.refuse()
@@ -156,7 +243,11 @@ def test_a_snippet_must_stand_in_the_text(session, golden_file):
     session.add_snippet(1, " USE merge. ")
     session.add_snippet(1, "two tables")
     assert row(golden_file, "q1")["gold_supports"][0]["snippets"] == ["USE merge.", "two tables"]
-    assert session.hits["grade"].tolist() == [1, 1, pd.NA], "“two tables” stands in the second hit, too, and scoring sees it so"
+    assert session.hits["grade"].tolist() == [
+        1,
+        1,
+        pd.NA,
+    ], "“two tables” stands in the second hit, too, and scoring sees it so"
 
 
 def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
@@ -179,13 +270,23 @@ def test_undo_gives_every_byte_back_click_by_click(session, golden_file):
 
 
 def test_what_others_write_elsewhere_survives(session, golden_file):
-    golden_file.write_text(golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so") + "- {id: q7, query: theirs}\n")
+    golden_file.write_text(
+        golden_file.read_text().replace("difficulty: hard", "difficulty: easy  # they said so")
+        + "- {id: q7, query: theirs}\n"
+    )
     session.toggle(1)
     text = golden_file.read_text()
-    assert "difficulty: easy  # they said so" in text and "theirs" in text and row(golden_file, "q1")["gold_supports"]
+    assert (
+        "difficulty: easy  # they said so" in text
+        and "theirs" in text
+        and row(golden_file, "q1")["gold_supports"]
+    )
     assert session.progress == (1, 3)
     session.undo()
-    assert "difficulty: easy  # they said so" in golden_file.read_text() and "gold_supports" not in golden_file.read_text()
+    assert (
+        "difficulty: easy  # they said so" in golden_file.read_text()
+        and "gold_supports" not in golden_file.read_text()
+    )
 
 
 def test_the_same_row_changed_by_someone_else_is_shown_and_not_written_over(session, golden_file):
@@ -194,13 +295,20 @@ def test_the_same_row_changed_by_someone_else_is_shown_and_not_written_over(sess
     with pytest.raises(LabelConflict, match=r"q1 was changed by someone else \(query\)") as caught:
         session.toggle(1)
     assert golden_file.read_text() == theirs
-    assert caught.value.changed.values.tolist() == [["query", "how do I merge?", "how do I merge two tables?"]]
+    assert caught.value.changed.values.tolist() == [
+        ["query", "how do I merge?", "how do I merge two tables?"]
+    ]
     assert session.query == "how do I merge two tables?"
     session.toggle(1)  # seen, and meant
-    assert row(golden_file, "q1")["query"] == "how do I merge two tables?" and row(golden_file, "q1")["gold_supports"]
+    assert (
+        row(golden_file, "q1")["query"] == "how do I merge two tables?"
+        and row(golden_file, "q1")["gold_supports"]
+    )
 
 
-def test_a_row_that_someone_took_out_is_a_conflict_and_undo_never_writes_over_others(session, golden_file):
+def test_a_row_that_someone_took_out_is_a_conflict_and_undo_never_writes_over_others(
+    session, golden_file
+):
     session.toggle(1)
     golden_file.write_text(golden_file.read_text().replace("by a key", "by a key or two"))
     with pytest.raises(rs.DataError, match="q1 was changed by someone else since"):
@@ -220,10 +328,15 @@ def test_the_file_as_it_was_is_kept_once_per_sitting(session, golden_file, runs)
     other.refuse()
     kept = sorted(file.name for file in golden_file.parent.glob("golden.yaml.*"))
     assert kept == ["golden.yaml.bak", "golden.yaml.bak2"]
-    assert golden_file.with_name("golden.yaml.bak").read_text() == GOLDEN and golden_file.with_name("golden.yaml.bak2").read_text() == first
+    assert (
+        golden_file.with_name("golden.yaml.bak").read_text() == GOLDEN
+        and golden_file.with_name("golden.yaml.bak2").read_text() == first
+    )
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(session, golden_file, monkeypatch):
+def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(
+    session, golden_file, monkeypatch
+):
     monkeypatch.setattr("os.fsync", lambda descriptor: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
         session.toggle(1)
@@ -267,50 +380,90 @@ def test_questions_are_stepped_through_by_filter(session):
 def test_near_misses_are_high_hits_without_a_label_in_labelled_questions(session):
     assert not len(session.near_misses())
     session.toggle(1)
-    assert session.near_misses()[["query_id", "number", "best_rank"]].values.tolist() == [["q1", 2, 1], ["q1", 3, 3]]
+    assert session.near_misses()[["query_id", "number", "best_rank"]].values.tolist() == [
+        ["q1", 2, 1],
+        ["q1", 3, 3],
+    ]
     session.show("near misses")
     assert session.hits["number"].tolist() == [2, 3, 1]
     session.mark(2, 0)
-    assert session.near_misses()["number"].tolist() == [3] and session.hits["number"].tolist() == [2, 3, 1], "a click moves no row"
+    assert session.near_misses()["number"].tolist() == [3] and session.hits["number"].tolist() == [
+        2,
+        3,
+        1,
+    ], "a click moves no row"
 
 
 def test_a_question_of_the_runs_joins_the_file_with_its_first_label(session, golden_file):
     session.go("q3")
     session.toggle(1)
-    assert row(golden_file, "q3")["query"] == "question q3" and row(golden_file, "q3")["gold_supports"][0]["path"] == "docs/d1.md"
+    assert (
+        row(golden_file, "q3")["query"] == "question q3"
+        and row(golden_file, "q3")["gold_supports"][0]["path"] == "docs/d1.md"
+    )
     session.undo()
     assert golden_file.read_text() == GOLDEN and session.state == "not in the file"
 
 
-def test_a_question_made_from_another_takes_its_description_and_its_hits_but_no_labels(session, golden_file):
+def test_a_question_made_from_another_takes_its_description_and_its_hits_but_no_labels(
+    session, golden_file
+):
     session.go("q2")
     session.refuse()
     name = session.add_question("who wrote the guide?")
-    assert name == "q2-2" and row(golden_file, name) == {"id": "q2-2", "query": "who wrote the guide?", "difficulty": "hard"}
+    assert name == "q2-2" and row(golden_file, name) == {
+        "id": "q2-2",
+        "query": "who wrote the guide?",
+        "difficulty": "hard",
+    }
     assert session.query_id == name and session.hits["text"].tolist() == ["By us."]
     session.toggle(1)
-    assert row(golden_file, name)["gold_supports"][0]["snippets"] == ["By us."] and row(golden_file, "q2")["answerable"] is False
+    assert (
+        row(golden_file, name)["gold_supports"][0]["snippets"] == ["By us."]
+        and row(golden_file, "q2")["answerable"] is False
+    )
 
 
 def test_a_failed_question_is_found_by_its_filter(write_golden, runs):
     session = LabelSession(
-        write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["nowhere"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["d9"]}]), runs
+        write_golden(
+            [
+                {"id": "q1", "query": "?", "expected_doc_ids": ["nowhere"]},
+                {"id": "q2", "query": "?", "expected_doc_ids": ["d9"]},
+            ]
+        ),
+        runs,
     )
     session.show("nothing right found")
     assert session.stops() == ["q1"]
 
 
 def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, runs):
-    case = {"id": "q1", "question": "how?", "answerable": False, "expected_key_facts": [], "gold_supports": [], "tags": [], "own": 1.50}
+    case = {
+        "id": "q1",
+        "question": "how?",
+        "answerable": False,
+        "expected_key_facts": [],
+        "gold_supports": [],
+        "tags": [],
+        "own": 1.50,
+    }
     other = '{"id": "q2", "question": "who?",   "answerable": true, "gold_supports": []}'
     file = tmp_path / "eval_set.jsonl"
     file.write_text(json.dumps(case) + "\n" + other + "\n")
     session = LabelSession(file, runs)
     assert session.state == "should refuse"
     session.toggle(1)
-    support = {"rel_path": "docs/d1.md", "heading_path": "Guide > Merging", "snippets": ["It joins two tables by a key."]}
+    support = {
+        "rel_path": "docs/d1.md",
+        "heading_path": "Guide > Merging",
+        "snippets": ["It joins two tables by a key."],
+    }
     lines = file.read_text().splitlines()
-    assert json.loads(lines[0]) == case | {"answerable": True, "gold_supports": [support]} and lines[1] == other
+    assert (
+        json.loads(lines[0]) == case | {"answerable": True, "gold_supports": [support]}
+        and lines[1] == other
+    )
     assert rs.load_golden(file).targets["heading"].tolist() == ["Guide > Merging"]
     session.unmark(1)
     session.refuse()
@@ -320,18 +473,29 @@ def test_a_chatbots_cases_are_labelled_in_their_own_words(tmp_path, runs):
 
 
 def test_texts_come_from_a_table_where_hits_kept_none(golden_file, write_run):
-    results = rs.load_results(write_run("bare", [record("q1", [passage("c1", "d1", 1, None), passage("c2", "d1", 2, None)])]))
-    session = LabelSession(golden_file, results, texts=pd.DataFrame({"chunk_id": ["c1"], "text": [MERGE]}))
+    results = rs.load_results(
+        write_run(
+            "bare", [record("q1", [passage("c1", "d1", 1, None), passage("c2", "d1", 2, None)])]
+        )
+    )
+    session = LabelSession(
+        golden_file, results, texts=pd.DataFrame({"chunk_id": ["c1"], "text": [MERGE]})
+    )
     assert session.hits["text"].fillna("").tolist() == [MERGE, ""]
     session.toggle(2)  # without words, the label is the whole section
-    assert row(golden_file, "q1")["gold_supports"] == [{"path": "docs/d1.md", "heading": "Guide > Merging"}]
+    assert row(golden_file, "q1")["gold_supports"] == [
+        {"path": "docs/d1.md", "heading": "Guide > Merging"}
+    ]
     assert session.hits["grade"].tolist() == [1, 1]
 
 
 def test_labels_of_every_level_are_shown_but_a_click_touches_its_own(write_golden, runs):
     file = write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["d2"]}])
     session = LabelSession(file, runs)
-    assert session.hits["labels"].tolist() == ["", "", "doc d2"] and session.hits["own_grade"].isna().all()
+    assert (
+        session.hits["labels"].tolist() == ["", "", "doc d2"]
+        and session.hits["own_grade"].isna().all()
+    )
     session.unmark(3)
     assert session.message == "nothing to change" and not file.with_name("golden.yaml.bak").exists()
 
@@ -340,7 +504,14 @@ def test_refused_arguments_are_named(golden_file, runs, write_golden):
     with pytest.raises(rs.DataError, match=r"level: found 'span'; one of anchor, chunk, doc"):
         LabelSession(golden_file, runs, level="span")
     with pytest.raises(rs.DataError, match=r"golden_file: found Golden; the name of a golden file"):
-        LabelSession(rs.Golden(pd.DataFrame({"query_id": ["a"], "query": ["?"], "answerable": [True], "position": [0]})), runs)
+        LabelSession(
+            rs.Golden(
+                pd.DataFrame(
+                    {"query_id": ["a"], "query": ["?"], "answerable": [True], "position": [0]}
+                )
+            ),
+            runs,
+        )
     bare = replace(runs, hits=runs.hits.drop(columns="path"))
     with pytest.raises(rs.DataError, match=r"hits.path: no hit has a path; another level"):
         LabelSession(golden_file, bare)
@@ -368,6 +539,8 @@ def test_refused_arguments_are_named(golden_file, runs, write_golden):
         (" \n--\n", [], None),
     ],
 )
-def test_a_snippet_is_a_sentence_that_only_this_text_holds_and_has_no_ellipsis(text, others, snippet):
+def test_a_snippet_is_a_sentence_that_only_this_text_holds_and_has_no_ellipsis(
+    text, others, snippet
+):
     assert snippet_of(text, others) == snippet
     assert snippet is None or snippet in text

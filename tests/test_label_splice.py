@@ -1,4 +1,7 @@
-"""Splicing: whatever a golden file looks like, an edit changes one row of it and no byte beside that row."""
+"""Splicing.
+
+Whatever a golden file looks like, an edit changes one row of it and no byte beside that row.
+"""
 
 import json
 from pathlib import Path
@@ -55,13 +58,23 @@ def outside(before: GoldenText, after: GoldenText, query_id: str) -> None:
 
 
 @pytest.mark.parametrize("query_id", ["001", "two", "three", "four"])
-@pytest.mark.parametrize("changes", [{"gold_supports": [SUPPORT]}, {"answerable": False}, {"query": "other: text\nin two lines"}, {"tags": ["new"]}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"gold_supports": [SUPPORT]},
+        {"answerable": False},
+        {"query": "other: text\nin two lines"},
+        {"tags": ["new"]},
+    ],
+)
 def test_a_row_of_any_shape_is_changed_alone(query_id, changes):
     before = text_of(COMMENTED)
     after = before.edited(query_id, changes)
     outside(before, after, query_id)
     rows = {name: dict(row.values) for name, row in before.rows.items()}
-    assert {name: dict(row.values) for name, row in after.rows.items()} == rows | {query_id: rows[query_id] | changes}
+    assert {name: dict(row.values) for name, row in after.rows.items()} == rows | {
+        query_id: rows[query_id] | changes
+    }
     for comment in (
         "# Questions of the help desk.   Trailing blanks stay:   \n",
         "# a number that stays 001",
@@ -74,13 +87,21 @@ def test_a_row_of_any_shape_is_changed_alone(query_id, changes):
 
 
 def test_a_new_field_is_two_lines_in_the_right_place():
-    after = text_of("- id: a\n  query: b # why\n  tags: [c]\n").edited("a", {"gold_supports": [{"path": "p", "heading": "h"}]})
-    assert after.text == "- id: a\n  query: b # why\n  gold_supports:\n  - {path: p, heading: h}\n  tags: [c]\n"
+    after = text_of("- id: a\n  query: b # why\n  tags: [c]\n").edited(
+        "a", {"gold_supports": [{"path": "p", "heading": "h"}]}
+    )
+    assert (
+        after.text
+        == "- id: a\n  query: b # why\n  gold_supports:\n  - {path: p, heading: h}\n  tags: [c]\n"
+    )
 
 
 def test_items_of_a_list_come_and_go_with_their_lines_only():
     before = text_of(COMMENTED)
-    more = before.edited("001", {"expected_doc_ids": ["handbook", {"any": ["faq", "old faq"], "grade": 2}, "intranet"]})
+    more = before.edited(
+        "001",
+        {"expected_doc_ids": ["handbook", {"any": ["faq", "old faq"], "grade": 2}, "intranet"]},
+    )
     assert more.text == before.text.replace("grade: 2}\n", "grade: 2}\n    - intranet\n")
     less = before.edited("001", {"expected_doc_ids": [{"any": ["faq", "old faq"], "grade": 2}]})
     assert less.text == before.text.replace("    - handbook  # 2nd edition\n", "")
@@ -89,33 +110,64 @@ def test_items_of_a_list_come_and_go_with_their_lines_only():
 def test_json_lines_change_within_one_line():
     text = '{"id": "a", "query": "x",  "n": 1.50, "tags": []}\r\n\r\n{"id":"b","query":"\\u00e9"}'
     after = text_of(text, "golden.jsonl").edited("a", {"tags": None, "answerable": False})
-    assert after.text == '{"id": "a", "query": "x",  "n": 1.50, "answerable": false}\r\n\r\n{"id":"b","query":"\\u00e9"}'
-    assert after.added({"id": "c", "query": "é"}).text == after.text + '\r\n{"id": "c", "query": "é"}\r\n'
+    assert (
+        after.text == '{"id": "a", "query": "x",  "n": 1.50, "answerable":'
+        ' false}\r\n\r\n{"id":"b","query":"\\u00e9"}'
+    )
+    assert (
+        after.added({"id": "c", "query": "é"}).text
+        == after.text + '\r\n{"id": "c", "query": "é"}\r\n'
+    )
 
 
 def test_json_in_a_yaml_file_stays_json():
     text = '[\n{"id": "a", "query": "x"},\n{"id": "b", "query": "y"}\n]\n'
-    after = text_of(text).edited("b", {"gold_supports": [SUPPORT]}).added({"id": "c", "query": "z\u2028é"})
-    assert [row["id"] for row in json.loads(after.text)] == ["a", "b", "c"] and after.rows["c"].values["query"] == "z\u2028é"
+    after = (
+        text_of(text)
+        .edited("b", {"gold_supports": [SUPPORT]})
+        .added({"id": "c", "query": "z\u2028é"})
+    )
+    assert [row["id"] for row in json.loads(after.text)] == ["a", "b", "c"] and after.rows[
+        "c"
+    ].values["query"] == "z\u2028é"
 
 
 def test_a_row_that_is_an_alias_is_refused_not_guessed():
     text = "- &first {id: a, query: b}\n- id: c\n  query: d\n  like: *first\n"
     with pytest.raises(rs.DataError, match=r"golden\.yaml:1: the row of a can't be changed alone"):
         text_of(text).edited("a", {"answerable": False})  # it would change what `like` holds, too
-    assert text_of(text).edited("c", {"like": None}).text == "- &first {id: a, query: b}\n- id: c\n  query: d\n"
+    assert (
+        text_of(text).edited("c", {"like": None}).text
+        == "- &first {id: a, query: b}\n- id: c\n  query: d\n"
+    )
 
 
 def test_line_ends_and_a_byte_order_mark_stay():
     before = text_of("\ufeff- id: a\r\n  query: b\r\n")
-    assert before.edited("a", {"answerable": False}).text == "\ufeff- id: a\r\n  query: b\r\n  answerable: false\r\n"
+    assert (
+        before.edited("a", {"answerable": False}).text
+        == "\ufeff- id: a\r\n  query: b\r\n  answerable: false\r\n"
+    )
 
 
-@pytest.mark.parametrize("text", ["", "# nothing yet\n", "[]\n", "[]", "- id: a\n  query: b", "- id: a\n  query: |+\n    b\n\n\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# nothing yet\n",
+        "[]\n",
+        "[]",
+        "- id: a\n  query: b",
+        "- id: a\n  query: |+\n    b\n\n\n",
+    ],
+)
 def test_a_row_is_added_to_any_file(text):
     before = text_of(text)
     after = before.added({"id": "new", "query": "it's new: #1"})
-    assert list(after.rows) == [*before.rows, "new"] and after.rows["new"].values == {"id": "new", "query": "it's new: #1"}
+    assert list(after.rows) == [*before.rows, "new"] and after.rows["new"].values == {
+        "id": "new",
+        "query": "it's new: #1",
+    }
 
 
 def test_an_id_that_is_there_is_not_added_again():
@@ -123,8 +175,11 @@ def test_an_id_that_is_there_is_not_added_again():
         text_of("- {id: a, query: b}\n").added({"id": "a", "query": "c"})
 
 
-# Any file and any edit. Files are written by hand-like rules: block and flow rows, comments, blank lines, quotes, multi-line texts.
-TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn"]), min_size=1, max_size=12) | st.sampled_from(
+# Any file and any edit. Files are written by hand-like rules: block and flow rows, comments, blank
+# lines, quotes, multi-line texts.
+TEXTS = st.text(
+    st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn"]), min_size=1, max_size=12
+) | st.sampled_from(
     [
         "no",
         "001",
@@ -152,10 +207,13 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Cn
     ]
 )
 VALUES = st.one_of(
-    TEXTS, st.booleans(), st.integers(-5, 5), st.lists(TEXTS, max_size=3), st.dictionaries(TEXTS, st.integers(0, 3), max_size=2),
+    TEXTS, st.booleans(), st.integers(-5, 5), st.lists(TEXTS, max_size=3),
+    st.dictionaries(TEXTS, st.integers(0, 3), max_size=2),
     st.lists(st.fixed_dictionaries({"path": TEXTS}, optional={"heading": TEXTS, "snippets": st.lists(TEXTS, min_size=1, max_size=2), "grade": st.integers(0, 3)}), max_size=3),
 )  # fmt: skip
-FIELDS = st.sampled_from(["answerable", "expected_doc_ids", "gold_supports", "tags", "reference_answer", "zz"])
+FIELDS = st.sampled_from(
+    ["answerable", "expected_doc_ids", "gold_supports", "tags", "reference_answer", "zz"]
+)
 COMMENTS = st.sampled_from(["", "# a comment: - [\n", "\n", "\n\n", "   \n# two\n# lines\n", "#\n"])
 STYLES = st.sampled_from(["block", "indented", "flow", "quoted"])
 
@@ -163,27 +221,49 @@ STYLES = st.sampled_from(["block", "indented", "flow", "quoted"])
 @st.composite
 def yaml_files(draw):
     """A file as people leave it, with its ids."""
-    ids = draw(st.lists(st.sampled_from(["a", "b1", "003", "d-é", "'x'"]), unique=True, min_size=1, max_size=4))
+    ids = draw(
+        st.lists(
+            st.sampled_from(["a", "b1", "003", "d-é", "'x'"]), unique=True, min_size=1, max_size=4
+        )
+    )
     text = draw(COMMENTS)
     for query_id in ids:
-        row = {"id": query_id, "query": draw(TEXTS)} | draw(st.dictionaries(FIELDS, VALUES, max_size=3))
+        row = {"id": query_id, "query": draw(TEXTS)} | draw(
+            st.dictionaries(FIELDS, VALUES, max_size=3)
+        )
         style = draw(STYLES)
         dumped = yaml.safe_dump(row, sort_keys=draw(st.booleans()), allow_unicode=True, default_flow_style=style == "flow", width=draw(st.sampled_from([20, 10**6])),
                                 default_style='"' if style == "quoted" else None)  # fmt: skip
         lines = dumped.rstrip("\n").split("\n")
         if draw(st.booleans()) and style != "flow" and not lines[0].endswith(("'", '"')):
             lines.insert(1, "# inside")
-        text += "- " + "\n  ".join(lines) + draw(st.sampled_from(["\n", "  # behind\n"]) if len(lines) == 1 else st.just("\n")) + draw(COMMENTS)
+        text += (
+            "- "
+            + "\n  ".join(lines)
+            + draw(st.sampled_from(["\n", "  # behind\n"]) if len(lines) == 1 else st.just("\n"))
+            + draw(COMMENTS)
+        )
     return text if draw(st.booleans()) or not text.endswith("\n") else text[:-1]
 
 
 def checked_edit(before: GoldenText, query_id: str, changes: dict) -> None:
     after = before.edited(query_id, changes)
     outside(before, after, query_id)
-    wanted = {name: json.dumps(dict(row.values), sort_keys=True) for name, row in before.rows.items()}
+    wanted = {
+        name: json.dumps(dict(row.values), sort_keys=True) for name, row in before.rows.items()
+    }
     changed = dict(before.rows[query_id].values) | changes
-    wanted[query_id] = json.dumps({name: value for name, value in changed.items() if value is not None or name not in changes}, sort_keys=True)
-    assert {name: json.dumps(dict(row.values), sort_keys=True) for name, row in after.rows.items()} == wanted
+    wanted[query_id] = json.dumps(
+        {
+            name: value
+            for name, value in changed.items()
+            if value is not None or name not in changes
+        },
+        sort_keys=True,
+    )
+    assert {
+        name: json.dumps(dict(row.values), sort_keys=True) for name, row in after.rows.items()
+    } == wanted
 
 
 @given(yaml_files(), st.data())
@@ -199,9 +279,20 @@ def test_any_yaml_file_and_any_edit_differ_in_that_row_only(text, data):
     checked_edit(before, query_id, changes)
 
 
-@given(st.lists(st.dictionaries(FIELDS, VALUES, max_size=3), min_size=1, max_size=4), st.sampled_from(["\n", "\r\n", "\n\n"]), st.data())
+@given(
+    st.lists(st.dictionaries(FIELDS, VALUES, max_size=3), min_size=1, max_size=4),
+    st.sampled_from(["\n", "\r\n", "\n\n"]),
+    st.data(),
+)
 @settings(max_examples=fuzzed(100))
 def test_any_json_lines_and_any_edit_differ_in_that_row_only(rows, line_end, data):
-    lines = [json.dumps({"id": f"q{n}", **row}, ensure_ascii=data.draw(st.booleans()), indent=None) for n, row in enumerate(rows)]
+    lines = [
+        json.dumps({"id": f"q{n}", **row}, ensure_ascii=data.draw(st.booleans()), indent=None)
+        for n, row in enumerate(rows)
+    ]
     before = text_of(line_end.join(lines) + data.draw(st.sampled_from(["", "\n"])), "golden.jsonl")
-    checked_edit(before, data.draw(st.sampled_from(list(before.rows))), data.draw(st.dictionaries(FIELDS, VALUES | st.none(), min_size=1, max_size=3)))
+    checked_edit(
+        before,
+        data.draw(st.sampled_from(list(before.rows))),
+        data.draw(st.dictionaries(FIELDS, VALUES | st.none(), min_size=1, max_size=3)),
+    )

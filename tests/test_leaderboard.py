@@ -1,4 +1,8 @@
-"""Many runs side by side: the queries they share, tied sets, each against a baseline; checked on real TREC runs by an independent permutation."""
+"""Many runs side by side.
+
+The queries they share, tied sets, each against a baseline; checked on real TREC runs by an
+independent permutation.
+"""
 
 from pathlib import Path
 
@@ -12,16 +16,26 @@ import ragscore as rs
 from ragscore.leaderboard import _letter
 from ragscore.stats import holm, interval_of_means
 
-SHARED = next((folder / "shared" for folder in Path(__file__).resolve().parents if (folder / "shared").is_dir()), Path("shared"))
+SHARED = next(
+    (
+        folder / "shared"
+        for folder in Path(__file__).resolve().parents
+        if (folder / "shared").is_dir()
+    ),
+    Path("shared"),
+)
 ROBUST = SHARED / "data" / "trec-robust03-runs"
-needs_robust = pytest.mark.skipif(not ROBUST.is_dir(), reason="the shared TREC Robust 2003 runs are not beside the project")
+needs_robust = pytest.mark.skipif(
+    not ROBUST.is_dir(), reason="the shared TREC Robust 2003 runs are not beside the project"
+)
 
 
 def scores_of(metric="hit@5", **runs):
     """One column of values per run, queries q0, q1, ..."""
     parts = [
         pd.DataFrame(
-            {"run_id": run_id, "state": "scored", "level": "doc", metric: values}, index=pd.Index([f"q{n}" for n in range(len(values))], name="query_id")
+            {"run_id": run_id, "state": "scored", "level": "doc", metric: values},
+            index=pd.Index([f"q{n}" for n in range(len(values))], name="query_id"),
         )
         for run_id, values in runs.items()
     ]
@@ -39,23 +53,44 @@ def clear(n=40):
 def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_means():
     board = rs.leaderboard(clear())
     table = board.table.set_index("run_id")
-    assert board.run_ids == ["top", "near", "low"] and table["rank"].to_dict() == {"low": 3, "near": 2, "top": 1}
+    assert board.run_ids == ["top", "near", "low"] and table["rank"].to_dict() == {
+        "low": 3,
+        "near": 2,
+        "top": 1,
+    }
     assert table["sets"].to_dict() == {"low": "b", "near": "a", "top": "a"}
     assert table["is_tied_with_best"].to_dict() == {"low": False, "near": True, "top": True}
-    assert board.sentences == {"hit@5": "hit@5: top leads and can't be told from near; low differs from every other run (40 queries)."}
-    assert board.pairs.set_index(["run_a", "run_b"])["is_tied"].to_dict() == {("low", "near"): False, ("low", "top"): False, ("near", "top"): True}
+    assert board.sentences == {
+        "hit@5": (
+            "hit@5: top leads and can't be told from near; low differs from every other run (40"
+            " queries)."
+        )
+    }
+    assert board.pairs.set_index(["run_a", "run_b"])["is_tied"].to_dict() == {
+        ("low", "near"): False,
+        ("low", "top"): False,
+        ("near", "top"): True,
+    }
 
 
 def test_runs_that_differ_from_all_others_are_named_together():
     levels = {"low": 0.1, "mid": 0.4, "top": 0.9}
-    board = rs.leaderboard(scores_of("mrr", **{name: np.full(40, level) for name, level in levels.items()}))
-    assert board.sentences["mrr"] == "mrr: top leads, ahead of every other run; mid and low differ from every other run (40 queries)."
+    board = rs.leaderboard(
+        scores_of("mrr", **{name: np.full(40, level) for name, level in levels.items()})
+    )
+    assert (
+        board.sentences["mrr"]
+        == "mrr: top leads, ahead of every other run; mid and low differ from every other run (40"
+        " queries)."
+    )
 
 
 def test_where_lower_is_better_the_least_is_first():
     board = rs.leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
     assert board.run_ids == ["low", "near", "top"]
-    assert board.sentences["false_refusal"].startswith("false_refusal: low leads, ahead of every other run; near and top can't be told apart")
+    assert board.sentences["false_refusal"].startswith(
+        "false_refusal: low leads, ahead of every other run; near and top can't be told apart"
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +99,10 @@ def test_where_lower_is_better_the_least_is_first():
         ({"a": [1, 0], "b": [1, 0]}, "all 2 runs have the same mean (2 queries)."),
         ({"a": [1, 0]}, "one run (2 queries)."),
         ({"a": [1.0], "b": [0.0]}, "a leads, but 1 query can't tell any of the 2 runs apart."),
-        ({"a": [1, 1, 0], "b": [1, 0, 1], "c": [0, 0, 0]}, "a and b lead, but 3 queries can't tell any of the 3 runs apart."),
+        (
+            {"a": [1, 1, 0], "b": [1, 0, 1], "c": [0, 0, 0]},
+            "a and b lead, but 3 queries can't tell any of the 3 runs apart.",
+        ),
         ({"a": [np.nan], "b": [0.0]}, "no query has a value in every run."),
     ],
 )
@@ -76,10 +114,20 @@ def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_listed():
     scores = scores_of(a=[1, 0, 1, np.nan, np.nan], b=[0, 0, 1, 1], c=[0, np.nan, 1])
     board = rs.leaderboard(scores)
     # q0 and q2; q4 has a value in no run: there the metric doesn't apply
-    assert board.table["n"].tolist() == [2, 2, 2] and board.table["n_left_out"].tolist() == [2, 2, 2]
+    assert board.table["n"].tolist() == [2, 2, 2] and board.table["n_left_out"].tolist() == [
+        2,
+        2,
+        2,
+    ]
     assert board.table.set_index("run_id")["mean"].to_dict() == {"a": 1, "b": 0.5, "c": 0.5}
-    assert board.left_out[["query_id", "n_lacking", "lacking"]].values.tolist() == [["q1", 1, "c"], ["q3", 2, "a, c"]]
-    assert board.notes()[-1] == "hit@5 leaves out 2 queries that some runs have no value for (2 in c, 1 in a): q1, q3."
+    assert board.left_out[["query_id", "n_lacking", "lacking"]].values.tolist() == [
+        ["q1", 1, "c"],
+        ["q3", 2, "a, c"],
+    ]
+    assert (
+        board.notes()[-1]
+        == "hit@5 leaves out 2 queries that some runs have no value for (2 in c, 1 in a): q1, q3."
+    )
     assert board.matrix("hit@5").to_dict("list") == {"a": [1, 1], "b": [0, 1], "c": [0, 1]}
     only = rs.leaderboard(scores, runs=["a", "b"])
     assert only.table["n"].tolist() == [3, 3] and only.run_ids == ["a", "b"]
@@ -95,8 +143,15 @@ def test_each_candidate_has_the_difference_of_compare_runs_and_holms_p(pair):
     board = rs.leaderboard(rs.score(results, golden), "a", ["hit@1", "mrr@10"])
     row = board.table.set_index(["metric", "run_id"]).loc["mrr@10", "b"]
     expected = rs.compare_runs(results, golden, "a", "b", metrics=["mrr@10"]).deltas.iloc[0]
-    assert row[["delta", "delta_low", "delta_high", "p"]].tolist() == expected[["delta", "low", "high", "p"]].tolist()
-    assert row["p_holm"] == row["p"] and row["verdict"] == expected["verdict"] and row["sentence"] == expected["sentence"]
+    assert (
+        row[["delta", "delta_low", "delta_high", "p"]].tolist()
+        == expected[["delta", "low", "high", "p"]].tolist()
+    )
+    assert (
+        row["p_holm"] == row["p"]
+        and row["verdict"] == expected["verdict"]
+        and row["sentence"] == expected["sentence"]
+    )
     assert board.table.set_index(["metric", "run_id"])["delta"].isna().loc["mrr@10", "a"]
 
 
@@ -106,8 +161,12 @@ def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates(
     runs = {f"c{n}": np.clip(base + rng.normal(0.04 * n, 0.15, 30), 0, 1) for n in range(4)}
     board = rs.leaderboard(scores_of("mrr", base=base, **runs), "base")
     rows = board.table.set_index("run_id").drop("base")
-    np.testing.assert_allclose(rows["p_holm"].to_numpy("float64"), holm(rows["p"].to_numpy("float64")), rtol=0, atol=1e-12)
-    assert (rows["p_holm"] > rows["p"]).any() and set(rows.loc[rows["p_holm"] >= 0.05, "verdict"]) == {"can't tell"}
+    np.testing.assert_allclose(
+        rows["p_holm"].to_numpy("float64"), holm(rows["p"].to_numpy("float64")), rtol=0, atol=1e-12
+    )
+    assert (rows["p_holm"] > rows["p"]).any() and set(
+        rows.loc[rows["p_holm"] >= 0.05, "verdict"]
+    ) == {"can't tell"}
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
@@ -116,12 +175,22 @@ def test_a_baseline_alone_has_nothing_to_be_compared_with():
 
 
 def test_paraphrases_count_together(write_golden):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 8}"} for n in range(16)]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "group": f"g{n // 8}"}
+                for n in range(16)
+            ]
+        )
+    )
     scores = scores_of(a=[1] * 8 + [0] * 8, b=[0] * 16)
     alone, together = rs.leaderboard(scores), rs.leaderboard(scores, golden=golden)
-    # two groups have 2! relabellings relative to each other, and b is never ahead: p = 1 where only one of them moves
+    # two groups have 2! relabellings relative to each other, and b is never ahead: p = 1 where only
+    # one of them moves
     assert alone.pairs["p"].iloc[0] < 0.05 and together.pairs["p"].iloc[0] == 1
-    expected = interval_of_means(np.array([1.0] * 8 + [0.0] * 8), "binary", groups=np.repeat([0, 1], 8))
+    expected = interval_of_means(
+        np.array([1.0] * 8 + [0.0] * 8), "binary", groups=np.repeat([0, 1], 8)
+    )
     assert together.table[["low", "high"]].iloc[0].tolist() == [expected[0][0], expected[1][0]]
     assert rs.leaderboard(scores, golden=golden, cluster=None).pairs.equals(alone.pairs)
 
@@ -130,19 +199,33 @@ def test_times_are_ranked_by_their_median_and_not_tested():
     scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
     board = rs.leaderboard(scores, "slow")
     row = board.table.set_index("run_id").loc["quick"]
-    assert board.run_ids == ["quick", "slow"] and (row["p50"], row["sets"]) == (1, "") and board.pairs["p"].isna().all()
-    assert (row["delta"], row["verdict"]) == (-6, "can't tell")  # the interval of a median of seven reaches from the least to the largest
-    assert board.sentences["latency_ms"] == "latency_ms: ordered by the median of 7 queries; not tested."
+    assert (
+        board.run_ids == ["quick", "slow"]
+        and (row["p50"], row["sets"]) == (1, "")
+        and board.pairs["p"].isna().all()
+    )
+    # the interval of a median of seven reaches from the least to the largest
+    assert (row["delta"], row["verdict"]) == (-6, "can't tell")
+    assert (
+        board.sentences["latency_ms"]
+        == "latency_ms: ordered by the median of 7 queries; not tested."
+    )
     assert board.shown().columns.tolist() == ["run", "latency_ms (p50), n = 7 / 7"]
 
 
 def test_a_column_of_your_own_is_ranked_too():
-    board = rs.leaderboard(scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), "b")
-    assert board.run_ids == ["a", "b"] and board.table.set_index("run_id").loc["a", "delta"] == pytest.approx(2.375)
+    board = rs.leaderboard(
+        scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), "b"
+    )
+    assert board.run_ids == ["a", "b"] and board.table.set_index("run_id").loc[
+        "a", "delta"
+    ] == pytest.approx(2.375)
 
 
 def test_text_forms_show_the_rounded_numbers_and_escape_names():
-    board = rs.leaderboard(clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low")
+    board = rs.leaderboard(
+        clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low"
+    )
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
     assert (
         "| run | hit@5, n = 40 / 40 |" in markdown
@@ -150,7 +233,12 @@ def test_text_forms_show_the_rounded_numbers_and_escape_names():
         and "## Against low" in markdown
         and markdown.endswith("\n")
     )
-    assert "<b>|top" not in page and page.count("&lt;b&gt;|top") >= 2 and "0.97 (0.87 to 1.00) a" in text and "better" in text
+    assert (
+        "<b>|top" not in page
+        and page.count("&lt;b&gt;|top") >= 2
+        and "0.97 (0.87 to 1.00) a" in text
+        and "better" in text
+    )
     assert markdown.count("\n- ") == len(board.notes())
 
 
@@ -174,7 +262,12 @@ def test_letters_go_on_after_z():
 @pytest.fixture(scope="module")
 def robust():
     results = rs.load_results(str(ROBUST / "input.*.gz"), ties="trec")
-    return rs.score(results, rs.load_golden(ROBUST / "robust03_qrels.txt.gz"), ["map@1000", "precision@10"], missing="zero")
+    return rs.score(
+        results,
+        rs.load_golden(ROBUST / "robust03_qrels.txt.gz"),
+        ["map@1000", "precision@10"],
+        missing="zero",
+    )
 
 
 def all_pairs(values, rounds, seed):
@@ -192,21 +285,37 @@ def all_pairs(values, rounds, seed):
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
 def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):
     board = rs.leaderboard(robust, metrics=[metric])
-    by_run = {run_id: rows[metric].sort_index().to_numpy() for run_id, rows in robust.groupby("run_id", observed=True)}
-    assert board.run_ids == sorted(by_run, key=lambda run_id: -by_run[run_id].mean()) and set(board.table["n"]) == {100}
-    p = pd.DataFrame(all_pairs(np.column_stack(list(by_run.values())), 3000, 11), index=list(by_run), columns=list(by_run))
-    theirs = np.array([p.loc[a, b] for a, b in zip(board.pairs["run_a"], board.pairs["run_b"], strict=True)])
+    by_run = {
+        run_id: rows[metric].sort_index().to_numpy()
+        for run_id, rows in robust.groupby("run_id", observed=True)
+    }
+    assert board.run_ids == sorted(by_run, key=lambda run_id: -by_run[run_id].mean()) and set(
+        board.table["n"]
+    ) == {100}
+    p = pd.DataFrame(
+        all_pairs(np.column_stack(list(by_run.values())), 3000, 11),
+        index=list(by_run),
+        columns=list(by_run),
+    )
+    theirs = np.array(
+        [p.loc[a, b] for a, b in zip(board.pairs["run_a"], board.pairs["run_b"], strict=True)]
+    )
     # standard error of a share near .05 from 3000 and 2000 rounds: .006
     np.testing.assert_allclose(board.pairs["p"], theirs, rtol=0, atol=0.04)
     is_near = np.abs(theirs - 0.05) < 0.02
-    assert is_near.sum() <= 2 and (board.pairs["is_tied"].to_numpy(bool) == (theirs > 0.05))[~is_near].all()
+    assert (
+        is_near.sum() <= 2
+        and (board.pairs["is_tied"].to_numpy(bool) == (theirs > 0.05))[~is_near].all()
+    )
 
 
 @needs_robust
 def test_which_trec_runs_are_tied_is_said_in_words(robust):
-    assert rs.leaderboard(robust, metrics=["map@1000"]).sentences["map@1000"] == (
-        "map@1000: pircRBa1 leads and can't be told from aplrob03a, THUIRr0301 and fub03IeOLKe3; THUIRr0301, fub03IeOLKe3 and SABIR03BASE "
-        "can't be told apart; humR03dc, NLPR03vb10 and rutcor03100 can't be told apart (100 queries)."
+    assert (
+        rs.leaderboard(robust, metrics=["map@1000"]).sentences["map@1000"]
+        == "map@1000: pircRBa1 leads and can't be told from aplrob03a, THUIRr0301 and fub03IeOLKe3;"
+        " THUIRr0301, fub03IeOLKe3 and SABIR03BASE can't be told apart; humR03dc, NLPR03vb10 and"
+        " rutcor03100 can't be told apart (100 queries)."
     )
 
 
@@ -218,7 +327,14 @@ def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
     theirs = []
     for run_id in rows.index:
         difference = (robust[robust["run_id"] == run_id]["map@1000"] - base).to_numpy()
-        test = permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=9999, vectorized=True, rng=np.random.default_rng(5))
+        test = permutation_test(
+            (difference,),
+            np.mean,
+            permutation_type="samples",
+            n_resamples=9999,
+            vectorized=True,
+            rng=np.random.default_rng(5),
+        )
         theirs.append(test.pvalue)
     np.testing.assert_allclose(rows["p"].to_numpy("float64"), theirs, rtol=0, atol=0.02)
     order = np.argsort(theirs)
@@ -231,28 +347,52 @@ def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
 
 def test_means_stand_beside_how_many_values_were_expected(write_run, write_golden):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    results = rs.load_results([write_run("full", RUN_A), write_run("short", [RUN_B[0], RUN_B[1] | {"error": "late"}])])
+    results = rs.load_results(
+        [write_run("full", RUN_A), write_run("short", [RUN_B[0], RUN_B[1] | {"error": "late"}])]
+    )
     with pytest.warns(UserWarning, match="golden queries without a row"):
         scores = rs.score(results, golden, ["mrr", "empty"])
     board = rs.leaderboard(scores, metrics=["mrr", "empty"], golden=golden)
     rows = board.table.set_index(["metric", "run_id"])
-    assert rows.loc[("mrr", "short"), ["n", "n_expected"]].tolist() == [2, 3], "q3 was not asked; the failed q2 counts 0"
-    assert rows.loc[("empty", "short"), ["n", "n_expected"]].tolist() == [1, 2] and rows.loc[("empty", "full"), "n_expected"] == 3
+    assert rows.loc[("mrr", "short"), ["n", "n_expected"]].tolist() == [
+        2,
+        3,
+    ], "q3 was not asked; the failed q2 counts 0"
+    assert (
+        rows.loc[("empty", "short"), ["n", "n_expected"]].tolist() == [1, 2]
+        and rows.loc[("empty", "full"), "n_expected"] == 3
+    )
     assert "n = 1 / 2" in repr(board)
     about = results.runs.assign(config=['{"k": 1}', '{"k": 2}'])
     assert "n = 2 / 3" in repr(rs.impact(scores, about, ["mrr"], golden))
-    assert rs.compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[["n", "n_expected_a", "n_expected_b"]].to_numpy().tolist() == [
-        [2, 3, 3]
-    ]
+    assert rs.compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[
+        ["n", "n_expected_a", "n_expected_b"]
+    ].to_numpy().tolist() == [[2, 3, 3]]
 
 
 def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
     few = [0.5] * 48 + [1.0] * 2
-    board = rs.leaderboard(scores_of("recall@5", a=[0.5] * 50, b=few, c=[0.5] * 10 + [0.7] * 20 + [0.3] * 20), baseline="a")
+    board = rs.leaderboard(
+        scores_of("recall@5", a=[0.5] * 50, b=few, c=[0.5] * 10 + [0.7] * 20 + [0.3] * 20),
+        baseline="a",
+    )
     table = board.table.set_index("run_id")
-    assert table.loc["b", ["n_better", "n_worse"]].tolist() == [2, 0] and table.loc["c", ["n_better", "n_worse"]].tolist() == [20, 20]
-    assert table.loc["b", "caution"] and not table.loc["c", "caution"] and table.loc["a", ["caution", "n_better", "n_worse"]].isna().all()
-    assert "Caution, a few queries carry the difference in recall@5 of b: look at the largest movers." in board.notes()
+    assert table.loc["b", ["n_better", "n_worse"]].tolist() == [2, 0] and table.loc[
+        "c", ["n_better", "n_worse"]
+    ].tolist() == [20, 20]
+    assert (
+        table.loc["b", "caution"]
+        and not table.loc["c", "caution"]
+        and table.loc["a", ["caution", "n_better", "n_worse"]].isna().all()
+    )
+    assert (
+        "Caution, a few queries carry the difference in recall@5 of b: look at the largest movers."
+        in board.notes()
+    )
     pd.testing.assert_frame_equal(rs.Leaderboard.from_json(board.to_json()).table, board.table)
-    slow = rs.leaderboard(scores_of("latency_ms", a=[10.0] * 50, b=[10.0] * 48 + [900.0] * 2), baseline="a")
-    assert slow.table["caution"].any() and not any("Caution" in note for note in slow.notes()), "medians are not carried by a few queries"
+    slow = rs.leaderboard(
+        scores_of("latency_ms", a=[10.0] * 50, b=[10.0] * 48 + [900.0] * 2), baseline="a"
+    )
+    assert slow.table["caution"].any() and not any("Caution" in note for note in slow.notes()), (
+        "medians are not carried by a few queries"
+    )

@@ -18,9 +18,20 @@ def counts(lint):
 
 def test_seven_chunks():
     lint = rs.lint_chunks(SEVEN)
-    assert counts(lint) == {"empty": 1, "near_empty": 2, "tiny": 2, "giant": 1, "missing_id": 1, "duplicate": 2}
-    assert lint.findings.query("kind == 'duplicate'")[["row", "chunk_id", "value", "other"]].values.tolist() == [[0, "a", 2, "a"], [1, "b", 2, "a"]]
-    assert lint.findings.query("kind == 'giant'")[["chunk_id", "value"]].values.tolist() == [["f", 5000]]
+    assert counts(lint) == {
+        "empty": 1,
+        "near_empty": 2,
+        "tiny": 2,
+        "giant": 1,
+        "missing_id": 1,
+        "duplicate": 2,
+    }
+    assert lint.findings.query("kind == 'duplicate'")[
+        ["row", "chunk_id", "value", "other"]
+    ].values.tolist() == [[0, "a", 2, "a"], [1, "b", 2, "a"]]
+    assert lint.findings.query("kind == 'giant'")[["chunk_id", "value"]].values.tolist() == [
+        ["f", 5000]
+    ]
 
 
 def test_findings_come_by_row():
@@ -31,8 +42,14 @@ def test_findings_come_by_row():
 
 @pytest.mark.parametrize(("n_tiny", "is_warning"), [(1, False), (2, True)])
 def test_a_few_tiny_chunks_are_no_warning(n_tiny, is_warning):
-    texts = [f"tiny text {n}" for n in range(n_tiny)] + [f"chunk number {n} is long enough for anyone" for n in range(10 - n_tiny)]
-    row = rs.lint_chunks(pd.DataFrame({"chunk_id": [str(n) for n in range(10)], "text": texts})).summary.set_index("kind").loc["tiny"]
+    texts = [f"tiny text {n}" for n in range(n_tiny)] + [
+        f"chunk number {n} is long enough for anyone" for n in range(10 - n_tiny)
+    ]
+    row = (
+        rs.lint_chunks(pd.DataFrame({"chunk_id": [str(n) for n in range(10)], "text": texts}))
+        .summary.set_index("kind")
+        .loc["tiny"]
+    )
     assert (row["n"], row["is_warning"]) == (n_tiny, is_warning)
 
 
@@ -42,14 +59,23 @@ def test_broken_characters_are_found_and_line_ends_are_none():
         "a text with a bell \x07 and a null \x00 inside it",
         "lines\nand\ttabs\r\nare what texts are made of",
     ]
-    found = rs.lint_chunks(pd.DataFrame({"chunk_id": ["bom", "ctrl", "fine"], "text": texts})).findings
-    assert found[["chunk_id", "kind", "value"]].values.tolist() == [["bom", "byte_order_mark", 1], ["ctrl", "control_characters", 2]]
+    found = rs.lint_chunks(
+        pd.DataFrame({"chunk_id": ["bom", "ctrl", "fine"], "text": texts})
+    ).findings
+    assert found[["chunk_id", "kind", "value"]].values.tolist() == [
+        ["bom", "byte_order_mark", 1],
+        ["ctrl", "control_characters", 2],
+    ]
 
 
 def test_missing_texts_are_empty_and_missing_ids_are_counted():
     lint = rs.lint_chunks(pd.DataFrame({"text": [None, "a chunk that is long enough for anyone"]}))
     assert counts(lint) == {"empty": 1, "missing_id": 2}
-    assert counts(rs.lint_chunks(pd.DataFrame({"chunk_id": ["a", "a", ""], "text": ["x" * 40, "y" * 40, "z" * 40]}))) == {"duplicate_id": 2, "missing_id": 1}
+    assert counts(
+        rs.lint_chunks(
+            pd.DataFrame({"chunk_id": ["a", "a", ""], "text": ["x" * 40, "y" * 40, "z" * 40]})
+        )
+    ) == {"duplicate_id": 2, "missing_id": 1}
 
 
 WORDS = [f"word{n}" for n in range(100)]
@@ -57,25 +83,34 @@ WORDS = [f"word{n}" for n in range(100)]
 
 def near(*texts, limit=0.85, **more):
     chunks = pd.DataFrame({"chunk_id": [f"c{n}" for n in range(len(texts))], "text": texts})
-    return rs.lint_chunks(chunks, near_duplicates=limit, **more).findings.query("kind == 'near_duplicate'")
+    return rs.lint_chunks(chunks, near_duplicates=limit, **more).findings.query(
+        "kind == 'near_duplicate'"
+    )
 
 
 def test_a_changed_word_makes_a_near_duplicate():
     found = near(" ".join(WORDS), " ".join(reversed(WORDS)), " ".join([*WORDS[:-1], "other"]))
     assert found[["chunk_id", "other"]].values.tolist() == [["c2", "c0"]]
-    assert found["value"].iloc[0] == pytest.approx(95 / 97, abs=0.1)  # 96 shingles each, 95 of them in both
+    # 96 shingles each, 95 of them in both
+    assert found["value"].iloc[0] == pytest.approx(95 / 97, abs=0.1)
 
 
 def test_exact_duplicates_and_mere_punctuation_are_no_near_duplicates():
-    assert not len(near("the same words in the same order", "the same words in the same order", limit=0.01))
-    assert not len(near("the same words, in the same order", "The same words in the same order!", limit=0.01))
+    assert not len(
+        near("the same words in the same order", "the same words in the same order", limit=0.01)
+    )
+    assert not len(
+        near("the same words, in the same order", "The same words in the same order!", limit=0.01)
+    )
 
 
 def test_the_estimate_is_near_the_jaccard_similarity():
     rng = np.random.default_rng(3)
     for shared in (20, 50, 80):
         left, right = WORDS, [*WORDS[:shared], *(f"new{n}" for n in range(100 - shared))]
-        found = near(" ".join(rng.permutation(left)), " ".join(rng.permutation(right)), limit=0.02, shingle=1)
+        found = near(
+            " ".join(rng.permutation(left)), " ".join(rng.permutation(right)), limit=0.02, shingle=1
+        )
         assert found["value"].iloc[0] == pytest.approx(shared / (200 - shared), abs=0.15)
 
 
@@ -86,7 +121,11 @@ def test_near_duplicates_are_the_same_however_chunks_are_looked_up():
     signatures = np.stack([_signature(text, 5) for text in texts])
     equal = (signatures[:, None] == signatures[None]).mean(axis=2)
     distinct = [row for row in range(30) if texts[row] not in texts[:row]]
-    expected = {row for row in distinct if any(equal[row, first] >= 0.85 for first in distinct if first < row)}
+    expected = {
+        row
+        for row in distinct
+        if any(equal[row, first] >= 0.85 for first in distinct if first < row)
+    }
     assert set(found["row"]) == expected and len(expected) > 10
 
 
@@ -99,8 +138,15 @@ def test_a_text_that_stands_there_often_is_looked_up_once():
 
 
 def test_no_chunks_have_no_findings():
-    lint = rs.lint_chunks(pd.DataFrame({"chunk_id": pd.Series([], dtype="str"), "text": pd.Series([], dtype="str")}), near_duplicates=0.85)
-    assert not len(lint.findings) and not lint.summary["is_warning"].any() and lint.summary["share"].isna().all()
+    lint = rs.lint_chunks(
+        pd.DataFrame({"chunk_id": pd.Series([], dtype="str"), "text": pd.Series([], dtype="str")}),
+        near_duplicates=0.85,
+    )
+    assert (
+        not len(lint.findings)
+        and not lint.summary["is_warning"].any()
+        and lint.summary["share"].isna().all()
+    )
 
 
 def test_what_cannot_be_linted_is_said():

@@ -17,19 +17,41 @@ def test_minimal_rows_get_defaults(write_golden):
         golden = rs.load_golden(write_golden("- {id: g1, query: what?}\n"))
     row = golden.queries.iloc[0]
     assert (row["query_id"], row["query"], row["position"]) == ("g1", "what?", 0)
-    assert golden.queries["answerable"].isna().all() and not len(golden.targets) and not len(golden.checks)
+    assert (
+        golden.queries["answerable"].isna().all()
+        and not len(golden.targets)
+        and not len(golden.checks)
+    )
 
 
 def test_duplicate_ids_are_all_listed_once_and_sorted(write_golden):
-    rows = [{"id": name, "query": "?", "expected_doc_ids": ["d"]} for name in ("g2", "g1", "g2", "g1", "g2", "g3")]
-    with pytest.raises(rs.DataError, match=r"golden\.yaml:6: id: appear more than once: g1 \(first on line 3\), g2 \(first on line 2\); ids must be unique"):
+    rows = [
+        {"id": name, "query": "?", "expected_doc_ids": ["d"]}
+        for name in ("g2", "g1", "g2", "g1", "g2", "g3")
+    ]
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            r"golden\.yaml:6: id: appear more than once: g1 \(first on line 3\), g2 \(first on line"
+            r" 2\); ids must be unique"
+        ),
+    ):
         rs.load_golden(write_golden(rows))
 
 
 def test_unknown_expected_ids_are_all_listed(write_golden):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d1", "d9", "d8"], "expected_chunk_ids": ["present", "missing"]}]
+    rows = [
+        {
+            "id": "q",
+            "query": "?",
+            "expected_doc_ids": ["d1", "d9", "d8"],
+            "expected_chunk_ids": ["present", "missing"],
+        }
+    ]
     file = write_golden(rows)
-    with pytest.raises(rs.DataError, match="expected_doc_ids: 2 ids are not in the catalogue: d8, d9"):
+    with pytest.raises(
+        rs.DataError, match="expected_doc_ids: 2 ids are not in the catalogue: d8, d9"
+    ):
         rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["present"], "doc_id": ["d1"]}))
     with pytest.raises(rs.DataError) as caught:
         rs.load_golden(file, catalogue=pd.DataFrame({"chunk_id": ["present"]}))
@@ -37,30 +59,58 @@ def test_unknown_expected_ids_are_all_listed(write_golden):
 
 
 def test_a_group_that_disagrees_is_named_with_its_canonical_member(write_golden):
-    rows = [{"id": f"g{n}", "query": "?", "expected_doc_ids": ["docB" if n == 2 else "docA"], "group": "intent"} for n in (1, 2, 3)]
+    rows = [
+        {
+            "id": f"g{n}",
+            "query": "?",
+            "expected_doc_ids": ["docB" if n == 2 else "docA"],
+            "group": "intent",
+        }
+        for n in (1, 2, 3)
+    ]
     rows.append({"id": "alone", "query": "?", "expected_doc_ids": ["docC"]})
-    with pytest.raises(rs.DataError, match=r":3: group: g2 of group 'intent' expect other documents than g1") as caught:
+    with pytest.raises(
+        rs.DataError, match=r":3: group: g2 of group 'intent' expect other documents than g1"
+    ) as caught:
         rs.load_golden(write_golden(rows))
     assert "g3" not in str(caught.value)
 
 
 def test_a_group_that_agrees_loads_beside_ungrouped_rows(write_golden):
-    rows = [{"id": f"g{n}", "query": "?", "expected_doc_ids": ["b", "a"][:: 1 if n else -1], "group": "intent"} for n in (0, 1)]
+    rows = [
+        {
+            "id": f"g{n}",
+            "query": "?",
+            "expected_doc_ids": ["b", "a"][:: 1 if n else -1],
+            "group": "intent",
+        }
+        for n in (0, 1)
+    ]
     assert len(rs.load_golden(write_golden([*rows, *THREE_QUERIES])).queries) == 5
 
 
 def test_fifteen_multi_hop_rows_load_with_their_checks(write_golden):
-    rows = [{"id": f"mh-{kind}-{n}", "query": "?", "must_contain": [f"text {n}"]} for kind in "cis" for n in range(5)]
+    rows = [
+        {"id": f"mh-{kind}-{n}", "query": "?", "must_contain": [f"text {n}"]}
+        for kind in "cis"
+        for n in range(5)
+    ]
     golden = rs.load_golden(write_golden(rows))
     assert golden.checks.groupby("query_id").size().tolist() == [1] * 15
-    assert golden.queries["query_id"].str[:5].value_counts().to_dict() == {"mh-c-": 5, "mh-i-": 5, "mh-s-": 5}
+    assert golden.queries["query_id"].str[:5].value_counts().to_dict() == {
+        "mh-c-": 5,
+        "mh-i-": 5,
+        "mh-s-": 5,
+    }
 
 
 @pytest.mark.parametrize(
     ("row", "answerable"),
     [
-        ({"expected_doc_ids": []}, False), ({"answerable": False}, False), ({"expected_doc_ids": ["d"]}, True), ({"expected_chunk_ids": ["c"]}, True),
-        ({"expected_doc_ids": [], "expected_chunk_ids": ["c"]}, True), ({"must_contain": ["x"]}, True), ({"answerable": True, "expected_doc_ids": []}, True),
+        ({"expected_doc_ids": []}, False), ({"answerable": False}, False),
+        ({"expected_doc_ids": ["d"]}, True), ({"expected_chunk_ids": ["c"]}, True),
+        ({"expected_doc_ids": [], "expected_chunk_ids": ["c"]}, True),
+        ({"must_contain": ["x"]}, True), ({"answerable": True, "expected_doc_ids": []}, True),
         ({"gold_supports": [{"path": "a.md", "heading": "A"}], "expected_doc_ids": []}, True),
     ],
 )  # fmt: skip
@@ -70,12 +120,19 @@ def test_what_should_be_refused(write_golden, row, answerable):
 
 
 def test_the_older_reading_refuses_whatever_expects_no_document(write_golden):
-    rows = [{"id": "a", "query": "?", "must_contain": ["x"]}, {"id": "b", "query": "?", "expected_doc_ids": ["d"]}]
-    assert rs.load_golden(write_golden(rows), absent_docs="refuse").queries["answerable"].tolist() == [False, True]
+    rows = [
+        {"id": "a", "query": "?", "must_contain": ["x"]},
+        {"id": "b", "query": "?", "expected_doc_ids": ["d"]},
+    ]
+    assert rs.load_golden(write_golden(rows), absent_docs="refuse").queries[
+        "answerable"
+    ].tolist() == [False, True]
 
 
 def test_ids_stay_as_written(write_golden):
-    golden = rs.load_golden(write_golden("- {id: 001, query: what?, expected_doc_ids: [007, 1.10, 12:30, 0x1F]}\n"))
+    golden = rs.load_golden(
+        write_golden("- {id: 001, query: what?, expected_doc_ids: [007, 1.10, 12:30, 0x1F]}\n")
+    )
     assert golden.queries["query_id"].tolist() == ["001"]
     assert golden.targets["doc_id"].tolist() == ["007", "1.10", "12:30", "0x1F"]
 
@@ -83,20 +140,44 @@ def test_ids_stay_as_written(write_golden):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("- {id: no, query: q}\n", r"golden\.yaml:1: id: found a boolean: false; text, quoted where YAML reads"),
+        (
+            "- {id: no, query: q}\n",
+            r"golden\.yaml:1: id: found a boolean: false; text, quoted where YAML reads",
+        ),
         ("- {id: 2024-01-01, query: q}\n", r"id: found a date: \"2024-01-01\""),
         ("- query: q\n", r":1: id: the field is missing"),
         ("- id: a\n  query: [x]\n", r":2: query: found a list: \[\"x\"\]; text"),
-        ("- id: a\n  query: q\n  expected_doc_ids: d1\n", r":3: expected_doc_ids: found text: \"d1\"; ids, lists of alternative ids"),
-        ("- id: a\n  query: q\n  expected_doc_ids: {d1: -1}\n", r":3: expected_doc_ids: grade is a number: -1; a whole number from 0"),
-        ("- id: a\n  query: q\n  expected_doc_ids: [true]\n", r":3: expected_doc_ids: found a boolean"),
-        ("- id: a\n  query: q\n  tags: [yes]\n", r":3: tags: found a list: \[true\]; a list of texts"),
-        ("- id: a\n  query: q\n  answerable: maybe\n", r":3: answerable: found text: \"maybe\"; true or false"),
+        (
+            "- id: a\n  query: q\n  expected_doc_ids: d1\n",
+            r":3: expected_doc_ids: found text: \"d1\"; ids, lists of alternative ids",
+        ),
+        (
+            "- id: a\n  query: q\n  expected_doc_ids: {d1: -1}\n",
+            r":3: expected_doc_ids: grade is a number: -1; a whole number from 0",
+        ),
+        (
+            "- id: a\n  query: q\n  expected_doc_ids: [true]\n",
+            r":3: expected_doc_ids: found a boolean",
+        ),
+        (
+            "- id: a\n  query: q\n  tags: [yes]\n",
+            r":3: tags: found a list: \[true\]; a list of texts",
+        ),
+        (
+            "- id: a\n  query: q\n  answerable: maybe\n",
+            r":3: answerable: found text: \"maybe\"; true or false",
+        ),
         ("- id: a\n  query: q\n  query: r\n", r":3: query: the key appears twice"),
         ("- id: a\n  query: 'q\n", r"not valid YAML"),
         ("id: a\n", r":1: the top level is a mapping; a list of questions"),
-        ("- id: a\n  query: q\n  gold_supports: [{heading: H}]\n", r":3: gold_supports: found a mapping: .*; a mapping with path"),
-        ("- id: a\n  query: q\n  gold_supports: [{path: p, start: 9, end: 3}]\n", r":3: gold_supports: start a number: 9, end a number: 3; .*half-open"),
+        (
+            "- id: a\n  query: q\n  gold_supports: [{heading: H}]\n",
+            r":3: gold_supports: found a mapping: .*; a mapping with path",
+        ),
+        (
+            "- id: a\n  query: q\n  gold_supports: [{path: p, start: 9, end: 3}]\n",
+            r":3: gold_supports: start a number: 9, end a number: 3; .*half-open",
+        ),
     ],
 )
 def test_a_bad_golden_file_stops_with_line_field_found_and_allowed(write_golden, text, message):
@@ -112,7 +193,8 @@ Q = "- id: a\n  query: q\n"
     [
         (f"{Q}  ? [a, b]\n  : 1\n", r"golden\.yaml:3: not valid YAML \(a key that is a list\)"),
         (f"{Q}  filters: {{? {{a: 1}} : 2}}\n", r":3: not valid YAML \(a key that is a mapping\)"),
-        (f"{Q}  filters: &loop [1, *loop]\n", r":3: not valid YAML \(an alias of something that it stands in\)"),
+        (f"{Q}  filters: &loop [1, *loop]\n",
+        r":3: not valid YAML \(an alias of something that it stands in\)"),
         (f"{Q}  filters: &loop {{deeper: {{again: *loop}}}}\n", r":3: not valid YAML \(an alias"),
         (f"{Q}  filters: &loop {{<<: *loop, x: *loop}}\n", r":3: not valid YAML \(an alias"),
         (f"{Q}  filters: !!int abc\n", r":3: not valid YAML \('abc' is no int\)"),
@@ -122,16 +204,23 @@ Q = "- id: a\n  query: q\n"
         (f"{Q}  filters: {'9' * 5000}\n", r":3: not valid YAML \('9+' is no int\)"),
         (f"{Q}  <<: 3\n", r":3: not valid YAML \(expected a mapping"),
         (f"{Q}  note: \x07\n", r"golden\.yaml:3: not valid YAML"),
-        (f"{Q}  filters: {'[' * 900}{']' * 900}\n", r"golden\.yaml:\d+: (nested too deeply|not valid YAML)"),
-        (f"{Q}  gold_supports: [{{path: p, start: 1, end: {2**63}}}]\n", r":3: gold_supports: start a number: 1, end a number: 9223372036854775808"),
-        (f"{Q}  gold_supports: [{{path: p, grade: {2**31}}}]\n", r":3: gold_supports: grade is a number: 2147483648; a whole number from 0 to 2147483647"),
-        (f"{Q}  gold_supports: [{{path: p, grade: 1.5}}]\n", r":3: gold_supports: grade is a number: 1\.5"),
+        (f"{Q}  filters: {'[' * 900}{']' * 900}\n",
+        r"golden\.yaml:\d+: (nested too deeply|not valid YAML)"),
+        (f"{Q}  gold_supports: [{{path: p, start: 1, end: {2**63}}}]\n",
+        r":3: gold_supports: start a number: 1, end a number: 9223372036854775808"),
+        (f"{Q}  gold_supports: [{{path: p, grade: {2**31}}}]\n",
+        r":3: gold_supports: grade is a number: 2147483648; a whole number from 0 to 2147483647"),
+        (f"{Q}  gold_supports: [{{path: p, grade: 1.5}}]\n",
+        r":3: gold_supports: grade is a number: 1\.5"),
         (f"{Q}  gold_supports: [{{path: p, grade: high}}]\n", r":3: gold_supports: grade is text"),
-        (f"{Q}  gold_supports: [{{path: p, doc_id: true}}]\n", r":3: gold_supports\.doc_id: found a boolean"),
-        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n", r":3: expected_doc_ids: grade is a number: 2147483648"),
+        (f"{Q}  gold_supports: [{{path: p, doc_id: true}}]\n",
+        r":3: gold_supports\.doc_id: found a boolean"),
+        (f"{Q}  expected_doc_ids: {{d: {2**31}}}\n",
+        r":3: expected_doc_ids: grade is a number: 2147483648"),
         (f"{Q}  expected_doc_ids: ['']\n", r":3: expected_doc_ids: found text: \"\""),
         (f"{Q}  chunker_version: [1]\n", r":3: chunker_version: found a list"),
-        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n", r":3: required_support_groups: found a mapping"),
+        (f"{Q}  required_support_groups: [[{{a: 1}}]]\n",
+        r":3: required_support_groups: found a mapping"),
         ("- id: ''\n  query: q\n", r":1: id: found text: \"\""),
     ],
 )  # fmt: skip
@@ -152,35 +241,82 @@ def test_yaml_of_any_depth_ends_in_an_error_and_not_the_process(write_golden, te
 
 
 def test_aliases_and_merge_keys_that_end_are_read(write_golden):
-    text = "- &first {id: a, query: q, expected_doc_ids: &docs [d], lang: ko}\n- {<<: *first, id: b, x: [*docs, *docs]}\n"
+    text = (
+        "- &first {id: a, query: q, expected_doc_ids: &docs [d], lang: ko}\n- {<<: *first, id: b,"
+        " x: [*docs, *docs]}\n"
+    )
     golden = rs.load_golden(write_golden(text))
-    assert golden.queries[["query_id", "lang"]].to_numpy().tolist() == [["a", "ko"], ["b", "ko"]] and golden.targets["doc_id"].tolist() == ["d", "d"]
+    assert golden.queries[["query_id", "lang"]].to_numpy().tolist() == [
+        ["a", "ko"],
+        ["b", "ko"],
+    ] and golden.targets["doc_id"].tolist() == ["d", "d"]
 
 
 def test_a_huge_number_of_an_own_field_is_kept(write_golden):
-    golden = rs.load_golden(write_golden(f"- {{id: a, query: q, expected_doc_ids: [d], size: {10**400}}}\n"))
+    golden = rs.load_golden(
+        write_golden(f"- {{id: a, query: q, expected_doc_ids: [d], size: {10**400}}}\n")
+    )
     assert golden.queries["x_size"].tolist() == [str(10**400)]
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"), [("answerabel", "answerable"), ("must_contains", "must_contain"), ("expected_docs_ids", "expected_doc_ids"), ("tag", "tags")]
+    ("written", "meant"),
+    [
+        ("answerabel", "answerable"),
+        ("must_contains", "must_contain"),
+        ("expected_docs_ids", "expected_doc_ids"),
+        ("tag", "tags"),
+    ],
 )
 def test_a_slip_in_a_field_name_warns_once_and_is_kept(write_golden, written, meant):
-    rows = [{"id": name, "query": "q", "expected_doc_ids": ["d"], **({written: "v"} if name != "a" else {})} for name in "abc"]
-    with pytest.warns(UserWarning, match=rf"golden\.yaml:3: unknown field '{written}' in 2 rows; did you mean '{meant}'\?") as caught:
+    rows = [
+        {
+            "id": name,
+            "query": "q",
+            "expected_doc_ids": ["d"],
+            **({written: "v"} if name != "a" else {}),
+        }
+        for name in "abc"
+    ]
+    with pytest.warns(
+        UserWarning,
+        match=rf"golden\.yaml:3: unknown field '{written}' in 2 rows; did you mean '{meant}'\?",
+    ) as caught:
         golden = rs.load_golden(write_golden(rows))
     assert len(caught) == 1 and caught[0].filename == __file__
     assert golden.queries[f"x_{written}"].count() == 2
 
 
 def test_own_fields_that_resemble_nothing_are_silent(write_golden):
-    rs.load_golden(write_golden([{"id": "a", "query": "q", "expected_doc_ids": ["d"], "reviewer": "x", "group_id": 3, "filters": {"year": 1}, "notes": "n"}]))
+    rs.load_golden(
+        write_golden(
+            [
+                {
+                    "id": "a",
+                    "query": "q",
+                    "expected_doc_ids": ["d"],
+                    "reviewer": "x",
+                    "group_id": 3,
+                    "filters": {"year": 1},
+                    "notes": "n",
+                }
+            ]
+        )
+    )
 
 
 def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run):
-    with pytest.raises(rs.DataError, match=r"golden\.jsonl:1: the file is a JSON array; one JSON object per line"):
+    with pytest.raises(
+        rs.DataError, match=r"golden\.jsonl:1: the file is a JSON array; one JSON object per line"
+    ):
         rs.load_golden(write_golden(THREE_QUERIES, "golden.jsonl"))
-    with pytest.raises(rs.DataError, match=r"golden\.jsonl:2: the file looks like CSV with the header text: \"id,query\"; one JSON object per line"):
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            r"golden\.jsonl:2: the file looks like CSV with the header text: \"id,query\"; one JSON"
+            r" object per line"
+        ),
+    ):
         rs.load_golden(write_golden("\nid,query\na,b\n", "golden.jsonl"))
     file = write_run("a", [])
     file.write_text(json.dumps(RUN_A))
@@ -193,17 +329,26 @@ def test_a_file_of_another_format_is_called_by_its_name(write_golden, write_run)
 @pytest.mark.parametrize("given", [None, 3, [3], {"a": 1}])
 def test_a_path_that_is_none_says_what_is_allowed(given, monkeypatch):
     monkeypatch.delenv("RAGSCORE_GOLDEN", raising=False)
-    with pytest.raises(rs.DataError, match=r"paths: found .*; a path or pattern, or a list of these"):
+    with pytest.raises(
+        rs.DataError, match=r"paths: found .*; a path or pattern, or a list of these"
+    ):
         rs.load_results(given)
     with pytest.raises(rs.DataError, match=r"path: (found|no golden file given)"):
         rs.load_golden(given)
 
 
 def test_not_strict_loads_the_rest_and_returns_the_problems(write_golden):
-    text = "- {id: a, query: q, expected_doc_ids: [d]}\n- {id: no, query: q}\n- {id: a, query: again}\n- {id: b, query: q, expected_doc_ids: [d], tags: 7}\n"
+    text = (
+        "- {id: a, query: q, expected_doc_ids: [d]}\n- {id: no, query: q}\n- {id: a, query:"
+        " again}\n- {id: b, query: q, expected_doc_ids: [d], tags: 7}\n"
+    )
     golden = rs.load_golden(write_golden(text), strict=False)
     assert golden.queries["query_id"].tolist() == ["a", "b"]
-    assert golden.problems[["line", "field"]].to_numpy().tolist() == [[2, "id"], [3, "id"], [4, "tags"]]
+    assert golden.problems[["line", "field"]].to_numpy().tolist() == [
+        [2, "id"],
+        [3, "id"],
+        [4, "tags"],
+    ]
     assert golden.problems["found"].tolist()[1] == "appear more than once: a (first on line 1)"
 
 
@@ -230,8 +375,14 @@ def test_alternatives_grades_groups_and_own_fields(write_golden):
     targets = golden.targets[["target_id", "alternative", "grade", "doc_id"]].to_numpy().tolist()
     assert targets == [["a", 0, 1, "a"], ["a", 1, 1, "b"], ["c", 0, 3, "c"]]
     assert golden.support_groups["target_id"].tolist() == ["a", "c", "unknown:zzz"]
-    assert golden.tags[["kind", "value"]].to_numpy().tolist() == [["tag", "x"], ["tag", "y"], ["vault", "v"]]
-    assert golden.queries[["x_reviewed", "x_filters"]].to_numpy().tolist() == [[3, '{"year": 2024}']]
+    assert golden.tags[["kind", "value"]].to_numpy().tolist() == [
+        ["tag", "x"],
+        ["tag", "y"],
+        ["vault", "v"],
+    ]
+    assert golden.queries[["x_reviewed", "x_filters"]].to_numpy().tolist() == [
+        [3, '{"year": 2024}']
+    ]
 
 
 def test_json_lines_are_read_with_their_line_numbers(write_golden):
@@ -240,53 +391,105 @@ def test_json_lines_are_read_with_their_line_numbers(write_golden):
     assert golden.targets["grade"].tolist() == [2]
     with pytest.raises(rs.DataError, match=r"golden\.jsonl:3: not valid JSON"):
         rs.load_golden(write_golden(f"{good}\n\n{{bad\n", "golden.jsonl"))
-    with pytest.raises(rs.DataError, match=r"golden\.jsonl:1: not valid JSON \(key 'id' appears twice\)"):
+    with pytest.raises(
+        rs.DataError, match=r"golden\.jsonl:1: not valid JSON \(key 'id' appears twice\)"
+    ):
         rs.load_golden(write_golden('{"id": "a", "id": "b"}\n', "golden.jsonl"))
 
 
 def test_golden_hash_knows_content_not_order(write_golden):
     first = rs.load_golden(write_golden(THREE_QUERIES)).golden_hash
     assert rs.load_golden(write_golden(THREE_QUERIES[::-1])).golden_hash == first
-    assert rs.load_golden(write_golden([*THREE_QUERIES[:2], THREE_QUERIES[2] | {"expected_doc_ids": ["d4"]}])).golden_hash != first
+    assert (
+        rs.load_golden(
+            write_golden([*THREE_QUERIES[:2], THREE_QUERIES[2] | {"expected_doc_ids": ["d4"]}])
+        ).golden_hash
+        != first
+    )
 
 
 def test_run_files_load_with_spans_scores_and_ids(write_run):
-    results = rs.load_results(write_run("a", RUN_A, system="bm25", created_at="2026-01-31T10:00:00+01:00", config={"eval_k": 20, "chunker_version": "test@1"}))
+    results = rs.load_results(
+        write_run(
+            "a",
+            RUN_A,
+            system="bm25",
+            created_at="2026-01-31T10:00:00+01:00",
+            config={"eval_k": 20, "chunker_version": "test@1"},
+        )
+    )
     run = results.runs.iloc[0]
-    assert (run["run_id"], run["system"], run["k"], run["chunker_version"], run["n_queries"], run["n_failed"]) == ("a", "bm25", 20, "test@1", 3, 0)
+    assert (
+        run["run_id"],
+        run["system"],
+        run["k"],
+        run["chunker_version"],
+        run["n_queries"],
+        run["n_failed"],
+    ) == ("a", "bm25", 20, "test@1", 3, 0)
     assert str(run["created_at"]) == "2026-01-31 09:00:00+00:00"
     first = results.hits.iloc[0]
     # lines 1 to 4 of the file are the half-open span [1, 5)
-    assert (first["start"], first["end"], first["span_unit"], first["heading"], first["score_lexical"]) == (1, 5, "line", "root", 1.0)
+    assert (
+        first["start"],
+        first["end"],
+        first["span_unit"],
+        first["heading"],
+        first["score_lexical"],
+    ) == (1, 5, "line", "root", 1.0)
     assert results.hits["x_retrieval.lexical_rank"].tolist() == results.hits["rank"].tolist()
 
 
 CITATIONS = [
-    ({"kind": "line", "path": "p", "start": 3, "end": 9}, (3, 10, "line")), ({"kind": "page", "path": "p", "page": 2}, (2, 3, "page")),
+    ({"kind": "line", "path": "p", "start": 3, "end": 9}, (3, 10, "line")),
+    ({"kind": "page", "path": "p", "page": 2}, (2, 3, "page")),
     ({"kind": "code", "path": "p", "line_start": 1, "line_end": 1, "symbol": "f"}, (1, 2, "line")),
-    ({"kind": "time", "path": "p", "start_ms": 100, "end_ms": 900, "speaker": "A"}, (100, 900, "ms")),
-    ({"kind": "region", "path": "p", "x": 1, "y": 2, "w": 3, "h": 4}, (pd.NA, pd.NA, pd.NA)), ({"kind": "caption", "path": "p", "model": "m"}, (pd.NA, pd.NA, pd.NA)),
+    ({"kind": "time", "path": "p", "start_ms": 100, "end_ms": 900, "speaker": "A"},
+    (100, 900, "ms")),
+    ({"kind": "region", "path": "p", "x": 1, "y": 2, "w": 3, "h": 4}, (pd.NA, pd.NA, pd.NA)),
+    ({"kind": "caption", "path": "p", "model": "m"}, (pd.NA, pd.NA, pd.NA)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("citation", "span"), CITATIONS, ids=[one["kind"] for one, _ in CITATIONS])
 def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, citation, span):
-    given = {"answer": "a", "grounded": True, "citations": [{"marker": "[1]", "citation": citation}]}
-    results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1, citation=citation)], answer=given)]))
+    given = {
+        "answer": "a",
+        "grounded": True,
+        "citations": [{"marker": "[1]", "citation": citation}],
+    }
+    results = rs.load_results(
+        write_run("a", [record("q", [hit("c", "d", 1, citation=citation)], answer=given)])
+    )
     row = results.citations.reindex(columns=["start", "end", "span_unit"]).iloc[0]
-    assert [None if pd.isna(value) else value for value in row] == [None if pd.isna(value) else value for value in span]
+    assert [None if pd.isna(value) else value for value in row] == [
+        None if pd.isna(value) else value for value in span
+    ]
     written = json.loads(rs.write_per_query(results, tmp_path / "out").read_text())
-    assert written["answer"]["citations"][0]["citation"] == citation == written["hits_top_k"][0]["citation"]
+    assert (
+        written["answer"]["citations"][0]["citation"]
+        == citation
+        == written["hits_top_k"][0]["citation"]
+    )
 
 
 def without_nulls(value):
     if isinstance(value, dict):
-        return {key: without_nulls(one) for key, one in value.items() if one is not None and one != {}}
+        return {
+            key: without_nulls(one) for key, one in value.items() if one is not None and one != {}
+        }
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
 
 def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
-    odd = hit("c1", "d1", 1, repo="r", weird={"a.b": 1, "json": [1, {"x": None}], "deep": {"mixed": 3}}, trust_level="primary")
+    odd = hit(
+        "c1",
+        "d1",
+        1,
+        repo="r",
+        weird={"a.b": 1, "json": [1, {"x": None}], "deep": {"mixed": 3}},
+        trust_level="primary",
+    )
     given = answer(
         "text",
         paths=["docs/d1.md"],
@@ -298,10 +501,19 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
         record("q1", [odd], answer=given, latency_search_ms=2.5, note="x"),
         record("q2", [hit("c2", "d2", 1, weird={"deep": {"mixed": "text"}})], error="boom"),
     ]
-    file = write_run("a", records, system="s", config={"k": 5}, created_at="2026-01-31T09:00:00Z", hardware={"cores": 2})
+    file = write_run(
+        "a",
+        records,
+        system="s",
+        config={"k": 5},
+        created_at="2026-01-31T09:00:00Z",
+        hardware={"cores": 2},
+    )
     results = rs.load_results(file)
     written = rs.write_per_query(results, tmp_path / "again" / "a")
-    assert [without_nulls(json.loads(line)) for line in written.read_text().splitlines()] == [without_nulls(one) for one in records]
+    assert [without_nulls(json.loads(line)) for line in written.read_text().splitlines()] == [
+        without_nulls(one) for one in records
+    ]
     again = rs.load_results(written)
     for kind in ("runs", "responses", "hits", "citations"):
         pd.testing.assert_frame_equal(getattr(again, kind), getattr(results, kind))
@@ -328,10 +540,20 @@ def test_hits_without_ranks_take_list_order(write_run):
 
 def test_a_record_without_answer_object_is_not_an_answer(write_run):
     responses = rs.load_results(
-        write_run("a", [record("q1", []), record("q2", [], answer=""), record("q3", [], answer=answer("no", grounded=False))])
+        write_run(
+            "a",
+            [
+                record("q1", []),
+                record("q2", [], answer=""),
+                record("q3", [], answer=answer("no", grounded=False)),
+            ],
+        )
     ).responses
     assert responses["answer"].isna().tolist() == [True, False, False]
-    assert responses["refused"].astype(object).where(responses["refused"].notna(), None).tolist() == [None, True, True]  # a blank answer is a refusal
+    # a blank answer is a refusal
+    assert responses["refused"].astype(object).where(
+        responses["refused"].notna(), None
+    ).tolist() == [None, True, True]
 
 
 @pytest.mark.parametrize(
@@ -342,14 +564,35 @@ def test_a_record_without_answer_object_is_not_an_answer(write_run):
         ('{"query_id": true}', r":2: query_id: found a boolean: true; text"),
         ('{"query_id": "q1"}', r":2: query_id: 'q1' stood on line 1 already; one record per query"),
         ('{"query_id": "x", "hits_top_k": {}}', r":2: hits_top_k: found a mapping"),
-        ('{"query_id": "x", "hits_top_k": [null]}', r":2: hits_top_k: found nothing \(null\); a list of objects"),
-        ('{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}', r":2: hits_top_k\.rank: rank 3 appears twice for query 'x'; ranks must be 1, 2, 3"),
-        ('{"query_id": "x", "hits_top_k": [{"rank": 0}]}', r":2: hits_top_k\.rank: rank is a number: 0 for query 'x'"),
-        ('{"query_id": "x", "elapsed_ms": "fast"}', r":2: elapsed_ms: found text: \"fast\"; a number or null"),
-        ('{"query_id": "x", "answer": 7}', r":2: answer: found a number: 7; an object, text or null"),
-        ('{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "verse"}}]}}', r"kind is one of line, code, page, time, region, caption"),
         (
-            '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "line", "start": 5, "end": 2}}]}}',
+            '{"query_id": "x", "hits_top_k": [null]}',
+            r":2: hits_top_k: found nothing \(null\); a list of objects",
+        ),
+        (
+            '{"query_id": "x", "hits_top_k": [{"rank": 3}, {"rank": 3}]}',
+            r":2: hits_top_k\.rank: rank 3 appears twice for query 'x'; ranks must be 1, 2, 3",
+        ),
+        (
+            '{"query_id": "x", "hits_top_k": [{"rank": 0}]}',
+            r":2: hits_top_k\.rank: rank is a number: 0 for query 'x'",
+        ),
+        (
+            '{"query_id": "x", "elapsed_ms": "fast"}',
+            r":2: elapsed_ms: found text: \"fast\"; a number or null",
+        ),
+        (
+            '{"query_id": "x", "answer": 7}',
+            r":2: answer: found a number: 7; an object, text or null",
+        ),
+        (
+            '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "verse"}}]}}',
+            r"kind is one of line, code, page, time, region, caption",
+        ),
+        (
+            (
+                '{"query_id": "x", "answer": {"citations": [{"citation": {"kind": "line", "start":'
+                ' 5, "end": 2}}]}}'
+            ),
             r"start a number: 5, end a number: 2; whole numbers in order",
         ),
         ('{"query_id": "x", "query": "\\ud800"}', r":2: .*surrogate"),
@@ -367,14 +610,19 @@ def test_not_strict_counts_what_a_run_lost(write_run):
     file.write_text(file.read_text() + json.dumps(RUN_A[0]) + "\n{\n")
     results = rs.load_results(file, strict=False)
     assert len(results.responses) == 3
-    assert results.problems[["line", "field"]].astype(object).where(results.problems[["line", "field"]].notna(), None).to_numpy().tolist() == [
+    assert results.problems[["line", "field"]].astype(object).where(
+        results.problems[["line", "field"]].notna(), None
+    ).to_numpy().tolist() == [
         [4, "query_id"],
         [5, None],
     ]
 
 
 def test_problems_of_several_runs_are_counted_for_their_run(write_run, write_golden):
-    files = [write_run("odd/a", [*RUN_A, RUN_A[0]]), write_run("odd/b", [*RUN_A, RUN_A[1], RUN_A[2]], note="n")]
+    files = [
+        write_run("odd/a", [*RUN_A, RUN_A[0]]),
+        write_run("odd/b", [*RUN_A, RUN_A[1], RUN_A[2]], note="n"),
+    ]
     (files[1].parent / "run.json").write_text('{"run_id": "renamed"}')  # no folder bears this name
     results = rs.load_results(files, strict=False)
     assert results.problems["run_id"].astype("str").tolist() == ["a", "renamed", "renamed"]
@@ -414,15 +662,27 @@ def test_kebab_sqlite_file(tmp_path, pair):
     file = tmp_path / "kebab.db"
     with sqlite3.connect(file) as base:
         base.execute(
-            "CREATE TABLE eval_runs (run_id TEXT PRIMARY KEY, suite TEXT, config_snapshot_json TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)"
+            "CREATE TABLE eval_runs (run_id TEXT PRIMARY KEY, suite TEXT, config_snapshot_json"
+            " TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)"
         )
-        base.execute("CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT, PRIMARY KEY (run_id, query_id))")
+        base.execute(
+            "CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT, PRIMARY"
+            " KEY (run_id, query_id))"
+        )
         snapshot = json.dumps({"chunker_version": "test@1", "eval_k": 10})
-        base.execute("INSERT INTO eval_runs VALUES ('a', 'golden', ?, '{}', 'abc', '2026-01-31T09:00:00Z')", [snapshot])
-        base.executemany("INSERT INTO eval_query_results VALUES ('a', ?, ?)", [(one["query_id"], json.dumps(one)) for one in RUN_A])
+        base.execute(
+            "INSERT INTO eval_runs VALUES ('a', 'golden', ?, '{}', 'abc', '2026-01-31T09:00:00Z')",
+            [snapshot],
+        )
+        base.executemany(
+            "INSERT INTO eval_query_results VALUES ('a', ?, ?)",
+            [(one["query_id"], json.dumps(one)) for one in RUN_A],
+        )
     base.close()
     loaded = rs.load_results(file)
-    assert loaded.runs[["suite", "commit", "k", "chunker_version"]].to_numpy().tolist() == [["golden", "abc", 10, "test@1"]]
+    assert loaded.runs[["suite", "commit", "k", "chunker_version"]].to_numpy().tolist() == [
+        ["golden", "abc", 10, "test@1"]
+    ]
     of_a = results.select(["a"])
     pd.testing.assert_frame_equal(loaded.hits, of_a.hits)
     (tmp_path / "broken.db").write_bytes(b"SQLite format 3\0" + b"x" * 100)
@@ -440,14 +700,27 @@ def test_files_that_are_not_utf8_or_not_gzip_are_named(tmp_path):
 
 
 def test_targets_that_share_their_first_id_stay_apart(write_golden):
-    golden = rs.load_golden(write_golden("- {id: q, query: '?', expected_doc_ids: [[x, y], [x, z], [x, y]]}\n"))
-    assert golden.targets[["target_id", "doc_id"]].to_numpy().tolist() == [["x", "x"], ["x", "y"], ["x(2)", "x"], ["x(2)", "z"]]
+    golden = rs.load_golden(
+        write_golden("- {id: q, query: '?', expected_doc_ids: [[x, y], [x, z], [x, y]]}\n")
+    )
+    assert golden.targets[["target_id", "doc_id"]].to_numpy().tolist() == [
+        ["x", "x"],
+        ["x", "y"],
+        ["x(2)", "x"],
+        ["x(2)", "z"],
+    ]
     with pytest.raises(rs.DataError, match="x has the grades 1 and 3; one grade per target"):
-        rs.load_golden(write_golden("- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n"))
+        rs.load_golden(
+            write_golden("- {id: q, query: '?', expected_doc_ids: [x, {any: [x], grade: 3}]}\n")
+        )
 
 
 def test_runs_keep_the_order_in_which_they_were_named(write_run, write_golden):
     results = rs.load_results([write_run("b", RUN_A), write_run("a", RUN_A)])
     scores = rs.score(results, rs.load_golden(write_golden(THREE_QUERIES)), ["mrr"])
-    assert scores["run_id"].unique().tolist() == ["b", "a"] == rs.summarize(scores)["run_id"].tolist()
-    assert rs.coverage(results.select(["a", "b"]), rs.load_golden(write_golden(THREE_QUERIES))).index.tolist() == ["a", "b"]
+    assert (
+        scores["run_id"].unique().tolist() == ["b", "a"] == rs.summarize(scores)["run_id"].tolist()
+    )
+    assert rs.coverage(
+        results.select(["a", "b"]), rs.load_golden(write_golden(THREE_QUERIES))
+    ).index.tolist() == ["a", "b"]

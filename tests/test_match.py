@@ -15,38 +15,68 @@ from ragscore.frames import from_records
 
 
 def hits_of(*rows, run_id="r", query_id="q"):
-    return from_records([{"run_id": run_id, "query_id": query_id, "rank": rank, **row} for rank, row in enumerate(rows, 1)], "hits")
+    return from_records(
+        [
+            {"run_id": run_id, "query_id": query_id, "rank": rank, **row}
+            for rank, row in enumerate(rows, 1)
+        ],
+        "hits",
+    )
 
 
 def targets_of(*rows, query_id="q"):
     return from_records(
-        [{"query_id": query_id, "level": "doc", "target_id": row.get("doc_id", f"t{n}"), "alternative": 0, "grade": 1, **row} for n, row in enumerate(rows)],
+        [
+            {
+                "query_id": query_id,
+                "level": "doc",
+                "target_id": row.get("doc_id", f"t{n}"),
+                "alternative": 0,
+                "grade": 1,
+                **row,
+            }
+            for n, row in enumerate(rows)
+        ],
         "targets",
     )
 
 
 def golden_of(targets, **more):
-    queries = [{"query_id": query_id, "query": "?", "answerable": True, "position": n} for n, query_id in enumerate(dict.fromkeys(targets["query_id"]))]
+    queries = [
+        {"query_id": query_id, "query": "?", "answerable": True, "position": n}
+        for n, query_id in enumerate(dict.fromkeys(targets["query_id"]))
+    ]
     return rs.Golden(queries=from_records(queries, "queries"), targets=targets, **more)
 
 
 def scores_of(hits, targets, labels, rule=rs.by_doc):
     rows = hits.groupby(["run_id", "query_id"], observed=True).size().rename("n_hits").reset_index()
-    return rs.score_hits(*rs.grade_hits(hits, targets, rule), golden_of(targets), rows, labels).iloc[0]
+    return rs.score_hits(
+        *rs.grade_hits(hits, targets, rule), golden_of(targets), rows, labels
+    ).iloc[0]
 
 
 def test_a_document_returned_as_three_chunks_earns_once():
     hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
     graded, found = rs.grade_hits(hits, targets_of({"doc_id": "d", "grade": 2}), rs.by_doc)
-    assert graded[["rank", "grade", "gain", "n_found"]].to_numpy().tolist() == [[1, 2, 2, 1], [2, 2, 0, 0], [4, 2, 0, 0]]
+    assert graded[["rank", "grade", "gain", "n_found"]].to_numpy().tolist() == [
+        [1, 2, 2, 1],
+        [2, 2, 0, 0],
+        [4, 2, 0, 0],
+    ]
     assert found[["target_id", "grade", "rank"]].to_numpy().tolist() == [["d", 2, 1]]
-    scores = scores_of(hits, targets_of({"doc_id": "d"}), ["recall@5", "map@5", "ndcg@5", "precision@5"])
-    assert scores.tolist() == [1.0, 1.0, 1.0, 3 / 5]  # precision counts hits, the others count targets
+    scores = scores_of(
+        hits, targets_of({"doc_id": "d"}), ["recall@5", "map@5", "ndcg@5", "precision@5"]
+    )
+    # precision counts hits, the others count targets
+    assert scores.tolist() == [1.0, 1.0, 1.0, 3 / 5]
 
 
 def test_one_hit_that_meets_two_targets_earns_the_better_grade():
     # ideal DCG (7 + 3 / log2 3), earned 7: nDCG .787, as the docstring of grade_hits says
-    targets = targets_of({"doc_id": "d", "target_id": "a", "grade": 3}, {"doc_id": "d", "target_id": "b", "grade": 2})
+    targets = targets_of(
+        {"doc_id": "d", "target_id": "a", "grade": 3}, {"doc_id": "d", "target_id": "b", "grade": 2}
+    )
     scores = scores_of(hits_of({"doc_id": "d"}), targets, ["recall@3", "ndcg@3"])
     assert scores["recall@3"] == 1
     assert scores["ndcg@3"] == pytest.approx(7 / (7 + 3 / np.log2(3)), abs=1e-12)
@@ -54,20 +84,36 @@ def test_one_hit_that_meets_two_targets_earns_the_better_grade():
 
 
 def test_any_alternative_meets_its_target_once():
-    targets = targets_of({"doc_id": "a", "target_id": "t"}, {"doc_id": "b", "target_id": "t", "alternative": 1})
-    scores = scores_of(hits_of({"doc_id": "x"}, {"doc_id": "b"}, {"doc_id": "a"}), targets, ["recall@1", "recall@2", "recall@3", "mrr"])
+    targets = targets_of(
+        {"doc_id": "a", "target_id": "t"}, {"doc_id": "b", "target_id": "t", "alternative": 1}
+    )
+    scores = scores_of(
+        hits_of({"doc_id": "x"}, {"doc_id": "b"}, {"doc_id": "a"}),
+        targets,
+        ["recall@1", "recall@2", "recall@3", "mrr"],
+    )
     assert scores.tolist() == [0, 1, 1, 0.5]
 
 
 def test_grade_zero_is_judged_but_not_relevant():
     targets = targets_of({"doc_id": "bad", "grade": 0}, {"doc_id": "good"})
-    scores = scores_of(hits_of({"doc_id": "bad"}, {"doc_id": "x"}, {"doc_id": "good"}), targets, ["hit@1", "judged@1", "judged@10", "precision@3", "recall@3"])
+    scores = scores_of(
+        hits_of({"doc_id": "bad"}, {"doc_id": "x"}, {"doc_id": "good"}),
+        targets,
+        ["hit@1", "judged@1", "judged@10", "precision@3", "recall@3"],
+    )
     assert scores.tolist() == [0, 1, 2 / 3, 1 / 3, 1]
 
 
 def test_ids_of_another_query_do_not_match():
-    hits = pd.concat([hits_of({"doc_id": "d1"}, query_id="q1"), hits_of({"doc_id": "d1"}, query_id="q2")], ignore_index=True)
-    targets = pd.concat([targets_of({"doc_id": "d1"}, query_id="q1"), targets_of({"doc_id": "d2"}, query_id="q2")], ignore_index=True)
+    hits = pd.concat(
+        [hits_of({"doc_id": "d1"}, query_id="q1"), hits_of({"doc_id": "d1"}, query_id="q2")],
+        ignore_index=True,
+    )
+    targets = pd.concat(
+        [targets_of({"doc_id": "d1"}, query_id="q1"), targets_of({"doc_id": "d2"}, query_id="q2")],
+        ignore_index=True,
+    )
     assert rs.grade_hits(hits, targets, rs.by_doc)[0]["query_id"].tolist() == ["q1"]
 
 
@@ -77,24 +123,39 @@ SPAN = {"doc_id": "d", "span_unit": "line"}
 @pytest.mark.parametrize(
     ("found", "expected", "share", "is_met"),
     [
-        ((1, 11), (1, 11), "shorter", True), ((5, 15), (1, 11), "shorter", True), ((7, 17), (1, 11), "shorter", False),
-        ((26, 51), (1, 101), "shorter", True), ((26, 51), (1, 101), "target", False),  # a quarter of the target: a smaller chunk of it
-        ((1, 101), (26, 51), "shorter", True), ((1, 101), (26, 51), "target", True), ((11, 21), (1, 11), "shorter", False),
+        ((1, 11), (1, 11), "shorter", True), ((5, 15), (1, 11), "shorter", True),
+        ((7, 17), (1, 11), "shorter", False),
+        # a quarter of the target: a smaller chunk of it
+        ((26, 51), (1, 101), "shorter", True), ((26, 51), (1, 101), "target", False),
+        ((1, 101), (26, 51), "shorter", True), ((1, 101), (26, 51), "target", True),
+        ((11, 21), (1, 11), "shorter", False),
     ],
 )  # fmt: skip
 def test_spans_match_by_their_share(found, expected, share, is_met):
-    matches = rs.by_span(share)(hits_of({**SPAN, "start": found[0], "end": found[1]}), targets_of({**SPAN, "start": expected[0], "end": expected[1]}))
+    matches = rs.by_span(share)(
+        hits_of({**SPAN, "start": found[0], "end": found[1]}),
+        targets_of({**SPAN, "start": expected[0], "end": expected[1]}),
+    )
     assert len(matches) == is_met
 
 
 @pytest.mark.parametrize("more", [{"span_unit": "char"}, {"doc_id": "e"}])
 def test_spans_of_another_unit_or_document_never_match(more):
-    assert not len(rs.by_span()(hits_of({**SPAN, "start": 1, "end": 9, **more}), targets_of({**SPAN, "start": 1, "end": 9})))
+    assert not len(
+        rs.by_span()(
+            hits_of({**SPAN, "start": 1, "end": 9, **more}),
+            targets_of({**SPAN, "start": 1, "end": 9}),
+        )
+    )
 
 
 def test_a_target_without_document_is_found_by_its_path():
-    target = targets_of({"level": "anchor", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"})
-    matches = rs.by_span()(hits_of({"doc_id": "d", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"}), target)
+    target = targets_of(
+        {"level": "anchor", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"}
+    )
+    matches = rs.by_span()(
+        hits_of({"doc_id": "d", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"}), target
+    )
     assert matches[["hit", "target", "coverage"]].to_numpy().tolist() == [[0, 0, 1.0]]
 
 
@@ -106,15 +167,46 @@ def test_a_span_rule_needs_a_share_it_can_use():
 
 
 def chunk(name, start, end, version):
-    return {"doc_id": "d", "chunk_id": name, "start": start, "end": end, "span_unit": "line", "chunker_version": version}
+    return {
+        "doc_id": "d",
+        "chunk_id": name,
+        "start": start,
+        "end": end,
+        "span_unit": "line",
+        "chunker_version": version,
+    }
 
 
 def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
-    old, new = hits_of(chunk("old", 1, 101, "v1")), hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s")
-    golden = rs.resolve_spans(golden_of(targets_of({"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"})), old)
-    runs = from_records([{"run_id": "r", "chunker_version": "v1", "k": 10}, {"run_id": "s", "chunker_version": "v2", "k": 10}], "runs")
-    responses = from_records([{"run_id": run, "query_id": "q", "query": "?", "error": None} for run in "rs"], "responses")
-    results = rs.Results(runs=runs, responses=responses, hits=pd.concat([old.astype({"run_id": "str"}), new.astype({"run_id": "str"})], ignore_index=True))
+    old, new = (
+        hits_of(chunk("old", 1, 101, "v1")),
+        hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s"),
+    )
+    golden = rs.resolve_spans(
+        golden_of(
+            targets_of(
+                {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
+            )
+        ),
+        old,
+    )
+    runs = from_records(
+        [
+            {"run_id": "r", "chunker_version": "v1", "k": 10},
+            {"run_id": "s", "chunker_version": "v2", "k": 10},
+        ],
+        "runs",
+    )
+    responses = from_records(
+        [{"run_id": run, "query_id": "q", "query": "?", "error": None} for run in "rs"], "responses"
+    )
+    results = rs.Results(
+        runs=runs,
+        responses=responses,
+        hits=pd.concat(
+            [old.astype({"run_id": "str"}), new.astype({"run_id": "str"})], ignore_index=True
+        ),
+    )
     scores = rs.score(results, golden, ["hit@1", "recall@5", "ndcg@5"])
     assert scores["level"].tolist() == ["span", "span"]
     assert scores[["hit@1", "recall@5", "ndcg@5"]].to_numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
@@ -133,27 +225,54 @@ def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chun
 
 
 def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
-    targets = targets_of({"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"})
+    targets = targets_of(
+        {"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"}
+    )
     resolved = rs.resolve_spans(golden_of(targets), hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets["start"].isna().all() and resolved.targets["doc_id"].tolist()[0] == "d"
 
 
 def by_word(hits, targets):
     """A rule of one's own: the target's id occurs in the hit's text."""
-    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
-    return pairs.loc[[word in text for word, text in zip(pairs["target_id"], pairs["text"], strict=True)], ["hit", "target"]]
+    pairs = (
+        hits.reset_index(drop=True)
+        .reset_index(names="hit")
+        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    )
+    return pairs.loc[
+        [word in text for word, text in zip(pairs["target_id"], pairs["text"], strict=True)],
+        ["hit", "target"],
+    ]
 
 
 def test_a_rule_of_ones_own(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["apple"]}]))
-    results = rs.load_results(write_run("r", [record("q", [hit("c", "d", 1, snippet="a pear"), hit("c2", "d", 2, snippet="an apple")])]))
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["apple"]}])
+    )
+    results = rs.load_results(
+        write_run(
+            "r",
+            [
+                record(
+                    "q", [hit("c", "d", 1, snippet="a pear"), hit("c2", "d", 2, snippet="an apple")]
+                )
+            ],
+        )
+    )
     assert rs.score(results, golden, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5]
 
 
 def test_a_rule_that_pairs_two_queries_is_refused():
-    hits = pd.concat([hits_of({"doc_id": "d"}, query_id="q1"), hits_of({"doc_id": "d"}, query_id="q2")], ignore_index=True)
+    hits = pd.concat(
+        [hits_of({"doc_id": "d"}, query_id="q1"), hits_of({"doc_id": "d"}, query_id="q2")],
+        ignore_index=True,
+    )
     with pytest.raises(rs.DataError, match="matched a hit with a target of another query"):
-        rs.grade_hits(hits, targets_of({"doc_id": "d"}, query_id="q1"), lambda hits, targets: pd.DataFrame({"hit": [1], "target": [0]}))
+        rs.grade_hits(
+            hits,
+            targets_of({"doc_id": "d"}, query_id="q1"),
+            lambda hits, targets: pd.DataFrame({"hit": [1], "target": [0]}),
+        )
 
 
 def test_support_groups_need_all_their_targets():
@@ -162,81 +281,168 @@ def test_support_groups_need_all_their_targets():
     hits = hits_of({"doc_id": "a"}, {"doc_id": "x"}, {"doc_id": "b"})
     found = {}
     for name, wanted in groups.items():
-        members = [{"query_id": "q", "group": n, "target_id": one} for n, group in enumerate(wanted) for one in group]
+        members = [
+            {"query_id": "q", "group": n, "target_id": one}
+            for n, group in enumerate(wanted)
+            for one in group
+        ]
         golden = golden_of(targets, support_groups=from_records(members, "support_groups"))
         rows = pd.DataFrame({"run_id": pd.Categorical(["r"]), "query_id": ["q"], "n_hits": [3]})
-        scores = rs.score_hits(*rs.grade_hits(hits, targets), golden, rows, ["recall_all@1", "recall_all@3"])
+        scores = rs.score_hits(
+            *rs.grade_hits(hits, targets), golden, rows, ["recall_all@1", "recall_all@3"]
+        )
         found[name] = scores.to_numpy().tolist()[0]
     assert found == {"ab": [0, 1], "a or bc": [1, 1], "unknown": [0, 0]}
 
 
 def test_support_groups_of_documents_say_nothing_about_chunks():
-    targets = pd.concat([targets_of({"doc_id": "a"}), targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"})], ignore_index=True)
+    targets = pd.concat(
+        [
+            targets_of({"doc_id": "a"}),
+            targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}),
+        ],
+        ignore_index=True,
+    )
     groups = from_records([{"query_id": "q", "group": 0, "target_id": "a"}], "support_groups")
     golden = golden_of(targets, support_groups=groups)
-    assert len(rs.at_level(golden, "doc").support_groups) == 1 and not len(rs.at_level(golden, "chunk").support_groups)
+    assert len(rs.at_level(golden, "doc").support_groups) == 1 and not len(
+        rs.at_level(golden, "chunk").support_groups
+    )
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 9)), min_size=1, unique_by=lambda t: (t[0], t[2])), st.randoms())
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.sampled_from("xyz"), st.integers(1, 9)),
+        min_size=1,
+        unique_by=lambda t: (t[0], t[2]),
+    ),
+    st.randoms(),
+)
 @settings(deadline=None)
 def test_the_order_of_rows_changes_nothing(rows, random):
-    hits = from_records([{"run_id": "r", "query_id": q, "rank": rank, "doc_id": d} for q, d, rank in rows], "hits")
-    targets = pd.concat([targets_of({"doc_id": "x", "grade": 2}, {"doc_id": "y"}, query_id=q) for q in "abc"], ignore_index=True)
+    hits = from_records(
+        [{"run_id": "r", "query_id": q, "rank": rank, "doc_id": d} for q, d, rank in rows], "hits"
+    )
+    targets = pd.concat(
+        [targets_of({"doc_id": "x", "grade": 2}, {"doc_id": "y"}, query_id=q) for q in "abc"],
+        ignore_index=True,
+    )
     golden = golden_of(targets)
-    cells = pd.DataFrame({"run_id": pd.Categorical(["r"] * 3), "query_id": list("abc"), "n_hits": [9] * 3})
-    labels = ["hit@3", "recall@3", "precision@3", "map@9", "ndcg@9", "ndcg_linear@5", "judged@5", "mrr"]
+    cells = pd.DataFrame(
+        {"run_id": pd.Categorical(["r"] * 3), "query_id": list("abc"), "n_hits": [9] * 3}
+    )
+    labels = [
+        "hit@3",
+        "recall@3",
+        "precision@3",
+        "map@9",
+        "ndcg@9",
+        "ndcg_linear@5",
+        "judged@5",
+        "mrr",
+    ]
     order = list(range(len(hits)))
     random.shuffle(order)
     expected = rs.score_hits(*rs.grade_hits(hits, targets), golden, cells, labels)
-    shuffled = rs.score_hits(*rs.grade_hits(hits.iloc[order].reset_index(drop=True), targets.iloc[::-1]), golden, cells, labels)
+    shuffled = rs.score_hits(
+        *rs.grade_hits(hits.iloc[order].reset_index(drop=True), targets.iloc[::-1]),
+        golden,
+        cells,
+        labels,
+    )
     pd.testing.assert_frame_equal(shuffled, expected, check_exact=True)
     assert ((expected >= 0) & (expected <= 1)).all().all()
 
 
 def results_of(hits):
-    responses = from_records([{"run_id": "r", "query_id": "q", "query": "?", "error": None}], "responses")
+    responses = from_records(
+        [{"run_id": "r", "query_id": "q", "query": "?", "error": None}], "responses"
+    )
     return rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=hits)
 
 
 @pytest.mark.parametrize(
     ("ranks", "message"),
-    [([1, 1], "rank 1 appears twice for query 'q' of run 'r'"), ([0, 1], "rank 0; ranks count from 1"), ([1, 10**9, 10**9], "appears twice")],
+    [
+        ([1, 1], "rank 1 appears twice for query 'q' of run 'r'"),
+        ([0, 1], "rank 0; ranks count from 1"),
+        ([1, 10**9, 10**9], "appears twice"),
+    ],
 )
 def test_ranks_that_cannot_be_are_refused_before_scoring(ranks, message):
-    hits = from_records([{"run_id": "r", "query_id": "q", "rank": rank, "doc_id": "d"} for rank in ranks], "hits")
+    hits = from_records(
+        [{"run_id": "r", "query_id": "q", "rank": rank, "doc_id": "d"} for rank in ranks], "hits"
+    )
     with pytest.raises(rs.DataError, match=message):
         rs.score(results_of(hits), golden_of(targets_of({"doc_id": "d"})), ["mrr"], match="doc")
 
 
 def test_a_response_or_question_given_twice_is_refused():
     results, golden = results_of(hits_of({"doc_id": "d"})), golden_of(targets_of({"doc_id": "d"}))
-    with pytest.raises(rs.DataError, match="responses: 1 rows repeat a key, first r / q; one row per run_id, query_id"):
-        rs.Results(runs=results.runs, responses=pd.concat([results.responses] * 2), hits=results.hits)
+    with pytest.raises(
+        rs.DataError,
+        match="responses: 1 rows repeat a key, first r / q; one row per run_id, query_id",
+    ):
+        rs.Results(
+            runs=results.runs, responses=pd.concat([results.responses] * 2), hits=results.hits
+        )
     with pytest.raises(rs.DataError, match="queries: 1 rows repeat a key, first q"):
         rs.Golden(queries=pd.concat([golden.queries] * 2))
 
 
-def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "expected_chunk_ids": ["c1"]}]))
+def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(
+    write_golden, write_run
+):
+    golden = rs.load_golden(
+        write_golden([{"id": "q1", "query": "?", "expected_chunk_ids": ["c1"]}])
+    )
     found = write_run("found", [record("q1", [hit("c1", "d1", 1, chunker_version=None)])])
     lost = write_run("lost", [record("q1", [hit("c9", "d9", 1, chunker_version=None)])])
     for paths, hits in (([lost], [0]), ([found, lost], [1, 0])):
         scores = rs.score(rs.load_results(paths), golden, ["hit@5"])
-        assert scores["hit@5"].tolist() == hits and scores["level"].astype("str").unique().tolist() == ["chunk"]
+        assert scores["hit@5"].tolist() == hits and scores["level"].astype(
+            "str"
+        ).unique().tolist() == ["chunk"]
 
 
 def test_a_run_without_any_value_is_warned_of_with_its_level_and_what_speaks_against_finer_ones():
-    queries = pd.DataFrame({"query_id": ["1", "2", "3"], "query": ["a", "b", "c"], "answerable": True, "position": [0, 1, 2]})
-    targets = pd.DataFrame({"query_id": ["1", "2"], "level": ["anchor", "span"], "target_id": ["a", "b"], "alternative": 0, "grade": 1, "path": ["x.md", None]})
-    spans = {"doc_id": [None, "d"], "start": [None, 1], "end": [None, 4], "span_unit": [None, "char"]}
-    responses = pd.DataFrame({"run_id": "r", "query_id": ["1", "2", "3"], "query": "?", "error": None})
+    queries = pd.DataFrame(
+        {
+            "query_id": ["1", "2", "3"],
+            "query": ["a", "b", "c"],
+            "answerable": True,
+            "position": [0, 1, 2],
+        }
+    )
+    targets = pd.DataFrame(
+        {
+            "query_id": ["1", "2"],
+            "level": ["anchor", "span"],
+            "target_id": ["a", "b"],
+            "alternative": 0,
+            "grade": 1,
+            "path": ["x.md", None],
+        }
+    )
+    spans = {
+        "doc_id": [None, "d"],
+        "start": [None, 1],
+        "end": [None, 4],
+        "span_unit": [None, "char"],
+    }
+    responses = pd.DataFrame(
+        {"run_id": "r", "query_id": ["1", "2", "3"], "query": "?", "error": None}
+    )
     hits = pd.DataFrame({"run_id": ["r"], "query_id": ["1"], "rank": [1], "doc_id": ["z"]})
     results, golden = (
         rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits),
         rs.Golden(queries=queries, targets=targets.assign(**spans)),
     )
     why = r"\(level doc; span: hits of r have no span; anchor: hits of r have no path\)$"
-    with pytest.warns(UserWarning, match="^no query of r has a value of any ranking metric, though there are targets " + why) as caught:
+    with pytest.warns(
+        UserWarning,
+        match="^no query of r has a value of any ranking metric, though there are targets " + why,
+    ) as caught:
         assert rs.score(results, golden, ["mrr", "recall@5", "failed"])["mrr"].isna().all()
     assert len(caught) == 1
     with warnings.catch_warnings():

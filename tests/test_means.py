@@ -12,22 +12,48 @@ from ragscore.means import Grouping, statistics
 
 SHARES = {"p50": 0.5, "p95": 0.95}
 NUMBERS = st.floats(-1e6, 1e6, width=32)
-KINDS = (NUMBERS, st.sampled_from([0.0, 1.0]), st.integers(-5, 5).map(float), st.just(np.nan), st.just(0.7), NUMBERS | st.sampled_from([np.inf, -np.inf]))
+KINDS = (
+    NUMBERS,
+    st.sampled_from([0.0, 1.0]),
+    st.integers(-5, 5).map(float),
+    st.just(np.nan),
+    st.just(0.7),
+    NUMBERS | st.sampled_from([np.inf, -np.inf]),
+)
 
 
 @st.composite
 def grouped_columns(draw):
     """Groups that rows of no order are in, some in none, and columns of numbers, flags and counts with gaps; some hold nothing, or infinities."""
     n = draw(st.integers(1, 40))
-    codes = draw(some.arrays(np.int64, n, elements=st.integers(-1, draw(st.sampled_from([0, 3, 60])))))
-    columns = [draw(some.arrays(np.float64, n, elements=kind | st.just(np.nan) if draw(st.booleans()) else kind)) for kind in KINDS]
+    codes = draw(
+        some.arrays(np.int64, n, elements=st.integers(-1, draw(st.sampled_from([0, 3, 60]))))
+    )
+    columns = [
+        draw(
+            some.arrays(
+                np.float64, n, elements=kind | st.just(np.nan) if draw(st.booleans()) else kind
+            )
+        )
+        for kind in KINDS
+    ]
     return pd.factorize(np.where(codes < 0, np.nan, codes), sort=draw(st.booleans()))[0], columns
 
 
 def by_pandas(codes, columns):
-    values = pd.DataFrame(dict(enumerate(columns))).groupby(np.where(codes < 0, np.nan, codes), sort=True)
-    found = {name: getattr(values, name)() for name in ("mean", "std", "min", "max")} | {"n": values.count(), "sum": values.sum(min_count=1)}
-    return {name: table.to_numpy() for name, table in (found | {name: values.quantile(share) for name, share in SHARES.items()}).items()}
+    values = pd.DataFrame(dict(enumerate(columns))).groupby(
+        np.where(codes < 0, np.nan, codes), sort=True
+    )
+    found = {name: getattr(values, name)() for name in ("mean", "std", "min", "max")} | {
+        "n": values.count(),
+        "sum": values.sum(min_count=1),
+    }
+    return {
+        name: table.to_numpy()
+        for name, table in (
+            found | {name: values.quantile(share) for name, share in SHARES.items()}
+        ).items()
+    }
 
 
 def assert_as_pandas(codes, columns):
@@ -37,8 +63,12 @@ def assert_as_pandas(codes, columns):
         np.testing.assert_array_equal(getattr(found, name), wanted[name], err_msg=name)
     for name in ("sum", "mean", "std"):
         # Sums that cancel out keep what rounding did to their largest term.
-        size = max((np.abs(column[np.isfinite(column)]).max(initial=0) for column in columns), default=0.0)
-        np.testing.assert_allclose(getattr(found, name), wanted[name], rtol=1e-12, atol=1e-14 * size, err_msg=name)
+        size = max(
+            (np.abs(column[np.isfinite(column)]).max(initial=0) for column in columns), default=0.0
+        )
+        np.testing.assert_allclose(
+            getattr(found, name), wanted[name], rtol=1e-12, atol=1e-14 * size, err_msg=name
+        )
 
 
 @given(grouped_columns())
@@ -50,7 +80,11 @@ def test_every_statistic_is_the_one_that_pandas_finds(case):
 def test_many_rows_have_the_statistics_that_pandas_finds(n_groups):
     rng = np.random.default_rng(n_groups)
     codes = np.sort(rng.integers(0, n_groups, 20_000))
-    columns = [rng.random(20_000), np.where(rng.random(20_000) < 0.4, np.nan, rng.lognormal(5, 1, 20_000)), rng.integers(0, 2, 20_000) * 1.0]
+    columns = [
+        rng.random(20_000),
+        np.where(rng.random(20_000) < 0.4, np.nan, rng.lognormal(5, 1, 20_000)),
+        rng.integers(0, 2, 20_000) * 1.0,
+    ]
     assert_as_pandas(codes, columns)
     assert_as_pandas(rng.permutation(codes), columns)
 
@@ -77,5 +111,9 @@ def test_a_row_may_be_in_several_groups():
 def test_scores_without_rows_or_without_metrics_have_no_summary(pair):
     scores = rs.score(*pair)
     full = rs.summarize(scores)
-    for empty in (rs.summarize(scores.iloc[:0]), rs.summarize(scores, metrics=[]), rs.summarize(scores.iloc[:0], pair[1], by="answerable")):
+    for empty in (
+        rs.summarize(scores.iloc[:0]),
+        rs.summarize(scores, metrics=[]),
+        rs.summarize(scores.iloc[:0], pair[1], by="answerable"),
+    ):
         assert len(empty) == 0 and [name for name in empty if name != "answerable"] == list(full)

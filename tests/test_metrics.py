@@ -15,7 +15,9 @@ from ragscore.metrics import DEFAULT_METRICS, HEADLINE, TABLE, parse_label
 DOCS = [f"d{n}" for n in range(8)]
 K = (1, 3, 5, 10)
 RANKINGS = st.lists(st.permutations(DOCS), min_size=1, max_size=4)
-GRADES = st.dictionaries(st.sampled_from([*DOCS, "never1", "never2"]), st.integers(0, 3), min_size=1)
+GRADES = st.dictionaries(
+    st.sampled_from([*DOCS, "never1", "never2"]), st.integers(0, 3), min_size=1
+)
 
 
 @st.composite
@@ -23,37 +25,73 @@ def runs_and_qrels(draw):
     """Rankings without ties (some empty) and graded gold with at least one relevant document a query."""
     rankings = [one[: draw(st.integers(0, len(DOCS)))] for one in draw(RANKINGS)]
     qrels = [draw(GRADES.filter(lambda grades: max(grades.values()) > 0)) for _ in rankings]
-    return {f"q{n}": one for n, one in enumerate(rankings)}, {f"q{n}": one for n, one in enumerate(qrels)}
+    return {f"q{n}": one for n, one in enumerate(rankings)}, {
+        f"q{n}": one for n, one in enumerate(qrels)
+    }
 
 
 def ours(rankings, qrels, labels):
-    hits = from_records([{"run_id": "r", "query_id": q, "rank": rank, "doc_id": d} for q, docs in rankings.items() for rank, d in enumerate(docs, 1)], "hits")
+    hits = from_records(
+        [
+            {"run_id": "r", "query_id": q, "rank": rank, "doc_id": d}
+            for q, docs in rankings.items()
+            for rank, d in enumerate(docs, 1)
+        ],
+        "hits",
+    )
     targets = [
-        {"query_id": q, "level": "doc", "target_id": d, "doc_id": d, "alternative": 0, "grade": g} for q, grades in qrels.items() for d, g in grades.items()
+        {"query_id": q, "level": "doc", "target_id": d, "doc_id": d, "alternative": 0, "grade": g}
+        for q, grades in qrels.items()
+        for d, g in grades.items()
     ]
-    queries = from_records([{"query_id": q, "query": "?", "answerable": True, "position": n} for n, q in enumerate(qrels)], "queries")
+    queries = from_records(
+        [
+            {"query_id": q, "query": "?", "answerable": True, "position": n}
+            for n, q in enumerate(qrels)
+        ],
+        "queries",
+    )
     golden = rs.Golden(queries=queries, targets=from_records(targets, "targets"))
-    responses = from_records([{"run_id": "r", "query_id": q, "query": "?", "error": None} for q in rankings], "responses")
-    return rs.score(rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=hits), golden, labels, match="doc")
+    responses = from_records(
+        [{"run_id": "r", "query_id": q, "query": "?", "error": None} for q in rankings], "responses"
+    )
+    return rs.score(
+        rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=hits),
+        golden,
+        labels,
+        match="doc",
+    )
 
 
 def as_run(rankings):
-    return {q: {d: float(len(docs) - n) for n, d in enumerate(docs)} for q, docs in rankings.items()}
+    return {
+        q: {d: float(len(docs) - n) for n, d in enumerate(docs)} for q, docs in rankings.items()
+    }
 
 
 @given(runs_and_qrels())
 @settings(max_examples=150, deadline=None)
 def test_six_metrics_agree_with_pytrec_eval(data):
     rankings, qrels = data
-    names = {"hit": "success", "recall": "recall", "precision": "P", "map": "map_cut", "ndcg_linear": "ndcg_cut"}
+    names = {
+        "hit": "success",
+        "recall": "recall",
+        "precision": "P",
+        "map": "map_cut",
+        "ndcg_linear": "ndcg_cut",
+    }
     found = ours(rankings, qrels, [f"{name}@{k}" for name in names for k in K] + ["mrr"])
-    oracle = pytrec_eval.RelevanceEvaluator(qrels, {f"{name}.{','.join(map(str, K))}" for name in names.values()} | {"recip_rank"}).evaluate(as_run(rankings))
+    oracle = pytrec_eval.RelevanceEvaluator(
+        qrels, {f"{name}.{','.join(map(str, K))}" for name in names.values()} | {"recip_rank"}
+    ).evaluate(as_run(rankings))
     for query_id, docs in rankings.items():
         for name, theirs in names.items():
             for k in K:
                 expected = oracle[query_id][f"{theirs}_{k}"] if docs else 0.0
                 assert found.loc[query_id, f"{name}@{k}"] == pytest.approx(expected, abs=1e-9)
-        assert found.loc[query_id, "mrr"] == pytest.approx(oracle[query_id]["recip_rank"] if docs else 0.0, abs=1e-9)
+        assert found.loc[query_id, "mrr"] == pytest.approx(
+            oracle[query_id]["recip_rank"] if docs else 0.0, abs=1e-9
+        )
 
 
 @given(runs_and_qrels())
@@ -62,10 +100,14 @@ def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
     rankings, qrels = data
     found = ours(rankings, qrels, [f"ndcg@{k}" for k in K])
     worth = {q: {d: 2**grade - 1 for d, grade in grades.items()} for q, grades in qrels.items()}
-    oracle = pytrec_eval.RelevanceEvaluator(worth, {f"ndcg_cut.{','.join(map(str, K))}"}).evaluate(as_run(rankings))
+    oracle = pytrec_eval.RelevanceEvaluator(worth, {f"ndcg_cut.{','.join(map(str, K))}"}).evaluate(
+        as_run(rankings)
+    )
     for query_id, docs in rankings.items():
         for k in K:
-            assert found.loc[query_id, f"ndcg@{k}"] == pytest.approx(oracle[query_id][f"ndcg_cut_{k}"] if docs else 0.0, abs=1e-9)
+            assert found.loc[query_id, f"ndcg@{k}"] == pytest.approx(
+                oracle[query_id][f"ndcg_cut_{k}"] if docs else 0.0, abs=1e-9
+            )
 
 
 @given(runs_and_qrels())
@@ -73,18 +115,30 @@ def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
 def test_cut_reciprocal_rank_and_judged_agree_with_ir_measures(data):
     rankings, qrels = data
     found = ours(rankings, qrels, ["mrr@3", "judged@5", "recall@3", "ndcg_linear@5"])
-    measures = {"mrr@3": ir_measures.RR @ 3, "judged@5": ir_measures.Judged @ 5, "recall@3": ir_measures.R @ 3, "ndcg_linear@5": ir_measures.nDCG @ 5}
-    answered = {query_id: docs for query_id, docs in rankings.items() if docs}  # its Judged divides by zero for an empty list
-    oracle = {(one.query_id, str(one.measure)): one.value for one in ir_measures.iter_calc(list(measures.values()), qrels, as_run(answered))}
+    measures = {
+        "mrr@3": ir_measures.RR @ 3,
+        "judged@5": ir_measures.Judged @ 5,
+        "recall@3": ir_measures.R @ 3,
+        "ndcg_linear@5": ir_measures.nDCG @ 5,
+    }
+    # its Judged divides by zero for an empty list
+    answered = {query_id: docs for query_id, docs in rankings.items() if docs}
+    oracle = {
+        (one.query_id, str(one.measure)): one.value
+        for one in ir_measures.iter_calc(list(measures.values()), qrels, as_run(answered))
+    }
     for query_id, docs in rankings.items():
         for label, measure in measures.items():
             if docs or label != "judged@5":  # judged@k of nothing is 0 there and NaN here
-                assert found.loc[query_id, label] == pytest.approx(oracle[query_id, str(measure)], abs=1e-9)
+                assert found.loc[query_id, label] == pytest.approx(
+                    oracle[query_id, str(measure)], abs=1e-9
+                )
     assert found.loc[[q for q, docs in rankings.items() if not docs], "judged@5"].isna().all()
 
 
 def test_hand_worked_values():
-    # hits x d1 y d2, gold d1 d2: precision 1/2 at 4, AP (1/2 + 2/4) / 2; grades 3 2 1 found in order 3 _ 1
+    # hits x d1 y d2, gold d1 d2: precision 1/2 at 4, AP (1/2 + 2/4) / 2; grades 3 2 1 found in
+    # order 3 _ 1
     found = ours(
         {"q": ["x", "d1", "y", "d2"], "g": ["d3", "x", "d1"]},
         {"q": {"d1": 1, "d2": 1}, "g": {"d1": 3, "d2": 2, "d3": 1}},
@@ -96,7 +150,11 @@ def test_hand_worked_values():
 
 
 def test_no_target_is_nan_and_no_hit_is_zero():
-    found = ours({"a": [], "b": ["x"]}, {"a": {"d": 1}, "b": {"d": 0}}, ["hit@1", "recall@1", "ndcg@1", "mrr", "judged@1"])
+    found = ours(
+        {"a": [], "b": ["x"]},
+        {"a": {"d": 1}, "b": {"d": 0}},
+        ["hit@1", "recall@1", "ndcg@1", "mrr", "judged@1"],
+    )
     assert found.loc["a", ["hit@1", "recall@1", "ndcg@1", "mrr"]].tolist() == [0, 0, 0, 0]
     assert found.loc["b"].drop(["run_id", "state", "level"]).isna().all()
 
@@ -106,8 +164,13 @@ def test_no_target_is_nan_and_no_hit_is_zero():
 def test_another_query_changes_nothing_for_the_others(data, more):
     rankings, qrels = data
     labels = ["hit@3", "recall@5", "map@10", "ndcg@10", "mrr"]
-    alone, together = ours(rankings, qrels, labels), ours({**rankings, "new": more}, {**qrels, "new": {"d1": 2}}, labels)
-    pd.testing.assert_frame_equal(together.loc[list(rankings), labels], alone[labels], check_exact=True)
+    alone, together = (
+        ours(rankings, qrels, labels),
+        ours({**rankings, "new": more}, {**qrels, "new": {"d1": 2}}, labels),
+    )
+    pd.testing.assert_frame_equal(
+        together.loc[list(rankings), labels], alone[labels], check_exact=True
+    )
 
 
 def test_columns_come_in_the_order_of_the_table():
@@ -119,8 +182,11 @@ def test_columns_come_in_the_order_of_the_table():
 @pytest.mark.parametrize(
     ("label", "message"),
     [
-        ("hit@0", "a cut-off k of at least 1"), ("ndgc@5", "unknown metric 'ndgc@5'; did you mean ndcg@5"), ("hit", "unknown metric 'hit'"), ("failed@3", "unknown metric"),
-        ("recall@5:page", "followed by one of :chunk, :span, :anchor, :doc, :predicate"), ("failed:doc", "a ranking metric followed by"), ("HIT@5", "unknown metric"),
+        ("hit@0", "a cut-off k of at least 1"),
+        ("ndgc@5", "unknown metric 'ndgc@5'; did you mean ndcg@5"), ("hit", "unknown metric 'hit'"),
+        ("failed@3", "unknown metric"),
+        ("recall@5:page", "followed by one of :chunk, :span, :anchor, :doc, :predicate"),
+        ("failed:doc", "a ranking metric followed by"), ("HIT@5", "unknown metric"),
     ],
 )  # fmt: skip
 def test_labels_that_name_no_metric_are_refused(label, message):
@@ -138,8 +204,16 @@ def test_the_metric_table_is_complete():
     table = rs.metrics()
     assert table["name"].is_unique and len(table) == len(TABLE)
     assert not (table[["name", "formula", "nan_when", "kind", "better", "range"]] == "").any().any()
-    assert set(table["better"]) == {"higher", "lower"} and set(table["kind"]) <= {"binary", "bounded", "time", "cost", "other"}
-    assert "log2(rank + 1)" in rs.metric_card("ndcg@5") and repr(rs.metric_card("mrr")).startswith("mrr\n")
+    assert set(table["better"]) == {"higher", "lower"} and set(table["kind"]) <= {
+        "binary",
+        "bounded",
+        "time",
+        "cost",
+        "other",
+    }
+    assert "log2(rank + 1)" in rs.metric_card("ndcg@5") and repr(rs.metric_card("mrr")).startswith(
+        "mrr\n"
+    )
 
 
 def test_values_keep_full_precision():
@@ -149,10 +223,24 @@ def test_values_keep_full_precision():
 
 @pytest.mark.parametrize("collapse", ["none", "doc"])
 def test_hits_of_a_query_without_a_response_earn_nothing(write_golden, collapse):
-    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["d"], "required_support_groups": [["d"]]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {
+                    "id": "q1",
+                    "query": "?",
+                    "expected_doc_ids": ["d"],
+                    "required_support_groups": [["d"]],
+                }
+            ]
+        )
+    )
     hits = pd.DataFrame({"run_id": ["r"], "query_id": ["q1"], "rank": [1], "doc_id": ["d"]})
-    responses = pd.DataFrame({"run_id": ["r"], "query_id": ["other"], "query": ["?"], "error": [None]})
+    responses = pd.DataFrame(
+        {"run_id": ["r"], "query_id": ["other"], "query": ["?"], "error": [None]}
+    )
     results = rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits)
     labels = ["hit@1", "recall@1", "recall_all@1", "mrr", "judged@1", "passed"]
     row = rs.score(results, golden, labels, missing="zero", collapse=collapse).loc["q1", labels]
-    assert row.drop("judged@1").eq(0).all() and np.isnan(row["judged@1"])  # 0 of 0 hits: not infinite
+    # 0 of 0 hits: not infinite
+    assert row.drop("judged@1").eq(0).all() and np.isnan(row["judged@1"])

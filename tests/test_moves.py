@@ -1,4 +1,7 @@
-"""Beside a comparison's differences: which answers flipped, which questions moved most, and from when on a query counts as moved."""
+"""Beside a comparison's differences.
+
+Which answers flipped, which questions moved most, and from when on a query counts as moved.
+"""
 
 import json
 from dataclasses import replace
@@ -10,16 +13,28 @@ from conftest import answer, hit, record
 import ragscore as rs
 from ragscore.cli import main
 
-GOLDEN = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["yes"]} for n in range(8)] + [
-    {"id": "no", "query": "?", "answerable": False}
-]
+GOLDEN = [
+    {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["yes"]}
+    for n in range(8)
+] + [{"id": "no", "query": "?", "answerable": False}]
 
 
 def run_of(write_run, name, ranks, answers):
-    """A run that finds document d at these ranks (0: nowhere) and gives these answers; the last question should be refused."""
-    hits = [[hit("x", "dx", one) for one in range(1, rank)] + ([hit("c", "d", rank)] if rank else []) for rank in ranks]
-    rows = [record(f"q{n}", found, answer=answer(text)) for n, (found, text) in enumerate(zip(hits, answers, strict=True))]
-    return write_run(name, [*rows, record("no", [], answer=answer("no idea", grounded=name == "b"))])
+    """A run that finds document d at these ranks (0.
+
+    Nowhere) and gives these answers; the last question should be refused.
+    """
+    hits = [
+        [hit("x", "dx", one) for one in range(1, rank)] + ([hit("c", "d", rank)] if rank else [])
+        for rank in ranks
+    ]
+    rows = [
+        record(f"q{n}", found, answer=answer(text))
+        for n, (found, text) in enumerate(zip(hits, answers, strict=True))
+    ]
+    return write_run(
+        name, [*rows, record("no", [], answer=answer("no idea", grounded=name == "b"))]
+    )
 
 
 @pytest.fixture
@@ -31,7 +46,12 @@ def compared(write_golden, write_run):
 
 
 def test_answers_flip_where_a_0_1_metric_changes_for_better_or_worse(compared):
-    flips = rs.compare_runs(*compared, "a", "b", metrics=["hit@1", "answer_checks", "hallucinated", "refusal_correct", "mrr"]).flips
+    flips = rs.compare_runs(
+        *compared,
+        "a",
+        "b",
+        metrics=["hit@1", "answer_checks", "hallucinated", "refusal_correct", "mrr"],
+    ).flips
     assert flips.to_numpy().tolist() == [
         ["answer_checks", "q0", 1, 0, "regression"], ["answer_checks", "q3", 0, 1, "improvement"],
         ["hallucinated", "no", 0, 1, "regression"], ["refusal_correct", "no", 1, 0, "regression"],
@@ -40,15 +60,31 @@ def test_answers_flip_where_a_0_1_metric_changes_for_better_or_worse(compared):
 
 def test_judges_points_flip_across_bad_and_good(compared):
     results, golden = compared
-    points = [("a", "q0", 5.0), ("b", "q0", 2.0), ("a", "q1", 4.0), ("b", "q1", 3.0), ("a", "q2", 1.0), ("b", "q2", 4.0)]
-    judged = pd.DataFrame(points, columns=["run_id", "query_id", "value"]).assign(criterion="judge_correctness", item="", judge="m")
-    flips = rs.compare_runs(replace(results, judgments=judged), golden, "a", "b", metrics=["judge_correctness"]).flips
-    assert flips[["query_id", "kind"]].to_numpy().tolist() == [["q0", "regression"], ["q2", "improvement"]]  # 4 to 3 is not bad yet
+    points = [
+        ("a", "q0", 5.0),
+        ("b", "q0", 2.0),
+        ("a", "q1", 4.0),
+        ("b", "q1", 3.0),
+        ("a", "q2", 1.0),
+        ("b", "q2", 4.0),
+    ]
+    judged = pd.DataFrame(points, columns=["run_id", "query_id", "value"]).assign(
+        criterion="judge_correctness", item="", judge="m"
+    )
+    flips = rs.compare_runs(
+        replace(results, judgments=judged), golden, "a", "b", metrics=["judge_correctness"]
+    ).flips
+    # 4 to 3 is not bad yet
+    assert flips[["query_id", "kind"]].to_numpy().tolist() == [
+        ["q0", "regression"],
+        ["q2", "improvement"],
+    ]
 
 
 def test_the_three_largest_losses_and_gains_are_kept(compared):
     movers = rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).movers
-    # reciprocal ranks: q0 1 → 0, q1 1 → ½, q2 1 → ¼, q7 ¼ → 0; q3 ½ → 1, q4 0 → 1, q5 0 → ½; q6 stays. A 0/1 metric has no largest move.
+    # reciprocal ranks: q0 1 → 0, q1 1 → ½, q2 1 → ¼, q7 ¼ → 0; q3 ½ → 1, q4 0 → 1, q5 0 → ½; q6
+    # stays. A 0/1 metric has no largest move.
     found = [(row["query_id"], row["delta"], row["kind"]) for row in movers.to_dict("records")]
     assert found == [
         ("q0", -1.0, "regression"), ("q4", 1.0, "improvement"), ("q2", -0.75, "regression"),
@@ -60,19 +96,32 @@ def test_the_three_largest_losses_and_gains_are_kept(compared):
 def test_a_slower_answer_is_a_regression(compared):
     results, golden = compared
     slow = results.responses.assign(elapsed_ms=[10.0] * 9 + [10.0, 90.0, 5.0] + [10.0] * 6)
-    movers = rs.compare_runs(replace(results, responses=slow), golden, "a", "b", metrics=["latency_ms"]).movers
-    assert movers[["query_id", "kind"]].to_numpy().tolist() == [["q1", "regression"], ["q2", "improvement"]]
+    movers = rs.compare_runs(
+        replace(results, responses=slow), golden, "a", "b", metrics=["latency_ms"]
+    ).movers
+    assert movers[["query_id", "kind"]].to_numpy().tolist() == [
+        ["q1", "regression"],
+        ["q2", "improvement"],
+    ]
 
 
 def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     text = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_markdown()
-    line = next(line for line in text.partition("## Largest moves")[2].splitlines() if line.startswith("| mrr@10 |"))
-    assert line.startswith("| mrr@10 | -0.062 | +0.1 |")  # -1/2 in 8 queries; scipy.stats.skew of these says 0.146
+    line = next(
+        line
+        for line in text.partition("## Largest moves")[2].splitlines()
+        if line.startswith("| mrr@10 |")
+    )
+    # -1/2 in 8 queries; scipy.stats.skew of these says 0.146
+    assert line.startswith("| mrr@10 | -0.062 | +0.1 |")
     assert line.endswith("| q0 -1.00, q2 -0.75, q1 -0.50 | q4 +1.00, q3 +0.50, q5 +0.50 |")
     assert "| answer_checks | 1 | 1 | q0 | q3 |" in text
     cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10"])
     carried = replace(cmp, deltas=cmp.deltas.assign(caution=True))
-    assert "mrr@10, largest moves: q0 -1.00, q4 +1.00, q2 -0.75, q1 -0.50, q3 +0.50, q5 +0.50." in str(carried)
+    assert (
+        "mrr@10, largest moves: q0 -1.00, q4 +1.00, q2 -0.75, q1 -0.50, q3 +0.50, q5 +0.50."
+        in str(carried)
+    )
     same = rs.compare_runs(*compared, "a", "b", metrics=["failed"]).to_markdown()
     assert "## Largest moves" not in same and "## Answers that flipped" not in same
 
@@ -86,7 +135,9 @@ def test_flips_and_moves_come_back_from_json(compared):
 
 def test_a_tie_margin_makes_small_moves_draws_and_lowers_what_noise_would_give(compared):
     def counts(**ties):
-        row = rs.compare_runs(*compared, "a", "b", metrics=["mrr"], tie_margins=ties or None).deltas.iloc[0]
+        row = rs.compare_runs(
+            *compared, "a", "b", metrics=["mrr"], tie_margins=ties or None
+        ).deltas.iloc[0]
         return row[["n_better", "n_worse", "n_same", "n_by_noise"]].tolist()
 
     assert counts() == [3, 4, 1, 3.5]
@@ -95,7 +146,9 @@ def test_a_tie_margin_makes_small_moves_draws_and_lowers_what_noise_would_give(c
 
 @pytest.mark.parametrize("field", ["margins", "tie_margins"])
 def test_a_margin_of_nothing_compared_is_refused(compared, field):
-    with pytest.raises(rs.DataError, match=rf"{field}: found 'mrr@7'; metrics that are compared: mrr, hit@1"):
+    with pytest.raises(
+        rs.DataError, match=rf"{field}: found 'mrr@7'; metrics that are compared: mrr, hit@1"
+    ):
         rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"], **{field: {"mrr@7": 0.1}})
     with pytest.raises(rs.DataError, match=rf"{field}: mrr: found -0.1; 0 or more"):
         rs.compare_runs(*compared, "a", "b", metrics=["mrr"], **{field: {"mrr": -0.1}})
@@ -104,8 +157,15 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
 def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
     page = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_html()
     moves, _, flips = page.partition("Largest moves</h3>")[2].partition("Answers that flipped</h3>")
-    assert "q0 -1.00, q2 -0.75, q1 -0.50" in moves and "answer_checks" in flips and page.count("Answers that flipped</h3>") == 1
-    assert "Answers that flipped</h3>" not in rs.compare_runs(*compared, "a", "b", metrics=["hit@1"]).to_html()
+    assert (
+        "q0 -1.00, q2 -0.75, q1 -0.50" in moves
+        and "answer_checks" in flips
+        and page.count("Answers that flipped</h3>") == 1
+    )
+    assert (
+        "Answers that flipped</h3>"
+        not in rs.compare_runs(*compared, "a", "b", metrics=["hit@1"]).to_html()
+    )
 
 
 def older(cmp, frames, columns=()):
@@ -113,38 +173,77 @@ def older(cmp, frames, columns=()):
     content = json.loads(cmp.to_json())
     content = {name: value for name, value in content.items() if name not in frames}
     content["dtypes"] = {
-        name: {key: dtype for key, dtype in types.items() if key not in columns} for name, types in content["dtypes"].items() if name not in frames
+        name: {key: dtype for key, dtype in types.items() if key not in columns}
+        for name, types in content["dtypes"].items()
+        if name not in frames
     }
-    return json.dumps(content | {"deltas": [{key: value for key, value in row.items() if key not in columns} for row in content["deltas"]]})
+    return json.dumps(
+        content
+        | {
+            "deltas": [
+                {key: value for key, value in row.items() if key not in columns}
+                for row in content["deltas"]
+            ]
+        }
+    )
 
 
 def test_json_from_before_flips_and_movers_reloads_without_any(compared):
     cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
     again = rs.Comparison.from_json(older(cmp, ("flips", "movers")))
     pd.testing.assert_frame_equal(again.deltas, cmp.deltas)
-    assert not len(again.flips) and not len(again.movers) and list(again.flips) == list(cmp.flips) and list(again.movers) == list(cmp.movers)
-    assert "Largest moves" not in again.to_markdown() and "Largest moves" not in again.to_html() and repr(again).startswith("Comparison of b")
+    assert (
+        not len(again.flips)
+        and not len(again.movers)
+        and list(again.flips) == list(cmp.flips)
+        and list(again.movers) == list(cmp.movers)
+    )
+    assert (
+        "Largest moves" not in again.to_markdown()
+        and "Largest moves" not in again.to_html()
+        and repr(again).startswith("Comparison of b")
+    )
     assert rs.gate(rs.Comparison.from_json(again.to_json()), {"mrr@10": 0.5}).passed
 
 
 def test_json_from_before_deltas_had_all_columns_is_refused_by_version(compared):
-    text = older(rs.compare_runs(*compared, "a", "b", metrics=["mrr@10"]), ("flips",), ("n_expected_a", "n_expected_b"))
+    text = older(
+        rs.compare_runs(*compared, "a", "b", metrics=["mrr@10"]),
+        ("flips",),
+        ("n_expected_a", "n_expected_b"),
+    )
     with pytest.raises(
-        rs.DataError, match=r"deltas: no n_expected_a, n_expected_b; JSON of version 0\.1\.0 or later; this one is older: compare the runs again"
+        rs.DataError,
+        match=(
+            r"deltas: no n_expected_a, n_expected_b; JSON of version 0\.1\.0 or later; this one is"
+            r" older: compare the runs again"
+        ),
     ):
         rs.Comparison.from_json(text)
 
 
 def test_a_tie_margin_may_be_given_by_command(write_golden, write_run, capsys):
     golden = write_golden(GOLDEN)
-    runs = [run_of(write_run, name, ranks, ["yes"] * 8) for name, ranks in (("a", [1, 1, 2, 2, 4, 4, 4, 4]), ("b", [2, 1, 1, 4, 5, 5, 4, 4]))]
+    runs = [
+        run_of(write_run, name, ranks, ["yes"] * 8)
+        for name, ranks in (("a", [1, 1, 2, 2, 4, 4, 4, 4]), ("b", [2, 1, 1, 4, 5, 5, 4, 4]))
+    ]
 
     def counts(*more):
-        assert main(["compare", *map(str, runs), "--golden", str(golden), "--json", *more]) in (0, None)
-        row = next(row for row in json.loads(capsys.readouterr().out)["deltas"] if row["metric"] == "mrr@10")
+        assert main(["compare", *map(str, runs), "--golden", str(golden), "--json", *more]) in (
+            0,
+            None,
+        )
+        row = next(
+            row
+            for row in json.loads(capsys.readouterr().out)["deltas"]
+            if row["metric"] == "mrr@10"
+        )
         return row["n_better"], row["n_worse"], row["n_same"]
 
     assert counts() == (1, 4, 3)
     assert counts("--tie-margin", "mrr@10=0.05")[:2] == (1, 2)  # two fell from 1/4 to 1/5
-    assert main(["compare", *map(str, runs), "--golden", str(golden), "--tie-margin", "mrr@10"]) == 2
+    assert (
+        main(["compare", *map(str, runs), "--golden", str(golden), "--tie-margin", "mrr@10"]) == 2
+    )
     assert "--tie-margin: found 'mrr@10'" in capsys.readouterr().err

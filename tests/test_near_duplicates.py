@@ -11,8 +11,16 @@ import ragscore as rs
 
 
 def golden_of(*texts, **columns):
-    queries = pd.DataFrame({"query_id": [f"q{n}" for n in range(len(texts))], "query": texts, "position": range(len(texts))})
-    return rs.Golden(queries=queries.assign(answerable=pd.array([True] * len(texts), dtype="boolean"), **columns))
+    queries = pd.DataFrame(
+        {
+            "query_id": [f"q{n}" for n in range(len(texts))],
+            "query": texts,
+            "position": range(len(texts)),
+        }
+    )
+    return rs.Golden(
+        queries=queries.assign(answerable=pd.array([True] * len(texts), dtype="boolean"), **columns)
+    )
 
 
 def pairs_of(golden, similarity):
@@ -21,8 +29,11 @@ def pairs_of(golden, similarity):
 
 
 def test_similarity_is_shared_words_over_all_words():
-    golden = golden_of("How do I merge two frames?", "how do I MERGE frames", "what is the weather like")
-    assert pairs_of(golden, 0.8) == [["q0", "q1", pytest.approx(5 / 6)]]  # how do i merge frames; of these and "two"
+    golden = golden_of(
+        "How do I merge two frames?", "how do I MERGE frames", "what is the weather like"
+    )
+    # how do i merge frames; of these and "two"
+    assert pairs_of(golden, 0.8) == [["q0", "q1", pytest.approx(5 / 6)]]
     assert pairs_of(golden, 0.9) == []
 
 
@@ -38,19 +49,33 @@ def test_all_pairs_are_found_as_by_comparing_each_with_each():
         and first_of[frozenset(sets[a])] == a
         and (first_of[frozenset(sets[b])] == b or sets[a] == sets[b])
     }
-    assert {(a, b) for a, b, _ in pairs_of(golden_of(*texts), 0.6)} == expected and len(expected) > 20
+    assert {(a, b) for a, b, _ in pairs_of(golden_of(*texts), 0.6)} == expected and len(
+        expected
+    ) > 20
 
 
 def test_the_same_question_many_times_is_paired_with_the_first_only():
-    assert pairs_of(golden_of("the same", "Same, the!", "the same", "", "?"), 0.7) == [["q0", "q1", 1.0], ["q0", "q2", 1.0]]
+    assert pairs_of(golden_of("the same", "Same, the!", "the same", "", "?"), 0.7) == [
+        ["q0", "q1", 1.0],
+        ["q0", "q2", 1.0],
+    ]
 
 
 def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
     golden = golden_of("a b c d", "a b c d e", "a b c d f", group=["g", "g", None])
     targets = pd.DataFrame(
-        {"query_id": ["q0", "q1", "q2"], "level": "doc", "target_id": ["d1", "d1", "d2"], "alternative": 0, "grade": 1, "doc_id": ["d1", "d1", "d2"]}
+        {
+            "query_id": ["q0", "q1", "q2"],
+            "level": "doc",
+            "target_id": ["d1", "d1", "d2"],
+            "alternative": 0,
+            "grade": 1,
+            "doc_id": ["d1", "d1", "d2"],
+        }
     )
-    found = rs.near_duplicates(rs.Golden(queries=golden.queries, targets=targets), 0.8).set_index(["query_id", "other"])
+    found = rs.near_duplicates(rs.Golden(queries=golden.queries, targets=targets), 0.8).set_index(
+        ["query_id", "other"]
+    )
     assert found.loc[("q0", "q1"), ["same_group", "same_targets"]].tolist() == [True, True]
     assert found.loc[("q0", "q2"), ["same_group", "same_targets"]].tolist() == [False, False]
 

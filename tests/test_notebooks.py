@@ -22,7 +22,9 @@ def cells(name: str) -> list[dict]:
 
 
 def prose(name: str) -> str:
-    return "\n".join("".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "markdown")
+    return "\n".join(
+        "".join(cell["source"]) for cell in cells(name) if cell["cell_type"] == "markdown"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -35,15 +37,32 @@ def test_the_first_look_answers_with_true_numbers(data):
     results, golden = data
     scores, text = rs.score(results, golden), prose("01_first_look.ipynb")
     means = rs.summarize(scores, golden).set_index(["metric", "run_id"])["mean"]
-    by_difficulty = rs.summarize(scores, golden, by="difficulty", metrics=["hit@5"]).set_index(["difficulty", "run_id"])["mean"]
-    hit = {run: f"{means['hit@5', run]:.1%}" for run in ("bm25", "dense", "hybrid", "hybrid_rerank")}
+    by_difficulty = rs.summarize(scores, golden, by="difficulty", metrics=["hit@5"]).set_index(
+        ["difficulty", "run_id"]
+    )["mean"]
+    hit = {
+        run: f"{means['hit@5', run]:.1%}" for run in ("bm25", "dense", "hybrid", "hybrid_rerank")
+    }
     assert (
-        f"for {hit['hybrid_rerank']} of the answerable questions, `dense` for {hit['dense']}, `hybrid` for {hit['hybrid']}, `bm25` for {hit['bm25']}." in text
+        f"for {hit['hybrid_rerank']} of the answerable questions, `dense` for {hit['dense']},"
+        f" `hybrid` for {hit['hybrid']}, `bm25` for {hit['bm25']}." in text
     )
-    assert f"`dense` leads with {by_difficulty['easy', 'dense']:.1%} against {by_difficulty['easy', 'hybrid_rerank']:.1%}" in text
-    assert f"`hybrid_rerank` with {by_difficulty['hard', 'hybrid_rerank']:.1%} against {by_difficulty['hard', 'dense']:.1%}" in text
-    assert f"refuses {means['refusal_correct', 'hybrid_rerank']:.1%}, and it also refuses {means['false_refusal', 'hybrid_rerank']:.1%}" in text
-    assert f"the same {len(golden.queries)} questions" in text and f"{len(golden.refusals)} questions have no answer" in text
+    assert (
+        f"`dense` leads with {by_difficulty['easy', 'dense']:.1%} against"
+        f" {by_difficulty['easy', 'hybrid_rerank']:.1%}" in text
+    )
+    assert (
+        f"`hybrid_rerank` with {by_difficulty['hard', 'hybrid_rerank']:.1%} against"
+        f" {by_difficulty['hard', 'dense']:.1%}" in text
+    )
+    assert (
+        f"refuses {means['refusal_correct', 'hybrid_rerank']:.1%}, and it also refuses"
+        f" {means['false_refusal', 'hybrid_rerank']:.1%}" in text
+    )
+    assert (
+        f"the same {len(golden.queries)} questions" in text
+        and f"{len(golden.refusals)} questions have no answer" in text
+    )
     assert f"{golden.queries['group'].nunique()} questions are asked in three ways" in text
     # "The intervals of dense, hybrid and hybrid_rerank overlap"
     bounds = rs.summarize(scores, metrics=["hit@5"]).set_index("run_id").drop("bm25")
@@ -56,13 +75,23 @@ def test_the_comparison_answers_with_true_numbers(data):
     cmp = rs.compare_runs(results, golden, "dense", "hybrid")
     row = cmp.deltas.set_index("metric").loc["hit@5"]
     assert (
-        f"hit@5 is {row['b']:.1%} against {row['a']:.1%}, a change of {row['delta']:+.3f} with a 95 % interval from {row['low']:+.3f} to {row['high']:+.3f} (p = {row['p']:.2f})"
-        in text
+        f"hit@5 is {row['b']:.1%} against {row['a']:.1%}, a change of {row['delta']:+.3f} with a 95"
+        f" % interval from {row['low']:+.3f} to {row['high']:+.3f} (p = {row['p']:.2f})" in text
     )
-    assert row["verdict"] == "can't tell" and f"With {row['n']} questions only a difference from {row['mde']:.2f} up" in text
-    assert f"It won {cmp.counts['win']} questions, had {cmp.counts['loss']} at a worse rank, and lost {cmp.counts['regression']} altogether" in text
+    assert (
+        row["verdict"] == "can't tell"
+        and f"With {row['n']} questions only a difference from {row['mde']:.2f} up" in text
+    )
+    assert (
+        f"It won {cmp.counts['win']} questions, had {cmp.counts['loss']} at a worse rank, and lost"
+        f" {cmp.counts['regression']} altogether" in text
+    )
     lost = cmp.per_query.query("outcome == 'regression'")["query_id"]
-    later = rs.compare_runs(results, golden, "hybrid", "hybrid_rerank").per_query.set_index("query_id").loc[lost]
+    later = (
+        rs.compare_runs(results, golden, "hybrid", "hybrid_rerank")
+        .per_query.set_index("query_id")
+        .loc[lost]
+    )
     assert f"gets {later['rank_b'].notna().sum()} of the {len(lost)} back" in text
     assert {"mpl-030", "np-001", "pd-027"} <= set(lost)
 
@@ -70,43 +99,81 @@ def test_the_comparison_answers_with_true_numbers(data):
 def test_the_causes_are_what_the_rankings_show(data):
     results, golden = data
     hits = results.hits
-    ranks = rs.compare_runs(results, golden, "dense", "hybrid").per_query.set_index("query_id")["rank_a"]
+    ranks = rs.compare_runs(results, golden, "dense", "hybrid").per_query.set_index("query_id")[
+        "rank_a"
+    ]
     assert ranks[["mpl-030", "np-001", "pd-027"]].tolist() == [1, 2, 3]
     fused = hits.query("query_id == 'mpl-030' and run_id == 'hybrid'")
     assert fused[["score_lexical", "score_vector"]].notna().all().all()
     assert 1 / 61 < fused["score"].min() < 1 / 61 + 1 / 160
-    rounding = hits.query("query_id == 'np-001' and run_id == 'hybrid' and doc_id in ['numpy.rint', 'numpy.fix']")
+    rounding = hits.query(
+        "query_id == 'np-001' and run_id == 'hybrid' and doc_id in ['numpy.rint', 'numpy.fix']"
+    )
     assert len(rounding) >= 2 and rounding[["score_lexical", "score_vector"]].notna().all().all()
-    assert {"numpy.dstack", "numpy.lexsort"} <= set(hits.query("query_id == 'pd-027' and run_id == 'bm25'")["doc_id"])
+    assert {"numpy.dstack", "numpy.lexsort"} <= set(
+        hits.query("query_id == 'pd-027' and run_id == 'bm25'")["doc_id"]
+    )
 
 
 def output(name: str, of: str, mime: str = "text/html") -> str:
     """What the one cell whose code holds this text put out."""
-    (cell,) = [cell for cell in cells(name) if cell["cell_type"] == "code" and of in "".join(cell["source"])]
+    (cell,) = [
+        cell
+        for cell in cells(name)
+        if cell["cell_type"] == "code" and of in "".join(cell["source"])
+    ]
     return "".join(cell["outputs"][-1]["data"][mime])
 
 
 @pytest.fixture(scope="module")
 def first_ranks():
-    """Level -> question -> rank of its first right hit (None: none), read from the files without the library; and who of those to refuse was refused."""
-    questions = yaml.safe_load((ROOT / "data" / "demo" / "dialects.yaml").read_text(encoding="utf-8"))
-    lines = (ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+    """Level -> question -> rank of its first right hit (None.
+
+    None), read from the files without the library; and who of those to refuse was refused.
+    """
+    questions = yaml.safe_load(
+        (ROOT / "data" / "demo" / "dialects.yaml").read_text(encoding="utf-8")
+    )
+    lines = (
+        (ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     run = {record["query_id"]: record for record in map(json.loads, lines)}
-    ranks: dict[str, dict[str, int | None]] = {"chunk": {}, "anchor": {}, "doc": {}, "predicate": {}}
+    ranks: dict[str, dict[str, int | None]] = {
+        "chunk": {},
+        "anchor": {},
+        "doc": {},
+        "predicate": {},
+    }
     for question in (one for one in questions if one.get("answerable", True)):
         docs = {doc for target in question["expected_doc_ids"] for doc in target["any"]}
         chunks = {chunk for target in question["expected_chunk_ids"] for chunk in target}
         sections = {(support["path"], support["heading"]) for support in question["gold_supports"]}
-        wanted = (question["expected_metadata"]["library"], question["expected_metadata"]["section"])
+        wanted = (
+            question["expected_metadata"]["library"],
+            question["expected_metadata"]["section"],
+        )
         is_right = {
             "chunk": lambda hit, chunks=chunks: hit["chunk_id"] in chunks,
-            "anchor": lambda hit, sections=sections: (hit["doc_path"], hit["heading_path"][0]) in sections,
+            "anchor": lambda hit, sections=sections: (
+                (hit["doc_path"], hit["heading_path"][0]) in sections
+            ),
             "doc": lambda hit, docs=docs: hit["doc_id"] in docs,
-            "predicate": lambda hit, wanted=wanted: (hit["doc_id"].split(".")[0], " > ".join(hit["heading_path"])) == wanted,
+            "predicate": lambda hit, wanted=wanted: (
+                (hit["doc_id"].split(".")[0], " > ".join(hit["heading_path"])) == wanted
+            ),
         }
         for level, meets in is_right.items():
-            ranks[level][question["id"]] = min((hit["rank"] for hit in run[question["id"]]["hits_top_k"] if meets(hit)), default=None)
-    return ranks, [not run[one["id"]]["answer"]["grounded"] for one in questions if one.get("answerable") is False]
+            ranks[level][question["id"]] = min(
+                (hit["rank"] for hit in run[question["id"]]["hits_top_k"] if meets(hit)),
+                default=None,
+            )
+    return ranks, [
+        not run[one["id"]]["answer"]["grounded"]
+        for one in questions
+        if one.get("answerable") is False
+    ]
 
 
 def test_the_dialects_are_explained_with_true_numbers(first_ranks):
@@ -114,24 +181,33 @@ def test_the_dialects_are_explained_with_true_numbers(first_ranks):
     found = {level: sum(rank is not None for rank in of.values()) for level, of in ranks.items()}
     asked, rows = len(ranks["doc"]), len(ranks["doc"]) + len(refused)
     fractions = {
-        "kebab": (found["chunk"], asked), "chatbot": (found["anchor"], rows), "trec": (found["doc"], asked), "rig": (found["doc"] + len(refused), rows),
+        "kebab": (found["chunk"], asked), "chatbot": (found["anchor"], rows),
+        "trec": (found["doc"], asked), "rig": (found["doc"] + len(refused), rows),
         "seed-mcp": (found["predicate"] + sum(refused), rows),
     }  # fmt: skip
     answer = output("03_dialects.ipynb", "IPython.display", "text/markdown")
     for name, (right, of) in fractions.items():
         assert f"`{name}` {right / of:.4f} ({right} of {of})" in answer
     assert (
-        f"from {found['chunk']} to {found['predicate']} of {asked} answerable" in answer and f"Of {rows} questions, {len(refused)} should be refused" in answer
+        f"from {found['chunk']} to {found['predicate']} of {asked} answerable" in answer
+        and f"Of {rows} questions, {len(refused)} should be refused" in answer
     )
     by_level = {"chatbot": found["anchor"], "rig": found["doc"], "seed-mcp": found["predicate"]}
     moved = [fractions[name][0] / rows - right / asked for name, right in by_level.items()]
     assert f"by {min(moved):+.3f} to {max(moved):+.3f}" in answer
-    reciprocal = {level: sum(1 / rank for rank in of.values() if rank) for level, of in ranks.items()}
+    reciprocal = {
+        level: sum(1 / rank for rank in of.values() if rank) for level, of in ranks.items()
+    }
     mrr = {
-        "kebab": reciprocal["chunk"] / asked, "chatbot": reciprocal["anchor"] / rows, "trec": reciprocal["doc"] / asked,
-        "rig": (reciprocal["doc"] + len(refused)) / rows, "seed-mcp": reciprocal["predicate"] / rows,
+        "kebab": reciprocal["chunk"] / asked, "chatbot": reciprocal["anchor"] / rows,
+        "trec": reciprocal["doc"] / asked,
+        "rig": (reciprocal["doc"] + len(refused)) / rows,
+        "seed-mcp": reciprocal["predicate"] / rows,
     }  # fmt: skip
-    assert all(f"<td>{value:.4f}</td>" in output("03_dialects.ipynb", "verdicts = ") for value in mrr.values())
+    assert all(
+        f"<td>{value:.4f}</td>" in output("03_dialects.ipynb", "verdicts = ")
+        for value in mrr.values()
+    )
     assert f"at most {abs(round(mrr['kebab'], 4) - mrr['kebab']):.6f}" in answer
 
 
@@ -141,10 +217,20 @@ def test_the_distances_of_the_dialects_are_explained_step_by_step(first_ranks):
     asked, rows = len(ranks["doc"]), len(ranks["doc"]) + len(refused)
     table = output("03_dialects.ipynb", "because = ")
     gained = {level: (n - found["chunk"]) / asked for level, n in found.items()}
-    assert f"{gained['anchor']:+.3f} any passage of an expected section counts; {found['anchor'] * (1 / rows - 1 / asked):+.3f} questions to refuse" in table
+    assert (
+        f"{gained['anchor']:+.3f} any passage of an expected section counts;"
+        f" {found['anchor'] * (1 / rows - 1 / asked):+.3f} questions to refuse" in table
+    )
     assert f"{gained['doc']:+.3f} any passage of an expected document" in table
-    assert f"{gained['doc']:+.3f} as trec; {(found['doc'] + len(refused)) / rows - found['doc'] / asked:+.3f} where nothing" in table
-    steps = f"{gained['predicate']:+.3f} right library and section in any document; {found['predicate'] * (1 / rows - 1 / asked):+.3f} all rows"
+    assert (
+        f"{gained['doc']:+.3f} as trec;"
+        f" {(found['doc'] + len(refused)) / rows - found['doc'] / asked:+.3f} where nothing"
+        in table
+    )
+    steps = (
+        f"{gained['predicate']:+.3f} right library and section in any document;"
+        f" {found['predicate'] * (1 / rows - 1 / asked):+.3f} all rows"
+    )
     assert f"{steps}; {sum(refused) / rows:+.3f} a right refusal passes" in table
     # "it can also lose what a document has"
     assert any(ranks["doc"][one] and not ranks["predicate"][one] for one in ranks["doc"])
@@ -152,19 +238,40 @@ def test_the_distances_of_the_dialects_are_explained_step_by_step(first_ranks):
 
 def test_what_the_dialects_say_made_a_difference_did():
     golden = rs.load_golden(ROOT / "data" / "demo" / "dialects.yaml")
-    results = rs.load_results(ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl").select("hybrid_rerank", golden.queries["query_id"])
+    results = rs.load_results(
+        ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl"
+    ).select("hybrid_rerank", golden.queries["query_id"])
     rig, trec = (rs.aggregate(results, golden, name)["hybrid_rerank"] for name in ("rig", "trec"))
-    assert rig["hit_rate"]["10"] > trec["success"]["10"] and rig["mrr"] > trec["recip_rank"] and rig["precision"]["10"] < trec["P"]["10"]
+    assert (
+        rig["hit_rate"]["10"] > trec["success"]["10"]
+        and rig["mrr"] > trec["recip_rank"]
+        and rig["precision"]["10"] < trec["P"]["10"]
+    )
     counts = rs.coverage(results, golden).iloc[0]
     assert counts["n_missing"] == counts["n_failed"] == 0
-    plain, collapsed = (rs.score(results, golden, ["precision@10", "ndcg@10", "ndcg_linear@10"], match="doc", collapse=how) for how in ("none", "doc"))
+    plain, collapsed = (
+        rs.score(
+            results,
+            golden,
+            ["precision@10", "ndcg@10", "ndcg_linear@10"],
+            match="doc",
+            collapse=how,
+        )
+        for how in ("none", "doc")
+    )
     assert collapsed["precision@10"].mean() < plain["precision@10"].mean() - 0.05
-    n_grades = golden.targets[golden.targets["level"] == "doc"].groupby("query_id")["grade"].nunique()
+    n_grades = (
+        golden.targets[golden.targets["level"] == "doc"].groupby("query_id")["grade"].nunique()
+    )
     differs = (plain["ndcg@10"] - plain["ndcg_linear@10"]).abs() > 1e-9
     assert differs.any() and not differs.loc[n_grades.index[n_grades == 1]].any()
     # Tables that carry no difference: every policy but collapsing.
     changes = output("03_dialects.ipynb", "changes = {", "text/plain").splitlines()[1:]
-    assert {line.split("=")[0] for line in changes if {float(number) for number in line.split()[1:]} != {0.0}} == {"collapse"}
+    assert {
+        line.split("=")[0]
+        for line in changes
+        if {float(number) for number in line.split()[1:]} != {0.0}
+    } == {"collapse"}
 
 
 @pytest.mark.parametrize("name", [file.name for file in NOTEBOOKS])
@@ -177,13 +284,22 @@ def test_outputs_are_committed_without_errors_paths_or_private_names(name):
             source = "".join(cell["source"])
             assert cell["outputs"] or source.rstrip().endswith((")", "'")), source
             assert not re.search(r"\brs\._|import _|def ", source), source
-            is_drawn = any({"image/png", "application/vnd.jupyter.widget-view+json"} & set(output.get("data", {})) for output in cell["outputs"])
-            assert is_drawn == ("NBVAL_IGNORE_OUTPUT" in source), "only cells with a figure or a panel are exempt from comparison"
+            is_drawn = any(
+                {"image/png", "application/vnd.jupyter.widget-view+json"}
+                & set(output.get("data", {}))
+                for output in cell["outputs"]
+            )
+            assert is_drawn == ("NBVAL_IGNORE_OUTPUT" in source), (
+                "only cells with a figure or a panel are exempt from comparison"
+            )
 
 
 def test_the_trends_are_answered_with_true_numbers():
     text = prose("05_trends_and_slices.ipynb")
-    store, golden = rs.RunStore(ROOT / "data" / "demo" / "history"), rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
+    store, golden = (
+        rs.RunStore(ROOT / "data" / "demo" / "history"),
+        rs.load_golden(ROOT / "data" / "demo" / "golden.yaml"),
+    )
     stored = {
         run: scores.groupby("run_id", observed=True)["mrr@10"].mean().iloc[0]
         for run in store.runs()["run_id"]
@@ -195,35 +311,73 @@ def test_the_trends_are_answered_with_true_numbers():
     band = line.loc["07-dense", ["band_low", "band_high"]]
     assert line.index[line["left_band"]].tolist() == ["07-dense"]
     assert (
-        f"Run 07 has {vectors:.3f} where run 05 had {words:.3f}, and no run after it came back into the band around run 05 ({band.iloc[0]:.3f} to {band.iloc[1]:.3f})"
+        f"Run 07 has {vectors:.3f} where run 05 had {words:.3f}, and no run after it came back into"
+        f" the band around run 05 ({band.iloc[0]:.3f} to {band.iloc[1]:.3f})" in text
+    )
+    assert (
+        f"{stored['14-rerank-30-relabelled'] - stored['13-rerank-30']:+.3f} of what the line gained"
         in text
     )
-    assert f"{stored['14-rerank-30-relabelled'] - stored['13-rerank-30']:+.3f} of what the line gained" in text
-    assert f"its step of {stored['06-bm25-passages-400'] - words:+.3f} lies well inside the band" in text and line.loc["06-bm25-passages-400", "in_band"]
+    assert (
+        f"its step of {stored['06-bm25-passages-400'] - words:+.3f} lies well inside the band"
+        in text
+        and line.loc["06-bm25-passages-400", "in_band"]
+    )
     late = rs.trend(store, "mrr@10", golden=golden, baseline="13-rerank-30").set_index("run_id")
     edges = late.loc["13-rerank-30", ["band_low", "band_high"]]
-    assert late.loc["07-dense":, "in_band"].all() and f"inside the band around run 13 ({edges.iloc[0]:.3f} to {edges.iloc[1]:.3f} by the older labels)" in text
+    assert (
+        late.loc["07-dense":, "in_band"].all()
+        and f"inside the band around run 13 ({edges.iloc[0]:.3f} to {edges.iloc[1]:.3f} by the older labels)"
+        in text
+    )
     repeats = [stored[run] for run in stored if "repeat" in run]
     floor = rs.noise_floor(store, "mrr@10").iloc[0]
-    assert f"know their spread (sd {statistics.stdev(repeats):.3f}) badly" in text and 0.2 < floor["flip_rate"] < 0.3  # "on every fourth question"
+    # "on every fourth question"
+    assert (
+        f"know their spread (sd {statistics.stdev(repeats):.3f}) badly" in text
+        and 0.2 < floor["flip_rate"] < 0.3
+    )
 
 
 def test_the_steps_by_slice_are_answered_with_true_numbers():
     text = prose("05_trends_and_slices.ipynb")
-    store, golden = rs.RunStore(ROOT / "data" / "demo" / "history"), rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
+    store, golden = (
+        rs.RunStore(ROOT / "data" / "demo" / "history"),
+        rs.load_golden(ROOT / "data" / "demo" / "golden.yaml"),
+    )
     for a, b, said in (
         ("05-bm25-k1.5", "07-dense", "it is {delta:+.3f} ({low:.3f} to {high:.3f}): {verdict}."),
-        ("07-dense", "13-rerank-30", "{delta:+.3f} over run 07 ({low:.3f} to {high:.3f}): {verdict}."),
+        (
+            "07-dense",
+            "13-rerank-30",
+            "{delta:+.3f} over run 07 ({low:.3f} to {high:.3f}): {verdict}.",
+        ),
     ):
         row = rs.compare_runs(store.load([a, b]), golden, a, b, metrics=["mrr@10"]).deltas.iloc[0]
         assert said.format(**row) in text
     category = golden.queries.set_index("query_id")["category"]
-    means = {run: store.scores("mrr@10", runs=[run])["mrr@10"].groupby(category).agg(["mean", "count"]) for run in ("05-bm25-k1.5", "07-dense", "13-rerank-30")}
-    first, second = means["07-dense"]["mean"] - means["05-bm25-k1.5"]["mean"], means["13-rerank-30"]["mean"] - means["07-dense"]["mean"]
+    means = {
+        run: store.scores("mrr@10", runs=[run])["mrr@10"].groupby(category).agg(["mean", "count"])
+        for run in ("05-bm25-k1.5", "07-dense", "13-rerank-30")
+    }
+    first, second = (
+        means["07-dense"]["mean"] - means["05-bm25-k1.5"]["mean"],
+        means["13-rerank-30"]["mean"] - means["07-dense"]["mean"],
+    )
     n = means["07-dense"]["count"]
-    assert f"all {len(first)} categories, from {first.min():+.3f} ({first.idxmin()}) to {first.max():+.3f} ({first.idxmax()})" in text and first.min() > 0
-    assert f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} questions)" in text
-    assert f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]} questions) to {second.drop(second.idxmax()).max():+.3f}" in text
+    assert (
+        f"all {len(first)} categories, from {first.min():+.3f} ({first.idxmin()}) to"
+        f" {first.max():+.3f} ({first.idxmax()})"
+        in text
+        and first.min() > 0
+    )
+    assert (
+        f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} questions)" in text
+    )
+    assert (
+        f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]}"
+        f" questions) to {second.drop(second.idxmax()).max():+.3f}" in text
+    )
 
 
 def last(name: str) -> str:
@@ -233,7 +387,11 @@ def last(name: str) -> str:
 
 def demo_records(run: str) -> dict[str, dict]:
     """The records of a demo run by question, as they stand in its file."""
-    lines = (ROOT / "data" / "demo" / "runs" / run / "per_query.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (
+        (ROOT / "data" / "demo" / "runs" / run / "per_query.jsonl")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     return {record["query_id"]: record for record in map(json.loads, lines)}
 
 
@@ -241,74 +399,162 @@ def demo_records(run: str) -> dict[str, dict]:
 def expected_docs():
     """Answerable question -> the documents that meet one of its targets, read from the file without the library."""
     expected = {}
-    for question in yaml.safe_load((ROOT / "data" / "demo" / "golden.yaml").read_text(encoding="utf-8")):
+    for question in yaml.safe_load(
+        (ROOT / "data" / "demo" / "golden.yaml").read_text(encoding="utf-8")
+    ):
         if question.get("answerable", True):
-            targets = [one["any"] if isinstance(one, dict) else one for one in question["expected_doc_ids"]]
-            expected[question["id"]] = {doc for one in targets for doc in ([one] if isinstance(one, str) else one)}
+            targets = [
+                one["any"] if isinstance(one, dict) else one for one in question["expected_doc_ids"]
+            ]
+            expected[question["id"]] = {
+                doc for one in targets for doc in ([one] if isinstance(one, str) else one)
+            }
     return expected
 
 
 def found_within(run: str, expected: dict[str, set[str]], k: int) -> dict[str, bool]:
     records = demo_records(run)
-    return {query: any(hit["doc_id"] in docs for hit in records[query]["hits_top_k"] if hit["rank"] <= k) for query, docs in expected.items()}
+    return {
+        query: any(
+            hit["doc_id"] in docs for hit in records[query]["hits_top_k"] if hit["rank"] <= k
+        )
+        for query, docs in expected.items()
+    }
 
 
 def test_what_150_questions_show_is_answered_with_true_numbers(data, expected_docs):
     results, golden = data
     text = last("04_trust_a_difference.ipynb")
     before, after = (found_within(run, expected_docs, 5) for run in ("dense", "hybrid_rerank"))
-    won, lost = (sum(a[query] > b[query] for query in expected_docs) for a, b in ((after, before), (before, after)))
-    fair_coin = 2 * sum(math.comb(won + lost, heads) for heads in range(lost + 1)) / 2 ** (won + lost)
-    assert f"{won} questions won and {lost} lost are not enough, a fair coin falls as unevenly in {fair_coin:.1%} of cases" in text
+    won, lost = (
+        sum(a[query] > b[query] for query in expected_docs)
+        for a, b in ((after, before), (before, after))
+    )
+    fair_coin = (
+        2 * sum(math.comb(won + lost, heads) for heads in range(lost + 1)) / 2 ** (won + lost)
+    )
+    assert (
+        f"{won} questions won and {lost} lost are not enough, a fair coin falls as unevenly in"
+        f" {fair_coin:.1%} of cases" in text
+    )
     metrics = ["hit@5", "mrr@10", "ndcg@10", "latency_ms"]
     cmp = rs.compare_runs(results, golden, "dense", "hybrid_rerank", metrics=metrics)
-    hit, ndcg, latency = (cmp.deltas.set_index("metric").loc[name] for name in ("hit@5", "ndcg@10", "latency_ms"))
-    assert hit["delta"] == pytest.approx((won - lost) / len(expected_docs)) and hit["verdict"] == "can't tell"
-    assert f"**At hit@5 it can't be told**: {hit['delta']:+.3f} ({hit['low']:+.3f} to {hit['high']:+.3f}, p = {hit['p']:.2f})" in text
+    hit, ndcg, latency = (
+        cmp.deltas.set_index("metric").loc[name] for name in ("hit@5", "ndcg@10", "latency_ms")
+    )
+    assert (
+        hit["delta"] == pytest.approx((won - lost) / len(expected_docs))
+        and hit["verdict"] == "can't tell"
+    )
+    assert (
+        f"**At hit@5 it can't be told**: {hit['delta']:+.3f} ({hit['low']:+.3f} to"
+        f" {hit['high']:+.3f}, p = {hit['p']:.2f})" in text
+    )
     differences = [after[query] - before[query] for query in expected_docs]
-    # two quantiles of the normal distribution, 1.96 + 0.84; that 0/1 values move by whole steps makes a little of a difference
+    # two quantiles of the normal distribution, 1.96 + 0.84; that 0/1 values move by whole steps
+    # makes a little of a difference
     roughly = 2.8016 * statistics.stdev(differences) / math.sqrt(len(differences))
-    assert f"{len(differences)} questions find {hit['mde']:.3f} four times in five" in text and hit["mde"] == pytest.approx(roughly, rel=0.05)
-    needed = rs.golden_health(rs.score(results.select(["dense", "hybrid_rerank"]), golden), golden, metric="hit@5", differences=(0.06,)).needed["n_needed"]
-    assert f"a gain of 0.06 would need {needed.iloc[0]}." in text and needed.iloc[0] == pytest.approx((roughly / 0.06) ** 2 * len(differences), rel=0.05)
+    assert f"{len(differences)} questions find {hit['mde']:.3f} four times in five" in text and hit[
+        "mde"
+    ] == pytest.approx(roughly, rel=0.05)
+    needed = rs.golden_health(
+        rs.score(results.select(["dense", "hybrid_rerank"]), golden),
+        golden,
+        metric="hit@5",
+        differences=(0.06,),
+    ).needed["n_needed"]
+    assert f"a gain of 0.06 would need {needed.iloc[0]}." in text and needed.iloc[
+        0
+    ] == pytest.approx((roughly / 0.06) ** 2 * len(differences), rel=0.05)
     board = rs.leaderboard(rs.score(results, golden), "dense", ["hit@5", "ndcg@10"], golden)
     corrected = board.table.set_index(["metric", "run_id"]).loc[("ndcg@10", "hybrid_rerank")]
-    said = f"it is better: {ndcg['delta']:+.3f} ({ndcg['low']:+.3f} to {ndcg['high']:+.3f}), p = {ndcg['p']:.3f}, and {corrected['p_holm']:.3f} after Holm"
+    said = (
+        f"it is better: {ndcg['delta']:+.3f} ({ndcg['low']:+.3f} to {ndcg['high']:+.3f}), p ="
+        f" {ndcg['p']:.3f}, and {corrected['p_holm']:.3f} after Holm"
+    )
     assert said in text and corrected["verdict"] == ndcg["verdict"] == "better"
     pairs = board.pairs.query("metric == 'hit@5'").set_index(["run_a", "run_b"])
     apart = pairs[~pairs["is_tied"]]
-    assert set(apart.index) == {("bm25", "dense"), ("bm25", "hybrid"), ("bm25", "hybrid_rerank"), ("hybrid", "hybrid_rerank")}
-    assert f"`hybrid` from `hybrid_rerank` ({apart.loc[('hybrid', 'hybrid_rerank'), 'delta']:+.3f})" in text
-    assert f"of 0.05 at ndcg@10 is ruled out, for {latency['p50_delta']:.1f} ms more" in text and hit["low"] > -0.1 and ndcg["low"] > -0.05
+    assert set(apart.index) == {
+        ("bm25", "dense"),
+        ("bm25", "hybrid"),
+        ("bm25", "hybrid_rerank"),
+        ("hybrid", "hybrid_rerank"),
+    }
+    assert (
+        f"`hybrid` from `hybrid_rerank` ({apart.loc[('hybrid', 'hybrid_rerank'), 'delta']:+.3f})"
+        in text
+    )
+    assert (
+        f"of 0.05 at ndcg@10 is ruled out, for {latency['p50_delta']:.1f} ms more" in text
+        and hit["low"] > -0.1
+        and ndcg["low"] > -0.05
+    )
     fused = rs.compare_runs(results, golden, "dense", "hybrid", metrics="hit@5").deltas.iloc[0]
     assert f"a loss of {-fused['low']:.3f} at hit@5 may be there" in text
-    sliced = rs.compare_slices(rs.score(results, golden), golden, "difficulty", "dense", "hybrid_rerank", ["hit@5", "ndcg@10"]).table
-    assert len(sliced) == 6 and (sliced["q"] > 0.05).all() and ((sliced["low"] > 0) | (sliced["high"] < 0)).sum() == 3
+    sliced = rs.compare_slices(
+        rs.score(results, golden),
+        golden,
+        "difficulty",
+        "dense",
+        "hybrid_rerank",
+        ["hit@5", "ndcg@10"],
+    ).table
+    assert (
+        len(sliced) == 6
+        and (sliced["q"] > 0.05).all()
+        and ((sliced["low"] > 0) | (sliced["high"] < 0)).sum() == 3
+    )
 
 
 def test_what_the_labels_did_is_answered_with_true_numbers():
     text = last("04_trust_a_difference.ipynb")
-    store, golden = rs.RunStore(ROOT / "data" / "demo" / "history"), rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
+    store, golden = (
+        rs.RunStore(ROOT / "data" / "demo" / "history"),
+        rs.load_golden(ROOT / "data" / "demo" / "golden.yaml"),
+    )
     both = ["07-dense", "14-rerank-30-relabelled"]
     stored = [store.scores("mrr@10", runs=run)["mrr@10"] for run in both]
     differences = (stored[1] - stored[0]).dropna()
     with pytest.raises(rs.DataError, match="golden"):
         store.scores("mrr@10", runs=both)
     with pytest.warns(UserWarning, match="golden"):
-        mixed = rs.leaderboard(store.scores("mrr@10", runs=both, ignore_invariants=["golden"]), "07-dense", golden=golden).table.iloc[1]
-    assert mixed["verdict"] == "better" and f"differ by {differences.mean():+.3f} at mrr@10, which looks *better* (p = {mixed['p']:.3f})" in text
+        mixed = rs.leaderboard(
+            store.scores("mrr@10", runs=both, ignore_invariants=["golden"]),
+            "07-dense",
+            golden=golden,
+        ).table.iloc[1]
+    assert (
+        mixed["verdict"] == "better"
+        and f"differ by {differences.mean():+.3f} at mrr@10, which looks *better* (p = {mixed['p']:.3f})"
+        in text
+    )
     today = rs.compare_runs(store.load(both), golden, *both, metrics="mrr@10").deltas.iloc[0]
-    changed = yaml.safe_load((ROOT / "data" / "demo" / "golden_before.yaml").read_text(encoding="utf-8"))
-    assert f"{len(changed)} of {len(golden.queries)} questions were relabelled" in text and today["verdict"] == "can't tell"
+    changed = yaml.safe_load(
+        (ROOT / "data" / "demo" / "golden_before.yaml").read_text(encoding="utf-8")
+    )
+    assert (
+        f"{len(changed)} of {len(golden.queries)} questions were relabelled" in text
+        and today["verdict"] == "can't tell"
+    )
     of_labels = differences.mean() - today["delta"]
-    assert f"{of_labels:+.3f} of it is the labels', {today['delta']:+.3f} ({today['low']:+.3f} to {today['high']:+.3f}) the systems'" in text
+    assert (
+        f"{of_labels:+.3f} of it is the labels', {today['delta']:+.3f} ({today['low']:+.3f} to"
+        f" {today['high']:+.3f}) the systems'" in text
+    )
 
 
 def faults_of(run: str, expected: dict[str, set[str]]) -> dict[str, str]:
-    """Question -> what became of it, read from the run's file: whether it was refused, what was found in five hits, which entries the answer cites."""
+    """Question -> what became of it, read from the run's file.
+
+    Whether it was refused, what was found in five hits, which entries the answer cites.
+    """
     found, classes = found_within(run, expected, 5), {}
     for query, one in demo_records(run).items():
-        refused, cited = not one["answer"]["grounded"], {citation["citation"]["path"] for citation in one["answer"].get("citations", [])}
+        refused, cited = (
+            not one["answer"]["grounded"],
+            {citation["citation"]["path"] for citation in one["answer"].get("citations", [])},
+        )
         if query not in expected:
             classes[query] = "right refusal" if refused else "unsupported answer"
         elif refused:
@@ -322,7 +568,10 @@ def faults_of(run: str, expected: dict[str, set[str]]) -> dict[str, str]:
 
 def wilson(n: int, of: int) -> tuple[float, float]:
     z = 1.959964
-    middle, half = (n + z * z / 2) / (of + z * z), z / (of + z * z) * math.sqrt(n * (of - n) / of + z * z / 4)
+    middle, half = (
+        (n + z * z / 2) / (of + z * z),
+        z / (of + z * z) * math.sqrt(n * (of - n) / of + z * z / 4),
+    )
     return middle - half, middle + half
 
 
@@ -331,42 +580,117 @@ def test_whose_fault_it_is_is_answered_with_true_numbers(expected_docs):
     before, after = (faults_of(run, expected_docs) for run in ("dense", "hybrid_rerank"))
     was, now = Counter(before.values()), Counter(after.values())
     due, asked = now["right refusal"] + now["unsupported answer"], len(expected_docs)
-    over = {run: counts["refused after hit"] + counts["refused after miss"] for run, counts in (("was", was), ("now", now))}
-    wrong = [over[run] + counts["unsupported answer"] + counts["retrieval fault"] + counts["generation fault"] for run, counts in (("was", was), ("now", now))]
-    assert f"Of {len(after)} questions `hybrid_rerank` gets {wrong[1]} wrong" in text and f"{wrong[0]} wrong before" in text
-    assert f"**The decision to refuse comes first, with {over['now'] + now['unsupported answer']}**" in text
+    over = {
+        run: counts["refused after hit"] + counts["refused after miss"]
+        for run, counts in (("was", was), ("now", now))
+    }
+    wrong = [
+        over[run]
+        + counts["unsupported answer"]
+        + counts["retrieval fault"]
+        + counts["generation fault"]
+        for run, counts in (("was", was), ("now", now))
+    ]
+    assert (
+        f"Of {len(after)} questions `hybrid_rerank` gets {wrong[1]} wrong" in text
+        and f"{wrong[0]} wrong before" in text
+    )
+    assert (
+        f"**The decision to refuse comes first, with {over['now'] + now['unsupported answer']}**"
+        in text
+    )
     low, high = wilson(over["now"], asked)
-    assert f"{over['now']} refused that could be answered ({over['now'] / asked:.0%}, {low:.0%} to {high:.0%})" in text
+    assert (
+        f"{over['now']} refused that could be answered ({over['now'] / asked:.0%}, {low:.0%} to"
+        f" {high:.0%})" in text
+    )
     low, high = wilson(now["unsupported answer"], due)
     of_due = f"{now['unsupported answer'] / due:.0%}, {low:.0%} to {high:.0%}"
-    assert f"{now['unsupported answer']} of {due} answered that should be refused ({of_due}). Retrieval has {now['retrieval fault']}" in text
-    assert f"the generator {now['generation fault']}. Not all of the 43 are lost answers: {now['refused after miss']} of those refused had no right hit" in text
+    assert (
+        f"{now['unsupported answer']} of {due} answered that should be refused ({of_due})."
+        f" Retrieval has {now['retrieval fault']}" in text
+    )
+    assert (
+        f"the generator {now['generation fault']}. Not all of the 43 are lost answers:"
+        f" {now['refused after miss']} of those refused had no right hit" in text
+    )
     assert not was["memory"] and not now["memory"]
-    named = {query: list(dict.fromkeys(hit["doc_id"] for hit in one["hits_top_k"]))[:2] for query, one in demo_records("hybrid_rerank").items()}
-    thrown_away = [after[query] for query in expected_docs if after[query].startswith("refused after") and expected_docs[query] & set(named[query])]
-    assert f"{now['refused after hit']} had one, and {len(thrown_away)} would have been answered right." in text and set(thrown_away) == {"refused after hit"}
-    parts = f"refusing {over['was'] + was['unsupported answer']} to {over['now'] + now['unsupported answer']}, retrieval {was['retrieval fault']} to"
-    assert f"{parts} {now['retrieval fault']}, generator {was['generation fault']} to {now['generation fault']}." in text
+    named = {
+        query: list(dict.fromkeys(hit["doc_id"] for hit in one["hits_top_k"]))[:2]
+        for query, one in demo_records("hybrid_rerank").items()
+    }
+    thrown_away = [
+        after[query]
+        for query in expected_docs
+        if after[query].startswith("refused after") and expected_docs[query] & set(named[query])
+    ]
+    assert (
+        f"{now['refused after hit']} had one, and {len(thrown_away)} would have been answered"
+        " right."
+        in text
+        and set(thrown_away) == {"refused after hit"}
+    )
+    parts = (
+        f"refusing {over['was'] + was['unsupported answer']} to"
+        f" {over['now'] + now['unsupported answer']}, retrieval {was['retrieval fault']} to"
+    )
+    assert (
+        f"{parts} {now['retrieval fault']}, generator {was['generation fault']} to"
+        f" {now['generation fault']}." in text
+    )
     moves = Counter((before[query], after[query]) for query in after)
-    assert f"{moves['right', 'generation fault']} right answers became generation faults and {moves['generation fault', 'right']} generation faults" in text
-    newly = [query for query in after if after[query].startswith("refused after") and not before[query].startswith("refused after")]
+    assert (
+        f"{moves['right', 'generation fault']} right answers became generation faults and"
+        f" {moves['generation fault', 'right']} generation faults" in text
+    )
+    newly = [
+        query
+        for query in after
+        if after[query].startswith("refused after")
+        and not before[query].startswith("refused after")
+    ]
     assert not newly and over["was"] - over["now"] == 6  # "Six over-refusals fewer and none more"
 
 
 def test_how_sure_the_faults_are_is_answered_with_true_numbers(data, expected_docs):
     results, golden = data
     text, runs = last("06_refusals_and_faults.ipynb"), ["dense", "hybrid_rerank"]
-    scores, classes = rs.score(results.select(runs), golden), {run: faults_of(run, expected_docs) for run in runs}
+    scores, classes = (
+        rs.score(results.select(runs), golden),
+        {run: faults_of(run, expected_docs) for run in runs},
+    )
     refusing = rs.compare_runs(results, golden, *runs, metrics="false_refusal").deltas.iloc[0]
-    assert f"({refusing['delta']:+.3f}, {refusing['low']:+.3f} to {refusing['high']:+.3f})" in text and refusing["p"] < 0.05
+    assert (
+        f"({refusing['delta']:+.3f}, {refusing['low']:+.3f} to {refusing['high']:+.3f})" in text
+        and refusing["p"] < 0.05
+    )
     kinds = ["generation fault", "retrieval fault"]
-    rows = [{"run_id": run, "query_id": query, **{kind: classes[run][query] == kind for kind in kinds}} for run in runs for query in expected_docs]
+    rows = [
+        {"run_id": run, "query_id": query, **{kind: classes[run][query] == kind for kind in kinds}}
+        for run in runs
+        for query in expected_docs
+    ]
     columns = rs.add_columns(scores, pd.DataFrame(rows), kinds, partial=True)
-    tested = rs.leaderboard(columns, "dense", kinds, golden).table.dropna(subset="delta").set_index("metric")
-    said = {kind: f"{row['delta']:+.3f} ({row['delta_low']:+.3f} to {row['delta_high']:+.3f})" for kind, row in tested.iterrows()}
-    assert f"rose by {said['generation fault']} and retrieval faults fell by {said['retrieval fault']}: can't tell" in text and (tested["p"] > 0.05).all()
+    tested = (
+        rs.leaderboard(columns, "dense", kinds, golden)
+        .table.dropna(subset="delta")
+        .set_index("metric")
+    )
+    said = {
+        kind: f"{row['delta']:+.3f} ({row['delta_low']:+.3f} to {row['delta_high']:+.3f})"
+        for kind, row in tested.iterrows()
+    }
+    assert (
+        f"rose by {said['generation fault']} and retrieval faults fell by"
+        f" {said['retrieval fault']}: can't tell"
+        in text
+        and (tested["p"] > 0.05).all()
+    )
     quality = rs.answered_quality(scores, golden, "citation_precision").set_index("run_id")
-    overall, answered = (" against ".join(f"{quality.loc[run, name]:.3f}" for run in runs[::-1]) for name in ("overall", "answered"))
+    overall, answered = (
+        " against ".join(f"{quality.loc[run, name]:.3f}" for run in runs[::-1])
+        for name in ("overall", "answered")
+    )
     assert f"is {overall}, on the answers given {answered}." in text
 
 
@@ -374,10 +698,20 @@ def test_the_top_score_refuses_worse_than_the_rule_does(expected_docs):
     text, records = last("06_refusals_and_faults.ipynb"), demo_records("hybrid_rerank")
     found = found_within("hybrid_rerank", expected_docs, 5)
     by_rule = [query for query, one in records.items() if one["answer"]["grounded"]]
-    by_score = sorted(records, key=lambda query: -records[query]["hits_top_k"][0]["retrieval"]["fusion_score"])[: len(by_rule)]
-    let_through = [sum(query not in expected_docs for query in answered) for answered in (by_score, by_rule)]
-    risks = [sum(not found.get(query, False) for query in answered) / len(answered) for answered in (by_score, by_rule)]
-    assert f"it would let {let_through[0]} through that should be refused, where the present rule lets {let_through[1]}" in text
+    by_score = sorted(
+        records, key=lambda query: -records[query]["hits_top_k"][0]["retrieval"]["fusion_score"]
+    )[: len(by_rule)]
+    let_through = [
+        sum(query not in expected_docs for query in answered) for answered in (by_score, by_rule)
+    ]
+    risks = [
+        sum(not found.get(query, False) for query in answered) / len(answered)
+        for answered in (by_score, by_rule)
+    ]
+    assert (
+        f"it would let {let_through[0]} through that should be refused, where the present rule lets"
+        f" {let_through[1]}" in text
+    )
     assert f"at a risk of {risks[0]:.3f} instead of {risks[1]:.3f}" in text
 
 
@@ -388,19 +722,51 @@ def test_the_labels_are_answered_with_true_numbers(tmp_path):
     results = rs.load_results(ROOT / "data" / "demo" / "runs" / "*")
     session = rs.LabelSession(file, results, level="doc")
     first = session.near_misses().head(20)
-    assert set(first["n_runs"]) == {4} and "which all four systems found" in text and all(f"<td>{doc}</td>" in found for doc in first["doc_id"])
-    right = {"mpl-007": ["numpy.histogram"], "np-011": ["matplotlib.axes.Axes.hist", "numpy.histogram2d"]}
-    for query_id, number, doc in zip(first["query_id"], first["number"], first["doc_id"], strict=True):
+    assert (
+        set(first["n_runs"]) == {4}
+        and "which all four systems found" in text
+        and all(f"<td>{doc}</td>" in found for doc in first["doc_id"])
+    )
+    right = {
+        "mpl-007": ["numpy.histogram"],
+        "np-011": ["matplotlib.axes.Axes.hist", "numpy.histogram2d"],
+    }
+    for query_id, number, doc in zip(
+        first["query_id"], first["number"], first["doc_id"], strict=True
+    ):
         session.go(query_id)
         session.mark(number, int(doc in right.get(query_id, [])))
     # By the run files alone: hit@1 is whether the first hit's document is expected.
     for run, moved in {"bm25": 1, "dense": 1, "hybrid": 1, "hybrid_rerank": 2}.items():
-        tops = results.hits[(results.hits["run_id"] == run) & (results.hits["rank"] == 1)].set_index("query_id")["doc_id"]
+        tops = results.hits[
+            (results.hits["run_id"] == run) & (results.hits["rank"] == 1)
+        ].set_index("query_id")["doc_id"]
         assert sum(tops[query_id] in docs for query_id, docs in right.items()) == moved
-    assert f"{1 / 150:.3f} for `bm25`, `dense` and `hybrid` and by {2 / 150:.3f} for `hybrid_rerank`" in text
-    assert f"{len(session.near_misses())} near misses are left" in text and "three answer their question and seventeen don't" in text
-    scores = {name: rs.score(results, golden, ["hit@5", "mrr@10"]) for name, golden in (("before", before), ("after", rs.load_golden(file)))}
-    means = {name: frame.groupby("run_id", observed=True)[["hit@5", "mrr@10"]].mean() for name, frame in scores.items()}
-    assert means["before"]["hit@5"].equals(means["after"]["hit@5"]) and means["before"]["mrr@10"].rank().equals(means["after"]["mrr@10"].rank())
-    changed = (scores["before"]["mrr@10"].fillna(0) != scores["after"]["mrr@10"].fillna(0)).groupby(level="query_id").any()
-    assert set(changed.index[changed]) == set(right) and "move 2 of the 150 answerable questions" in text
+    assert (
+        f"{1 / 150:.3f} for `bm25`, `dense` and `hybrid` and by {2 / 150:.3f} for `hybrid_rerank`"
+        in text
+    )
+    assert (
+        f"{len(session.near_misses())} near misses are left" in text
+        and "three answer their question and seventeen don't" in text
+    )
+    scores = {
+        name: rs.score(results, golden, ["hit@5", "mrr@10"])
+        for name, golden in (("before", before), ("after", rs.load_golden(file)))
+    }
+    means = {
+        name: frame.groupby("run_id", observed=True)[["hit@5", "mrr@10"]].mean()
+        for name, frame in scores.items()
+    }
+    assert means["before"]["hit@5"].equals(means["after"]["hit@5"]) and means["before"][
+        "mrr@10"
+    ].rank().equals(means["after"]["mrr@10"].rank())
+    changed = (
+        (scores["before"]["mrr@10"].fillna(0) != scores["after"]["mrr@10"].fillna(0))
+        .groupby(level="query_id")
+        .any()
+    )
+    assert (
+        set(changed.index[changed]) == set(right)
+        and "move 2 of the 150 answerable questions" in text
+    )

@@ -1,4 +1,7 @@
-"""Reports per run: refusals, latency, errors and cost, indexing; and a chatbot harness's metrics.json."""
+"""Reports per run.
+
+Refusals, latency, errors and cost, indexing; and a chatbot harness's metrics.json.
+"""
 
 import json
 from dataclasses import replace
@@ -13,30 +16,65 @@ from ragscore.profiles import PROFILES
 
 
 def results_of(responses, **frames):
-    return rs.Results(runs=pd.DataFrame({"run_id": ["run"]}), responses=pd.DataFrame(responses).assign(run_id="run"), **frames)
+    return rs.Results(
+        runs=pd.DataFrame({"run_id": ["run"]}),
+        responses=pd.DataFrame(responses).assign(run_id="run"),
+        **frames,
+    )
 
 
 def responses(n, **columns):
-    return pd.DataFrame({"query_id": [f"q{i}" for i in range(n)], "query": "?", "error": None} | columns)
+    return pd.DataFrame(
+        {"query_id": [f"q{i}" for i in range(n)], "query": "?", "error": None} | columns
+    )
 
 
 def golden_of(answerable):
-    queries = pd.DataFrame({"query_id": [f"q{i}" for i in range(len(answerable))], "query": "?", "position": range(len(answerable))})
+    queries = pd.DataFrame(
+        {
+            "query_id": [f"q{i}" for i in range(len(answerable))],
+            "query": "?",
+            "position": range(len(answerable)),
+        }
+    )
     return rs.Golden(queries=queries.assign(answerable=pd.array(answerable, dtype="boolean")))
 
 
 def test_refusals_are_judged_as_a_detector():
     # 3 due: 2 refused, 1 answered; 4 answerable: 1 refused, 3 answered; one unlabelled, one failed.
-    answered = responses(9, answer="a", refused=[True, True, False, True, False, False, False, True, None], error=[None] * 8 + ["boom"])
-    report = rs.refusal_report(results_of(answered), golden_of([False] * 3 + [True] * 4 + [None, False])).loc["run"]
-    assert report[["precision", "recall", "f1", "accuracy"]].tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 5 / 7])
-    counts = ["n", "n_refused_due", "n_refused_answerable", "n_answered_due", "n_answered_answerable", "n_undecided"]
+    answered = responses(
+        9,
+        answer="a",
+        refused=[True, True, False, True, False, False, False, True, None],
+        error=[None] * 8 + ["boom"],
+    )
+    report = rs.refusal_report(
+        results_of(answered), golden_of([False] * 3 + [True] * 4 + [None, False])
+    ).loc["run"]
+    assert report[["precision", "recall", "f1", "accuracy"]].tolist() == pytest.approx(
+        [2 / 3, 2 / 3, 2 / 3, 5 / 7]
+    )
+    counts = [
+        "n",
+        "n_refused_due",
+        "n_refused_answerable",
+        "n_answered_due",
+        "n_answered_answerable",
+        "n_undecided",
+    ]
     assert report[counts].tolist() == [7, 2, 1, 1, 3, 2]
 
 
 def test_refusals_that_nothing_calls_for_have_no_recall():
-    report = rs.refusal_report(results_of(responses(2, answer="a", refused=[False, False])), golden_of([True, True])).loc["run"]
-    assert np.isnan(report["precision"]) and np.isnan(report["recall"]) and np.isnan(report["f1"]) and report["accuracy"] == 1
+    report = rs.refusal_report(
+        results_of(responses(2, answer="a", refused=[False, False])), golden_of([True, True])
+    ).loc["run"]
+    assert (
+        np.isnan(report["precision"])
+        and np.isnan(report["recall"])
+        and np.isnan(report["f1"])
+        and report["accuracy"] == 1
+    )
 
 
 def test_percentiles_by_position_are_the_sixth_of_ten_and_the_largest():
@@ -44,15 +82,26 @@ def test_percentiles_by_position_are_the_sixth_of_ten_and_the_largest():
     floor = rs.latency_report(results_of(responses(10, elapsed_ms=times)), method="floor").iloc[0]
     assert floor[["n", "p50", "p95", "max", "total"]].tolist() == [10, 60, 100, 100, 550]
     linear = rs.latency_report(results_of(responses(10, elapsed_ms=times))).iloc[0]
-    assert linear[["p50", "p95"]].tolist() == pytest.approx([55, 95.5])  # positions 4.5 and 8.55 of 0..9
+    # positions 4.5 and 8.55 of 0..9
+    assert linear[["p50", "p95"]].tolist() == pytest.approx([55, 95.5])
 
 
 def test_latency_is_told_by_phase_and_without_failed_queries():
-    timed = responses(3, elapsed_ms=[1.0, 2, 300], latency_retrieval_ms=[0.5, np.nan, 9], error=[None, None, "timed out"])
+    timed = responses(
+        3,
+        elapsed_ms=[1.0, 2, 300],
+        latency_retrieval_ms=[0.5, np.nan, 9],
+        error=[None, None, "timed out"],
+    )
     report = rs.latency_report(results_of(timed)).set_index("phase")
     assert report.index.tolist() == ["total", "retrieval"] and report["n"].tolist() == [2, 1]
     assert report["total"].tolist() == [3, 0.5] and report["n_failed"].tolist() == [1, 1]
-    assert rs.latency_report(results_of(timed), errors="include").set_index("phase").loc["total", "max"] == 300
+    assert (
+        rs.latency_report(results_of(timed), errors="include")
+        .set_index("phase")
+        .loc["total", "max"]
+        == 300
+    )
 
 
 def test_an_unknown_method_or_no_time_at_all_is_refused():
@@ -65,59 +114,125 @@ def test_an_unknown_method_or_no_time_at_all_is_refused():
 @pytest.mark.parametrize(("n", "upper"), [(71, np.nan), (72, 72.0)])
 def test_a_p95_has_an_upper_bound_from_72_times_on(n, upper):
     report = rs.latency_report(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
-    assert report["p95_high"] == pytest.approx(upper, nan_ok=True) and report["p50_low"] < report["p50"] < report["p50_high"]
+    assert (
+        report["p95_high"] == pytest.approx(upper, nan_ok=True)
+        and report["p50_low"] < report["p50"] < report["p50_high"]
+    )
 
 
 def test_rates_are_over_all_ten_cases_though_upstream_counts_the_good_ones_twice_and_misses_timed_out():
     # Upstream: 2 errors / (8 valid + 10 tests) = .1111, and no "timeout" in "timed out".
-    mixed = responses(10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2)
+    mixed = responses(
+        10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2
+    )
     report = rs.error_report(results_of(mixed)).loc["run"]
-    assert report[["n", "n_failed", "n_timeout", "error_rate", "timeout_rate"]].tolist() == [10, 2, 2, 0.2, 0.2]
+    assert report[["n", "n_failed", "n_timeout", "error_rate", "timeout_rate"]].tolist() == [
+        10,
+        2,
+        2,
+        0.2,
+        0.2,
+    ]
     assert report["empty_response_rate"] == 1 / 8  # of the eight that were answered
 
 
 def test_cases_without_a_response_are_missing_not_gone():
-    report = rs.error_report(results_of(responses(8, answer="a")), golden_of([True] * 10)).loc["run"]
+    report = rs.error_report(results_of(responses(8, answer="a")), golden_of([True] * 10)).loc[
+        "run"
+    ]
     assert report[["n_missing", "missing_rate", "error_rate"]].tolist() == [2, 0.2, 0]
 
 
 def test_costs_are_totals_of_answers_and_of_judges():
     judgments = pd.DataFrame(
-        {"run_id": "run", "query_id": ["q0", "q1"], "criterion": "correctness", "item": "", "value": 1.0, "tokens": [100, 20], "cost_usd": [0.5, 0.25]}
+        {
+            "run_id": "run",
+            "query_id": ["q0", "q1"],
+            "criterion": "correctness",
+            "item": "",
+            "value": 1.0,
+            "tokens": [100, 20],
+            "cost_usd": [0.5, 0.25],
+        }
     )
-    report = rs.error_report(results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)).loc["run"]
-    assert report[["prompt_tokens", "judge_tokens", "judge_cost_usd"]].tolist() == [11, 120, 0.75] and np.isnan(report["cost_usd"])
+    report = rs.error_report(
+        results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)
+    ).loc["run"]
+    assert report[["prompt_tokens", "judge_tokens", "judge_cost_usd"]].tolist() == [
+        11,
+        120,
+        0.75,
+    ] and np.isnan(report["cost_usd"])
 
 
 def test_the_record_of_indexing_is_told_per_run():
     record = {
-        "docs_processed": 10, "docs_with_0_chunks": 1, "chunks_attempted": 40, "chunks_embedded": 30, "chunks_skipped": 10, "chunks_skipped_reasons.too long": 7,
-        "chunks_skipped_reasons.empty": 3, "chunk_token_stats.min": 2, "chunk_token_stats.mean": 50.5, "chunk_token_stats.p95": 90, "chunk_token_stats.max": 120,
+        "docs_processed": 10, "docs_with_0_chunks": 1, "chunks_attempted": 40,
+        "chunks_embedded": 30, "chunks_skipped": 10, "chunks_skipped_reasons.too long": 7,
+        "chunks_skipped_reasons.empty": 3, "chunk_token_stats.min": 2,
+        "chunk_token_stats.mean": 50.5, "chunk_token_stats.p95": 90, "chunk_token_stats.max": 120,
     }  # fmt: skip
     columns = {f"x_indexing_coverage.{name}": [value, None] for name, value in record.items()}
     report = rs.indexing_report(results_of(responses(2, **columns))).iloc[0]
-    assert report[["n_docs", "n_without_chunks", "coverage", "skipped_rate"]].tolist() == pytest.approx([10, 1, 0.9, 0.25])
-    assert report[["tokens_min", "tokens_mean", "tokens_p95", "tokens_max"]].tolist() == [2, 50.5, 90, 120]
-    assert json.loads(report["reasons"]) == {"too long": 7, "empty": 3} and report["doc_type"] == "(all)"
+    assert report[
+        ["n_docs", "n_without_chunks", "coverage", "skipped_rate"]
+    ].tolist() == pytest.approx([10, 1, 0.9, 0.25])
+    assert report[["tokens_min", "tokens_mean", "tokens_p95", "tokens_max"]].tolist() == [
+        2,
+        50.5,
+        90,
+        120,
+    ]
+    assert (
+        json.loads(report["reasons"]) == {"too long": 7, "empty": 3}
+        and report["doc_type"] == "(all)"
+    )
 
 
 def test_the_catalogue_tells_documents_by_type():
-    chunks = pd.DataFrame({"chunk_id": ["1", "2", "3"], "doc_id": ["a", "a", "b"], "path": ["a.md", "a.md", "b.pdf"], "doc_type": [None, None, "scan"]})
+    chunks = pd.DataFrame(
+        {
+            "chunk_id": ["1", "2", "3"],
+            "doc_id": ["a", "a", "b"],
+            "path": ["a.md", "a.md", "b.pdf"],
+            "doc_type": [None, None, "scan"],
+        }
+    )
     report = rs.indexing_report(results_of(responses(1), chunks=chunks)).set_index("doc_type")
-    assert report[["n_docs", "n_embedded"]].to_dict("index") == {"md": {"n_docs": 1, "n_embedded": 2}, "scan": {"n_docs": 1, "n_embedded": 1}}
+    assert report[["n_docs", "n_embedded"]].to_dict("index") == {
+        "md": {"n_docs": 1, "n_embedded": 2},
+        "scan": {"n_docs": 1, "n_embedded": 1},
+    }
     with pytest.raises(rs.DataError, match="no record of indexing"):
         rs.indexing_report(results_of(responses(1)))
 
 
 def test_documents_without_chunks_show_by_type():
-    chunks = pd.DataFrame({"chunk_id": ["1", "2", "3", "4"], "doc_id": ["a", "a", None, "e"], "path": ["a.md", "a.md", "b.pdf", "e.txt"]})
-    documents = pd.DataFrame(
-        {"doc_id": ["a", "b", "c", "d", "f"], "doc_type": [None, "scan", "scan", None, None], "path": ["a.md", "b.pdf", "c.pdf", "d.md", None]}
+    chunks = pd.DataFrame(
+        {
+            "chunk_id": ["1", "2", "3", "4"],
+            "doc_id": ["a", "a", None, "e"],
+            "path": ["a.md", "a.md", "b.pdf", "e.txt"],
+        }
     )
-    report = rs.indexing_report(results_of(responses(1), chunks=chunks, documents=documents)).set_index("doc_type")
+    documents = pd.DataFrame(
+        {
+            "doc_id": ["a", "b", "c", "d", "f"],
+            "doc_type": [None, "scan", "scan", None, None],
+            "path": ["a.md", "b.pdf", "c.pdf", "d.md", None],
+        }
+    )
+    report = rs.indexing_report(
+        results_of(responses(1), chunks=chunks, documents=documents)
+    ).set_index("doc_type")
     # b has a chunk by its path; c, d and f have none; e is known from the catalogue only.
     columns = ["n_docs", "n_without_chunks", "coverage", "n_embedded"]
-    assert report[columns].to_numpy().tolist() == [[1, 1, 0, 0], [2, 1, 0.5, 2], [2, 1, 0.5, 1], [1, 0, 1, 1]]
+    assert report[columns].to_numpy().tolist() == [
+        [1, 1, 0, 0],
+        [2, 1, 0.5, 2],
+        [2, 1, 0.5, 1],
+        [1, 0, 1, 1],
+    ]
     assert report.index.tolist() == ["(none)", "md", "scan", "txt"]
     alone = rs.indexing_report(results_of(responses(1), chunks=chunks))
     assert alone["coverage"].isna().all() and alone["n_without_chunks"].isna().all()
@@ -126,35 +241,61 @@ def test_documents_without_chunks_show_by_type():
 def test_documents_of_one_run_say_nothing_of_another():
     chunks = pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]})
     documents = pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"], "run_id": "one"})
-    results = rs.Results(runs=pd.DataFrame({"run_id": ["one", "two"]}), responses=responses(1).assign(run_id="one"), chunks=chunks, documents=documents)
+    results = rs.Results(
+        runs=pd.DataFrame({"run_id": ["one", "two"]}),
+        responses=responses(1).assign(run_id="one"),
+        chunks=chunks,
+        documents=documents,
+    )
     report = rs.indexing_report(results).set_index("run_id")
-    assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1} and report["n_docs"].to_dict() == {"one": 2, "two": 1}
+    assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1} and report[
+        "n_docs"
+    ].to_dict() == {"one": 2, "two": 1}
 
 
 def test_documents_load_with_their_type_and_path(tmp_path):
-    (tmp_path / "docs.jsonl").write_text('{"doc_id": "a", "doc_type": "note", "path": "x/a.md"}\n{"doc_id": "b"}\n', encoding="utf-8")
+    (tmp_path / "docs.jsonl").write_text(
+        '{"doc_id": "a", "doc_type": "note", "path": "x/a.md"}\n{"doc_id": "b"}\n', encoding="utf-8"
+    )
     documents = rs.load_documents(tmp_path / "docs.jsonl")
-    assert documents[["doc_type", "path"]].fillna("").to_numpy().tolist() == [["note", "x/a.md"], ["", ""]]
+    assert documents[["doc_type", "path"]].fillna("").to_numpy().tolist() == [
+        ["note", "x/a.md"],
+        ["", ""],
+    ]
 
 
 def test_metrics_json_holds_coverage_by_type_where_it_is_known(chatbot, tmp_path):
     results, golden, _ = chatbot
-    told = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())["aggregate_metrics"]["operational_metrics"]
+    told = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())[
+        "aggregate_metrics"
+    ]["operational_metrics"]
     assert "coverage_by_doc_type" not in told
-    chunks, documents = pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]}), pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"]})
+    chunks, documents = (
+        pd.DataFrame({"chunk_id": ["1"], "doc_id": ["a"], "path": ["a.md"]}),
+        pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"]}),
+    )
     known = replace(results, chunks=chunks, documents=documents)
     file = rs.write_metrics_json(known, golden, tmp_path / "known")
-    assert json.loads(file.read_text())["aggregate_metrics"]["operational_metrics"]["coverage_by_doc_type"] == {"md": 0.5}
+    assert json.loads(file.read_text())["aggregate_metrics"]["operational_metrics"][
+        "coverage_by_doc_type"
+    ] == {"md": 0.5}
 
 
 def test_the_hash_of_a_config_is_the_one_that_was_published_with_it():
     config = {
-        "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3}, "folder_mode": "on_with_fallback", "llm_model": "Qwen2.5-3B-Instruct-Q4_K_M",
+        "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3},
+        "folder_mode": "on_with_fallback", "llm_model": "Qwen2.5-3B-Instruct-Q4_K_M",
         "embedding_model": "ggml-org_embeddinggemma-300M-GGUF_embeddinggemma-300M-Q8_0",
-        "judge_model": "bartowski_Qwen2.5-14B-Instruct-GGUF_Qwen2.5-14B-Instruct-Q4_K_M", "judge_prompt_version": "v1.0", "judge_temperature": 0.0,
-        "dataset_version": "5a105241ba75c516a0a118cb8ce62c7cf7c5c87f", "index_build_version": None, "retriever_version": None, "answerer_version": None,
+        "judge_model": "bartowski_Qwen2.5-14B-Instruct-GGUF_Qwen2.5-14B-Instruct-Q4_K_M",
+        "judge_prompt_version": "v1.0", "judge_temperature": 0.0,
+        "dataset_version": "5a105241ba75c516a0a118cb8ce62c7cf7c5c87f", "index_build_version": None,
+        "retriever_version": None, "answerer_version": None,
     }  # fmt: skip
-    assert config_hash(config) == config_hash(config | {"eval_set_commit_hash": "any"}) == "6329e097fc497a59"
+    assert (
+        config_hash(config)
+        == config_hash(config | {"eval_set_commit_hash": "any"})
+        == "6329e097fc497a59"
+    )
 
 
 @pytest.fixture
@@ -163,21 +304,60 @@ def chatbot(tmp_path):
     support = {"rel_path": "a.md", "heading_path": "# O"}
     base = {"question": "?", "expected_key_facts": [], "required_support_groups": None}
     cases = [
-        base | {"id": "t1", "answerable": True, "gold_supports": [support], "tags": ["x", "y"], "category": "factual"},
-        base | {"id": "t2", "answerable": True, "gold_supports": [support], "tags": ["x"], "category": "factual"},
-        base | {"id": "t3", "answerable": False, "gold_supports": [], "tags": [], "category": "general"},
+        base
+        | {
+            "id": "t1",
+            "answerable": True,
+            "gold_supports": [support],
+            "tags": ["x", "y"],
+            "category": "factual",
+        },
+        base
+        | {
+            "id": "t2",
+            "answerable": True,
+            "gold_supports": [support],
+            "tags": ["x"],
+            "category": "factual",
+        },
+        base
+        | {
+            "id": "t3",
+            "answerable": False,
+            "gold_supports": [],
+            "tags": [],
+            "category": "general",
+        },
     ]
     chunk = {"chunk_id": "c", "rel_path": "b.md", "heading_path": "# Q", "rank": 1, "text": "t"}
     config = {"k": 2, "folder_mode": "on", "judge_model": "j", "eval_set_commit_hash": "abc"}
     rows = [
-        {"test_case_id": "t1", "answer": "a", "references": [support], "retrieved_chunks": [chunk, support | {"chunk_id": "d", "rank": 2, "text": "t"}]},
+        {
+            "test_case_id": "t1",
+            "answer": "a",
+            "references": [support],
+            "retrieved_chunks": [chunk, support | {"chunk_id": "d", "rank": 2, "text": "t"}],
+        },
         {"test_case_id": "t2", "answer": "a", "references": [], "retrieved_chunks": [chunk]},
-        {"test_case_id": "t3", "answer": "no", "references": [], "retrieved_chunks": [chunk], "abstention": {"abstained": True}},
+        {
+            "test_case_id": "t3",
+            "answer": "no",
+            "references": [],
+            "retrieved_chunks": [chunk],
+            "abstention": {"abstained": True},
+        },
     ]
-    judged = {"groundedness": {"score": 4.0, "reasoning": "r"}, "latency": {"total_ms": 100.0}, "question": "?"}
+    judged = {
+        "groundedness": {"score": 4.0, "reasoning": "r"},
+        "latency": {"total_ms": 100.0},
+        "question": "?",
+    }
     folder = tmp_path / "20260101_000000"
     folder.mkdir()
-    for file, lines in ((tmp_path / "eval_set.jsonl", cases), (folder / "results.jsonl", [one | judged for one in rows])):
+    for file, lines in (
+        (tmp_path / "eval_set.jsonl", cases),
+        (folder / "results.jsonl", [one | judged for one in rows]),
+    ):
         file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return rs.load_results(folder), rs.load_golden(tmp_path / "eval_set.jsonl"), config
@@ -187,38 +367,79 @@ def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path
     results, golden, config = chatbot
     content = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())
     values = content["aggregate_metrics"]
-    assert (content["run_id"], content["config_hash"], content["eval_set_commit_hash"]) == ("20260101_000000", config_hash(config), "abc")
-    assert [values[name] for name in ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg")] == pytest.approx([1 / 3, 1 / 6, 1 / 6])  # the refused case counts 0
-    assert [values[name] for name in ("scope_miss_rate", "attribution_hit_rate", "abstention_accuracy", "groundedness_avg")] == pytest.approx(
-        [1 / 3, 0.5, 1.0, 4.0]
+    assert (content["run_id"], content["config_hash"], content["eval_set_commit_hash"]) == (
+        "20260101_000000",
+        config_hash(config),
+        "abc",
     )
-    assert "correctness_avg" not in values and "recall_all_at_k_avg" not in values and values["cost"]["judge_total_usd"] is None
+    # the refused case counts 0
+    assert [
+        values[name] for name in ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg")
+    ] == pytest.approx([1 / 3, 1 / 6, 1 / 6])
+    assert [
+        values[name]
+        for name in (
+            "scope_miss_rate",
+            "attribution_hit_rate",
+            "abstention_accuracy",
+            "groundedness_avg",
+        )
+    ] == pytest.approx([1 / 3, 0.5, 1.0, 4.0])
+    assert (
+        "correctness_avg" not in values
+        and "recall_all_at_k_avg" not in values
+        and values["cost"]["judge_total_usd"] is None
+    )
     assert values["latency"] == {"p50_ms": 100.0, "p95_ms": 100.0, "total_ms": 300.0}
-    assert [values[name] for name in ("total_tests", "answerable_tests", "unanswerable_tests")] == [3, 2, 1]
+    assert [values[name] for name in ("total_tests", "answerable_tests", "unanswerable_tests")] == [
+        3,
+        2,
+        1,
+    ]
 
 
 def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path):
     results, golden, _ = chatbot
-    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())["aggregate_metrics"]
+    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())[
+        "aggregate_metrics"
+    ]
     aggregate = rs.aggregate(results, golden, "chatbot")["20260101_000000"]
     assert {name: values[name] for name in aggregate} == aggregate
-    assert set(values) - set(aggregate) == {"cost", "by_tag", "by_category", "total_tests", "answerable_tests", "unanswerable_tests"}
+    assert set(values) - set(aggregate) == {
+        "cost",
+        "by_tag",
+        "by_category",
+        "total_tests",
+        "answerable_tests",
+        "unanswerable_tests",
+    }
 
 
 def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     results, golden, _ = chatbot
     own = replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})
-    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text())["aggregate_metrics"]
+    values = json.loads(
+        rs.write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text()
+    )["aggregate_metrics"]
     names = ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg", "scope_miss_rate")
-    assert [values[name] for name in names] == [0.5, 0.25, 0.25, 0.5]  # of the two cases that have a support
+    # of the two cases that have a support
+    assert [values[name] for name in names] == [0.5, 0.25, 0.25, 0.5]
     assert "recall_at_k_avg" not in values["by_category"]["general"]
 
 
 def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     results, golden, _ = chatbot
-    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "metrics.json").read_text())["aggregate_metrics"]
-    assert {tag: (part["total_tests"], part["recall_at_k_avg"]) for tag, part in values["by_tag"].items()} == {"x": (2, 0.5), "y": (1, 1.0)}
-    assert values["by_category"]["general"]["recall_at_k_avg"] == 0 and values["by_category"]["general"]["abstention_accuracy"] == 1
+    values = json.loads(
+        rs.write_metrics_json(results, golden, tmp_path / "metrics.json").read_text()
+    )["aggregate_metrics"]
+    assert {
+        tag: (part["total_tests"], part["recall_at_k_avg"])
+        for tag, part in values["by_tag"].items()
+    } == {"x": (2, 0.5), "y": (1, 1.0)}
+    assert (
+        values["by_category"]["general"]["recall_at_k_avg"] == 0
+        and values["by_category"]["general"]["abstention_accuracy"] == 1
+    )
 
 
 def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):

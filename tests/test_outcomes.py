@@ -21,16 +21,46 @@ SECOND = record("q2", [hit("c2", "d2", 1)], answer=answer("yes"))
 
 def judged(*values):
     """Judgments of faithfulness: (query, value, state)."""
-    rows = [{"run_id": "a", "query_id": query, "criterion": "faithfulness", "item": "", "value": value, "state": state} for query, value, state in values]
+    rows = [
+        {
+            "run_id": "a",
+            "query_id": query,
+            "criterion": "faithfulness",
+            "item": "",
+            "value": value,
+            "state": state,
+        }
+        for query, value, state in values
+    ]
     return pd.DataFrame(rows).astype({"state": "str"})
 
 
 ONE = ("q1", 1.0, None)
 CAUSES = {
-    "nothing to measure": ([RIGHT, SECOND], [ONE, ("q2", np.nan, None)], "not_applicable", "the judge found nothing to measure"),
-    "refused": ([RIGHT, record("q2", [], answer=answer("I can't say", grounded=False))], [ONE], "refused", "the system refused"),
-    "failed": ([RIGHT, record("q2", [], error="out of memory")], [ONE], "system_error", "the query failed: out of memory"),
-    "judge failed": ([RIGHT, SECOND], [ONE, ("q2", np.nan, "judge_failed")], "judge_failed", "1 of 1 judgments failed"),
+    "nothing to measure": (
+        [RIGHT, SECOND],
+        [ONE, ("q2", np.nan, None)],
+        "not_applicable",
+        "the judge found nothing to measure",
+    ),
+    "refused": (
+        [RIGHT, record("q2", [], answer=answer("I can't say", grounded=False))],
+        [ONE],
+        "refused",
+        "the system refused",
+    ),
+    "failed": (
+        [RIGHT, record("q2", [], error="out of memory")],
+        [ONE],
+        "system_error",
+        "the query failed: out of memory",
+    ),
+    "judge failed": (
+        [RIGHT, SECOND],
+        [ONE, ("q2", np.nan, "judge_failed")],
+        "judge_failed",
+        "1 of 1 judgments failed",
+    ),
     "never asked": ([RIGHT], [ONE], "missing", "no response"),
     "never judged": ([RIGHT, SECOND], [ONE], "missing", "no judgment of it recorded"),
 }
@@ -55,8 +85,14 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
         scores, golden, results = of_cause(cause)
         np.testing.assert_array_equal(scores["faithfulness"], [1.0, np.nan])
         ledger = rs.explain(scores, golden, "faithfulness", results)
-        assert ledger[["run_id", "query_id", "metric"]].astype("str").to_numpy().tolist() == [["a", "q1", "faithfulness"], ["a", "q2", "faithfulness"]]
-        assert ledger["state"].tolist() == ["scored", state] and ledger["reason"].tolist() == ["", reason], cause
+        assert ledger[["run_id", "query_id", "metric"]].astype("str").to_numpy().tolist() == [
+            ["a", "q1", "faithfulness"],
+            ["a", "q2", "faithfulness"],
+        ]
+        assert ledger["state"].tolist() == ["scored", state] and ledger["reason"].tolist() == [
+            "",
+            reason,
+        ], cause
         ledgers[cause] = tuple(ledger.loc[1, ["state", "reason"]])
     assert len(set(ledgers.values())) == 6
 
@@ -78,12 +114,26 @@ def test_bounds_come_on_request_and_only_for_values_from_0_to_1(of_cause):
     assert table.loc["judge_correctness", ["if_all_zero", "if_all_one"]].isna().all()
 
 
-def test_bounds_where_nothing_was_scored_are_0_and_1_and_nan_where_nothing_was_expected(write_golden, write_run):
-    golden = rs.load_golden(write_golden([GOLDEN[0], {"id": "no", "query": "?", "answerable": False}]))
-    results = rs.load_results(write_run("a", [record("q1", [], error="late"), record("no", [], error="late")]))
-    table = rs.summarize(rs.score(results, golden, ["hit@1", "refusal_correct", "recall_all@1"], errors="exclude"), golden, results=results, bounds=True)
+def test_bounds_where_nothing_was_scored_are_0_and_1_and_nan_where_nothing_was_expected(
+    write_golden, write_run
+):
+    golden = rs.load_golden(
+        write_golden([GOLDEN[0], {"id": "no", "query": "?", "answerable": False}])
+    )
+    results = rs.load_results(
+        write_run("a", [record("q1", [], error="late"), record("no", [], error="late")])
+    )
+    table = rs.summarize(
+        rs.score(results, golden, ["hit@1", "refusal_correct", "recall_all@1"], errors="exclude"),
+        golden,
+        results=results,
+        bounds=True,
+    )
     assert table[["n", "n_expected"]].to_numpy().tolist() == [[0, 1], [0, 1], [0, 0]]
-    assert table.loc[:1, ["if_all_zero", "if_all_one"]].to_numpy().tolist() == [[0, 1], [0, 1]] and table.loc[2, ["if_all_zero", "if_all_one"]].isna().all()
+    assert (
+        table.loc[:1, ["if_all_zero", "if_all_one"]].to_numpy().tolist() == [[0, 1], [0, 1]]
+        and table.loc[2, ["if_all_zero", "if_all_one"]].isna().all()
+    )
 
 
 def states(results, golden, metric, with_results=True, **policies):
@@ -91,43 +141,91 @@ def states(results, golden, metric, with_results=True, **policies):
         warnings.simplefilter("ignore", UserWarning)
         scores = rs.score(results, golden, [metric], **policies)
     ledger = rs.explain(scores, golden, metric, results if with_results else None)
-    return dict(zip(ledger["query_id"], zip(ledger["state"].astype("str"), ledger["value"], ledger["reason"], strict=True), strict=True))
+    return dict(
+        zip(
+            ledger["query_id"],
+            zip(ledger["state"].astype("str"), ledger["value"], ledger["reason"], strict=True),
+            strict=True,
+        )
+    )
 
 
 def test_a_state_is_the_cause_also_where_a_value_counts(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    results = rs.load_results(write_run("a", [record("q1", [hit("c1", "d1", 1)]), record("q2", [], error="late")]))
+    results = rs.load_results(
+        write_run("a", [record("q1", [hit("c1", "d1", 1)]), record("q2", [], error="late")])
+    )
     found = states(results, golden, "hit@1", missing="zero")
-    assert found == {"q1": ("scored", 1.0, ""), "q2": ("system_error", 0.0, "the query failed: late"), "q3": ("missing", 0.0, "no response")}
-    assert [one[0] for one in states(results, golden, "failed").values()] == ["scored", "scored", "missing"]
-    assert [one[0] for one in states(results, golden, "latency_ms").values()] == ["scored", "not_applicable", "missing"]
+    assert found == {
+        "q1": ("scored", 1.0, ""),
+        "q2": ("system_error", 0.0, "the query failed: late"),
+        "q3": ("missing", 0.0, "no response"),
+    }
+    assert [one[0] for one in states(results, golden, "failed").values()] == [
+        "scored",
+        "scored",
+        "missing",
+    ]
+    assert [one[0] for one in states(results, golden, "latency_ms").values()] == [
+        "scored",
+        "not_applicable",
+        "missing",
+    ]
 
 
 def test_hits_with_cut_text_leave_a_ranking_metric_undecided(write_golden, write_run, tmp_path):
     supports = [{"path": "docs/d1.md", "heading": "root", "snippets": ["needle"]}]
-    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "gold_supports": supports}, {"id": "no", "query": "?", "answerable": False}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "q1", "query": "?", "gold_supports": supports},
+                {"id": "no", "query": "?", "answerable": False},
+            ]
+        )
+    )
     store = rs.RunStore(tmp_path / "store")
-    store.save(rs.load_results(write_run("a", [record("q1", [hit("c1", "d1", 1, snippet="x" * 300)]), record("no", [])])))
-    for with_results, reason in ((True, "1 hits have cut text"), (False, "hits can't be judged on cut text")):
+    store.save(
+        rs.load_results(
+            write_run(
+                "a", [record("q1", [hit("c1", "d1", 1, snippet="x" * 300)]), record("no", [])]
+            )
+        )
+    )
+    for with_results, reason in (
+        (True, "1 hits have cut text"),
+        (False, "hits can't be judged on cut text"),
+    ):
         found = states(store.load(), golden, "hit@1", with_results)
         assert found["q1"][0] == "undecided" and found["q1"][2] == reason
-        assert found["no"][0] == "not_applicable" and found["no"][2] == "the query should be refused"
+        assert (
+            found["no"][0] == "not_applicable" and found["no"][2] == "the query should be refused"
+        )
 
 
-def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(write_golden, write_run):
+def test_what_a_run_records_of_no_query_does_not_apply_and_elsewhere_is_missing(
+    write_golden, write_run
+):
     golden = rs.load_golden(write_golden([one | {"must_contain": ["yes"]} for one in GOLDEN]))
     silent = [record("q1", [hit("c1", "d1", 1)]), record("q2", [])]
     found = states(rs.load_results(write_run("a", silent)), golden, "answer_checks")
-    assert {one[0] for one in found.values()} == {"not_applicable"} and found["q1"][2] == "the run records no answer"
+    assert {one[0] for one in found.values()} == {"not_applicable"} and found["q1"][
+        2
+    ] == "the run records no answer"
     found = states(rs.load_results(write_run("b", [RIGHT, silent[1]])), golden, "answer_checks")
-    assert found["q1"][0] == "scored" and found["q2"][0] == "missing" and found["q2"][2] == "no answer recorded"
+    assert (
+        found["q1"][0] == "scored"
+        and found["q2"][0] == "missing"
+        and found["q2"][2] == "no answer recorded"
+    )
     nothing_finished = [record("q1", [], error="late"), record("q2", [], error="late")]
     found = states(rs.load_results(write_run("c", nothing_finished)), golden, "answer_checks")
     assert {one[0] for one in found.values()} == {"system_error"}
 
 
 def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*GOLDEN, {"id": "no", "query": "?", "answerable": False}]))
+    golden = rs.load_golden(
+        write_golden([*GOLDEN, {"id": "no", "query": "?", "answerable": False}])
+    )
     refusal = answer("no idea", grounded=False)
     records = [
         record("q1", [], answer=refusal),
@@ -138,7 +236,11 @@ def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_gold
     found = states(results, golden, "citation_present")
     assert [one[0] for one in found.values()] == ["refused", "scored", "not_applicable"]
     assert found["no"][2] == "the query should be refused"
-    assert [one[0] for one in states(results, golden, "refusal_correct").values()] == ["not_applicable", "not_applicable", "scored"]
+    assert [one[0] for one in states(results, golden, "refusal_correct").values()] == [
+        "not_applicable",
+        "not_applicable",
+        "scored",
+    ]
     uncited = [record("q1", [], answer=answer("yes")), *records[1:]]
     found = states(rs.load_results(write_run("b", uncited)), golden, "citation_fabricated")
     assert found["q1"][0] == "not_applicable" and found["q1"][2] == "nothing cited"
@@ -147,26 +249,58 @@ def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_gold
 def test_without_results_the_cause_of_an_answer_metrics_nan_is_not_made_up(of_cause):
     scores, golden, _ = of_cause("judge failed")
     ledger = rs.explain(scores, golden, "faithfulness")
-    assert ledger["state"].tolist() == ["scored", "unexplained"] and ledger["reason"].tolist() == ["", "no cause found"]
-    assert rs.explain(of_cause("failed")[0], golden, "faithfulness")["state"].tolist() == ["scored", "system_error"]
+    assert ledger["state"].tolist() == ["scored", "unexplained"] and ledger["reason"].tolist() == [
+        "",
+        "no cause found",
+    ]
+    assert rs.explain(of_cause("failed")[0], golden, "faithfulness")["state"].tolist() == [
+        "scored",
+        "system_error",
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 @pytest.mark.filterwarnings("ignore:golden queries without a row")
 def test_the_ledger_and_the_summary_count_alike(write_golden, write_run):
-    rows = [*GOLDEN, {"id": "no", "query": "?", "answerable": False}, {"id": "free", "query": "?"}, {"id": "never", "query": "?", "must_contain": ["x"]}]
+    rows = [
+        *GOLDEN,
+        {"id": "no", "query": "?", "answerable": False},
+        {"id": "free", "query": "?"},
+        {"id": "never", "query": "?", "must_contain": ["x"]},
+    ]
     golden = rs.load_golden(write_golden(rows))
-    records = [RIGHT, record("q2", [], error="late"), record("no", [], answer=answer("no", grounded=False)), record("free", []), record("stray", [])]
+    records = [
+        RIGHT,
+        record("q2", [], error="late"),
+        record("no", [], answer=answer("no", grounded=False)),
+        record("free", []),
+        record("stray", []),
+    ]
     results = rs.load_results(write_run("a", records))
-    scores = rs.score(results, golden, [*rs.score(results, golden).columns[3:], "faithfulness", "cost_usd", "citation_out_of_scope"])
+    scores = rs.score(
+        results,
+        golden,
+        [
+            *rs.score(results, golden).columns[3:],
+            "faithfulness",
+            "cost_usd",
+            "citation_out_of_scope",
+        ],
+    )
     for known in (results, None):
         ledger = rs.explain(scores, golden, results=known)
         assert set(ledger["state"].cat.categories) == set(STATES)
         table = rs.summarize(scores, golden, results=known).set_index("metric")
         assert ledger.groupby("metric")["value"].count().to_dict() == table["n"].to_dict()
         is_expected = ~ledger["state"].isin(["not_applicable", "unexplained"])
-        assert is_expected.groupby(ledger["metric"]).sum().to_dict() == table["n_expected"].to_dict()
-        assert not ledger.loc[ledger["value"].notna(), "state"].isin(["not_applicable", "unexplained"]).any()
+        assert (
+            is_expected.groupby(ledger["metric"]).sum().to_dict() == table["n_expected"].to_dict()
+        )
+        assert (
+            not ledger.loc[ledger["value"].notna(), "state"]
+            .isin(["not_applicable", "unexplained"])
+            .any()
+        )
         assert (table["n"] <= table["n_expected"]).all()
     assert not (rs.explain(scores, golden, results=results)["state"] == "unexplained").any()
 
@@ -174,7 +308,9 @@ def test_the_ledger_and_the_summary_count_alike(write_golden, write_run):
 def test_a_column_of_ones_own_applies_where_it_has_a_value(of_cause):
     scores, golden, results = of_cause("judge failed")
     ledger = rs.explain(scores.assign(mine=[np.nan, 1.0]), golden, "mine", results)
-    assert ledger["state"].tolist() == ["not_applicable", "scored"] and ledger["reason"].tolist() == ["as you computed it", ""]
+    assert ledger["state"].tolist() == ["not_applicable", "scored"] and ledger[
+        "reason"
+    ].tolist() == ["as you computed it", ""]
 
 
 def test_what_cannot_be_explained_is_refused_with_the_choices(of_cause):

@@ -1,4 +1,7 @@
-"""Rank-biased overlap: against the definition written out, and where lists are equal, disjoint, uneven or empty."""
+"""Rank-biased overlap.
+
+Against the definition written out, and where lists are equal, disjoint, uneven or empty.
+"""
 
 import numpy as np
 import pytest
@@ -15,26 +18,37 @@ def written_out(one, other, p):
     short, long = sorted([one, other], key=len)
     s, n = len(short), len(long)
     overlap = [len(set(short[:d]) & set(long[:d])) for d in range(n + 1)]
-    total = sum(overlap[d] / d * p**d for d in range(1, n + 1)) + sum(overlap[s] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1))
+    total = sum(overlap[d] / d * p**d for d in range(1, n + 1)) + sum(
+        overlap[s] * (d - s) / (s * d) * p**d for d in range(s + 1, n + 1)
+    )
     return (1 - p) / p * total + ((overlap[n] - overlap[s]) / n + overlap[s] / s) * p**n
 
 
 def runs_of(lists):
     """Two runs; for each query a pair of lists of document ids."""
-    rows = [{"run_id": run, "query_id": f"q{n}", "query": "?", "error": None} for n in range(len(lists)) for run in "ab"]
+    rows = [
+        {"run_id": run, "query_id": f"q{n}", "query": "?", "error": None}
+        for n in range(len(lists))
+        for run in "ab"
+    ]
     hits = [
         {"run_id": run, "query_id": f"q{n}", "rank": rank, "doc_id": doc}
-        for n, pair in enumerate(lists) for run, ids in zip("ab", pair, strict=True) for rank, doc in enumerate(ids, 1)
+        for n, pair in enumerate(lists) for run, ids in zip("ab", pair, strict=True) for rank,
+        doc in enumerate(ids, 1)
     ]  # fmt: skip
     runs = from_records([{"run_id": run} for run in "ab"], "runs")
-    return rs.Results(runs=runs, responses=from_records(rows, "responses"), hits=from_records(hits, "hits"))
+    return rs.Results(
+        runs=runs, responses=from_records(rows, "responses"), hits=from_records(hits, "hits")
+    )
 
 
 ranking = st.lists(st.sampled_from("stuvwxyz"), unique=True, min_size=1, max_size=8)
 
 
 @settings(max_examples=60)
-@given(st.lists(st.tuples(ranking, ranking), min_size=1, max_size=4), st.sampled_from([0.5, 0.9, 0.98]))
+@given(
+    st.lists(st.tuples(ranking, ranking), min_size=1, max_size=4), st.sampled_from([0.5, 0.9, 0.98])
+)
 def test_overlap_is_that_of_its_definition_both_ways_round(lists, p):
     results = runs_of(lists)
     expected = [written_out(*pair, p) for pair in lists]
@@ -43,18 +57,48 @@ def test_overlap_is_that_of_its_definition_both_ways_round(lists, p):
 
 
 def test_equal_lists_overlap_fully_and_disjoint_ones_not_at_all():
-    found = rs.rank_overlap(runs_of([("xyz", "xyz"), ("xyz", "stu"), ("xy", "yx"), ("xyz", "")]), "a", "b")
+    found = rs.rank_overlap(
+        runs_of([("xyz", "xyz"), ("xyz", "stu"), ("xy", "yx"), ("xyz", "")]), "a", "b"
+    )
     # xy / yx: nothing at depth 1, all at depth 2 and, extrapolated, beyond: p
     assert found["rbo"].tolist()[:3] == pytest.approx([1, 0, 0.9], abs=1e-12)
     assert np.isnan(found["rbo"][3])
-    assert found[["n_common", "n_a", "n_b"]].to_numpy().tolist() == [[3, 3, 3], [0, 3, 3], [2, 2, 2], [0, 3, 0]]
+    assert found[["n_common", "n_a", "n_b"]].to_numpy().tolist() == [
+        [3, 3, 3],
+        [0, 3, 3],
+        [2, 2, 2],
+        [0, 3, 0],
+    ]
 
 
-def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_counts_once(write_run):
+def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_counts_once(
+    write_run,
+):
     a = write_run(
-        "a", [record("q", [hit("c1", "d1", 1, chunker_version="x@1"), hit("c2", "d1", 2, chunker_version="x@1"), hit("c3", "d2", 3, chunker_version="x@1")])]
+        "a",
+        [
+            record(
+                "q",
+                [
+                    hit("c1", "d1", 1, chunker_version="x@1"),
+                    hit("c2", "d1", 2, chunker_version="x@1"),
+                    hit("c3", "d2", 3, chunker_version="x@1"),
+                ],
+            )
+        ],
     )
-    b = write_run("b", [record("q", [hit("e1", "d1", 1, chunker_version="x@2"), hit("e2", "d2", 2, chunker_version="x@2")])])
+    b = write_run(
+        "b",
+        [
+            record(
+                "q",
+                [
+                    hit("e1", "d1", 1, chunker_version="x@2"),
+                    hit("e2", "d2", 2, chunker_version="x@2"),
+                ],
+            )
+        ],
+    )
     results = rs.load_results([a, b])
     found = rs.rank_overlap(results, "a", "b").iloc[0]
     assert (found["rbo"], found["n_a"], found["n_common"]) == (pytest.approx(1), 2, 2)
@@ -62,11 +106,16 @@ def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_co
 
 
 def test_only_queries_of_both_runs_are_compared(write_run):
-    a, b = write_run("a", [record("q", [hit("c", "d", 1)]), record("only", [])]), write_run("b", [record("q", [hit("c", "d", 1)])])
+    a, b = (
+        write_run("a", [record("q", [hit("c", "d", 1)]), record("only", [])]),
+        write_run("b", [record("q", [hit("c", "d", 1)])]),
+    )
     assert rs.rank_overlap(rs.load_results([a, b]), "a", "b")["query_id"].tolist() == ["q"]
 
 
-@pytest.mark.parametrize(("given", "field"), [({"p": 1.0}, "p"), ({"by": "span"}, "by"), ({"b": "nobody"}, "run")])
+@pytest.mark.parametrize(
+    ("given", "field"), [({"p": 1.0}, "p"), ({"by": "span"}, "by"), ({"b": "nobody"}, "run")]
+)
 def test_what_cannot_be_compared_is_named(given, field):
     with pytest.raises(rs.DataError, match=field):
         rs.rank_overlap(runs_of([("xy", "xy")]), **({"a": "a", "b": "b"} | given))

@@ -1,4 +1,7 @@
-"""Figures of comparisons, cut-offs, slices and refusals, checked as data: what is drawn where, with which n."""
+"""Figures of comparisons, cut-offs, slices and refusals, checked as data.
+
+What is drawn where, with which n.
+"""
 
 import matplotlib
 import numpy as np
@@ -22,25 +25,45 @@ def closed():
 
 
 DELTAS = pd.DataFrame({
-    "metric": ["hit@5", "false_refusal", "mrr@10", "latency_ms"], "delta": [0.2, -0.1, 0.0, 900.0], "low": [0.1, -0.3, 0.0, 1.0], "high": [0.3, 0.1, 0.0, 2000.0],
-    "mde": [0.15, np.nan, np.nan, np.nan], "verdict": ["better", "can't tell", "can't tell", "worse"], "n": [50, 40, 50, 50],
+    "metric": ["hit@5", "false_refusal", "mrr@10", "latency_ms"], "delta": [0.2, -0.1, 0.0, 900.0],
+    "low": [0.1, -0.3, 0.0, 1.0], "high": [0.3, 0.1, 0.0, 2000.0],
+    "mde": [0.15, np.nan, np.nan, np.nan],
+    "verdict": ["better", "can't tell", "can't tell", "worse"], "n": [50, 40, 50, 50],
 })  # fmt: skip
 
 
 def test_a_forest_draws_each_difference_with_its_interval_n_and_verdict():
     ax = rs.plot.forest(DELTAS)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["hit@5 (n = 50)", "mrr@10 (n = 50)", "false_refusal ↓ (n = 40)"], "not the times"
-    points = {line.get_marker(): line.get_xdata().tolist() for line in ax.get_lines() if line.get_marker() in "^ov"}
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "hit@5 (n = 50)",
+        "mrr@10 (n = 50)",
+        "false_refusal ↓ (n = 40)",
+    ], "not the times"
+    points = {
+        line.get_marker(): line.get_xdata().tolist()
+        for line in ax.get_lines()
+        if line.get_marker() in "^ov"
+    }
     assert points == {"^": [0.2], "o": [0.0, -0.1]}
     (ticks,) = [line for line in ax.get_lines() if line.get_label() == "detectable from"]
     assert ticks.get_xdata().tolist() == [-0.15, 0.15] and set(ticks.get_ydata()) == {0}
     ends = [segment[:, 0].tolist() for bars in ax.collections for segment in bars.get_segments()]
-    assert sorted(ends) == [pytest.approx([-0.3, 0.1]), pytest.approx([0, 0]), pytest.approx([0.1, 0.3])]
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == {"better (1)", "can't tell (2)", "detectable from"}
+    assert sorted(ends) == [
+        pytest.approx([-0.3, 0.1]),
+        pytest.approx([0, 0]),
+        pytest.approx([0.1, 0.3]),
+    ]
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == {
+        "better (1)",
+        "can't tell (2)",
+        "detectable from",
+    }
 
 
 def test_a_forest_has_one_scale():
-    with pytest.raises(rs.DataError, match=r"no metric of 0 to 1 has values; the comparison has latency_ms"):
+    with pytest.raises(
+        rs.DataError, match=r"no metric of 0 to 1 has values; the comparison has latency_ms"
+    ):
         rs.plot.forest(DELTAS[DELTAS["metric"] == "latency_ms"])
     with pytest.raises(rs.DataError, match=r"hit@5 \(0 to 1\), latency_ms"):
         rs.plot.forest(DELTAS, ["hit@5", "latency_ms"])
@@ -52,8 +75,13 @@ def test_a_forest_has_one_scale():
 
 def test_outcome_bars_are_the_counts(pair):
     ax = rs.plot.outcomes(rs.compare_runs(*pair, "a", "b").counts)
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["win", "loss"] and [bar.get_width() for bar in ax.patches] == [2, 1]
-    assert [text.get_text() for text in ax.texts] == ["2", "1"] and ax.get_xlabel() == "queries (n = 3)"
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["win", "loss"] and [
+        bar.get_width() for bar in ax.patches
+    ] == [2, 1]
+    assert [text.get_text() for text in ax.texts] == [
+        "2",
+        "1",
+    ] and ax.get_xlabel() == "queries (n = 3)"
     other = rs.plot.outcomes({"tie": 4, "win": 1})  # another harness's word
     assert [label.get_text() for label in other.get_yticklabels()] == ["win", "tie"]
 
@@ -63,10 +91,20 @@ def test_a_scatter_has_every_query_once(pair):
     ax = rs.plot.scatter(scores, "mrr@10", "a", "b")
     # a finds q1 first, q2 fourth, q3 never; b finds them second, first, first.
     points = {part.get_label(): np.asarray(part.get_offsets()).tolist() for part in ax.collections}
-    assert points == {"b better (2)": [[0, 1], [0.25, 1]], "same (0)": [], "b worse (1)": [[1, 0.5]]}
-    assert ax.get_title() == "mrr@10 of 3 queries (larger: more of them)" and ax.get_xlabel() == "a: a"
+    assert points == {
+        "b better (2)": [[0, 1], [0.25, 1]],
+        "same (0)": [],
+        "b worse (1)": [[1, 0.5]],
+    }
+    assert (
+        ax.get_title() == "mrr@10 of 3 queries (larger: more of them)" and ax.get_xlabel() == "a: a"
+    )
     lower = rs.plot.scatter(scores.assign(latency_ms=[1.0, 2, 3, 2, 2, 2]), "latency_ms", "a", "b")
-    assert {part.get_label() for part in lower.collections} == {"b better (1)", "same (1)", "b worse (1)"}, "lower is better"
+    assert {part.get_label() for part in lower.collections} == {
+        "b better (1)",
+        "same (1)",
+        "b worse (1)",
+    }, "lower is better"
     with pytest.raises(rs.DataError, match="no run or system 'c'"):
         rs.plot.scatter(scores, "mrr@10", "a", "c")
     with pytest.raises(rs.DataError, match="no query has a value of refusal_correct in both runs"):
@@ -84,17 +122,37 @@ def test_a_k_curve_has_a_point_per_cut_off(pair):
 
 
 def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write_run):
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "difficulty": "easy" if n < 10 else "hard"} for n in range(12)]
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": "?",
+            "expected_doc_ids": ["d1"],
+            "difficulty": "easy" if n < 10 else "hard",
+        }
+        for n in range(12)
+    ]
     golden = rs.load_golden(write_golden(rows))
-    results = rs.load_results([write_run(name, [record(f"q{n}", []) for n in range(12)]) for name in "ab"])
+    results = rs.load_results(
+        [write_run(name, [record(f"q{n}", []) for n in range(12)]) for name in "ab"]
+    )
     scores = rs.score(results, golden).assign(mine=[*([1.0] * 10), 0.0, 0.5, *([0.25] * 12)])
     summary = rs.summarize(scores, golden, by="difficulty", metrics=["mine"])
     ax = rs.plot.heat(summary, "mine")
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["easy (n = 10)", "hard* (n = 2)"]
-    assert [text.get_text() for text in ax.texts] == ["1.00", "0.25", "0.25", "0.25"] and ax.get_title() == "mine, mean\n*: fewer than 10 queries"
+    assert [label.get_text() for label in ax.get_yticklabels()] == [
+        "easy (n = 10)",
+        "hard* (n = 2)",
+    ]
+    assert [text.get_text() for text in ax.texts] == [
+        "1.00",
+        "0.25",
+        "0.25",
+        "0.25",
+    ] and ax.get_title() == "mine, mean\n*: fewer than 10 queries"
     assert ax.images[0].get_array().tolist() == [[1.0, 0.25], [0.25, 0.25]]
     few = rs.plot.heat(summary, "mine", limit=1)
-    assert [label.get_text() for label in few.get_yticklabels()] == ["easy (n = 10)"] and "the 1 largest of 2 slices" in few.get_title()
+    assert [label.get_text() for label in few.get_yticklabels()] == [
+        "easy (n = 10)"
+    ] and "the 1 largest of 2 slices" in few.get_title()
     with pytest.raises(rs.DataError, match="found a summary without slices"):
         rs.plot.heat(rs.summarize(scores), "mine")
     with pytest.raises(rs.DataError, match=r"no slice has a value of hit@9; the summary has mine"):
@@ -104,10 +162,21 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
 @pytest.fixture
 def answered(write_golden, write_run):
     """Two answerable questions (one refused by a) and one that should be refused (answered by b)."""
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "must_contain": ["yes"]} for n in (1, 2)]
+    rows = [
+        {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "must_contain": ["yes"]}
+        for n in (1, 2)
+    ]
     golden = rs.load_golden(write_golden([*rows, {"id": "q3", "query": "?", "answerable": False}]))
-    a = [record("q1", [], answer=answer("yes")), record("q2", [], answer=answer("no", grounded=False)), record("q3", [], answer=answer("no", grounded=False))]
-    b = [record("q1", [], answer=answer("no")), record("q2", [], answer=answer("yes")), record("q3", [], answer=answer("made up"))]
+    a = [
+        record("q1", [], answer=answer("yes")),
+        record("q2", [], answer=answer("no", grounded=False)),
+        record("q3", [], answer=answer("no", grounded=False)),
+    ]
+    b = [
+        record("q1", [], answer=answer("no")),
+        record("q2", [], answer=answer("yes")),
+        record("q3", [], answer=answer("made up")),
+    ]
     results = rs.load_results([write_run("a", a), write_run("b", b)])
     return rs.score(results, golden), golden
 
@@ -116,30 +185,46 @@ def test_the_two_by_two_hatches_what_is_wrong(answered):
     ax = rs.plot.refusals(rs.refusal_table(*answered))
     texts = [text.get_text() for text in ax.texts]
     assert {text.split("\n")[0]: text.split("\n")[1] for text in texts[:4]} == {
-        "answered": "1 of 2", "over-refusal": "1 of 2", "right refusal": "1 of 1", "unsupported answer": "0 of 1"
+        "answered": "1 of 2", "over-refusal": "1 of 2", "right refusal": "1 of 1",
+        "unsupported answer": "0 of 1"
     }  # fmt: skip
     assert texts[-2:] == ["a", "b"]
-    hatched = {text.split("\n")[0] for text, cell in zip(texts[:8], ax.patches[:8], strict=True) if cell.get_hatch()}
+    hatched = {
+        text.split("\n")[0]
+        for text, cell in zip(texts[:8], ax.patches[:8], strict=True)
+        if cell.get_hatch()
+    }
     assert hatched == {"over-refusal", "unsupported answer"}
     assert not overlaps(drawn(list(ax.texts)))
 
 
 def test_transitions_are_the_numbers_of_the_table():
-    table = pd.DataFrame({"right": [5, 1], "memory": [0, 2]}, index=pd.Index(["right", "memory"], name="before"))
+    table = pd.DataFrame(
+        {"right": [5, 1], "memory": [0, 2]}, index=pd.Index(["right", "memory"], name="before")
+    )
     ax = rs.plot.transitions(table)
-    assert [text.get_text() for text in ax.texts] == ["5", "", "1", "2"] and ax.get_title() == "8 questions"
+    assert [text.get_text() for text in ax.texts] == [
+        "5",
+        "",
+        "1",
+        "2",
+    ] and ax.get_title() == "8 questions"
     with pytest.raises(rs.DataError, match="no question in it"):
         rs.plot.transitions(table * 0)
 
 
 def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
     curve = pd.DataFrame({
-        "run_id": ["a"] * 3, "score_kind": ["bm25"] * 3, "coverage": [1.0, 0.5, 0.0], "risk": [0.4, 0.2, np.nan], "risk_low": [0.3, 0.1, np.nan],
+        "run_id": ["a"] * 3, "score_kind": ["bm25"] * 3, "coverage": [1.0, 0.5, 0.0],
+        "risk": [0.4, 0.2, np.nan], "risk_low": [0.3, 0.1, np.nan],
         "risk_high": [0.5, 0.4, np.nan], "n": [10] * 3,
     })  # fmt: skip
     ax = rs.plot.risk_coverage(curve)
     (line,) = ax.get_lines()
-    assert line.get_xdata().tolist() == [1, 0.5] and line.get_ydata().tolist() == [0.4, 0.2], "where nothing is answered there is no risk"
+    assert line.get_xdata().tolist() == [1, 0.5] and line.get_ydata().tolist() == [
+        0.4,
+        0.2,
+    ], "where nothing is answered there is no risk"
     assert ax.get_legend().get_texts()[0].get_text() == "a, bm25 (n = 10)"
     with pytest.raises(rs.DataError, match="nothing is answered at any threshold"):
         rs.plot.risk_coverage(curve[curve["risk"].isna()])
@@ -152,7 +237,9 @@ def test_the_pareto_front_is_what_no_other_run_beats(pair, times, front):
     scores["latency_ms"] = np.repeat(times, 3)
     ax = rs.plot.tradeoff(scores, "hit@1")
     (line,) = [line for line in ax.get_lines() if line.get_linestyle() == ":"]
-    assert line.get_xdata().tolist() == sorted(dict(zip("ab", times, strict=True))[run] for run in front)
+    assert line.get_xdata().tolist() == sorted(
+        dict(zip("ab", times, strict=True))[run] for run in front
+    )
 
 
 def test_a_run_has_its_colour_in_curves_too(pair):
@@ -165,14 +252,24 @@ def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
     names = [f"{letter} " + "a long name " * 9 for letter in "abc"] + ["x" * 10_000]
     summary = pd.DataFrame({"run_id": "a", "slice": names, "metric": "hit@5", "mean": 0.5, "n": 12})
     ax = rs.plot.heat(summary, "hit@5")
-    assert not overlaps(drawn(ax.get_yticklabels())) and ax.get_yticklabels()[3].get_text().replace("\n", " ").endswith("… (n = 12)")
+    assert not overlaps(drawn(ax.get_yticklabels())) and ax.get_yticklabels()[3].get_text().replace(
+        "\n", " "
+    ).endswith("… (n = 12)")
 
 
 def test_names_with_dollars_are_no_formulas(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     names = [r"$\nothing$", "b $"]
-    results = rs.load_results([write_run(f"r{n}", records, system="s") for n, records in enumerate((RUN_A, RUN_B))])
+    results = rs.load_results(
+        [write_run(f"r{n}", records, system="s") for n, records in enumerate((RUN_A, RUN_B))]
+    )
     scores = rs.score(results, golden)
-    scores["run_id"] = scores["run_id"].cat.rename_categories(dict(zip(("r0", "r1"), names, strict=True)))
-    for ax in (rs.plot.scatter(scores, "mrr", *names), rs.plot.k_curve(rs.summarize(scores)), rs.plot.bars(rs.summarize(scores))):
+    scores["run_id"] = scores["run_id"].cat.rename_categories(
+        dict(zip(("r0", "r1"), names, strict=True))
+    )
+    for ax in (
+        rs.plot.scatter(scores, "mrr", *names),
+        rs.plot.k_curve(rs.summarize(scores)),
+        rs.plot.bars(rs.summarize(scores)),
+    ):
         ax.figure.draw_without_rendering()  # a formula that can't be read would raise

@@ -28,38 +28,76 @@ def test_bars_show_every_run_with_intervals_and_n(pair):
 
 
 def test_slices_show_a_point_per_run_and_slice(write_golden, write_run):
-    golden = rs.load_golden(write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, ("easy", "hard", "hard"), strict=True)]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                one | {"difficulty": d}
+                for one, d in zip(THREE_QUERIES, ("easy", "hard", "hard"), strict=True)
+            ]
+        )
+    )
     scores = rs.score(rs.load_results([write_run("a", RUN_A), write_run("b", RUN_B)]), golden)
     ax = rs.plot.slices(scores, golden, "hit@1", by="difficulty")
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["easy (n = 1)", "hard (n = 2)"]
     assert [
-        line.get_xdata().tolist() for line in ax.get_lines() if len(line.get_xdata()) == 2 and line.get_linestyle() == "None" and line.get_marker() in "os"
+        line.get_xdata().tolist()
+        for line in ax.get_lines()
+        if len(line.get_xdata()) == 2
+        and line.get_linestyle() == "None"
+        and line.get_marker() in "os"
     ] == [[1, 0], [0, 1]]
 
 
-def test_what_is_given_computed_is_drawn_and_not_computed_again(write_golden, write_run, monkeypatch):
-    golden = rs.load_golden(write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, ("easy", "hard", "hard"), strict=True)]))
+def test_what_is_given_computed_is_drawn_and_not_computed_again(
+    write_golden, write_run, monkeypatch
+):
+    golden = rs.load_golden(
+        write_golden(
+            [
+                one | {"difficulty": d}
+                for one, d in zip(THREE_QUERIES, ("easy", "hard", "hard"), strict=True)
+            ]
+        )
+    )
     scores = rs.score(rs.load_results([write_run("a", RUN_A), write_run("b", RUN_B)]), golden)
-    drawn = rs.plot.slices(scores, golden, "hit@1", by="difficulty"), rs.plot.tradeoff(scores, "hit@1")
+    drawn = (
+        rs.plot.slices(scores, golden, "hit@1", by="difficulty"),
+        rs.plot.tradeoff(scores, "hit@1"),
+    )
     sliced, summary = rs.summarize(scores, golden, by="difficulty"), rs.summarize(scores)
     for module in ("means", "curves"):
         monkeypatch.setattr(f"ragscore.plot.{module}.summarize", None)
-    again = rs.plot.slices(sliced, metric="hit@1", by="difficulty"), rs.plot.tradeoff(summary, "hit@1")
-    assert rs.plot.slices(sliced[sliced["metric"] == "hit@1"], by="difficulty").get_xlabel() == "hit@1, mean with 95 % interval"
+    again = (
+        rs.plot.slices(sliced, metric="hit@1", by="difficulty"),
+        rs.plot.tradeoff(summary, "hit@1"),
+    )
+    assert (
+        rs.plot.slices(sliced[sliced["metric"] == "hit@1"], by="difficulty").get_xlabel()
+        == "hit@1, mean with 95 % interval"
+    )
     for first, second in zip(drawn, again, strict=True):
-        assert [line.get_xydata().tolist() for line in second.get_lines()] == [line.get_xydata().tolist() for line in first.get_lines()]
+        assert [line.get_xydata().tolist() for line in second.get_lines()] == [
+            line.get_xydata().tolist() for line in first.get_lines()
+        ]
 
 
 def test_rank_change_draws_every_query_with_a_target(pair):
     ax = rs.plot.compare(rs.compare_runs(*pair, "a", "b"))
-    lines = sorted([line.get_ydata()[0], line.get_ydata()[1]] for line in ax.get_lines() if len(line.get_ydata()))
+    lines = sorted(
+        [line.get_ydata()[0], line.get_ydata()[1]]
+        for line in ax.get_lines()
+        if len(line.get_ydata())
+    )
     assert lines == [[1, 2], [4, 1], [5, 1]]  # 5 is "miss"
     assert ax.get_yticklabels()[-1].get_text() == "miss"
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["win (2)", "loss (1)"]
 
 
 def test_trend_orders_runs_by_time(write_golden, write_run, tmp_path):
-    files = [write_run("late", RUN_B, system="s", created_at="2026-02-01T00:00:00Z"), write_run("early", RUN_A, system="s", created_at="2026-01-01T00:00:00Z")]
+    files = [
+        write_run("late", RUN_B, system="s", created_at="2026-02-01T00:00:00Z"),
+        write_run("early", RUN_A, system="s", created_at="2026-01-01T00:00:00Z"),
+    ]
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     store = rs.RunStore(tmp_path / "s")
     store.save(rs.load_results(files), golden=golden)
@@ -80,16 +118,33 @@ def test_figures_take_an_axes_and_give_it_back(pair):
 
 
 def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden, write_run):
-    golden = rs.load_golden(write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, "eeh", strict=True)]))
+    golden = rs.load_golden(
+        write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, "eeh", strict=True)])
+    )
     scores = rs.score(rs.load_results(write_run("a", RUN_A)), golden)
     with pytest.raises(rs.DataError, match=r"found a scores frame; rs\.summarize\(scores\)"):
         rs.plot.bars(scores)
-    with pytest.raises(rs.DataError, match=r"sliced by difficulty; rs\.summarize\(scores\), or rs\.plot\.slices\(.*by='difficulty'\)"):
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            r"sliced by difficulty; rs\.summarize\(scores\), or"
+            r" rs\.plot\.slices\(.*by='difficulty'\)"
+        ),
+    ):
         rs.plot.bars(rs.summarize(scores, golden, by="difficulty"))
-    with pytest.raises(rs.DataError, match=r"a summary that isn't sliced by difficulty; rs\.summarize\(scores, golden, by='difficulty'\)"):
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            r"a summary that isn't sliced by difficulty; rs\.summarize\(scores, golden,"
+            r" by='difficulty'\)"
+        ),
+    ):
         rs.plot.slices(rs.summarize(scores), golden, "hit@1", by="difficulty")
     with pytest.raises(rs.DataError, match=r"metric: found 2 metrics; one of hit@1, mrr@10"):
-        rs.plot.slices(rs.summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]), by="difficulty")
+        rs.plot.slices(
+            rs.summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]),
+            by="difficulty",
+        )
     with pytest.raises(rs.DataError, match=r"metric: found none"):
         rs.plot.slices(scores, golden, by="difficulty")
     with pytest.raises(rs.DataError, match="no query has a value of refusal_correct"):
@@ -101,7 +156,13 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
 def test_bars_are_of_one_scale(pair):
     scores = rs.score(*pair).assign(mine=0.5, seconds=3.0)
     summary = rs.summarize(scores)
-    with pytest.raises(rs.DataError, match=r"metrics: latency_ms \(0 and above, ms\), seconds \(any\) beside metrics of scale 0 to 1"):
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            r"metrics: latency_ms \(0 and above, ms\), seconds \(any\) beside metrics of scale 0"
+            r" to 1"
+        ),
+    ):
         rs.plot.bars(summary, ["latency_ms", "hit@1", "seconds", "mine"])
     assert rs.plot.bars(summary, ["hit@1", "mine"]).get_ylim() == (0, 1)
     ax = rs.plot.bars(summary, ["latency_ms"])
@@ -128,9 +189,21 @@ def test_long_names_do_not_overlap(write_golden, write_run):
     ax = rs.plot.compare(rs.compare_runs(results, golden, f"{LONG}_a", f"{LONG}_b"))
     assert not overlaps(drawn(ax.get_xticklabels()))
     assert ax.get_xticklabels()[0].get_text().replace("\n", "") == f"a: {LONG}_a"  # nothing cut
-    ax = rs.plot.bars(rs.summarize(scores), ["hit@1", "citation_coverage", "answer_checks", "refusal_correct", "false_refusal", "hallucinated"])
+    ax = rs.plot.bars(
+        rs.summarize(scores),
+        [
+            "hit@1",
+            "citation_coverage",
+            "answer_checks",
+            "refusal_correct",
+            "false_refusal",
+            "hallucinated",
+        ],
+    )
     assert not overlaps(drawn(ax.get_xticklabels()))
-    assert ax.get_legend().get_window_extent().width < ax.get_window_extent().width / 2, "the names leave room for the bars"
+    assert ax.get_legend().get_window_extent().width < ax.get_window_extent().width / 2, (
+        "the names leave room for the bars"
+    )
 
 
 def test_trend_of_many_long_names_stays_legible(write_golden, write_run):
@@ -143,15 +216,31 @@ def test_trend_of_many_long_names_stays_legible(write_golden, write_run):
 
 def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
     # t00 has 3 questions, t01 to t49 one or two, so that the 30 largest are t00 and those with two.
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "tags": [f"t{n % 50:02}"]} for n in range(79)]
-    golden = rs.load_golden(write_golden([*rows, {"id": "more", "query": "?", "expected_doc_ids": ["d1"], "tags": ["t00"]}]))
-    results = rs.load_results(write_run("a", [record(query_id, []) for query_id in golden.queries["query_id"]]))
+    rows = [
+        {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "tags": [f"t{n % 50:02}"]}
+        for n in range(79)
+    ]
+    golden = rs.load_golden(
+        write_golden(
+            [*rows, {"id": "more", "query": "?", "expected_doc_ids": ["d1"], "tags": ["t00"]}]
+        )
+    )
+    results = rs.load_results(
+        write_run("a", [record(query_id, []) for query_id in golden.queries["query_id"]])
+    )
     scores = rs.score(results, golden)
     ax = rs.plot.slices(scores, golden, "hit@1", by="tag", limit=29)
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["t00 (n = 3)", *(f"t{n:02} (n = 2)" for n in range(1, 29))]
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == [
+        "t00 (n = 3)",
+        *(f"t{n:02} (n = 2)" for n in range(1, 29)),
+    ]
     assert ax.get_title() == "the 29 largest of 50 slices"
     ax = rs.plot.slices(scores, golden, "hit@1", by="tag", limit=50)
-    assert len(ax.get_yticks()) == 50 and ax.get_title() == "" and not overlaps(drawn(ax.get_yticklabels()))
+    assert (
+        len(ax.get_yticks()) == 50
+        and ax.get_title() == ""
+        and not overlaps(drawn(ax.get_yticklabels()))
+    )
 
 
 def test_a_run_keeps_its_colour_in_every_figure(pair):
@@ -164,27 +253,50 @@ def test_a_run_keeps_its_colour_in_every_figure(pair):
 
 def test_a_tradeoff_has_a_point_per_run_at_its_two_means(pair):
     scores = rs.score(*pair)
-    scores["latency_ms"] = [10.0, 20.0, 900.0, 1.0, 2.0, 3.0]  # one slow query does not move the point
+    # one slow query does not move the point
+    scores["latency_ms"] = [10.0, 20.0, 900.0, 1.0, 2.0, 3.0]
     ax = rs.plot.tradeoff(scores, "hit@1")
-    points = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in ax.get_lines() if line.get_marker() in ("o", "s")]
+    points = [
+        (float(line.get_xdata()[0]), float(line.get_ydata()[0]))
+        for line in ax.get_lines()
+        if line.get_marker() in ("o", "s")
+    ]
     assert points == [pytest.approx((20, 1 / 3)), pytest.approx((2, 2 / 3))]
-    assert "lower is better" in ax.get_xlabel() and [text.get_text() for text in ax.get_legend().get_texts()][-2:] == ["a (n = 3)", "b (n = 3)"]
+    assert "lower is better" in ax.get_xlabel() and [
+        text.get_text() for text in ax.get_legend().get_texts()
+    ][-2:] == ["a (n = 3)", "b (n = 3)"]
     with pytest.raises(rs.DataError, match="no run has values of both hit@1 and cost_usd"):
         rs.plot.tradeoff(scores.assign(cost_usd=float("nan")), "hit@1", against="cost_usd")
 
 
 def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
     def retrieved(*scores, kind):
-        return [hit(f"c{rank}", "d", rank, score_kind=kind, retrieval={"fusion_score": score}) for rank, score in enumerate(scores, 1)]
+        return [
+            hit(f"c{rank}", "d", rank, score_kind=kind, retrieval={"fusion_score": score})
+            for rank, score in enumerate(scores, 1)
+        ]
 
-    fused = write_run("fused", [record("q1", retrieved(3.0, 1.0, kind="rrf")), record("q2", retrieved(5.0, 2.0, kind="rrf"))])
+    fused = write_run(
+        "fused",
+        [
+            record("q1", retrieved(3.0, 1.0, kind="rrf")),
+            record("q2", retrieved(5.0, 2.0, kind="rrf")),
+        ],
+    )
     lexical = write_run("lexical", [record("q1", retrieved(30.0, kind="bm25"))])
     ax = rs.plot.hit_scores(rs.load_results(fused))
-    assert ax.get_lines()[0].get_xdata().tolist() == [1, 2] and ax.get_lines()[0].get_ydata().tolist() == [4.0, 1.5]
+    assert ax.get_lines()[0].get_xdata().tolist() == [1, 2] and ax.get_lines()[
+        0
+    ].get_ydata().tolist() == [4.0, 1.5]
     assert ax.get_ylabel().startswith("rrf")
     both = rs.load_results([fused, lexical])
-    with pytest.raises(rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of rrf, bm25"):
+    with pytest.raises(
+        rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of rrf, bm25"
+    ):
         rs.plot.hit_scores(both)
-    assert [text.get_text() for text in rs.plot.hit_scores(both, score_kind="bm25").get_legend().get_texts()] == ["lexical (n = 1)"]
+    assert [
+        text.get_text()
+        for text in rs.plot.hit_scores(both, score_kind="bm25").get_legend().get_texts()
+    ] == ["lexical (n = 1)"]
     with pytest.raises(rs.DataError, match="no hit has a score"):
         rs.plot.hit_scores(rs.load_results(write_run("none", [record("q1", [])])))

@@ -1,4 +1,7 @@
-"""Retrievers side by side: the published table from its rank lists, the matrix, the Markdown, stored outcomes."""
+"""Retrievers side by side.
+
+The published table from its rank lists, the matrix, the Markdown, stored outcomes.
+"""
 
 import json
 import re
@@ -9,7 +12,8 @@ from test_predicates import found, said
 
 import ragscore as rs
 
-# SEEDS F.7: 21 queries, of which 2 have no rank (one expects nothing, one must not hold a source). None: a miss.
+# SEEDS F.7: 21 queries, of which 2 have no rank (one expects nothing, one must not hold a source).
+# None: a miss.
 RANKS = {
     "hybrid+rerank": [1] * 19,
     "bm25": [1] * 17 + [2, None],
@@ -18,13 +22,21 @@ RANKS = {
 }
 MS = {"hybrid+rerank": 2064.0, "bm25": 5.0, "hybrid": 73.0, "dense": 79.0}
 QUESTIONS = [{"query": f"question {n}", "expected_source_keys": [f"Key-{n}"]} for n in range(19)]
-QUESTIONS += [{"query": "made up", "must_not_contain_source_keys": ["pioneer"]}, {"query": "nowhere", "expected_empty": True, "expect_lessons_call": True}]
+QUESTIONS += [
+    {"query": "made up", "must_not_contain_source_keys": ["pioneer"]},
+    {"query": "nowhere", "expected_empty": True, "expect_lessons_call": True},
+]
 
 
 def records():
     for retriever, ranks in RANKS.items():
         for n, rank in enumerate(ranks):
-            yield said(f"question {n}", [found(r, f"key-{n}" if r == rank else "else") for r in range(1, 6)], retriever, elapsed_ms=MS[retriever])
+            yield said(
+                f"question {n}",
+                [found(r, f"key-{n}" if r == rank else "else") for r in range(1, 6)],
+                retriever,
+                elapsed_ms=MS[retriever],
+            )
         yield said("made up", [found(1, "bayer")], retriever, elapsed_ms=MS[retriever])
         yield said("nowhere", [], retriever, elapsed_ms=MS[retriever])
 
@@ -32,7 +44,9 @@ def records():
 @pytest.fixture
 def published(tmp_path):
     for name, rows in (("queries.jsonl", QUESTIONS), ("results.jsonl", records())):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        (tmp_path / name).write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
     return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
 
 
@@ -40,16 +54,44 @@ def test_the_published_table_comes_out_of_its_ranks(published):
     table = rs.predicate_report(*published).round(4)
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 14}
     assert set(table["n_queries"]) == {21} and set(table["n_positive"]) == {19}
-    assert table["precision_at_1_all"].to_dict() == {"hybrid+rerank": 0.9048, "bm25": 0.8095, "hybrid": 0.6190, "dense": 0.3810}
-    assert table["mrr_all"].to_dict() == {"hybrid+rerank": 0.9048, "bm25": 0.8333, "hybrid": 0.6190, "dense": 0.4405}
-    assert table["pass_rate"].to_dict() == {"hybrid+rerank": 1, "bm25": 0.9524, "hybrid": 0.7143, "dense": 0.6667}
+    assert table["precision_at_1_all"].to_dict() == {
+        "hybrid+rerank": 0.9048,
+        "bm25": 0.8095,
+        "hybrid": 0.6190,
+        "dense": 0.3810,
+    }
+    assert table["mrr_all"].to_dict() == {
+        "hybrid+rerank": 0.9048,
+        "bm25": 0.8333,
+        "hybrid": 0.6190,
+        "dense": 0.4405,
+    }
+    assert table["pass_rate"].to_dict() == {
+        "hybrid+rerank": 1,
+        "bm25": 0.9524,
+        "hybrid": 0.7143,
+        "dense": 0.6667,
+    }
     assert table["latency_ms"].to_dict() == MS
 
 
-def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_into_the_mean(published):
+def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_into_the_mean(
+    published,
+):
     table = rs.predicate_report(*published).round(4)
-    assert table["mrr"].to_dict() == {"hybrid+rerank": 1.0, "bm25": 0.9211, "hybrid": 0.6842, "dense": 0.4868}
-    assert table["precision_at_1"].to_dict() == {"hybrid+rerank": 1.0, "bm25": 0.8947, "hybrid": 0.6842, "dense": 0.4211}  # 19, 17, 13, 8 of 19
+    assert table["mrr"].to_dict() == {
+        "hybrid+rerank": 1.0,
+        "bm25": 0.9211,
+        "hybrid": 0.6842,
+        "dense": 0.4868,
+    }
+    # 19, 17, 13, 8 of 19
+    assert table["precision_at_1"].to_dict() == {
+        "hybrid+rerank": 1.0,
+        "bm25": 0.8947,
+        "hybrid": 0.6842,
+        "dense": 0.4211,
+    }
 
 
 def test_scores_agree_with_the_report(published):
@@ -57,7 +99,10 @@ def test_scores_agree_with_the_report(published):
     means = scores.groupby("run_id", observed=True)[["passed", "mrr", "hit@1"]].mean()
     table = rs.predicate_report(*published)
     pd.testing.assert_frame_equal(
-        means.astype("float64"), table[["pass_rate", "mrr", "precision_at_1"]].set_axis(means.columns, axis=1), check_names=False, check_index_type=False
+        means.astype("float64"),
+        table[["pass_rate", "mrr", "precision_at_1"]].set_axis(means.columns, axis=1),
+        check_names=False,
+        check_index_type=False,
     )
     assert scores["mrr"].notna().groupby(scores["run_id"], observed=True).sum().tolist() == [19] * 4
 
@@ -65,18 +110,22 @@ def test_scores_agree_with_the_report(published):
 def test_a_smaller_k_finds_less(published):
     table = rs.predicate_report(*published, k=2)
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 10}
-    assert rs.predicate_report(*published, k=3)["mrr_all"].round(4)["dense"] == 0.4286  # (8 + 3/3) / 21
+    # (8 + 3/3) / 21
+    assert rs.predicate_report(*published, k=3)["mrr_all"].round(4)["dense"] == 0.4286
 
 
 def test_every_hit_must_satisfy_if_asked(published):
-    assert rs.predicate_report(*published, hits="all")["passed"].tolist() == [2, 2, 2, 2]  # only those without a rank
+    # only those without a rank
+    assert rs.predicate_report(*published, hits="all")["passed"].tolist() == [2, 2, 2, 2]
     table = rs.predicate_report(*published, k=1, hits="all")
     assert table["passed"].tolist() == [21, 19, 15, 10] and table["mrr"].round(4)["bm25"] == 0.8947
 
 
 def test_the_matrix_shows_ranks(published):
     matrix = rs.predicate_matrix(*published)
-    assert list(matrix.columns) == ["bm25", "dense", "hybrid", "hybrid+rerank"] and list(matrix.index[-2:]) == ["made up", "nowhere"]
+    assert list(matrix.columns) == ["bm25", "dense", "hybrid", "hybrid+rerank"] and list(
+        matrix.index[-2:]
+    ) == ["made up", "nowhere"]
     assert matrix.loc["question 17"].tolist() == ["✅ #2", "❌", "❌", "✅ #1"]
     assert matrix.loc["question 11"].tolist() == ["✅ #1", "✅ #4", "✅ #1", "✅ #1"]
     assert matrix.loc["made up"].tolist() == ["✅"] * 4
@@ -84,27 +133,51 @@ def test_the_matrix_shows_ranks(published):
 
 def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
     _, golden = published
-    lines = [said("question 0", [found(1, "key-0")]), said("question 1", [], error="timeout"), said("not golden", [])]
-    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = [
+        said("question 0", [found(1, "key-0")]),
+        said("question 1", [], error="timeout"),
+        said("not golden", []),
+    ]
+    (tmp_path / "one.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     results = rs.load_results(tmp_path / "one.jsonl")
     assert rs.predicate_matrix(results, golden)["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
     row = rs.predicate_report(results, golden).iloc[0]
-    assert row[["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged", "mrr"]].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
+    assert row[
+        ["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged", "mrr"]
+    ].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
 
 
 def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
-    lines = [said("question 0", [found(1, "key-0")], error="late"), said("question 1", [found(2, "key-1")], elapsed_ms=3)]
-    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = [
+        said("question 0", [found(1, "key-0")], error="late"),
+        said("question 1", [found(2, "key-1")], elapsed_ms=3),
+    ]
+    (tmp_path / "one.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     row = rs.predicate_report(rs.load_results(tmp_path / "one.jsonl"), published[1]).iloc[0]
     assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
 
 
 def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
-    golden = rs.load_golden(write_golden([{"id": "a", "query": "?", "expected_doc_ids": ["d"]}, {"id": "b", "query": "!", "expected_source_keys": ["k"]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "a", "query": "?", "expected_doc_ids": ["d"]},
+                {"id": "b", "query": "!", "expected_source_keys": ["k"]},
+            ]
+        )
+    )
     lines = [said("?", [found(1, "k")], query_id="a"), said("!", [found(1, "k")], query_id="b")]
-    (tmp_path / "one.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (tmp_path / "one.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     results = rs.load_results(tmp_path / "one.jsonl")
-    assert rs.predicate_report(results, golden)[["n_queries", "passed", "n_unjudged"]].to_numpy().tolist() == [[1, 1, 1]]
+    assert rs.predicate_report(results, golden)[
+        ["n_queries", "passed", "n_unjudged"]
+    ].to_numpy().tolist() == [[1, 1, 1]]
     assert rs.predicate_matrix(results, golden)["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 
@@ -112,18 +185,34 @@ def test_the_markdown_report(published):
     text = rs.predicate_markdown(*published)
     assert text.startswith("# Retrievers (k = 5)\n\n21 golden queries × 4 retrievers\n")
     summary = [line for line in text.splitlines() if re.match(r"\| (hybrid|bm25|dense)", line)]
-    assert summary[0] == "| hybrid+rerank | 21 | 21 | 100.00% | 100.00% | 90.48% | 1.000 | 0.905 | 2064 |"
-    assert [line.split(" | ")[0] for line in summary] == ["| hybrid+rerank", "| bm25", "| hybrid", "| dense"]  # by MRR, best first
+    assert (
+        summary[0]
+        == "| hybrid+rerank | 21 | 21 | 100.00% | 100.00% | 90.48% | 1.000 | 0.905 | 2064 |"
+    )
+    # by MRR, best first
+    assert [line.split(" | ")[0] for line in summary] == [
+        "| hybrid+rerank",
+        "| bm25",
+        "| hybrid",
+        "| dense",
+    ]
     assert "| query | bm25 | dense | hybrid | hybrid+rerank | note (expect_lessons_call) |" in text
-    assert "| `nowhere` | ✅ | ✅ | ✅ | ✅ | True |" in text and "| `question 17` | ✅ #2 | ❌ | ❌ | ✅ #1 |  |" in text
+    assert (
+        "| `nowhere` | ✅ | ✅ | ✅ | ✅ | True |" in text
+        and "| `question 17` | ✅ #2 | ❌ | ❌ | ✅ #1 |  |" in text
+    )
     assert "P@1 over the 19 positive queries" in text
 
 
 def test_long_and_odd_queries_do_not_break_the_table(tmp_path):
     query = "a|b `c`\n" + "x" * 80
-    (tmp_path / "queries.jsonl").write_text(json.dumps({"query": query, "expected_empty": True}) + "\n", encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text(
+        json.dumps({"query": query, "expected_empty": True}) + "\n", encoding="utf-8"
+    )
     (tmp_path / "results.jsonl").write_text(json.dumps(said(query, [])) + "\n", encoding="utf-8")
-    text = rs.predicate_markdown(rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl"))
+    text = rs.predicate_markdown(
+        rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
+    )
     assert f"| `a\\|b 'c' {'x' * 52}` | ✅ |" in text  # 60 characters
 
 
@@ -133,10 +222,13 @@ def test_stored_outcomes_give_the_same_table(tmp_path, published):
     file = rs.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
     first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
     assert first == {
-        "query": "question 0", "retriever": "hybrid+rerank", "k": 5, "elapsed_ms": 2064.0, "n_hits": 5, "rank_first_match": 1, "passed": True, "kind": "positive",
+        "query": "question 0", "retriever": "hybrid+rerank", "k": 5, "elapsed_ms": 2064.0,
+        "n_hits": 5, "rank_first_match": 1, "passed": True, "kind": "positive",
     }  # fmt: skip
     stored = rs.load_results(file)
-    pd.testing.assert_frame_equal(rs.predicate_report(stored), rs.predicate_report(results, golden), check_dtype=False)
+    pd.testing.assert_frame_equal(
+        rs.predicate_report(stored), rs.predicate_report(results, golden), check_dtype=False
+    )
     with pytest.raises(rs.DataError, match="hold a summary and no hits"):
         rs.predicate_report(stored, golden)
     with pytest.raises(rs.DataError, match="no stored outcomes"):
@@ -149,24 +241,52 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
         {"query": "sure", "expected_substrings": ["late"]},
         {"query": "met", "expected_substrings": ["late"]},
     ]
-    hits = {"open": [found(1)], "sure": [found(1), found(2, document="late")], "met": [found(1, document="late"), found(2)]}
-    for name, rows in (("queries.jsonl", questions), ("results.jsonl", [said(query, one) for query, one in hits.items()])):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
-    results = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True))
+    hits = {
+        "open": [found(1)],
+        "sure": [found(1), found(2, document="late")],
+        "met": [found(1, document="late"), found(2)],
+    }
+    for name, rows in (
+        ("queries.jsonl", questions),
+        ("results.jsonl", [said(query, one) for query, one in hits.items()]),
+    ):
+        (tmp_path / name).write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
+    results, golden = (
+        rs.load_results(tmp_path / "results.jsonl"),
+        rs.load_golden(tmp_path / "queries.jsonl"),
+    )
+    results = rs.Results(
+        runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True)
+    )
     with pytest.warns(UserWarning, match="3 hits can't be judged"):
         matrix = rs.predicate_matrix(results, golden)
     assert matrix["dense"].to_dict() == {"open": "?", "sure": "✅ #?", "met": "✅ #1"}
     with pytest.warns(UserWarning, match="3 hits can't be judged"):
         row = rs.predicate_report(results, golden).iloc[0]
-    assert row[["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]].tolist() == [2, 2, 1, 1, 1, 1]  # ranks: of "met" only
+    # ranks: of "met" only
+    assert row[
+        ["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]
+    ].tolist() == [2, 2, 1, 1, 1, 1]
     with pytest.warns(UserWarning, match="they count as misses"):
-        assert rs.predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == ["❌", "✅ #2", "✅ #1"]
+        assert rs.predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == [
+            "❌",
+            "✅ #2",
+            "✅ #1",
+        ]
 
 
 @pytest.mark.parametrize(
     ("note", "shown"),
-    [(True, "True"), (False, "False"), ("see lesson 3", "see lesson 3"), (["a|b", 1], '["a\\|b", 1]'), ({"lesson": 3}, '{"lesson": 3}'), (None, "")],
+    [
+        (True, "True"),
+        (False, "False"),
+        ("see lesson 3", "see lesson 3"),
+        (["a|b", 1], '["a\\|b", 1]'),
+        ({"lesson": 3}, '{"lesson": 3}'),
+        (None, ""),
+    ],
 )
 @pytest.mark.parametrize("name", ["queries.jsonl", "golden.yaml"])
 def test_an_advisory_note_is_shown_and_changes_no_score(tmp_path, note, shown, name):
@@ -176,27 +296,66 @@ def test_an_advisory_note_is_shown_and_changes_no_score(tmp_path, note, shown, n
         {**ids, "query": "plain", "expected_empty": True, "expect_lessons_call": "x"},
     ]
     rows[1] |= {"id": "plain"} if ids else {}
-    (tmp_path / name).write_text("".join(("- " if ids else "") + json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    (tmp_path / "results.jsonl").write_text("".join(json.dumps(said(query, [])) + "\n" for query in ("noted", "plain")), encoding="utf-8")
+    (tmp_path / name).write_text(
+        "".join(("- " if ids else "") + json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+    )
+    (tmp_path / "results.jsonl").write_text(
+        "".join(json.dumps(said(query, [])) + "\n" for query in ("noted", "plain")),
+        encoding="utf-8",
+    )
     results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / name)
-    lines = [line for line in rs.predicate_markdown(results, golden).splitlines() if line.startswith("| `")]
+    lines = [
+        line
+        for line in rs.predicate_markdown(results, golden).splitlines()
+        if line.startswith("| `")
+    ]
     assert [line.rsplit(" | ", 1)[1].removesuffix(" |").strip() for line in lines] == [shown, "x"]
-    assert rs.predicate_report(results, golden)[["n_queries", "passed"]].to_numpy().tolist() == [[2, 2]]
+    assert rs.predicate_report(results, golden)[["n_queries", "passed"]].to_numpy().tolist() == [
+        [2, 2]
+    ]
 
 
 def test_the_report_says_whether_hits_were_filtered_by_product(tmp_path):
-    questions = [{"query": "a", "filters": {"product": "P1142"}, "expected_substrings": ["yield"]}, {"query": "b", "expected_empty": True}]
+    questions = [
+        {"query": "a", "filters": {"product": "P1142"}, "expected_substrings": ["yield"]},
+        {"query": "b", "expected_empty": True},
+    ]
     hits = [found(1, document="P7 yield"), found(2, document="p1142 yield")]
-    for name, rows in (("queries.jsonl", questions), ("results.jsonl", [said("a", hits), said("b", []), said("a", hits[1:], "bm25"), said("b", [], "bm25")])):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
-    assert "\n\n1 queries filter by a product; their hits were not filtered (`rs.filter_hits`).\n\n" in rs.predicate_markdown(results, golden)
+    for name, rows in (
+        ("queries.jsonl", questions),
+        (
+            "results.jsonl",
+            [said("a", hits), said("b", []), said("a", hits[1:], "bm25"), said("b", [], "bm25")],
+        ),
+    ):
+        (tmp_path / name).write_text(
+            "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+        )
+    results, golden = (
+        rs.load_results(tmp_path / "results.jsonl"),
+        rs.load_golden(tmp_path / "queries.jsonl"),
+    )
+    assert (
+        "\n\n1 queries filter by a product; their hits were not filtered (`rs.filter_hits`).\n\n"
+        in rs.predicate_markdown(results, golden)
+    )
     filtered = rs.predicate_markdown(rs.filter_hits(results, golden), golden)
-    assert "\n\n1 queries filter by a product; hits dropped: dense 1, bm25 0.\n\n" in filtered and "| `a` | ✅ #1 | ✅ #1 |" in filtered
-    assert "product" not in rs.predicate_markdown(results, rs.load_golden(_without_filters(tmp_path, questions)))
+    assert (
+        "\n\n1 queries filter by a product; hits dropped: dense 1, bm25 0.\n\n" in filtered
+        and "| `a` | ✅ #1 | ✅ #1 |" in filtered
+    )
+    assert "product" not in rs.predicate_markdown(
+        results, rs.load_golden(_without_filters(tmp_path, questions))
+    )
 
 
 def _without_filters(folder, questions):
     file = folder / "plain.jsonl"
-    file.write_text("".join(json.dumps({name: value for name, value in row.items() if name != "filters"}) + "\n" for row in questions), encoding="utf-8")
+    file.write_text(
+        "".join(
+            json.dumps({name: value for name, value in row.items() if name != "filters"}) + "\n"
+            for row in questions
+        ),
+        encoding="utf-8",
+    )
     return file

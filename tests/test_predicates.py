@@ -1,4 +1,7 @@
-"""Questions judged by source keys, metadata and substrings: the rule, the levels, the product filter."""
+"""Questions judged by source keys, metadata and substrings.
+
+The rule, the levels, the product filter.
+"""
 
 import json
 from contextlib import nullcontext
@@ -13,7 +16,12 @@ from ragscore.match import at_level
 def found(rank, source_key=None, document="", chunk=None, **metadata):
     """A hit of the retrievers' format."""
     more = {"source_key": source_key} if source_key is not None else {}
-    return {"rank": rank, "id": chunk or f"c{rank}", "metadata": more | metadata, "document": document}
+    return {
+        "rank": rank,
+        "id": chunk or f"c{rank}",
+        "metadata": more | metadata,
+        "document": document,
+    }
 
 
 def said(query, hits, retriever="dense", k=5, **more):
@@ -26,8 +34,12 @@ def load(tmp_path):
 
     def write(questions, records):
         for name, rows in (("queries.jsonl", questions), ("results.jsonl", records)):
-            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
+            (tmp_path / name).write_text(
+                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+            )
+        return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(
+            tmp_path / "queries.jsonl"
+        )
 
     return write
 
@@ -45,51 +57,81 @@ def passes(load, expectation, found_hits, **options):
 @pytest.mark.parametrize(
     ("expectation", "hits", "passed"),
     [
-        pytest.param({"expected_metadata": {"year": 2024}}, [found(1, year=2024)], True, id="number_equals_number"),
-        pytest.param({"expected_metadata": {"year": 2024}}, [found(1, year=2024.0)], True, id="number_equals_number_however_written"),
-        pytest.param({"expected_metadata": {"year": 2024}}, [found(1, year="2024")], False, id="number_is_not_its_text"),
-        pytest.param({"expected_metadata": {"year": "2024"}}, [found(1, year=2024)], False, id="text_is_not_its_number_FLAW_upstream_raised"),
-        pytest.param({"expected_metadata": {"ok": True}}, [found(1, ok=1)], False, id="flag_is_no_number"),
-        pytest.param({"expected_metadata": {"crop": "Corn"}}, [found(1, crop="corn")], True, id="text_whatever_the_case"),
-        pytest.param({"expected_metadata": {"crop": "corn", "year": 2024}}, [found(1, crop="corn", year=2023)], False, id="all_metadata_by_default"),
-        pytest.param({"expected_metadata": {"crop": "corn"}}, [found(1, kind="corn")], False, id="the_value_under_another_key_is_none"),
-        pytest.param({"expected_source_keys": ["Pioneer-P1142"]}, [found(1, "pioneer-p1142")], True, id="source_key_whatever_the_case"),
-        pytest.param({"expected_source_keys": ["p1142"]}, [found(1, "pioneer-p1142")], False, id="source_key_is_equal_not_part"),
-        pytest.param({"expected_source_keys": ["a"]}, [found(1, a="a")], False, id="no_source_key_no_match"),
-        pytest.param({"expected_source_keys": ["a"], "expected_metadata": {"x": 1}}, [found(1, "b", x=1)], False, id="source_keys_decide_alone_against"),
-        pytest.param({"expected_source_keys": ["a"], "expected_metadata": {"x": 1}}, [found(1, "A", x=2)], True, id="source_keys_decide_alone_for"),
+        pytest.param({"expected_metadata": {"year": 2024}}, [found(1, year=2024)], True,
+        id="number_equals_number"),
+        pytest.param({"expected_metadata": {"year": 2024}}, [found(1, year=2024.0)], True,
+        id="number_equals_number_however_written"),
+        pytest.param({"expected_metadata": {"year": 2024}}, [found(1, year="2024")], False,
+        id="number_is_not_its_text"),
+        pytest.param({"expected_metadata": {"year": "2024"}}, [found(1, year=2024)], False,
+        id="text_is_not_its_number_FLAW_upstream_raised"),
+        pytest.param({"expected_metadata": {"ok": True}}, [found(1, ok=1)], False,
+        id="flag_is_no_number"),
+        pytest.param({"expected_metadata": {"crop": "Corn"}}, [found(1, crop="corn")], True,
+        id="text_whatever_the_case"),
+        pytest.param({"expected_metadata": {"crop": "corn", "year": 2024}},
+        [found(1, crop="corn", year=2023)], False, id="all_metadata_by_default"),
+        pytest.param({"expected_metadata": {"crop": "corn"}}, [found(1, kind="corn")], False,
+        id="the_value_under_another_key_is_none"),
+        pytest.param({"expected_source_keys": ["Pioneer-P1142"]}, [found(1, "pioneer-p1142")], True,
+        id="source_key_whatever_the_case"),
+        pytest.param({"expected_source_keys": ["p1142"]}, [found(1, "pioneer-p1142")], False,
+        id="source_key_is_equal_not_part"),
+        pytest.param({"expected_source_keys": ["a"]}, [found(1, a="a")], False,
+        id="no_source_key_no_match"),
+        pytest.param({"expected_source_keys": ["a"], "expected_metadata": {"x": 1}},
+        [found(1, "b", x=1)], False, id="source_keys_decide_alone_against"),
+        pytest.param({"expected_source_keys": ["a"], "expected_metadata": {"x": 1}},
+        [found(1, "A", x=2)], True, id="source_keys_decide_alone_for"),
         pytest.param(
             {"expected_metadata": {"x": 1}, "expected_substrings": ["yield", "moisture"]},
             [found(1, x=1, document="Good YIELD")],
             True,
             id="metadata_and_one_of_two_substrings_DRIFT_docstring_said_each",
         ),
-        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["yield"]}, [found(1, x=1, document="none")], False, id="metadata_without_substring"),
-        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["yield"]}, [found(1, x=2, document="yield")], False, id="substring_without_metadata"),
+        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["yield"]},
+        [found(1, x=1, document="none")], False, id="metadata_without_substring"),
+        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["yield"]},
+        [found(1, x=2, document="yield")], False, id="substring_without_metadata"),
         pytest.param(
             {"expected_metadata": {"x": 1}, "expected_substrings": ["yield"]},
             [found(1, x=1), found(2, x=2, document="yield")],
             False,
             id="one_hit_must_have_both",
         ),
-        pytest.param({"expected_substrings": ["Bayer"]}, [found(1, brand="BAYER ag")], True, id="substring_in_a_metadata_value"),
-        pytest.param({"expected_substrings": ["2024"]}, [found(1, year=2024)], True, id="substring_in_a_number"),
-        pytest.param({"expected_substrings": ["ab"]}, [found(1, x="a", y="b", document="a")], False, id="no_substring_across_two_texts"),
+        pytest.param({"expected_substrings": ["Bayer"]}, [found(1, brand="BAYER ag")], True,
+        id="substring_in_a_metadata_value"),
+        pytest.param({"expected_substrings": ["2024"]}, [found(1, year=2024)], True,
+        id="substring_in_a_number"),
+        pytest.param({"expected_substrings": ["ab"]}, [found(1, x="a", y="b", document="a")], False,
+        id="no_substring_across_two_texts"),
         pytest.param({"expected_source_keys": []}, [found(1, "a")], False, id="empty_keys_only"),
-        pytest.param({"expected_metadata": {}, "expected_substrings": []}, [found(1, "a")], False, id="empty_expectations_only"),
+        pytest.param({"expected_metadata": {}, "expected_substrings": []}, [found(1, "a")], False,
+        id="empty_expectations_only"),
         pytest.param({}, [found(1, "a")], False, id="nothing_expected"),
-        pytest.param({"expected_empty": True}, [found(1, "a")], False, id="expected_empty_with_a_hit"),
+        pytest.param({"expected_empty": True}, [found(1, "a")], False,
+        id="expected_empty_with_a_hit"),
         pytest.param({"expected_empty": True}, [], True, id="expected_empty_without"),
-        pytest.param({"expected_empty": False, "expected_source_keys": ["a"]}, [found(1, "a")], True, id="expected_empty_false_says_nothing"),
-        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [found(1, "pioneer-p1142")], False, id="forbidden_token_inside_a_key"),
-        pytest.param({"must_not_contain_source_keys": ["PIONEER"]}, [found(1, "x"), found(2, "Pioneer-1")], False, id="forbidden_token_whatever_the_case"),
-        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [], True, id="no_hits_hold_nothing_forbidden"),
-        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [found(1, "bayer", brand="pioneer")], True, id="forbidden_in_the_key_only"),
-        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [found(6, "pioneer")], True, id="forbidden_below_the_runs_k"),
-        pytest.param({"expected_empty": True, "expected_source_keys": ["a"]}, [found(1, "a")], False, id="expected_empty_before_keys"),
-        pytest.param({"expected_empty": True, "expected_source_keys": ["a"]}, [], True, id="expected_empty_before_keys_met"),
-        pytest.param({"must_not_contain_source_keys": ["z"], "expected_source_keys": ["a"]}, [found(1, "b")], True, id="forbidden_before_keys"),
-        pytest.param({"expected_empty": True, "must_not_contain_source_keys": ["z"]}, [found(1, "b")], False, id="expected_empty_before_forbidden"),
+        pytest.param({"expected_empty": False, "expected_source_keys": ["a"]}, [found(1, "a")],
+        True, id="expected_empty_false_says_nothing"),
+        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [found(1, "pioneer-p1142")],
+        False, id="forbidden_token_inside_a_key"),
+        pytest.param({"must_not_contain_source_keys": ["PIONEER"]},
+        [found(1, "x"), found(2, "Pioneer-1")], False, id="forbidden_token_whatever_the_case"),
+        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [], True,
+        id="no_hits_hold_nothing_forbidden"),
+        pytest.param({"must_not_contain_source_keys": ["pioneer"]},
+        [found(1, "bayer", brand="pioneer")], True, id="forbidden_in_the_key_only"),
+        pytest.param({"must_not_contain_source_keys": ["pioneer"]}, [found(6, "pioneer")], True,
+        id="forbidden_below_the_runs_k"),
+        pytest.param({"expected_empty": True, "expected_source_keys": ["a"]}, [found(1, "a")],
+        False, id="expected_empty_before_keys"),
+        pytest.param({"expected_empty": True, "expected_source_keys": ["a"]}, [], True,
+        id="expected_empty_before_keys_met"),
+        pytest.param({"must_not_contain_source_keys": ["z"], "expected_source_keys": ["a"]},
+        [found(1, "b")], True, id="forbidden_before_keys"),
+        pytest.param({"expected_empty": True, "must_not_contain_source_keys": ["z"]},
+        [found(1, "b")], False, id="expected_empty_before_forbidden"),
     ],
 )  # fmt: skip
 def test_a_question_passes(load, expectation, hits, passed):
@@ -98,7 +140,11 @@ def test_a_question_passes(load, expectation, hits, passed):
 
 
 def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
-    questions = [{"query": "a", "must_not_contain_source_keys": ["x"]}, {"query": "b", "expected_empty": True}, {"query": "c", "expected_source_keys": ["k"]}]
+    questions = [
+        {"query": "a", "must_not_contain_source_keys": ["x"]},
+        {"query": "b", "expected_empty": True},
+        {"query": "c", "expected_source_keys": ["k"]},
+    ]
     results, golden = load(questions, [said(query, [], error="timeout") for query in "abc"])
     rows = rs.predicate_rows(results, golden)
     assert rows["passed"].tolist() == [0, 0, 0] and rows["state"].tolist() == ["failed"] * 3
@@ -110,15 +156,55 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
     [
         ({"metadata": "any"}, {"expected_metadata": {"x": 1, "y": 2}}, [found(1, x=1, y=3)], True),
         ({"metadata": "any"}, {"expected_metadata": {"x": 1, "y": 2}}, [found(1, x=3, y=3)], False),
-        ({"substrings": "all"}, {"expected_substrings": ["a", "b"]}, [found(1, document="a")], False),
-        ({"substrings": "all"}, {"expected_substrings": ["a", "b"]}, [found(1, document="B", x="A")], True),
-        ({"source_keys": "all"}, {"expected_source_keys": ["a", "b"]}, [found(1, "a"), found(2, "c")], False),
-        ({"source_keys": "all"}, {"expected_source_keys": ["a", "b"]}, [found(1, "a"), found(2, "B")], True),
-        ({"hits": "all"}, {"expected_source_keys": ["a", "b"]}, [found(1, "a"), found(2, "b"), found(3, "c")], False),
-        ({"hits": "all"}, {"expected_source_keys": ["a", "b"]}, [found(1, "a"), found(2, "b"), found(3, "A")], True),
+        (
+            {"substrings": "all"},
+            {"expected_substrings": ["a", "b"]},
+            [found(1, document="a")],
+            False,
+        ),
+        (
+            {"substrings": "all"},
+            {"expected_substrings": ["a", "b"]},
+            [found(1, document="B", x="A")],
+            True,
+        ),
+        (
+            {"source_keys": "all"},
+            {"expected_source_keys": ["a", "b"]},
+            [found(1, "a"), found(2, "c")],
+            False,
+        ),
+        (
+            {"source_keys": "all"},
+            {"expected_source_keys": ["a", "b"]},
+            [found(1, "a"), found(2, "B")],
+            True,
+        ),
+        (
+            {"hits": "all"},
+            {"expected_source_keys": ["a", "b"]},
+            [found(1, "a"), found(2, "b"), found(3, "c")],
+            False,
+        ),
+        (
+            {"hits": "all"},
+            {"expected_source_keys": ["a", "b"]},
+            [found(1, "a"), found(2, "b"), found(3, "A")],
+            True,
+        ),
         ({"hits": "all"}, {"expected_metadata": {"x": 1}}, [found(1, x=1), found(2, x=2)], False),
-        ({"hits": "all", "k": 1}, {"expected_metadata": {"x": 1}}, [found(1, x=1), found(2, x=2)], True),
-        ({"hits": "all"}, {"expected_substrings": ["s"]}, [found(1, document="s"), found(2, document="S")], True),
+        (
+            {"hits": "all", "k": 1},
+            {"expected_metadata": {"x": 1}},
+            [found(1, x=1), found(2, x=2)],
+            True,
+        ),
+        (
+            {"hits": "all"},
+            {"expected_substrings": ["s"]},
+            [found(1, document="s"), found(2, document="S")],
+            True,
+        ),
         ({"hits": "all"}, {"expected_substrings": ["s"]}, [], False),
         ({"k": 1}, {"expected_source_keys": ["a"]}, [found(1, "b"), found(2, "a")], False),
         ({"k": 2}, {"expected_source_keys": ["a"]}, [found(1, "b"), found(2, "a")], True),
@@ -130,11 +216,20 @@ def test_options_change_what_passes(load, options, expectation, hits, passed):
 
 
 def test_all_source_keys_rank_where_the_last_one_is_seen(load):
-    results, golden = load([{"query": "q", "expected_source_keys": ["a", "b"]}], [said("q", [found(1, "a"), found(2, "c"), found(3, "b"), found(4, "a")])])
+    results, golden = load(
+        [{"query": "q", "expected_source_keys": ["a", "b"]}],
+        [said("q", [found(1, "a"), found(2, "c"), found(3, "b"), found(4, "a")])],
+    )
     assert rs.predicate_rows(results, golden)["rank_first_match"].tolist() == [1]
     assert rs.predicate_rows(results, golden, source_keys="all")["rank_first_match"].tolist() == [3]
-    scores = rs.score(results, golden, ["recall@1", "recall@3", "precision@5"], rule=rs.by_predicate(results, golden, source_keys="all"))
-    assert scores[["recall@1", "recall@3", "precision@5"]].to_numpy().tolist() == [[0, 1, 0.4]]  # ranks 3 and 4 count
+    scores = rs.score(
+        results,
+        golden,
+        ["recall@1", "recall@3", "precision@5"],
+        rule=rs.by_predicate(results, golden, source_keys="all"),
+    )
+    # ranks 3 and 4 count
+    assert scores[["recall@1", "recall@3", "precision@5"]].to_numpy().tolist() == [[0, 1, 0.4]]
 
 
 def test_options_have_two_values(load):
@@ -149,19 +244,48 @@ def test_options_have_two_values(load):
 
 
 def test_matches_do_not_depend_on_the_order_of_rows(load):
-    questions = [{"query": "m", "expected_metadata": {"x": 1, "y": "b"}, "expected_substrings": ["t"]}, {"query": "s", "expected_source_keys": ["k", "l"]}]
-    hits = [found(1, "k", x=1, y="B", document="T"), found(2, "l", x=1, y="c", document="t"), found(3, "k", x=1, y="b")]
-    results, golden = load(questions, [said(query, hits, retriever) for query in "ms" for retriever in ("a", "b")])
-    shuffled = rs.Results(**{name: getattr(results, name).sample(frac=1, random_state=3) for name in ("runs", "responses", "hits", "hit_meta")})
+    questions = [
+        {"query": "m", "expected_metadata": {"x": 1, "y": "b"}, "expected_substrings": ["t"]},
+        {"query": "s", "expected_source_keys": ["k", "l"]},
+    ]
+    hits = [
+        found(1, "k", x=1, y="B", document="T"),
+        found(2, "l", x=1, y="c", document="t"),
+        found(3, "k", x=1, y="b"),
+    ]
+    results, golden = load(
+        questions, [said(query, hits, retriever) for query in "ms" for retriever in ("a", "b")]
+    )
+    shuffled = rs.Results(
+        **{
+            name: getattr(results, name).sample(frac=1, random_state=3)
+            for name in ("runs", "responses", "hits", "hit_meta")
+        }
+    )
     metrics = ["mrr", "recall@3", "precision@3", "passed"]
-    first = rs.score(results, golden, metrics).reset_index().astype({"run_id": "str"}).sort_values(["run_id", "query_id"], ignore_index=True)
-    second = rs.score(shuffled, golden, metrics).reset_index().astype({"run_id": "str"}).sort_values(["run_id", "query_id"], ignore_index=True)
+    first = (
+        rs.score(results, golden, metrics)
+        .reset_index()
+        .astype({"run_id": "str"})
+        .sort_values(["run_id", "query_id"], ignore_index=True)
+    )
+    second = (
+        rs.score(shuffled, golden, metrics)
+        .reset_index()
+        .astype({"run_id": "str"})
+        .sort_values(["run_id", "query_id"], ignore_index=True)
+    )
     pd.testing.assert_frame_equal(first, second)
-    assert first["recall@3"].tolist() == [1, 1, 1, 1] and first["precision@3"].round(3).tolist() == [0.333, 1, 0.333, 1]
+    assert first["recall@3"].tolist() == [1, 1, 1, 1] and first["precision@3"].round(
+        3
+    ).tolist() == [0.333, 1, 0.333, 1]
 
 
 def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):
-    rows = [{"id": "q", "query": "?", "expected_substrings": ["s"], "filters": {"product": "p"}}, {"id": "r", "query": "!", "expected_source_keys": ["k"]}]
+    rows = [
+        {"id": "q", "query": "?", "expected_substrings": ["s"], "filters": {"product": "p"}},
+        {"id": "r", "query": "!", "expected_source_keys": ["k"]},
+    ]
     golden = rs.load_golden(write_golden(rows))
     hits = [found(1, "k", document="no"), found(2, document="it is so, p")]
     results, _ = load([], [said("?", hits, query_id="q"), said("!", hits, query_id="r")])
@@ -170,39 +294,80 @@ def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):
 
 
 def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golden):
-    results, golden = load([{"query": "q", "expected_source_keys": ["a"]}], [said("q", [found(1, "a")])])
+    results, golden = load(
+        [{"query": "q", "expected_source_keys": ["a"]}], [said("q", [found(1, "a")])]
+    )
     about = rs.scoring(results, golden).iloc[0]
     assert (about["level"], about["left_out"]) == ("predicate", "")
     assert set(rs.score(results, golden)["level"]) == {"predicate"}
-    mixed = rs.load_golden(write_golden([{"id": "q", "query": "q", "expected_doc_ids": ["d"]}, {"id": "r", "query": "r", "expected_substrings": ["s"]}]))
+    mixed = rs.load_golden(
+        write_golden(
+            [
+                {"id": "q", "query": "q", "expected_doc_ids": ["d"]},
+                {"id": "r", "query": "r", "expected_substrings": ["s"]},
+            ]
+        )
+    )
     about = rs.scoring(results, mixed, match="predicate").iloc[0]
-    assert about["left_out"] == "doc: hits of dense have no doc_id"  # nothing about chunks, spans and anchors: there are none
+    # nothing about chunks, spans and anchors: there are none
+    assert about["left_out"] == "doc: hits of dense have no doc_id"
     with pytest.raises(rs.DataError, match="no query has chunk targets"):
         rs.score(results, golden, match="chunk")
 
 
 def test_a_summary_expects_the_questions_that_have_predicates(load):
-    questions = [{"query": "a", "expected_source_keys": ["k"]}, {"query": "b", "expected_empty": True}, {"query": "c", "must_not_contain_source_keys": ["x"]}]
+    questions = [
+        {"query": "a", "expected_source_keys": ["k"]},
+        {"query": "b", "expected_empty": True},
+        {"query": "c", "must_not_contain_source_keys": ["x"]},
+    ]
     results, golden = load(questions, [said("a", [found(1, "k")])])
     with pytest.warns(UserWarning, match="golden queries without a row"):
-        summary = rs.summarize(rs.score(results, golden, ["mrr", "passed"]), golden).set_index("metric")
-    assert summary.loc["mrr", ["n", "n_expected"]].tolist() == [1, 1] and summary.loc["passed", ["n", "n_expected"]].tolist() == [1, 3]
+        summary = rs.summarize(rs.score(results, golden, ["mrr", "passed"]), golden).set_index(
+            "metric"
+        )
+    assert summary.loc["mrr", ["n", "n_expected"]].tolist() == [1, 1] and summary.loc[
+        "passed", ["n", "n_expected"]
+    ].tolist() == [1, 3]
 
 
 def test_runs_are_compared_by_predicate(load):
-    questions = [{"query": "a", "expected_source_keys": ["k", "l"]}, {"query": "b", "expected_metadata": {"x": 1}}, {"query": "c", "expected_empty": True}]
-    old = [said("a", [found(1, "k"), found(2, "l")], "old"), said("b", [found(1, x=2), found(2, x=1)], "old"), said("c", [], "old")]
-    new = [said("a", [found(1, "k")], "new"), said("b", [found(1, x=1)], "new"), said("c", [], "new")]
+    questions = [
+        {"query": "a", "expected_source_keys": ["k", "l"]},
+        {"query": "b", "expected_metadata": {"x": 1}},
+        {"query": "c", "expected_empty": True},
+    ]
+    old = [
+        said("a", [found(1, "k"), found(2, "l")], "old"),
+        said("b", [found(1, x=2), found(2, x=1)], "old"),
+        said("c", [], "old"),
+    ]
+    new = [
+        said("a", [found(1, "k")], "new"),
+        said("b", [found(1, x=1)], "new"),
+        said("c", [], "new"),
+    ]
     results, golden = load(questions, old + new)
     cmp = rs.compare_runs(results, golden, "old", "new", metrics=["mrr", "recall@5"])
-    assert cmp.per_query["outcome"].tolist() == ["draw", "win", "no_target"] and cmp.per_query["lost"].tolist() == ["l", "", ""]
+    assert cmp.per_query["outcome"].tolist() == ["draw", "win", "no_target"] and cmp.per_query[
+        "lost"
+    ].tolist() == ["l", "", ""]
     assert cmp.level.name == "predicate" and "Matched by predicate" in cmp.to_markdown()
     assert cmp.deltas.set_index("metric")["delta"].to_dict() == {"mrr": 0.25, "recall@5": -0.25}
 
 
 def test_a_store_keeps_what_predicates_need(load, tmp_path):
-    questions = [{"query": "a", "expected_metadata": {"x": 1}, "expected_substrings": ["late"]}, {"query": "b", "expected_source_keys": ["k"]}]
-    results, golden = load(questions, [said("a", [found(1, x=1, document="early"), found(2, x=1, document="late")]), said("b", [found(1, "K")])])
+    questions = [
+        {"query": "a", "expected_metadata": {"x": 1}, "expected_substrings": ["late"]},
+        {"query": "b", "expected_source_keys": ["k"]},
+    ]
+    results, golden = load(
+        questions,
+        [
+            said("a", [found(1, x=1, document="early"), found(2, x=1, document="late")]),
+            said("b", [found(1, "K")]),
+        ],
+    )
     store = rs.RunStore(tmp_path / "store")
     store.save(results, golden=golden, text="full")
     assert store.scores(["mrr"])["mrr"].tolist() == [0.5, 1]
@@ -211,27 +376,50 @@ def test_a_store_keeps_what_predicates_need(load, tmp_path):
 
 
 def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
-    questions = [{"query": "a", "filters": {"product": "P1142", "year": 2}, "expected_source_keys": ["k"]}, {"query": "b", "expected_metadata": {"x": 1}}]
-    hits = [found(1, "x", document="other"), found(2, "k", document="the p1142 corn", x=7), found(3, "y", product="P1142"), found(4, "z", document="P1142")]
+    questions = [
+        {"query": "a", "filters": {"product": "P1142", "year": 2}, "expected_source_keys": ["k"]},
+        {"query": "b", "expected_metadata": {"x": 1}},
+    ]
+    hits = [
+        found(1, "x", document="other"),
+        found(2, "k", document="the p1142 corn", x=7),
+        found(3, "y", product="P1142"),
+        found(4, "z", document="P1142"),
+    ]
     results, golden = load(questions, [said("a", hits), said("b", [found(1, x=1)])])
-    assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [0.5, 1]  # scoring never filters by itself
+    # scoring never filters by itself
+    assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [0.5, 1]
     filtered = rs.filter_hits(results, golden)
     assert rs.score(filtered, golden, ["mrr"])["mrr"].tolist() == [1, 1]
-    assert filtered.hits[["query_id", "rank", "chunk_id"]].to_numpy().tolist() == [["a", 1, "c2"], ["a", 2, "c4"], ["b", 1, "c1"]]
-    assert filtered.hit_meta.loc[filtered.hit_meta["key"] == "x", ["query_id", "rank", "value"]].to_numpy().tolist() == [["a", 1, "7"], ["b", 1, "1"]]
+    assert filtered.hits[["query_id", "rank", "chunk_id"]].to_numpy().tolist() == [
+        ["a", 1, "c2"],
+        ["a", 2, "c4"],
+        ["b", 1, "c1"],
+    ]
+    assert filtered.hit_meta.loc[
+        filtered.hit_meta["key"] == "x", ["query_id", "rank", "value"]
+    ].to_numpy().tolist() == [["a", 1, "7"], ["b", 1, "1"]]
     assert filtered.responses["x_n_filtered"].tolist() == [2, 0]
     assert rs.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
 
 
 def test_a_product_filter_can_leave_nothing(load):
-    results, golden = load([{"query": "a", "filters": {"product": "p"}, "expected_empty": True}], [said("a", [found(1, document="q")])])
+    results, golden = load(
+        [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
+        [said("a", [found(1, document="q")])],
+    )
     assert rs.predicate_rows(results, golden)["passed"].tolist() == [0]
     assert rs.predicate_rows(rs.filter_hits(results, golden), golden)["passed"].tolist() == [1]
 
 
 def test_a_product_is_not_searched_in_cut_text(load):
-    results, golden = load([{"query": "a", "filters": {"product": "p"}, "expected_empty": True}], [said("a", [found(1, document="q")])])
-    cut = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True))
+    results, golden = load(
+        [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
+        [said("a", [found(1, document="q")])],
+    )
+    cut = rs.Results(
+        runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True)
+    )
     with pytest.raises(rs.DataError, match="1 hits have cut text"):
         rs.filter_hits(cut, golden)
 
@@ -243,8 +431,18 @@ def cut(load):
     def build(expectation, *hits, **more):
         results, golden = load([{"query": "q", **expectation}], [said("q", list(hits), **more)])
         text = results.hits["text"]
-        shorter = results.hits.assign(text=text.str.slice(0, 4), text_cut=text.str.len().gt(4).astype("boolean"))
-        return rs.Results(runs=results.runs, responses=results.responses, hits=shorter, hit_meta=results.hit_meta), golden
+        shorter = results.hits.assign(
+            text=text.str.slice(0, 4), text_cut=text.str.len().gt(4).astype("boolean")
+        )
+        return (
+            rs.Results(
+                runs=results.runs,
+                responses=results.responses,
+                hits=shorter,
+                hit_meta=results.hit_meta,
+            ),
+            golden,
+        )
 
     return build
 
@@ -255,42 +453,67 @@ LATE = "....late"
 @pytest.mark.parametrize(
     ("expectation", "hits", "options", "unknown"),
     [
-        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE)], {}, [True], id="it_may_stand_in_the_rest"),
-        pytest.param({"expected_substrings": ["late"]}, [found(1, document="none")], {}, [], id="a_whole_text_lacks_it"),
-        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)], {}, [False], id="one_of_two_is_enough"),
-        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)], {"substrings": "all"}, [True], id="both_are_needed"),
-        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE, x="LATE")], {}, [False], id="metadata_are_never_cut"),
-        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["late"]}, [found(1, document=LATE, x=2)], {}, [], id="metadata_speak_against_it"),
-        pytest.param({"expected_metadata": {"x": 1}}, [found(1, document=LATE, x=1)], {}, [False], id="no_text_is_asked_for"),
-        pytest.param({"expected_source_keys": ["k"], "expected_substrings": ["late"]}, [found(1, "k", document=LATE)], {}, [False], id="the_key_decides"),
+        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE)], {}, [True],
+        id="it_may_stand_in_the_rest"),
+        pytest.param({"expected_substrings": ["late"]}, [found(1, document="none")], {}, [],
+        id="a_whole_text_lacks_it"),
+        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)], {},
+        [False], id="one_of_two_is_enough"),
+        pytest.param({"expected_substrings": ["...", "late"]}, [found(1, document=LATE)],
+        {"substrings": "all"}, [True], id="both_are_needed"),
+        pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE, x="LATE")], {},
+        [False], id="metadata_are_never_cut"),
+        pytest.param({"expected_metadata": {"x": 1}, "expected_substrings": ["late"]},
+        [found(1, document=LATE, x=2)], {}, [], id="metadata_speak_against_it"),
+        pytest.param({"expected_metadata": {"x": 1}}, [found(1, document=LATE, x=1)], {}, [False],
+        id="no_text_is_asked_for"),
+        pytest.param({"expected_source_keys": ["k"], "expected_substrings": ["late"]},
+        [found(1, "k", document=LATE)], {}, [False], id="the_key_decides"),
     ],
 )  # fmt: skip
-def test_a_substring_that_a_cut_text_may_hold_is_undecided(cut, expectation, hits, options, unknown):
+def test_a_substring_that_a_cut_text_may_hold_is_undecided(
+    cut, expectation, hits, options, unknown
+):
     results, golden = cut(expectation, *hits)
     targets = at_level(golden, "predicate").targets
-    assert rs.by_predicate(results, golden, **options)(results.hits, targets)["unknown"].tolist() == unknown
-    assert len(rs.grade_hits(results.hits, targets, rs.by_predicate(results, golden, **options))[0]) == unknown.count(False)
+    assert (
+        rs.by_predicate(results, golden, **options)(results.hits, targets)["unknown"].tolist()
+        == unknown
+    )
+    assert len(
+        rs.grade_hits(results.hits, targets, rs.by_predicate(results, golden, **options))[0]
+    ) == unknown.count(False)
 
 
 def test_an_undecided_question_has_no_score_and_is_counted(cut):
-    results, golden = cut({"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none"))
+    results, golden = cut(
+        {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="none")
+    )
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
     assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
-    assert rs.scoring(results, golden)["n_unknown"].tolist() == [1] and rs.coverage(results, golden)["n_unknown"].tolist() == [1]
+    assert rs.scoring(results, golden)["n_unknown"].tolist() == [1] and rs.coverage(
+        results, golden
+    )["n_unknown"].tolist() == [1]
     with pytest.warns(UserWarning, match="they count as misses"):
-        assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[["passed", "mrr"]].to_numpy().tolist() == [[0, 0]]
+        assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[
+            ["passed", "mrr"]
+        ].to_numpy().tolist() == [[0, 0]]
 
 
 def test_a_question_passes_for_sure_where_another_hit_is_right(cut):
-    results, golden = cut({"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="late"))
+    results, golden = cut(
+        {"expected_substrings": ["late"]}, found(1, document=LATE), found(2, document="late")
+    )
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
     assert scores["passed"].tolist() == [1] and scores[["mrr", "hit@1"]].isna().all(axis=None)
 
 
 def test_a_failed_question_has_not_passed_even_where_its_hits_are_undecided(cut):
-    results, golden = cut({"expected_substrings": ["late"]}, found(1, document=LATE), error="timeout")
+    results, golden = cut(
+        {"expected_substrings": ["late"]}, found(1, document=LATE), error="timeout"
+    )
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0]
 
@@ -298,16 +521,25 @@ def test_a_failed_question_has_not_passed_even_where_its_hits_are_undecided(cut)
 def test_passed_looks_as_deep_as_each_run_went(load):
     hits = [found(1, "x"), found(2, "k")]
     results, golden = load(
-        [{"query": "q", "expected_source_keys": ["k"]}], [said("q", hits, "one", k=1), said("q", hits, "two", k=2), said("q", hits, "all", k=None)]
+        [{"query": "q", "expected_source_keys": ["k"]}],
+        [said("q", hits, "one", k=1), said("q", hits, "two", k=2), said("q", hits, "all", k=None)],
     )
-    assert rs.score(results, golden, ["passed"]).set_index("run_id")["passed"].to_dict() == {"one": 0, "two": 1, "all": 1}
+    assert rs.score(results, golden, ["passed"]).set_index("run_id")["passed"].to_dict() == {
+        "one": 0,
+        "two": 1,
+        "all": 1,
+    }
 
 
 def test_texts_cut_by_a_store_without_a_golden_set_leave_questions_undecided(load, tmp_path):
-    results, golden = load([{"query": "a", "expected_substrings": ["late"]}], [said("a", [found(1, document="." * 300 + "late")])])
+    results, golden = load(
+        [{"query": "a", "expected_substrings": ["late"]}],
+        [said("a", [found(1, document="." * 300 + "late")])],
+    )
     store = rs.RunStore(tmp_path / "store")
     store.save(results)
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         assert rs.score(store.load(), golden, ["passed"])["passed"].isna().tolist() == [True]
     store.save(results, golden=golden, overwrite=True)
-    assert rs.score(store.load(), golden, ["passed"])["passed"].tolist() == [1]  # found before the cut
+    # found before the cut
+    assert rs.score(store.load(), golden, ["passed"])["passed"].tolist() == [1]

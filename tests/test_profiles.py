@@ -5,11 +5,17 @@ import pytest
 import ragscore as rs
 from tests.conftest import RUN_A, THREE_QUERIES, hit, record
 
-TIMED = [record("q1", [hit("c1", "d1", 1)], elapsed_ms=10), record("q2", [], elapsed_ms=30), record("q3", [], elapsed_ms=20), record("no", [], elapsed_ms=40)]
+TIMED = [
+    record("q1", [hit("c1", "d1", 1)], elapsed_ms=10),
+    record("q2", [], elapsed_ms=30),
+    record("q3", [], elapsed_ms=20),
+    record("no", [], elapsed_ms=40),
+]
 OWN = rs.Profile(
     name="own",
     aggregate={
-        "quality.hit": "hit@{k}:doc", "quality.at_run_k": "hit@{run_k}:doc", "over_all": "mrr:doc", "time.p50": "p50(latency_ms)", "time.p95": "p95(latency_ms)",
+        "quality.hit": "hit@{k}:doc", "quality.at_run_k": "hit@{run_k}:doc", "over_all": "mrr:doc",
+        "time.p50": "p50(latency_ms)", "time.p95": "p95(latency_ms)",
         "time.total": "sum(latency_ms)", "checks": "answer_checks", "kept_null": "citation_present",
     },
     ks=(1, 2),
@@ -22,7 +28,9 @@ OWN = rs.Profile(
 
 
 def test_a_profile_of_ones_own_is_a_plain_row(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}]))
+    golden = rs.load_golden(
+        write_golden([*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}])
+    )
     results = rs.load_results(write_run("a", TIMED, k=1))
     assert rs.aggregate(results, golden, OWN) == {
         "a": {
@@ -39,16 +47,23 @@ def test_a_profile_of_ones_own_is_a_plain_row(write_golden, write_run):
 
 def test_percentiles_are_interpolated_unless_the_profile_says_otherwise(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    linear = rs.Profile(name="linear", aggregate={"p50": "p50(latency_ms)", "p95": "p95(latency_ms)"})
+    linear = rs.Profile(
+        name="linear", aggregate={"p50": "p50(latency_ms)", "p95": "p95(latency_ms)"}
+    )
     found = rs.aggregate(rs.load_results(write_run("a", TIMED)), golden, linear)["a"]
     assert found == {"p50": 25.0, "p95": pytest.approx(38.5)}
 
 
 def test_missing_queries_count_where_the_profile_says_zero(write_golden, write_run):
-    golden, results = rs.load_golden(write_golden(THREE_QUERIES)), rs.load_results(write_run("a", RUN_A[:1]))
+    golden, results = (
+        rs.load_golden(write_golden(THREE_QUERIES)),
+        rs.load_results(write_run("a", RUN_A[:1])),
+    )
     row = {"aggregate": {"hit": "hit@1:doc"}}
     assert rs.aggregate(results, golden, rs.Profile(name="a", **row))["a"] == {"hit": 1.0}
-    assert rs.aggregate(results, golden, rs.Profile(name="b", policies={"missing": "zero"}, **row))["a"] == {"hit": pytest.approx(1 / 3)}
+    assert rs.aggregate(results, golden, rs.Profile(name="b", policies={"missing": "zero"}, **row))[
+        "a"
+    ] == {"hit": pytest.approx(1 / 3)}
 
 
 def test_an_aggregate_needs_a_profile(pair):

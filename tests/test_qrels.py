@@ -41,7 +41,12 @@ def found_at(results):
 
 def test_qrels_lines_give_questions_grades_and_reference_answers(write):
     lines = [
-        {"query_id": "q1", "query": "who wrote 1984?", "relevant_docs": {"doc-orwell": 2, "junk": 0, "doc-1984": 1}, "reference_answer": "Orwell"},
+        {
+            "query_id": "q1",
+            "query": "who wrote 1984?",
+            "relevant_docs": {"doc-orwell": 2, "junk": 0, "doc-1984": 1},
+            "reference_answer": "Orwell",
+        },
         {"query_id": "q2", "query": "and?", "relevant_docs": {}, "source": "web"},
     ]
     file = write("qrels.jsonl", "\n".join(map(json.dumps, lines)) + "\n\n")
@@ -49,9 +54,15 @@ def test_qrels_lines_give_questions_grades_and_reference_answers(write):
         golden = rs.load_golden(file)
     assert graded(golden) == [["q1", "doc-orwell", 2], ["q1", "junk", 0], ["q1", "doc-1984", 1]]
     assert (golden.targets["grade"] > 0).sum() == 2  # grades 2, 0, 1: two relevant documents
-    assert golden.queries["answerable"].tolist() == [True, pd.NA] and golden.queries["reference_answer"].iloc[0] == "Orwell"
+    assert (
+        golden.queries["answerable"].tolist() == [True, pd.NA]
+        and golden.queries["reference_answer"].iloc[0] == "Orwell"
+    )
     assert golden.queries["x_source"].iloc[1] == "web"
-    assert rs.load_golden(file, absent_docs="refuse").queries["answerable"].tolist() == [True, False]
+    assert rs.load_golden(file, absent_docs="refuse").queries["answerable"].tolist() == [
+        True,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +81,10 @@ def test_qrels_lines_give_questions_grades_and_reference_answers(write):
     ],
 )
 def test_a_bad_second_line_is_refused_with_its_number(write, second, field):
-    file = write("qrels.jsonl", '{"query_id": "q1", "query": "?", "relevant_docs": {"d": 255}}\n' + second + "\n")
+    file = write(
+        "qrels.jsonl",
+        '{"query_id": "q1", "query": "?", "relevant_docs": {"d": 255}}\n' + second + "\n",
+    )
     with pytest.raises(rs.DataError) as caught:
         rs.load_golden(file)
     assert (caught.value.line, caught.value.field) == (2, field)
@@ -92,7 +106,9 @@ def test_negative_grades_are_left_out_and_counted(write):
     with pytest.warns(UserWarning, match="2 judgements with a negative grade are left out"):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q2 0 d4 -1\nq2 0 d5 -2\n"))
     assert graded(golden) == [["q1", "d1", 2], ["q1", "d2", 0], ["q2", "d3", 1]]
-    assert golden.problems["found"].tolist() == ["2 judgements with a negative grade are left out: those documents count as not judged"]
+    assert golden.problems["found"].tolist() == [
+        "2 judgements with a negative grade are left out: those documents count as not judged"
+    ]
 
 
 def test_a_document_of_negative_grade_is_not_judged(write):
@@ -105,7 +121,9 @@ def test_a_document_of_negative_grade_is_not_judged(write):
 def test_a_query_with_only_unjudged_documents_stays_and_is_unlabelled(write):
     with pytest.warns(UserWarning):
         golden = rs.load_golden(write("qrels.txt", QRELS + "q3 0 d4 -1\n"))
-    assert golden.queries["query_id"].tolist() == ["q1", "q2", "q3"] and pd.isna(golden.queries["answerable"].iloc[2])
+    assert golden.queries["query_id"].tolist() == ["q1", "q2", "q3"] and pd.isna(
+        golden.queries["answerable"].iloc[2]
+    )
 
 
 def test_a_judgement_that_stands_there_twice_counts_once_and_is_counted(write):
@@ -135,21 +153,44 @@ def test_bad_judgements_are_refused_with_their_line(write, line, field, found):
     ("name", "text"),
     [
         ("topics.tsv", "q1\tfirst question\nq2\tsecond question\n"),
-        ("topics.trec", "<top>\n<num> Number: q1\n<title> first\nquestion\n<desc> x\n</top>\n<top><num>q2</num><title>second question</title></top>\n"),
-        ("queries.jsonl", '{"_id": "q1", "text": "first question"}\n{"_id": "q2", "text": "second question", "metadata": {}}\n'),
+        (
+            "topics.trec",
+            (
+                "<top>\n<num> Number: q1\n<title> first\nquestion\n<desc>"
+                " x\n</top>\n<top><num>q2</num><title>second question</title></top>\n"
+            ),
+        ),
+        (
+            "queries.jsonl",
+            (
+                '{"_id": "q1", "text": "first question"}\n{"_id": "q2", "text": "second question",'
+                ' "metadata": {}}\n'
+            ),
+        ),
     ],
 )
 def test_topics_give_judged_queries_their_text(write, name, text):
     golden = rs.load_golden(write("qrels.txt", QRELS), topics=write(name, text))
-    assert golden.queries["query"].tolist() == ["first question", "second question"] and golden.problems.empty
+    assert (
+        golden.queries["query"].tolist() == ["first question", "second question"]
+        and golden.problems.empty
+    )
 
 
 def test_a_query_without_a_topic_keeps_its_id_and_is_counted(write):
-    golden = rs.load_golden(write("qrels.txt", QRELS), topics=write("topics.tsv", "q1\tfirst\nq9\tnever judged\n"))
-    assert golden.queries["query"].tolist() == ["first", "q2"] and golden.problems["found"].str.contains("1 of 2 judged queries have no text").all()
+    golden = rs.load_golden(
+        write("qrels.txt", QRELS), topics=write("topics.tsv", "q1\tfirst\nq9\tnever judged\n")
+    )
+    assert (
+        golden.queries["query"].tolist() == ["first", "q2"]
+        and golden.problems["found"].str.contains("1 of 2 judged queries have no text").all()
+    )
 
 
-@pytest.mark.parametrize("text", ["q1\tone\nno tab here\n", "q1\tone\nq1\ttwo\n", '{"_id": "q1", "text": "x"}\n{"text": "x"}\n'])
+@pytest.mark.parametrize(
+    "text",
+    ["q1\tone\nno tab here\n", "q1\tone\nq1\ttwo\n", '{"_id": "q1", "text": "x"}\n{"text": "x"}\n'],
+)
 def test_bad_topics_are_refused_with_their_line(write, text):
     with pytest.raises(rs.DataError) as caught:
         rs.load_golden(write("qrels.txt", QRELS), topics=write("topics.tsv", text))
@@ -165,7 +206,10 @@ def beir(write, tmp_path):
 
 def test_a_beir_folder_loads_in_the_order_of_its_judgements(beir):
     golden = rs.load_golden(beir)
-    assert golden.queries[["query_id", "query"]].to_numpy().tolist() == [["q2", "two"], ["q1", "one"]]
+    assert golden.queries[["query_id", "query"]].to_numpy().tolist() == [
+        ["q2", "two"],
+        ["q1", "one"],
+    ]
     assert graded(golden) == [["q2", "d 3", 1], ["q1", "d1", 2], ["q1", "d2", 0]]
 
 
@@ -180,8 +224,12 @@ def test_beir_questions_that_no_split_judges_are_unlabelled_and_those_of_other_s
     (beir / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\nq8\td1\t1\nq1\td1\t1\n")
     with pytest.warns(UserWarning, match="1 of 3 queries carry no expectation"):
         golden = rs.load_golden(beir, split="test")
-    assert golden.queries["query_id"].tolist() == ["q2", "q1", "q9"] and golden.queries["answerable"].tolist() == [True, True, pd.NA]
-    assert golden.problems["found"].tolist() == ["1 of 4 questions in queries.jsonl are judged in other splits only and left out"]
+    assert golden.queries["query_id"].tolist() == ["q2", "q1", "q9"] and golden.queries[
+        "answerable"
+    ].tolist() == [True, True, pd.NA]
+    assert golden.problems["found"].tolist() == [
+        "1 of 4 questions in queries.jsonl are judged in other splits only and left out"
+    ]
 
 
 def test_several_splits_must_be_chosen_from(beir):
@@ -196,7 +244,10 @@ def test_several_splits_must_be_chosen_from(beir):
 def test_relevant_documents_that_the_corpus_lacks_are_counted(beir):
     (beir / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "x"}\n')
     golden = rs.load_golden(beir)
-    assert golden.problems["found"].tolist() == ["1 relevant documents are not in corpus.jsonl: d 3"] and len(golden.targets) == 3
+    assert (
+        golden.problems["found"].tolist() == ["1 relevant documents are not in corpus.jsonl: d 3"]
+        and len(golden.targets) == 3
+    )
 
 
 def test_an_option_that_means_nothing_to_the_format_is_refused(beir, write):
@@ -219,7 +270,9 @@ def test_expected_documents_must_be_in_the_catalogue(write):
 def test_a_trec_run_loads_under_its_tag(write, name):
     results = rs.load_results(write(name, RUN))
     assert found_at(results) == [["q1", 1, "d2", 9.5], ["q1", 2, "d1", 9.0], ["q2", 1, "d3", 3.25]]
-    assert results.runs[["run_id", "system", "n_queries"]].astype(object).to_numpy().tolist() == [["bm25", "bm25", 2]]
+    assert results.runs[["run_id", "system", "n_queries"]].astype(object).to_numpy().tolist() == [
+        ["bm25", "bm25", 2]
+    ]
     assert results.responses["query"].isna().all()
 
 
@@ -229,22 +282,37 @@ def test_several_tags_are_several_runs(write):
 
 
 def test_files_of_the_same_tag_are_told_apart_by_their_names(write):
-    files = [write("one.txt", RUN), write("two.gz", RUN), write("three.txt", RUN.replace("bm25", "dense"))]
+    files = [
+        write("one.txt", RUN),
+        write("two.gz", RUN),
+        write("three.txt", RUN.replace("bm25", "dense")),
+    ]
     results = rs.load_results(files)
-    assert results.runs["run_id"].tolist() == ["one", "two", "dense"] and results.runs["system"].tolist() == ["bm25", "bm25", "dense"]
+    assert results.runs["run_id"].tolist() == ["one", "two", "dense"] and results.runs[
+        "system"
+    ].tolist() == ["bm25", "bm25", "dense"]
     mixed = write("mixed.txt", RUN + RUN.replace("bm25", "dense"))
-    assert rs.load_results([files[0], mixed]).runs["run_id"].tolist() == ["one", "mixed:bm25", "mixed:dense"]
+    assert rs.load_results([files[0], mixed]).runs["run_id"].tolist() == [
+        "one",
+        "mixed:bm25",
+        "mixed:dense",
+    ]
 
 
 def test_stored_ranks_hold_unless_trec_ties_are_asked_for(write):
     file = write("run.txt", "q Q0 a 2 1.0 t\nq Q0 b 1 1.0 t\nq Q0 c 3 7.0 t\n")
-    by_rank, by_score = (rs.load_results(file, ties=ties).hits.sort_values("rank")["doc_id"].tolist() for ties in ("file", "trec"))
+    by_rank, by_score = (
+        rs.load_results(file, ties=ties).hits.sort_values("rank")["doc_id"].tolist()
+        for ties in ("file", "trec")
+    )
     assert by_rank == ["b", "a", "c"] and by_score == ["c", "b", "a"]
 
 
 def test_ranks_from_0_are_moved_up(write):
     with pytest.warns(UserWarning, match="ranks of t start at 0"):
-        assert rs.load_results(write("run.txt", "q Q0 a 0 2 t\nq Q0 b 1 1 t\n")).hits["rank"].tolist() == [1, 2]
+        assert rs.load_results(write("run.txt", "q Q0 a 0 2 t\nq Q0 b 1 1 t\n")).hits[
+            "rank"
+        ].tolist() == [1, 2]
 
 
 def test_repeated_ranks_need_trec_ties(write):
@@ -255,7 +323,14 @@ def test_repeated_ranks_need_trec_ties(write):
 
 
 @pytest.mark.parametrize(
-    ("line", "field"), [("q Q0 d x 1 t", "rank"), ("q Q0 d -1 1 t", "rank"), ("q Q0 d 1 high t", "score"), ("q Q0 d 1 nan t", "score"), ("q Q0 d 1 t", None)]
+    ("line", "field"),
+    [
+        ("q Q0 d x 1 t", "rank"),
+        ("q Q0 d -1 1 t", "rank"),
+        ("q Q0 d 1 high t", "score"),
+        ("q Q0 d 1 nan t", "score"),
+        ("q Q0 d 1 t", None),
+    ],
 )
 def test_bad_lines_of_a_run_are_refused_with_their_number(write, line, field):
     file = write("run.txt", RUN + line + "\n")
@@ -279,13 +354,22 @@ def test_a_run_of_scored_documents_ranks_by_score(write):
     for text in (json.dumps(run), json.dumps(run, indent=1)):
         results = rs.load_results(write("hybrid.json", text))
         assert found_at(results) == [["q1", 1, "b", 2.0], ["q1", 2, "a", 0.5], ["q1", 3, "c", 0.5]]
-        assert results.responses["query_id"].tolist() == ["q1", "q2"] and results.runs["run_id"].tolist() == ["hybrid"]
+        assert results.responses["query_id"].tolist() == ["q1", "q2"] and results.runs[
+            "run_id"
+        ].tolist() == ["hybrid"]
     by_trec = rs.load_results(write("hybrid.json", text), ties="trec").hits.sort_values("rank")
     assert by_trec["doc_id"].tolist() == ["b", "c", "a"]
 
 
 @pytest.mark.parametrize(
-    "bad", ['{"q": {"d": 1}, "p": 3}', '{"q": {"d": 1, "e": "x"}}', '{"q": {"d": 1, "e": true}}', '{"q": {"d": 1, "d": 2}}', '{"q": {"d": 1}']
+    "bad",
+    [
+        '{"q": {"d": 1}, "p": 3}',
+        '{"q": {"d": 1, "e": "x"}}',
+        '{"q": {"d": 1, "e": true}}',
+        '{"q": {"d": 1, "d": 2}}',
+        '{"q": {"d": 1}',
+    ],
 )
 def test_a_bad_json_run_is_refused(write, bad):
     with pytest.raises(rs.DataError, match=r"run\.json"):
@@ -294,8 +378,14 @@ def test_a_bad_json_run_is_refused(write, bad):
 
 def test_trec_ties_rank_runs_of_every_format(write):
     hits = [{"rank": n, "doc_id": doc, "score": 1.0} for n, doc in enumerate("abc", 1)]
-    file = write("per_query.jsonl", json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits}) + "\n")
-    assert rs.load_results(file, ties="trec").hits.sort_values("rank")["doc_id"].tolist() == ["c", "b", "a"]
+    file = write(
+        "per_query.jsonl", json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits}) + "\n"
+    )
+    assert rs.load_results(file, ties="trec").hits.sort_values("rank")["doc_id"].tolist() == [
+        "c",
+        "b",
+        "a",
+    ]
     with pytest.raises(rs.DataError, match="one of file, trec"):
         rs.load_results(file, ties="random")
 
@@ -303,7 +393,12 @@ def test_trec_ties_rank_runs_of_every_format(write):
 def test_damaged_gzip_files_end_in_one_error(write):
     whole = write("qrels.gz", QRELS * 50).read_bytes()
     file = write("qrels.gz", "")
-    for damaged in (whole[:-9], whole[:12] + b"\xff\xff\xff" + whole[15:], b"\x1f\x8b" + whole[2:5], b"no gzip"):
+    for damaged in (
+        whole[:-9],
+        whole[:12] + b"\xff\xff\xff" + whole[15:],
+        b"\x1f\x8b" + whole[2:5],
+        b"no gzip",
+    ):
         file.write_bytes(damaged)
         for name in (None, "trec_qrels"):
             with pytest.raises(rs.DataError, match=r"can't be read"):
@@ -312,11 +407,40 @@ def test_damaged_gzip_files_end_in_one_error(write):
 
 # whatever is in the file: frames, or one error
 
-WORDS = st.sampled_from(["q1", "q2", "0", "Q0", "d1", "d2", "1", "2", "-1", "1.5", "nan", "tag", "query-id", "é", "\t", "<top>", "{}", '"', "\x00", "1e999"])
-LINES = st.lists(st.lists(WORDS, max_size=7).map(" ".join) | st.lists(WORDS, min_size=2, max_size=4).map("\t".join), max_size=6).map("\n".join)
+WORDS = st.sampled_from(
+    [
+        "q1",
+        "q2",
+        "0",
+        "Q0",
+        "d1",
+        "d2",
+        "1",
+        "2",
+        "-1",
+        "1.5",
+        "nan",
+        "tag",
+        "query-id",
+        "é",
+        "\t",
+        "<top>",
+        "{}",
+        '"',
+        "\x00",
+        "1e999",
+    ]
+)
+LINES = st.lists(
+    st.lists(WORDS, max_size=7).map(" ".join)
+    | st.lists(WORDS, min_size=2, max_size=4).map("\t".join),
+    max_size=6,
+).map("\n".join)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 ROWS = st.dictionaries(
@@ -324,7 +448,13 @@ ROWS = st.dictionaries(
     VALUES | st.dictionaries(st.text(max_size=2), st.integers(-2, 300), max_size=3),
 )
 JSON_LINES = st.lists(ROWS.map(json.dumps) | st.text(max_size=8), max_size=4).map("\n".join)
-JSON_RUNS = (st.dictionaries(st.text(max_size=2), VALUES | st.dictionaries(st.text(max_size=2), VALUES, max_size=3), max_size=3)).map(json.dumps) | JSON_LINES
+JSON_RUNS = (
+    st.dictionaries(
+        st.text(max_size=2),
+        VALUES | st.dictionaries(st.text(max_size=2), VALUES, max_size=3),
+        max_size=3,
+    )
+).map(json.dumps) | JSON_LINES
 
 
 def read_whole(read, formats, name, *arguments):
@@ -371,21 +501,44 @@ def test_any_content_ends_in_frames_or_one_error(tmp_path_factory, name, texts):
             (folder / "qrels.txt").write_text(QRELS)
             for strict in (True, False):
                 try:
-                    assert rs.load_golden(folder / "qrels.txt", topics=folder / "file", strict=strict).queries["query"].notna().all()
+                    assert (
+                        rs.load_golden(folder / "qrels.txt", topics=folder / "file", strict=strict)
+                        .queries["query"]
+                        .notna()
+                        .all()
+                    )
                 except rs.DataError as error:
                     assert str(error)
         else:
             is_golden = name.startswith(("qrels", "trec_qrels"))
-            read_whole(folder / "file", GOLDEN_FORMATS if is_golden else RESULT_FORMATS, name, *(("unlabelled", None) if is_golden else ()))
+            read_whole(
+                folder / "file",
+                GOLDEN_FORMATS if is_golden else RESULT_FORMATS,
+                name,
+                *(("unlabelled", None) if is_golden else ()),
+            )
 
     fuzz()
 
 
-@given(st.lists(st.tuples(st.sampled_from("pq"), st.sampled_from("abcd"), st.integers(0, 3)), min_size=1, unique_by=lambda row: row[:2]))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("pq"), st.sampled_from("abcd"), st.integers(0, 3)),
+        min_size=1,
+        unique_by=lambda row: row[:2],
+    )
+)
 @settings(max_examples=40, deadline=None)
 def test_every_judgement_of_a_good_file_is_in_the_frames(tmp_path_factory, rows):
     file = tmp_path_factory.mktemp("good") / "qrels.txt"
     file.write_text("".join(f"{query} 0 {doc} {grade}\n" for query, doc, grade in rows))
-    golden = rs.load_golden(file) if {q for q, _, g in rows if g} == {q for q, _, _ in rows} else rs.load_golden(file, absent_docs="refuse")
+    golden = (
+        rs.load_golden(file)
+        if {q for q, _, g in rows if g} == {q for q, _, _ in rows}
+        else rs.load_golden(file, absent_docs="refuse")
+    )
     assert sorted(map(tuple, graded(golden))) == sorted(rows)
-    assert golden.queries["position"].to_numpy().tolist() == np.arange(golden.queries["query_id"].nunique()).tolist()
+    assert (
+        golden.queries["position"].to_numpy().tolist()
+        == np.arange(golden.queries["query_id"].nunique()).tolist()
+    )

@@ -1,4 +1,7 @@
-"""The order of hits: ties, ranks from 0, documents kept once, and queries without anything relevant."""
+"""The order of hits.
+
+Ties, ranks from 0, documents kept once, and queries without anything relevant.
+"""
 
 import json
 from dataclasses import replace
@@ -16,35 +19,60 @@ from ragscore.policies import POLICIES
 
 
 def hits(*rows, names=("query_id", "rank", "doc_id", "score")):
-    return from_records([{"run_id": "r", **dict(zip(names, row, strict=True))} for row in rows], "hits")
+    return from_records(
+        [{"run_id": "r", **dict(zip(names, row, strict=True))} for row in rows], "hits"
+    )
 
 
 def test_trec_ties_go_by_score_then_document_descending():
-    given_hits = hits(("q", 1, "a", 0.5), ("q", 2, "b", 0.5), ("q", 3, "c", 0.9), ("p", 1, "z", -1.0))
+    given_hits = hits(
+        ("q", 1, "a", 0.5), ("q", 2, "b", 0.5), ("q", 3, "c", 0.9), ("p", 1, "z", -1.0)
+    )
     ranked = rs.rank_hits(given_hits, "trec")
     assert ranked["rank"].tolist() == [3, 2, 1, 1]
     assert rs.rank_hits(given_hits)["rank"].tolist() == [1, 2, 3, 1]
 
 
 def test_scores_that_differ_beyond_32_bits_are_ties():
-    ranked = rs.rank_hits(hits(("q", 1, "a", 1.00000001), ("q", 2, "b", 1.0), ("q", 3, "c", 1e300), ("q", 4, "d", 1e200)), "trec")
+    ranked = rs.rank_hits(
+        hits(
+            ("q", 1, "a", 1.00000001),
+            ("q", 2, "b", 1.0),
+            ("q", 3, "c", 1e300),
+            ("q", 4, "d", 1e200),
+        ),
+        "trec",
+    )
     assert ranked["rank"].tolist() == [4, 3, 2, 1]
 
 
 def test_documents_are_compared_by_their_bytes():
-    ranked = rs.rank_hits(hits(("q", 1, "Z", 1), ("q", 2, "a", 1), ("q", 3, "é", 1), ("q", 4, "10", 1), ("q", 5, "9", 1)), "trec")
+    ranked = rs.rank_hits(
+        hits(
+            ("q", 1, "Z", 1),
+            ("q", 2, "a", 1),
+            ("q", 3, "é", 1),
+            ("q", 4, "10", 1),
+            ("q", 5, "9", 1),
+        ),
+        "trec",
+    )
     assert ranked.sort_values("rank")["doc_id"].tolist() == ["é", "a", "Z", "9", "10"]
 
 
 def test_without_a_stored_rank_rows_rank_in_their_order():
-    rows = pd.DataFrame({"run_id": ["r"] * 3, "query_id": ["q", "p", "q"], "doc_id": ["a", "b", "c"]})
+    rows = pd.DataFrame(
+        {"run_id": ["r"] * 3, "query_id": ["q", "p", "q"], "doc_id": ["a", "b", "c"]}
+    )
     assert rs.rank_hits(rows)["rank"].tolist() == [1, 1, 2]
 
 
 def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
     from_zero = hits(("q", 0, "a", 2.0), ("q", 1, "b", 1.0), ("p", 1, "a", 1.0))
     other = from_zero[1:2].assign(run_id=pd.Categorical(["s"]))
-    both = pd.concat([from_zero.astype({"run_id": "str"}), other.astype({"run_id": "str"})], ignore_index=True)
+    both = pd.concat(
+        [from_zero.astype({"run_id": "str"}), other.astype({"run_id": "str"})], ignore_index=True
+    )
     with pytest.warns(UserWarning, match="ranks of r start at 0"):
         assert rs.rank_hits(both)["rank"].tolist() == [1, 2, 2, 1]
 
@@ -60,36 +88,76 @@ def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
 )
 def test_what_cannot_be_ranked_is_refused(ranks, scores, ties, message):
     with pytest.raises(rs.DataError, match=message):
-        rs.rank_hits(hits(*(("q", rank, f"d{rank}", score) for rank, score in zip(ranks, scores, strict=True))), ties)
+        rs.rank_hits(
+            hits(
+                *(("q", rank, f"d{rank}", score) for rank, score in zip(ranks, scores, strict=True))
+            ),
+            ties,
+        )
 
 
 def test_no_hits_rank_to_no_hits():
     assert len(rs.rank_hits(hits(), "trec")) == 0 and len(rs.collapse_hits(hits())) == 0
 
 
-SCORES = st.dictionaries(st.sampled_from([f"d{n}" for n in range(12)]), st.sampled_from([0.5, 1.0, 1.00000001, 2.0]), min_size=1)
+SCORES = st.dictionaries(
+    st.sampled_from([f"d{n}" for n in range(12)]),
+    st.sampled_from([0.5, 1.0, 1.00000001, 2.0]),
+    min_size=1,
+)
 
 
-@given(SCORES, st.dictionaries(st.sampled_from([f"d{n}" for n in range(12)]), st.integers(0, 3), min_size=1).filter(lambda grades: max(grades.values()) > 0))
+@given(
+    SCORES,
+    st.dictionaries(
+        st.sampled_from([f"d{n}" for n in range(12)]), st.integers(0, 3), min_size=1
+    ).filter(lambda grades: max(grades.values()) > 0),
+)
 @settings(max_examples=40, deadline=None)
 def test_trec_ties_give_the_scores_of_trec_eval(scores, grades):
-    ranked = rs.rank_hits(hits(*(("q", n, doc, score) for n, (doc, score) in enumerate(scores.items(), 1))), "trec")
-    targets = [{"query_id": "q", "level": "doc", "target_id": d, "doc_id": d, "alternative": 0, "grade": g} for d, g in grades.items()]
-    golden = rs.Golden(
-        queries=from_records([{"query_id": "q", "query": "?", "answerable": True, "position": 0}], "queries"), targets=from_records(targets, "targets")
+    ranked = rs.rank_hits(
+        hits(*(("q", n, doc, score) for n, (doc, score) in enumerate(scores.items(), 1))), "trec"
     )
-    responses = from_records([{"run_id": "r", "query_id": "q", "query": None, "error": None}], "responses")
-    found = rs.score(rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=ranked), golden, ["map@20", "mrr", "precision@3"])
-    oracle = pytrec_eval.RelevanceEvaluator({"q": grades}, {"map", "recip_rank", "P.3"}).evaluate({"q": scores})["q"]
-    assert found.loc["q", ["map@20", "mrr", "precision@3"]].tolist() == pytest.approx([oracle["map"], oracle["recip_rank"], oracle["P_3"]], abs=1e-12)
+    targets = [
+        {"query_id": "q", "level": "doc", "target_id": d, "doc_id": d, "alternative": 0, "grade": g}
+        for d, g in grades.items()
+    ]
+    golden = rs.Golden(
+        queries=from_records(
+            [{"query_id": "q", "query": "?", "answerable": True, "position": 0}], "queries"
+        ),
+        targets=from_records(targets, "targets"),
+    )
+    responses = from_records(
+        [{"run_id": "r", "query_id": "q", "query": None, "error": None}], "responses"
+    )
+    found = rs.score(
+        rs.Results(runs=from_records([{"run_id": "r"}], "runs"), responses=responses, hits=ranked),
+        golden,
+        ["map@20", "mrr", "precision@3"],
+    )
+    oracle = pytrec_eval.RelevanceEvaluator({"q": grades}, {"map", "recip_rank", "P.3"}).evaluate(
+        {"q": scores}
+    )["q"]
+    assert found.loc["q", ["map@20", "mrr", "precision@3"]].tolist() == pytest.approx(
+        [oracle["map"], oracle["recip_rank"], oracle["P_3"]], abs=1e-12
+    )
 
 
-PASSAGES = [hit("a1", "a", 1), hit("a2", "a", 2), hit("b1", "b", 3), hit("a3", "a", 4), hit("c1", "c", 5)]
+PASSAGES = [
+    hit("a1", "a", 1),
+    hit("a2", "a", 2),
+    hit("b1", "b", 3),
+    hit("a3", "a", 4),
+    hit("c1", "c", 5),
+]
 
 
 @pytest.fixture
 def passages(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["b", "c"]}]))
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["b", "c"]}])
+    )
     return rs.load_results(write_run("r", [record("q", PASSAGES)], k=10)), golden
 
 
@@ -98,9 +166,14 @@ def test_the_first_passage_of_a_document_stands_for_it(passages):
     kept = rs.collapse_hits(results.hits)
     assert kept[["rank", "chunk_id"]].to_numpy().tolist() == [[1, "a1"], [2, "b1"], [3, "c1"]]
     labels = ["mrr", "recall@3", "precision@3", "judged@3"]
-    assert rs.score(results, golden, labels).loc["q", labels].tolist() == pytest.approx([1 / 3, 1 / 2, 1 / 3, 1 / 3])
-    # documents a b c, targets b c: first at rank 2, both within 3, two of three hits relevant and judged
-    assert rs.score(results, golden, labels, collapse="doc").loc["q", labels].tolist() == pytest.approx([1 / 2, 1, 2 / 3, 2 / 3])
+    assert rs.score(results, golden, labels).loc["q", labels].tolist() == pytest.approx(
+        [1 / 3, 1 / 2, 1 / 3, 1 / 3]
+    )
+    # documents a b c, targets b c: first at rank 2, both within 3, two of three hits relevant and
+    # judged
+    assert rs.score(results, golden, labels, collapse="doc").loc[
+        "q", labels
+    ].tolist() == pytest.approx([1 / 2, 1, 2 / 3, 2 / 3])
 
 
 def test_collapsing_takes_the_best_rank_whatever_the_order_of_rows(passages):
@@ -115,11 +188,22 @@ def test_hits_without_a_document_are_all_kept(passages):
 
 
 def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["a"], "must_contain": ["yes"]}]))
-    cited = {"answer": "yes", "grounded": True, "citations": [{"marker": "[1]", "chunk_id": "a2", "doc_id": "a"}], "refusal_reason": None}
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": "q", "query": "?", "expected_doc_ids": ["a"], "must_contain": ["yes"]}]
+        )
+    )
+    cited = {
+        "answer": "yes",
+        "grounded": True,
+        "citations": [{"marker": "[1]", "chunk_id": "a2", "doc_id": "a"}],
+        "refusal_reason": None,
+    }
     results = rs.load_results(write_run("r", [record("q", PASSAGES, answer=cited)]))
     labels = ["citation_coverage", "answer_checks", "empty"]
-    plain, collapsed = (rs.score(results, golden, labels, collapse=how)[labels] for how in ("none", "doc"))
+    plain, collapsed = (
+        rs.score(results, golden, labels, collapse=how)[labels] for how in ("none", "doc")
+    )
     pd.testing.assert_frame_equal(plain, collapsed)
     assert plain.loc["q"].tolist() == [1, 1, 0]
 
@@ -136,7 +220,9 @@ def test_matches_kept_from_before_a_cut_follow_the_hits_that_are_left(passages, 
     store.save(long, golden=golden, rule=says_snip)
     stored = store.load(["r"])
     assert stored.hits["text_cut"].all()
-    found = rs.score(stored, golden, ["mrr", "recall@3"], rule=says_snip, collapse="doc", match="doc")
+    found = rs.score(
+        stored, golden, ["mrr", "recall@3"], rule=says_snip, collapse="doc", match="doc"
+    )
     assert found.loc["q", ["mrr", "recall@3"]].tolist() == [0.5, 1.0]
 
 
@@ -149,45 +235,73 @@ EMPTY = [
 VACUOUS = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
 
 
-@pytest.mark.parametrize(("empty_gold", "expected"), [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)])
+@pytest.mark.parametrize(
+    ("empty_gold", "expected"),
+    [("nan", [None] * 6), ("one", [1, 1, 1, 1, 1, 0]), ("zero", [0] * 6)],
+)
 @pytest.mark.parametrize("n_hits", [0, 2])
-def test_a_query_without_anything_relevant_has_the_value_asked_for(write_golden, write_run, empty_gold, expected, n_hits):
+def test_a_query_without_anything_relevant_has_the_value_asked_for(
+    write_golden, write_run, empty_gold, expected, n_hits
+):
     golden = rs.load_golden(write_golden(EMPTY))
-    results = rs.load_results(write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")]))
+    results = rs.load_results(
+        write_run("r", [record(name, PASSAGES[:n_hits]) for name in ("has", "none", "refuse")])
+    )
     scores = rs.score(results, golden, VACUOUS, missing="zero", empty_gold=empty_gold)[VACUOUS]
     assert [None if pd.isna(value) else value for value in scores.loc["none"]] == expected
     assert scores.loc["has", "mrr"] == (n_hits > 0) and scores.loc["refuse"].isna().all()
     # never answered: a failure, not a vacuous success
-    assert scores.loc["unseen"].isna().all() if empty_gold == "nan" else (scores.loc["unseen"] == 0).all()
+    assert (
+        scores.loc["unseen"].isna().all()
+        if empty_gold == "nan"
+        else (scores.loc["unseen"] == 0).all()
+    )
 
 
 def test_a_query_with_targets_at_another_level_only_is_not_empty(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*EMPTY[:1], {"id": "chunks", "query": "?", "expected_chunk_ids": ["a1"]}]))
-    results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "chunks")]))
+    golden = rs.load_golden(
+        write_golden([*EMPTY[:1], {"id": "chunks", "query": "?", "expected_chunk_ids": ["a1"]}])
+    )
+    results = rs.load_results(
+        write_run("r", [record(name, PASSAGES) for name in ("has", "chunks")])
+    )
     scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], match="doc", empty_gold="one")
-    assert scores.loc["has", "mrr"] == 1 and pd.isna(scores.loc["chunks", "mrr"]) and pd.isna(scores.loc["chunks", "passed"])
+    assert (
+        scores.loc["has", "mrr"] == 1
+        and pd.isna(scores.loc["chunks", "mrr"])
+        and pd.isna(scores.loc["chunks", "passed"])
+    )
 
 
 def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run):
     golden = rs.load_golden(write_golden(EMPTY[:2]))
     results = rs.load_results(write_run("r", [record(name, PASSAGES) for name in ("has", "none")]))
     scores = rs.score(results, golden, ["mrr", "judged@5", "passed"], empty_gold="one")
-    assert scores.loc["none", "mrr"] == 1 and scores.loc["none", ["judged@5", "passed"]].isna().all()
+    assert (
+        scores.loc["none", "mrr"] == 1 and scores.loc["none", ["judged@5", "passed"]].isna().all()
+    )
 
 
 def test_policies_of_a_scoring_name_both(passages):
     made = json.loads(rs.scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
     assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
     assert json.loads(rs.scoring(*passages)["policies"].iloc[0]) == {
-        "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan", "collapse": "none", "unknown": "exclude",
+        "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan",
+        "collapse": "none", "unknown": "exclude",
     }  # fmt: skip
 
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = rs.scoring(*passages, profile="trec").iloc[0]
     assert set(json.loads(made["policies"])) == set(POLICIES)
-    assert json.loads(made["policies"])["missing"] == "zero" and (made["profile"], made["level"], made["rule"]) == ("trec", "doc", "by_doc")
-    assert rs.scoring(*passages, rule=rs.by_span()).iloc[0]["rule"].startswith("by_span") and pd.isna(rs.scoring(*passages).iloc[0]["profile"])
+    assert json.loads(made["policies"])["missing"] == "zero" and (
+        made["profile"],
+        made["level"],
+        made["rule"],
+    ) == ("trec", "doc", "by_doc")
+    assert rs.scoring(*passages, rule=rs.by_span()).iloc[0]["rule"].startswith(
+        "by_span"
+    ) and pd.isna(rs.scoring(*passages).iloc[0]["profile"])
     with pytest.raises(rs.DataError, match="missing: found 'never'; one of exclude, zero"):
         rs.scoring(*passages, missing="never")
 

@@ -1,8 +1,9 @@
 """Whatever stands in a golden file or a run, each of our own readers ends in frames or in one DataError.
 
-Records are good ones with values, keys and bytes changed: a reader sees its own format nearly right, where mistakes hide.
-Each reader sees 20 files of 50 records, so 1,000 records, strictly and leniently; files that are one object (run.json, config.json,
-metrics.json, a report) are 20 objects. RAGSCORE_FUZZ multiplies the number of files (see conftest.fuzzed).
+Records are good ones with values, keys and bytes changed: a reader sees its own format nearly
+right, where mistakes hide. Each reader sees 20 files of 50 records, so 1,000 records, strictly and
+leniently; files that are one object (run.json, config.json, metrics.json, a report) are 20 objects.
+RAGSCORE_FUZZ multiplies the number of files (see conftest.fuzzed).
 """
 
 import copy
@@ -19,71 +20,152 @@ import ragscore as rs
 
 N_FILES, N_RECORDS = fuzzed(20), 50
 ODD = [
-    None, True, 0, -1, 3, 10**400, 2**63, 1.5, float("nan"), float("inf"), "", " ", "a", "\u202e", "\x00", "\ud800", "ﬁ", "1e999", "2024-01-01", "x" * 300, [],
-    [None], [[]], [["d1"]], {}, {"a": 1}, {"": None}, ["a", 1, {}], {"a": {"b": {"c": [1, {"d": None}]}}}, [1, 2], ["a", "a"], [{"rank": 1}],
+    None, True, 0, -1, 3, 10**400, 2**63, 1.5, float("nan"), float("inf"), "", " ", "a", "\u202e",
+    "\x00", "\ud800", "ﬁ", "1e999", "2024-01-01", "x" * 300, [],
+    [None], [[]], [["d1"]], {}, {"a": 1}, {"": None}, ["a", 1, {}],
+    {"a": {"b": {"c": [1, {"d": None}]}}}, [1, 2], ["a", "a"], [{"rank": 1}],
 ]  # fmt: skip
 OWN_KEYS = ["x", "", "rank", "\ud800", "a.b", "x_a", "json", "ID"]
 
 HITS = [hit("c1", "d1", 1), hit("c2", "d2", 2)]
-HOP = {"hop": 0, "kind": "decompose", "sub_queries": ["one"], "context_chunks_added": 2, "forced_stop": False, "llm_call_ms": 5}
+HOP = {
+    "hop": 0,
+    "kind": "decompose",
+    "sub_queries": ["one"],
+    "context_chunks_added": 2,
+    "forced_stop": False,
+    "llm_call_ms": 5,
+}
 RECORDS = [
-    record("q1", HITS, answer=answer("yes", paths=["docs/d1.md"]) | {"hops": [HOP], "verification": {"nli_passed": True}}),
+    record(
+        "q1",
+        HITS,
+        answer=answer("yes", paths=["docs/d1.md"])
+        | {
+            "hops": [HOP],
+            "verification": {"nli_passed": True},
+        },
+    ),
     record("q2", [], error="boom"),
 ]
 GOLDEN = [
     {
-        "id": "q1", "query": "one?", "expected_doc_ids": ["d1", ["d2", "d3"]], "expected_chunk_ids": [{"any": ["c1"], "grade": 2}], "must_contain": ["a"],
-        "tags": ["t"], "difficulty": "easy", "group": "g", "variant": "v", "reference_answer": "r", "expected_key_facts": ["f"], "answerable": True,
+        "id": "q1", "query": "one?", "expected_doc_ids": ["d1", ["d2", "d3"]],
+        "expected_chunk_ids": [{"any": ["c1"], "grade": 2}], "must_contain": ["a"],
+        "tags": ["t"], "difficulty": "easy", "group": "g", "variant": "v", "reference_answer": "r",
+        "expected_key_facts": ["f"], "answerable": True,
     },
     {"id": "q2", "query": "two?", "answerable": False},
     {
-        "id": "q3", "query": "three?", "gold_supports": [{"path": "a.md", "heading": "A > B", "snippets": ["s"], "date": "2024-01-01"}, {"path": "b.md"}],
-        "required_support_groups": [[0, 1]], "recency_conflict_rule": "cite_newer", "folders": ["a"],
+        "id": "q3", "query": "three?",
+        "gold_supports": [{"path": "a.md", "heading": "A > B", "snippets": ["s"], "date": "2024-01-01"}, {"path": "b.md"}],
+        "required_support_groups": [[0, 1]], "recency_conflict_rule": "cite_newer",
+        "folders": ["a"],
     },
-    {"id": "q4", "query": "four?", "expected_source_keys": ["k"], "expected_metadata": {"y": 2024}, "must_not_contain_source_keys": ["z"], "filters": {"product": "p"}},
+    {"id": "q4", "query": "four?", "expected_source_keys": ["k"], "expected_metadata": {"y": 2024},
+    "must_not_contain_source_keys": ["z"], "filters": {"product": "p"}},
 ]  # fmt: skip
 CASES = [
     {
-        "id": "test_001", "question": "q?", "answerable": True, "expected_key_facts": ["f"], "gold_supports": [{"rel_path": "a.md", "heading_path": "# O", "snippets": ["t"]}],
-        "required_support_groups": [[0]], "recency_conflict_rule": "cite_both", "tags": ["t"], "vaults": ["p"], "folders": ["f"], "category": "multi_hop",
+        "id": "test_001", "question": "q?", "answerable": True, "expected_key_facts": ["f"],
+        "gold_supports": [{"rel_path": "a.md", "heading_path": "# O", "snippets": ["t"]}],
+        "required_support_groups": [[0]], "recency_conflict_rule": "cite_both", "tags": ["t"],
+        "vaults": ["p"], "folders": ["f"], "category": "multi_hop",
         "difficulty": "easy",
     },
 ]  # fmt: skip
 RESPONSE = {
-    "test_case_id": "test_001", "question": "q?", "answer": "a [File: a.md, Section: O]", "references": [{"rel_path": "a.md", "heading_path": "# O"}],
+    "test_case_id": "test_001", "question": "q?", "answer": "a [File: a.md, Section: O]",
+    "references": [{"rel_path": "a.md", "heading_path": "# O"}],
     "retrieved_chunks": [{"chunk_id": "c1", "rel_path": "a.md", "heading_path": "# O", "rank": 1, "score_final": 0.9, "text": "t", "token_count": 5}],
-    "config": {"k": 5, "folder_mode": "on"}, "latency": {"total_ms": 12.0}, "retrieval_metrics": {"recall_at_k": 1.0, "scope_miss": False},
-    "indexing_coverage": {"docs_processed": 3, "chunks_skipped_reasons": {"big": 1}}, "groundedness": {"score": 4.0, "reasoning": "r", "supported_claims": ["y"]},
-    "correctness": {"score": 3, "reasoning": "z"}, "abstention": {"abstained": False}, "cost": {"judge_tokens": 5, "judge_cost_usd": 0.1},
+    "config": {"k": 5, "folder_mode": "on"}, "latency": {"total_ms": 12.0},
+    "retrieval_metrics": {"recall_at_k": 1.0, "scope_miss": False},
+    "indexing_coverage": {"docs_processed": 3, "chunks_skipped_reasons": {"big": 1}},
+    "groundedness": {"score": 4.0, "reasoning": "r", "supported_claims": ["y"]},
+    "correctness": {"score": 3, "reasoning": "z"}, "abstention": {"abstained": False},
+    "cost": {"judge_tokens": 5, "judge_cost_usd": 0.1},
 }  # fmt: skip
-CONFIG = {"k": 5, "rerank_weights": {"vector": 0.7}, "folder_mode": "on", "judge_model": "m", "judge_temperature": 0.0}
-METRICS = {"run_id": "r1", "timestamp": "2025-01-01T00:00:00", "aggregate_metrics": {"latency": {"p50_ms": 1.0}, "recall_at_k_avg": 0.5}, "config_hash": "x"}
-RUN = {"run_id": "r1", "system": "s", "created_at": "2025-01-01T00:00:00Z", "k": 10, "config": {"eval_k": 10}, "chunker_version": "v1"}
-RAG = {"run_id": "r", "topic_id": "1", "topic": "q", "references": ["d1", "d2"], "answer": [{"text": "a", "citations": [0, 1]}]}
-CHECKED = {"query_id": "1", "query": "q", "gt_answer": "g", "response": "r", "retrieved_context": [{"doc_id": "d", "text": "t"}], "metrics": {"precision": 0.5}}
-REPORT = {"dataset_id": "d", "metrics": [{"metric": "mrr", "n": 2, "mean": 0.5, "per_query": [["q1", 0.0], ["q2", 1.0]], "ci": {"lower": 0.3, "level": 0.9}}]}
-QRELS = [{"query_id": "q1", "query": "x", "relevant_docs": {"a": 2, "b": 0}, "reference_answer": "r"}, {"query_id": "q2", "query": "y", "relevant_docs": {}}]
+CONFIG = {
+    "k": 5,
+    "rerank_weights": {"vector": 0.7},
+    "folder_mode": "on",
+    "judge_model": "m",
+    "judge_temperature": 0.0,
+}
+METRICS = {
+    "run_id": "r1",
+    "timestamp": "2025-01-01T00:00:00",
+    "aggregate_metrics": {"latency": {"p50_ms": 1.0}, "recall_at_k_avg": 0.5},
+    "config_hash": "x",
+}
+RUN = {
+    "run_id": "r1",
+    "system": "s",
+    "created_at": "2025-01-01T00:00:00Z",
+    "k": 10,
+    "config": {"eval_k": 10},
+    "chunker_version": "v1",
+}
+RAG = {
+    "run_id": "r",
+    "topic_id": "1",
+    "topic": "q",
+    "references": ["d1", "d2"],
+    "answer": [{"text": "a", "citations": [0, 1]}],
+}
+CHECKED = {
+    "query_id": "1",
+    "query": "q",
+    "gt_answer": "g",
+    "response": "r",
+    "retrieved_context": [{"doc_id": "d", "text": "t"}],
+    "metrics": {"precision": 0.5},
+}
+REPORT = {
+    "dataset_id": "d",
+    "metrics": [
+        {
+            "metric": "mrr",
+            "n": 2,
+            "mean": 0.5,
+            "per_query": [["q1", 0.0], ["q2", 1.0]],
+            "ci": {"lower": 0.3, "level": 0.9},
+        }
+    ],
+}
+QRELS = [
+    {"query_id": "q1", "query": "x", "relevant_docs": {"a": 2, "b": 0}, "reference_answer": "r"},
+    {"query_id": "q2", "query": "y", "relevant_docs": {}},
+]
 RETRIEVED = [
-    {"query": "one?", "query_id": "q1", "retriever": "r", "k": 5, "elapsed_ms": 1.0, "hits": [{"source_key": "k", "text": "t", "score": 0.5, "metadata": {"y": 2024}}]},
+    {"query": "one?", "query_id": "q1", "retriever": "r", "k": 5, "elapsed_ms": 1.0,
+    "hits": [{"source_key": "k", "text": "t", "score": 0.5, "metadata": {"y": 2024}}]},
     {"query": "two?", "query_id": "q2", "retriever": "r", "k": 5, "error": "boom", "hits": []},
-    {"query": "three?", "query_id": "q3", "retriever": "s", "n_hits": 2, "rank_first_match": 1, "passed": True, "kind": "positive"},
+    {"query": "three?", "query_id": "q3", "retriever": "s", "n_hits": 2, "rank_first_match": 1,
+    "passed": True, "kind": "positive"},
 ]  # fmt: skip
 PREDICATES = [
-    {"query": "one?", "id": "q1", "expected_source_keys": ["k"], "match": "any", "filters": {"product": "p"}},
-    {"query": "two?", "id": "q2", "expected_metadata": {"y": 2024}, "expected_substrings": ["s"], "must_not_contain_source_keys": ["z"]},
+    {"query": "one?", "id": "q1", "expected_source_keys": ["k"], "match": "any",
+    "filters": {"product": "p"}},
+    {"query": "two?", "id": "q2", "expected_metadata": {"y": 2024}, "expected_substrings": ["s"],
+    "must_not_contain_source_keys": ["z"]},
     {"query": "three?", "id": "q3", "expected_empty": True},
 ]  # fmt: skip
 BEIR = [{"_id": "q1", "text": "one?", "metadata": {"url": "u"}}, {"_id": "q2", "text": "two?"}]
 CORPUS = [{"_id": "d1", "title": "t", "text": "x"}, {"_id": "d2", "text": "y"}]
 JUDGED = "query-id\tcorpus-id\tscore\nq1-0\td1-0\t2\nq2-1\td2-1\t1\n"
-VERSIONS = [{"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"}, {"doc_id": "b"}]
+VERSIONS = [
+    {"doc_id": "a", "version_key": "k", "effective_timestamp": 100, "superseded_by": "b"},
+    {"doc_id": "b"},
+]
 
 
 def lines(rows):
     return "\n".join(map(json.dumps, rows))
 
 
-# reader -> its format, the file that is changed, what the file holds, how that is written, files beside it that are good, what is loaded
+# reader -> its format, the file that is changed, what the file holds, how that is written, files
+# beside it that are good, what is loaded
 READERS = {
     "golden": ("ragscore", "g.jsonl", GOLDEN, "lines", {}, "g.jsonl"),
     "golden as YAML": ("ragscore", "g.yaml", GOLDEN, "yaml", {}, "g.yaml"),
@@ -91,21 +173,98 @@ READERS = {
     "qrels": ("qrels_jsonl", "q.jsonl", QRELS, "lines", {}, "q.jsonl"),
     "ragchecker golden": ("ragchecker", "c.json", {"results": [CHECKED]}, "json", {}, "c.json"),
     "per_query": ("per_query", "per_query.jsonl", RECORDS, "lines", {}, "per_query.jsonl"),
-    "run.json": ("per_query", "run.json", RUN, "json", {"per_query.jsonl": lines(RECORDS)}, "per_query.jsonl"),
-    "chatbot": ("chatbot", "results.jsonl", [RESPONSE], "lines", {"config.json": json.dumps(CONFIG)}, "results.jsonl"),
-    "config.json": ("chatbot", "config.json", CONFIG, "json", {"results.jsonl": lines([RESPONSE])}, "results.jsonl"),
-    "metrics.json": ("chatbot", "metrics.json", METRICS, "json", {"results.jsonl": lines([RESPONSE])}, "results.jsonl"),
+    "run.json": (
+        "per_query",
+        "run.json",
+        RUN,
+        "json",
+        {"per_query.jsonl": lines(RECORDS)},
+        "per_query.jsonl",
+    ),
+    "chatbot": (
+        "chatbot",
+        "results.jsonl",
+        [RESPONSE],
+        "lines",
+        {"config.json": json.dumps(CONFIG)},
+        "results.jsonl",
+    ),
+    "config.json": (
+        "chatbot",
+        "config.json",
+        CONFIG,
+        "json",
+        {"results.jsonl": lines([RESPONSE])},
+        "results.jsonl",
+    ),
+    "metrics.json": (
+        "chatbot",
+        "metrics.json",
+        METRICS,
+        "json",
+        {"results.jsonl": lines([RESPONSE])},
+        "results.jsonl",
+    ),
     "trec_rag": ("trec_rag", "a.jsonl", [RAG], "lines", {}, "a.jsonl"),
-    "ragchecker": ("ragchecker", "c.json", {"results": [CHECKED], "metrics": {"overall": {"f1": 1.0}}}, "json", {}, "c.json"),
+    "ragchecker": (
+        "ragchecker",
+        "c.json",
+        {"results": [CHECKED], "metrics": {"overall": {"f1": 1.0}}},
+        "json",
+        {},
+        "c.json",
+    ),
     "report": ("report", "r.json", REPORT, "json", {}, "r.json"),
-    "json_run": ("json_run", "r.json", {"q1": {"d1": 1.0, "d2": 0.5}, "q2": {}}, "json", {}, "r.json"),
+    "json_run": (
+        "json_run",
+        "r.json",
+        {"q1": {"d1": 1.0, "d2": 0.5}, "q2": {}},
+        "json",
+        {},
+        "r.json",
+    ),
     "retrievers": ("retrievers", "r.jsonl", RETRIEVED, "lines", {}, "r.jsonl"),
     "predicates": ("predicates", "p.jsonl", PREDICATES, "lines", {}, "p.jsonl"),
-    "trec_qrels": ("trec_qrels", "q.txt", ["q1 0 d1 1", "q1 0 d2 0", "q2 0 d3 2"], "text", {}, "q.txt"),
-    "trec_run": ("trec_run", "r.txt", ["q1 Q0 d1 1 1.5 t", "q1 Q0 d2 2 1.0 t", "q2 Q0 d3 1 0.5 t"], "text", {}, "r.txt"),
-    "beir queries": ("beir", "queries.jsonl", BEIR, "lines", {"qrels/test.tsv": JUDGED, "corpus.jsonl": lines(CORPUS)}, "."),
-    "beir corpus": ("beir", "corpus.jsonl", CORPUS, "lines", {"qrels/test.tsv": JUDGED, "queries.jsonl": lines(BEIR)}, "."),
-    "json_qrels": ("json_qrels", "q.json", {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1}}, "json", {}, "q.json"),
+    "trec_qrels": (
+        "trec_qrels",
+        "q.txt",
+        ["q1 0 d1 1", "q1 0 d2 0", "q2 0 d3 2"],
+        "text",
+        {},
+        "q.txt",
+    ),
+    "trec_run": (
+        "trec_run",
+        "r.txt",
+        ["q1 Q0 d1 1 1.5 t", "q1 Q0 d2 2 1.0 t", "q2 Q0 d3 1 0.5 t"],
+        "text",
+        {},
+        "r.txt",
+    ),
+    "beir queries": (
+        "beir",
+        "queries.jsonl",
+        BEIR,
+        "lines",
+        {"qrels/test.tsv": JUDGED, "corpus.jsonl": lines(CORPUS)},
+        ".",
+    ),
+    "beir corpus": (
+        "beir",
+        "corpus.jsonl",
+        CORPUS,
+        "lines",
+        {"qrels/test.tsv": JUDGED, "queries.jsonl": lines(BEIR)},
+        ".",
+    ),
+    "json_qrels": (
+        "json_qrels",
+        "q.json",
+        {"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1}},
+        "json",
+        {},
+        "q.json",
+    ),
     "documents": (None, "v.jsonl", VERSIONS, "lines", {}, "v.jsonl"),
 }
 IS_GOLDEN = (
@@ -123,7 +282,10 @@ IS_GOLDEN = (
 
 
 def changed(value, by):
-    """The value with one thing in it changed: a value, a key or an item; gone, doubled or of another kind."""
+    """The value with one thing in it changed.
+
+    A value, a key or an item; gone, doubled or of another kind.
+    """
     if not isinstance(value, (dict, list)) or not value or by.random() < 0.1:
         return copy.deepcopy(by.choice(ODD))
     value, kind = copy.copy(value), by.random()
@@ -146,26 +308,50 @@ def twice(line, by):
 
 
 def damaged(content, by):
-    """The bytes as they are, in half of the cases; else with other line ends, a mark, an end cut off, bytes changed, or nested without end."""
-    kind = by.choice(["none"] * 7 + ["crlf", "mark", "cut", "cut", "byte", "deep", "utf-16", "empty"])
+    """The bytes as they are, in half of the cases.
+
+    Else with other line ends, a mark, an end cut off, bytes changed, or nested without end.
+    """
+    kind = by.choice(
+        ["none"] * 7 + ["crlf", "mark", "cut", "cut", "byte", "deep", "utf-16", "empty"]
+    )
     if kind == "byte" and content:
         place = by.randrange(len(content))
         return content[:place] + bytes([by.randrange(256)]) + content[place + 1 :]
-    made = {"crlf": content.replace(b"\n", b"\r\n"), "mark": b"\xef\xbb\xbf" + content, "cut": content[: by.randrange(len(content) + 1)], "empty": b""}
+    made = {
+        "crlf": content.replace(b"\n", b"\r\n"),
+        "mark": b"\xef\xbb\xbf" + content,
+        "cut": content[: by.randrange(len(content) + 1)],
+        "empty": b"",
+    }
     deep = content + b"\n" + by.choice([b"[", b'{"a":', b"- "]) * 100_000
-    return {**made, "deep": deep, "utf-16": content.decode("utf-8", "replace").encode("utf-16")}.get(kind, content)
+    return {
+        **made,
+        "deep": deep,
+        "utf-16": content.decode("utf-8", "replace").encode("utf-16"),
+    }.get(kind, content)
 
 
 def many(good, by):
     """As many records as a file has here, each with an id of its own."""
     records = [by.choice(good) for _ in range(N_RECORDS)]
-    return [one | {key: f"{one[key]}-{n}" for key in ("id", "_id", "query_id", "test_case_id", "doc_id") if key in one} for n, one in enumerate(records)]
+    return [
+        one
+        | {
+            key: f"{one[key]}-{n}"
+            for key in ("id", "_id", "query_id", "test_case_id", "doc_id")
+            if key in one
+        }
+        for n, one in enumerate(records)
+    ]
 
 
 def garbled(line, by):
     """A line of fields with one of them gone, doubled or odd."""
     fields = line.split()
-    fields[by.randrange(len(fields))] = by.choice(["", "a b", "-1", "1e999", "nan", "\u202e", "\x00", "x" * 300, "0.5", "\t"])
+    fields[by.randrange(len(fields))] = by.choice(
+        ["", "a b", "-1", "1e999", "nan", "\u202e", "\x00", "x" * 300, "0.5", "\t"]
+    )
     return by.choice([" ", "\t", "  "]).join(fields)
 
 
@@ -176,20 +362,33 @@ def written(good, how, by):
         for _ in range(by.randrange(4 if results is None else N_RECORDS // 2)):
             # Not the whole file each time: among many results, one of them is changed.
             good = (
-                changed(good, by) if results is None or by.random() < 0.02 or not isinstance(good, dict) else good | {"results": changed(good["results"], by)}
+                changed(good, by)
+                if results is None or by.random() < 0.02 or not isinstance(good, dict)
+                else good | {"results": changed(good["results"], by)}
             )
-            if not isinstance(good, dict) or "results" not in good or not isinstance(good["results"], list):
+            if (
+                not isinstance(good, dict)
+                or "results" not in good
+                or not isinstance(good["results"], list)
+            ):
                 break
         return json.dumps(good)
     share = by.choice([0.0, 0.1, 0.4])
     if how == "text":
-        found = [line.replace("d", f"d{n}") for n, line in enumerate(by.choice(good) for _ in range(N_RECORDS))]
-        return "\n".join(garbled(line, by) if by.random() < share else line for line in found) + by.choice(["\n", ""])
+        found = [
+            line.replace("d", f"d{n}")
+            for n, line in enumerate(by.choice(good) for _ in range(N_RECORDS))
+        ]
+        return "\n".join(
+            garbled(line, by) if by.random() < share else line for line in found
+        ) + by.choice(["\n", ""])
     records = many(good, by)
     records = [changed(one, by) if by.random() < share else one for one in records]
     if how == "yaml":
         return yaml.safe_dump(records, allow_unicode=True)
-    return "\n".join(twice(json.dumps(one), by) if by.random() < 0.03 else json.dumps(one) for one in records) + by.choice(["\n", ""])
+    return "\n".join(
+        twice(json.dumps(one), by) if by.random() < 0.03 else json.dumps(one) for one in records
+    ) + by.choice(["\n", ""])
 
 
 def ends_well(load, *arguments, **options):
@@ -213,7 +412,12 @@ def read(name, folder, strict):
     format_name, target = READERS[name][0], folder / READERS[name][5]
     if format_name is None:
         return ends_well(rs.load_documents, target)
-    return ends_well(rs.load_golden if name in IS_GOLDEN else rs.load_results, target, format=format_name, strict=strict)
+    return ends_well(
+        rs.load_golden if name in IS_GOLDEN else rs.load_results,
+        target,
+        format=format_name,
+        strict=strict,
+    )
 
 
 @pytest.mark.parametrize("name", list(READERS))
@@ -223,16 +427,35 @@ def test_records_nearly_right_end_in_frames_or_one_error(name, tmp_path):
     n_loaded = 0
     for seed in range(N_FILES):
         by = random.Random(f"{name} {seed}")
-        (tmp_path / file).write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
+        (tmp_path / file).write_bytes(
+            damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by)
+        )
         n_loaded += sum(read(name, tmp_path, strict) is not None for strict in (True, False))
     # A reader that refused everything would pass: the good records of these files are read.
-    (tmp_path / file).write_text({"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump, "text": "\n".join}[how](good), encoding="utf-8")
+    (tmp_path / file).write_text(
+        {"json": json.dumps, "lines": lines, "yaml": yaml.safe_dump, "text": "\n".join}[how](good),
+        encoding="utf-8",
+    )
     assert read(name, tmp_path, True) is not None and n_loaded
 
 
 @pytest.mark.parametrize("name", list(READERS))
 @pytest.mark.parametrize(
-    "content", ["", "\n", "\ufeff", "{}", "null", "[null]", '"text"', "1", "a,b\n1,2\n", "[" * 100_000, '{"a":' * 50_000, '{"\\ud800": 1}']
+    "content",
+    [
+        "",
+        "\n",
+        "\ufeff",
+        "{}",
+        "null",
+        "[null]",
+        '"text"',
+        "1",
+        "a,b\n1,2\n",
+        "[" * 100_000,
+        '{"a":' * 50_000,
+        '{"\\ud800": 1}',
+    ],
 )
 def test_files_of_nothing_nonsense_and_depth(name, content, tmp_path):
     for other, text in READERS[name][4].items():
@@ -250,10 +473,20 @@ def test_golden_files_nearly_right_end_in_a_table_of_problems_or_one_error(name,
     n_told = 0
     for seed in range(N_FILES):
         by = random.Random(f"validate {name} {seed}")
-        (tmp_path / file).write_bytes(damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by))
+        (tmp_path / file).write_bytes(
+            damaged(written(good, how, by).encode("utf-8", "surrogatepass"), by)
+        )
         found = ends_well(rs.validate, tmp_path / target, format=format_name)
         if found is not None:
-            assert list(found.columns) == ["rule", "query_id", "file", "line", "field", "found", "allowed"]
+            assert list(found.columns) == [
+                "rule",
+                "query_id",
+                "file",
+                "line",
+                "field",
+                "found",
+                "allowed",
+            ]
             assert found["rule"].notna().all() and found["found"].notna().all()
             n_told += 1
     assert n_told
@@ -264,19 +497,27 @@ def test_a_database_of_any_content_ends_in_frames_or_one_error(tmp_path):
     for seed in range(N_FILES):
         by, file = random.Random(seed), tmp_path / f"{seed}.db"
         base = sqlite3.connect(file)
-        base.execute("create table eval_runs (run_id, suite, commit_hash, config_snapshot_json, created_at, aggregate_json)")
+        base.execute(
+            "create table eval_runs (run_id, suite, commit_hash, config_snapshot_json, created_at,"
+            " aggregate_json)"
+        )
         base.execute("create table eval_query_results (run_id, query_id, result_json)")
         run = ["r1", "golden", "abc", '{"eval_k": 10}', "2025-01-01T00:00:00Z", "{}"]
         if by.random() < 0.5:
             run[by.randrange(6)] = by.choice([None, 1, 1.5, b"\xff", "", "[", "null", "x"])
         base.execute("insert into eval_runs values (?, ?, ?, ?, ?, ?)", run)
         for n, one in enumerate(RECORDS * 5):
-            text = json.dumps(changed(one, by) if by.random() < 0.3 else one | {"query_id": f"q{n}"})
+            text = json.dumps(
+                changed(one, by) if by.random() < 0.3 else one | {"query_id": f"q{n}"}
+            )
             row = ["r1", f"q{n}", by.choice([text] * 9 + [None, b"\xff", 3, text[:20]])]
             base.execute("insert into eval_query_results values (?, ?, ?)", row)
         base.commit()
         base.close()
         if by.random() < 0.3:
             file.write_bytes(file.read_bytes()[: by.randrange(100, 9000)])
-        loaded += sum(ends_well(rs.load_results, file, format="sqlite", strict=strict) is not None for strict in (True, False))
+        loaded += sum(
+            ends_well(rs.load_results, file, format="sqlite", strict=strict) is not None
+            for strict in (True, False)
+        )
     assert loaded

@@ -1,4 +1,7 @@
-"""The README is true: its examples run and print what it shows, its tables are generated, its commands are the real ones."""
+"""The README is true.
+
+Its examples run and print what it shows, its tables are generated, its commands are the real ones.
+"""
 
 import contextlib
 import importlib.util
@@ -30,9 +33,14 @@ def test_examples_print_what_the_readme_shows(monkeypatch, tmp_path):
     namespace: dict[str, object] = {}
     shown = 0
     with pd.option_context("display.width", 160):
-        for (language, code), (following, output) in zip(BLOCKS, [*BLOCKS[1:], ("", "")], strict=True):
+        for (language, code), (following, output) in zip(
+            BLOCKS, [*BLOCKS[1:], ("", "")], strict=True
+        ):
             # Other tools are shown, not needed.
-            is_without = any(importlib.util.find_spec(name) is None for name in re.findall(r"^import (duckdb|polars)$", code, flags=re.M))
+            is_without = any(
+                importlib.util.find_spec(name) is None
+                for name in re.findall(r"^import (duckdb|polars)$", code, flags=re.M)
+            )
             if language != "python" or is_without:
                 continue
             printed = io.StringIO()
@@ -50,7 +58,12 @@ def test_shell_examples_print_what_the_readme_shows():
         if code.startswith("ragscore ") and following == "text":
             arguments = code.strip().removeprefix("ragscore ").split()
             done = subprocess.run(
-                [sys.executable, "-m", "ragscore.cli", *arguments], capture_output=True, text=True, cwd=ROOT, check=True, env={**os.environ, "COLUMNS": "160"}
+                [sys.executable, "-m", "ragscore.cli", *arguments],
+                capture_output=True,
+                text=True,
+                cwd=ROOT,
+                check=True,
+                env={**os.environ, "COLUMNS": "160"},
             )
             assert done.stdout.rstrip() == output.rstrip(), code
             shown += 1
@@ -58,7 +71,9 @@ def test_shell_examples_print_what_the_readme_shows():
 
 
 def test_the_table_of_metrics_is_the_one_in_the_code():
-    table = rs.metrics()[["name", "formula", "better", "nan_when", "also"]].rename(columns={"name": "metric", "nan_when": "NaN when", "also": "elsewhere"})
+    table = rs.metrics()[["name", "formula", "better", "nan_when", "also"]].rename(
+        columns={"name": "metric", "nan_when": "NaN when", "also": "elsewhere"}
+    )
     assert markdown_table(table) in README
 
 
@@ -71,7 +86,12 @@ def test_every_command_and_module_is_in_the_readme():
 
 
 def test_every_outcome_is_defined_in_the_readme():
-    defined = {word for line in README.splitlines() if line.startswith("| `") for word in re.findall(r"`(\w+)`", line.split("|")[1])}
+    defined = {
+        word
+        for line in README.splitlines()
+        if line.startswith("| `")
+        for word in re.findall(r"`(\w+)`", line.split("|")[1])
+    }
     assert set(OUTCOMES) <= defined
 
 
@@ -96,18 +116,34 @@ def test_the_record_in_the_readme_loads_as_it_says(tmp_path):
     ],
 )
 def test_a_refusal_is_read_in_the_order_the_readme_gives(tmp_path, answer, refused):
-    records = [{"query_id": "q", "query": "?", "hits_top_k": [], "answer": answer}, {"query_id": "r", "query": "?", "hits_top_k": [], "answer": "text"}]
-    (tmp_path / "per_query.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    records = [
+        {"query_id": "q", "query": "?", "hits_top_k": [], "answer": answer},
+        {"query_id": "r", "query": "?", "hits_top_k": [], "answer": "text"},
+    ]
+    (tmp_path / "per_query.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in records), encoding="utf-8"
+    )
     found = rs.load_results(tmp_path).responses["refused"].iloc[0]
     assert found is refused or (not pd.isna(found) and found == refused)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "outcome", "counts"), [(8, 4, "win", (1, 0)), (4, 2, "win", (0, 0)), (4, 8, "loss", (0, 1)), (8, None, "regression", (0, 0))]
+    ("a", "b", "outcome", "counts"),
+    [
+        (8, 4, "win", (1, 0)),
+        (4, 2, "win", (0, 0)),
+        (4, 8, "loss", (0, 1)),
+        (8, None, "regression", (0, 0)),
+    ],
 )
-def test_won_at_hit_5_and_outcomes_relate_as_the_readme_says(write_golden, write_run, a, b, outcome, counts):
+def test_won_at_hit_5_and_outcomes_relate_as_the_readme_says(
+    write_golden, write_run, a, b, outcome, counts
+):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
-    runs = [write_run(name, [record("q", [hit("c", "d", rank)] if rank else [])], k=10) for name, rank in (("a", a), ("b", b))]
+    runs = [
+        write_run(name, [record("q", [hit("c", "d", rank)] if rank else [])], k=10)
+        for name, rank in (("a", a), ("b", b))
+    ]
     cmp = rs.compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["hit@5"])
     row = cmp.deltas.iloc[0]
     assert cmp.counts == {outcome: 1} and (row["n_better"], row["n_worse"]) == counts
@@ -121,7 +157,9 @@ def test_every_file_the_readme_points_to_is_there():
 @pytest.mark.parametrize("kind", ["ragscore demo", "pytest"])
 def test_the_two_commands_are_one_line_each(kind):
     commands = re.findall(r"^python3 -m venv \.venv && .*$", README, flags=re.M)
-    assert len([command for command in commands if kind in command]) == 1 and len(set(commands)) == 2
+    assert (
+        len([command for command in commands if kind in command]) == 1 and len(set(commands)) == 2
+    )
 
 
 def test_changes_name_the_current_version():

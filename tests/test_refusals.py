@@ -1,4 +1,7 @@
-"""Refusing as a decision: the 2 × 2, quality beside coverage, and what a threshold on the top score would change."""
+"""Refusing as a decision.
+
+The 2 × 2, quality beside coverage, and what a threshold on the top score would change.
+"""
 
 import warnings
 
@@ -11,8 +14,20 @@ from scipy.stats import binomtest
 import ragscore as rs
 
 # Answerable a1 to a8 (a6 without a text to check), r1 to r3 that should be refused, u unlabelled.
-ANSWERABLE = [{"id": f"a{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": [] if n == 6 else ["yes"]} for n in range(1, 9)]
-GOLDEN = [*ANSWERABLE, *({"id": f"r{n}", "query": "?", "answerable": False} for n in (1, 2, 3)), {"id": "u", "query": "?"}]
+ANSWERABLE = [
+    {
+        "id": f"a{n}",
+        "query": "?",
+        "expected_doc_ids": ["d"],
+        "must_contain": [] if n == 6 else ["yes"],
+    }
+    for n in range(1, 9)
+]
+GOLDEN = [
+    *ANSWERABLE,
+    *({"id": f"r{n}", "query": "?", "answerable": False} for n in (1, 2, 3)),
+    {"id": "u", "query": "?"},
+]
 
 
 def hits_of(doc, score, kind="cosine"):
@@ -21,13 +36,20 @@ def hits_of(doc, score, kind="cosine"):
 
 def asked(query_id, text, doc, score, kind="cosine", **more):
     """A response that hit if its document is d; no text: it refused."""
-    return record(query_id, hits_of(doc, score, kind), answer=answer(text or "I can't say.", grounded=text is not None), **more)
+    return record(
+        query_id,
+        hits_of(doc, score, kind),
+        answer=answer(text or "I can't say.", grounded=text is not None),
+        **more,
+    )
 
 
 RUN = [
-    asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 0.8), asked("a3", "yes", "x", 0.7), asked("a4", "no", "x", 0.2), asked("a5", None, "d", 0.6),
+    asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 0.8), asked("a3", "yes", "x", 0.7),
+    asked("a4", "no", "x", 0.2), asked("a5", None, "d", 0.6),
     asked("a6", "so", "d", 0.5), record("a7", [], error="boom"),
-    asked("r1", None, "x", 0.1), asked("r2", "maybe", "x", 0.3), asked("r3", "sure", "x", 0.75), asked("u", "yes", "x", 0.4),
+    asked("r1", None, "x", 0.1), asked("r2", "maybe", "x", 0.3), asked("r3", "sure", "x", 0.75),
+    asked("u", "yes", "x", 0.4),
 ]  # fmt: skip
 
 
@@ -35,9 +57,15 @@ RUN = [
 def load(write_golden, write_run):
     def load(*runs, metrics=None, golden=GOLDEN, k=None):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an unlabelled question and missing rows are meant
+            # an unlabelled question and missing rows are meant
+            warnings.simplefilter("ignore", UserWarning)
             loaded = rs.load_golden(write_golden(golden))
-            results = rs.load_results([write_run(name, records, **({"k": k} if k else {})) for name, records in zip("ABC", runs, strict=False)])
+            results = rs.load_results(
+                [
+                    write_run(name, records, **({"k": k} if k else {}))
+                    for name, records in zip("ABC", runs, strict=False)
+                ]
+            )
             return rs.score(results, loaded, metrics), loaded, results
 
     return load
@@ -45,15 +73,21 @@ def load(write_golden, write_run):
 
 def decision_counts(table, run_id="A"):
     rows = table[table["run_id"] == run_id]
-    return {name: (n, of) for name, n, of in zip(rows["decision"], rows["n"], rows["of"], strict=True) if n}
+    return {
+        name: (n, of)
+        for name, n, of in zip(rows["decision"], rows["n"], rows["of"], strict=True)
+        if n
+    }
 
 
 def test_the_two_by_two_has_the_shares_of_each_kind_of_question(load):
     scores, golden, _ = load(RUN)
     table = rs.refusal_table(scores, golden)
     assert decision_counts(table) == {
-        "answered": (5, 6), "over-refusal": (1, 6), "right answer": (2, 4), "wrong answer": (2, 4), "unchecked answer": (1, 5),
-        "right refusal": (1, 3), "unsupported answer": (2, 3), "unlabelled": (1, 12), "failed": (1, 12), "missing": (1, 12),
+        "answered": (5, 6), "over-refusal": (1, 6), "right answer": (2, 4), "wrong answer": (2, 4),
+        "unchecked answer": (1, 5),
+        "right refusal": (1, 3), "unsupported answer": (2, 3), "unlabelled": (1, 12),
+        "failed": (1, 12), "missing": (1, 12),
     }  # fmt: skip
     row = table[table["decision"] == "over-refusal"].iloc[0]
     wilson = binomtest(1, 6).proportion_ci(method="wilson")
@@ -63,9 +97,18 @@ def test_the_two_by_two_has_the_shares_of_each_kind_of_question(load):
 
 def test_the_two_by_two_counts_what_the_refusal_report_counts(load):
     scores, golden, results = load(RUN)
-    table, report = rs.refusal_table(scores, golden).set_index("decision")["n"], rs.refusal_report(results, golden).loc["A"]
+    table, report = (
+        rs.refusal_table(scores, golden).set_index("decision")["n"],
+        rs.refusal_report(results, golden).loc["A"],
+    )
     assert table[["right refusal", "over-refusal", "unsupported answer", "answered"]].tolist() == [
-        report[name] for name in ("n_refused_due", "n_refused_answerable", "n_answered_due", "n_answered_answerable")
+        report[name]
+        for name in (
+            "n_refused_due",
+            "n_refused_answerable",
+            "n_answered_due",
+            "n_answered_answerable",
+        )
     ]
 
 
@@ -74,7 +117,11 @@ def test_every_row_has_one_decision(load):
     decisions = rs.refusal_decisions(scores, golden)
     assert len(decisions) == len(scores)
     second = decisions[decisions["run_id"] == "B"].set_index("query_id")["decision"]
-    assert second["a1"] == "undecided" and second["elsewhere"] == "extra" and (second.drop(["a1", "elsewhere"]) == "missing").all()
+    assert (
+        second["a1"] == "undecided"
+        and second["elsewhere"] == "extra"
+        and (second.drop(["a1", "elsewhere"]) == "missing").all()
+    )
 
 
 def test_without_a_metric_of_the_answers_they_are_unchecked(load):
@@ -87,8 +134,16 @@ def test_what_is_right_is_a_judges_four_or_any_column_above_a_threshold(load):
     scores, golden, _ = load(RUN)
     judged = scores.assign(judge_correctness=[5.0, 3.0, 4.0, np.nan, np.nan, 3.9] + [np.nan] * 6)
     decision = rs.refusal_decisions(judged, golden).set_index("query_id")["decision"]
-    assert decision[["a1", "a2", "a3", "a4", "a6"]].tolist() == ["right answer", "wrong answer", "right answer", "unchecked answer", "wrong answer"]
-    lenient = rs.refusal_decisions(judged, golden, right="judge_correctness", threshold=3).set_index("query_id")["decision"]
+    assert decision[["a1", "a2", "a3", "a4", "a6"]].tolist() == [
+        "right answer",
+        "wrong answer",
+        "right answer",
+        "unchecked answer",
+        "wrong answer",
+    ]
+    lenient = rs.refusal_decisions(
+        judged, golden, right="judge_correctness", threshold=3
+    ).set_index("query_id")["decision"]
     assert lenient[["a2", "a6"]].tolist() == ["right answer", "right answer"]
 
 
@@ -113,11 +168,14 @@ def test_a_metric_that_can_not_say_right_is_refused(load):
 def test_a_refused_question_counts_as_zero_overall(load):
     scores, golden, _ = load(RUN)
     row = rs.answered_quality(scores, golden, "answer_checks").iloc[0]
-    # Answers a1 to a4: 2 of 4 right; a5 has a text to check and was refused: 2 of 5; a6 has none. a7 failed, a8 is missing.
+    # Answers a1 to a4: 2 of 4 right; a5 has a text to check and was refused: 2 of 5; a6 has none.
+    # a7 failed, a8 is missing.
     assert row[["answered", "overall", "coverage"]].tolist() == pytest.approx([2 / 4, 2 / 5, 4 / 5])
     assert row[["n_answered", "n_refused", "n_unmeasured", "n_failed"]].tolist() == [4, 1, 0, 2]
     wilson = binomtest(4, 5).proportion_ci(method="wilson")
-    assert row[["coverage_low", "coverage_high"]].tolist() == pytest.approx([wilson.low, wilson.high])
+    assert row[["coverage_low", "coverage_high"]].tolist() == pytest.approx(
+        [wilson.low, wilson.high]
+    )
 
 
 def test_quality_of_a_ranking_metric_knows_that_a_refusal_shows_no_hit(load):
@@ -145,38 +203,68 @@ def test_a_run_that_refuses_everything_has_no_quality_of_answers(load):
 def test_a_threshold_refuses_answer_by_answer(load):
     scores, golden, results = load(RUN)
     curve = rs.refusal_curve(scores, golden, results)
-    # By score: a1 .9 right, a2 .8 wrong, r3 .75 unsupported, a3 .7 right, r2 .3 unsupported, a4 .2 wrong; a5 and r1 stay refused, a6 is unchecked.
+    # By score: a1 .9 right, a2 .8 wrong, r3 .75 unsupported, a3 .7 right, r2 .3 unsupported, a4 .2
+    # wrong; a5 and r1 stay refused, a6 is unchecked.
     assert curve["threshold"].tolist() == [-np.inf, 0.3, 0.7, 0.75, 0.8, 0.9]
     assert curve["n_answered"].tolist() == [6, 5, 4, 3, 2, 1]
     assert curve["risk"].tolist() == pytest.approx([4 / 6, 3 / 5, 2 / 4, 2 / 3, 1 / 2, 0])
     assert curve["coverage"].tolist() == pytest.approx([6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8])
-    assert curve["n_wrong"].tolist() == [2, 1, 1, 1, 1, 0] and curve["n_unsupported"].tolist() == [2, 2, 1, 1, 0, 0]
+    assert curve["n_wrong"].tolist() == [2, 1, 1, 1, 1, 0] and curve["n_unsupported"].tolist() == [
+        2,
+        2,
+        1,
+        1,
+        0,
+        0,
+    ]
     assert curve["n_over_refusals"].tolist() == [1, 2, 2, 3, 3, 4]
-    assert curve["over_refusal"].tolist() == pytest.approx([1 / 5, 2 / 5, 2 / 5, 3 / 5, 3 / 5, 4 / 5])
+    assert curve["over_refusal"].tolist() == pytest.approx(
+        [1 / 5, 2 / 5, 2 / 5, 3 / 5, 3 / 5, 4 / 5]
+    )
     assert curve["unsupported"].tolist() == pytest.approx([2 / 3, 2 / 3, 1 / 3, 1 / 3, 0, 0])
-    assert set(curve["n"]) == {8} and set(curve["n_left_out"]) == {1} and set(curve["score_kind"]) == {"cosine"} and set(curve["better"]) == {"higher"}
+    assert (
+        set(curve["n"]) == {8}
+        and set(curve["n_left_out"]) == {1}
+        and set(curve["score_kind"]) == {"cosine"}
+        and set(curve["better"]) == {"higher"}
+    )
 
 
 def test_the_area_is_the_mean_risk_over_all_coverages(load):
     scores, golden, results = load(RUN)
     row = rs.refusal_thresholds(rs.refusal_curve(scores, golden, results), 0.5).iloc[0]
     assert row["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
-    assert row["aurc_best"] == pytest.approx((0 + 0 + 1 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)  # both right answers first
+    # both right answers first
+    assert row["aurc_best"] == pytest.approx((0 + 0 + 1 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
     assert row["risk"] == pytest.approx(4 / 6)
-    assert row[["threshold", "coverage", "threshold_risk", "n_answered", "n_unsupported", "n_over_refusals"]].tolist() == [0.7, 0.5, 0.5, 4, 1, 2]
+    assert row[
+        [
+            "threshold",
+            "coverage",
+            "threshold_risk",
+            "n_answered",
+            "n_unsupported",
+            "n_over_refusals",
+        ]
+    ].tolist() == [0.7, 0.5, 0.5, 4, 1, 2]
 
 
 def test_a_risk_that_no_threshold_meets_has_none(load):
     scores, golden, results = load(RUN)
     curve = rs.refusal_curve(scores, golden, results)
-    by_bound = rs.refusal_thresholds(curve, 0.5, by="risk_high").iloc[0]  # the best is 0 of 1, up to .79
-    assert np.isnan(by_bound["threshold"]) and pd.isna(by_bound["n_answered"]) and by_bound["aurc"] > 0
+    # the best is 0 of 1, up to .79
+    by_bound = rs.refusal_thresholds(curve, 0.5, by="risk_high").iloc[0]
+    assert (
+        np.isnan(by_bound["threshold"]) and pd.isna(by_bound["n_answered"]) and by_bound["aurc"] > 0
+    )
     with pytest.raises(rs.DataError, match="max_risk: found 5"):
         rs.refusal_thresholds(curve, 5)
 
 
 def test_equal_scores_are_refused_together(load):
-    scores, golden, results = load([asked("a1", "yes", "d", 0.5), asked("a2", "no", "d", 0.5), asked("a3", "yes", "d", 0.9)])
+    scores, golden, results = load(
+        [asked("a1", "yes", "d", 0.5), asked("a2", "no", "d", 0.5), asked("a3", "yes", "d", 0.9)]
+    )
     curve = rs.refusal_curve(scores, golden, results)
     assert curve["n_answered"].tolist() == [3, 1]
     assert rs.refusal_thresholds(curve, 1).iloc[0]["aurc"] == pytest.approx((0 + 1 / 3 + 1 / 3) / 3)
@@ -185,31 +273,58 @@ def test_equal_scores_are_refused_together(load):
 def test_a_question_without_hits_is_refused_at_any_threshold(load):
     scores, golden, results = load([asked("a1", "yes", "d", 0.5), asked("a2", "no", None, 0)])
     curve = rs.refusal_curve(scores, golden, results)
-    assert curve["threshold"].tolist() == [-np.inf, 0.5] and curve["n_answered"].tolist() == [2, 1] and curve["risk"].tolist() == [0.5, 0]
+    assert (
+        curve["threshold"].tolist() == [-np.inf, 0.5]
+        and curve["n_answered"].tolist() == [2, 1]
+        and curve["risk"].tolist() == [0.5, 0]
+    )
 
 
 def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
     scores, golden, results = load(RUN)
     curve = rs.refusal_curve(scores, golden, results, right="hit@1", refusals="replaced")
-    # Known of all nine decided questions: a1, a2, a5, a6 hit; a3, a4 miss; r1 to r3 are never right.
-    assert curve["n_answered"].tolist() == list(range(9, 0, -1)) and curve["risk"].iloc[0] == pytest.approx(5 / 9) and curve["over_refusal"].iloc[0] == 0
+    # Known of all nine decided questions: a1, a2, a5, a6 hit; a3, a4 miss; r1 to r3 are never
+    # right.
+    assert (
+        curve["n_answered"].tolist() == list(range(9, 0, -1))
+        and curve["risk"].iloc[0] == pytest.approx(5 / 9)
+        and curve["over_refusal"].iloc[0] == 0
+    )
     with pytest.raises(rs.DataError, match="a refused question has none"):
         rs.refusal_curve(scores, golden, results, refusals="replaced")
 
 
 def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
-    run = [asked("a1", "yes", "d", 0.9), asked("a2", "no", "d", 14.0, kind="bm25"), asked("a3", "no", None, 0)]
+    run = [
+        asked("a1", "yes", "d", 0.9),
+        asked("a2", "no", "d", 14.0, kind="bm25"),
+        asked("a3", "no", None, 0),
+    ]
     scores, golden, results = load(run)
     curve = rs.refusal_curve(scores, golden, results)
-    assert curve[["score_kind", "n", "n_left_out", "risk"]].to_numpy().tolist() == [["bm25", 1, 2, 1.0], ["cosine", 1, 2, 0.0]]
+    assert curve[["score_kind", "n", "n_left_out", "risk"]].to_numpy().tolist() == [
+        ["bm25", 1, 2, 1.0],
+        ["cosine", 1, 2, 0.0],
+    ]
 
 
 def test_a_distance_is_better_the_smaller_it_is(load):
-    near = [hit("c", "d", rank, retrieval={"fusion_score": 0.1 * rank}, score_kind="l2") for rank in (1, 2)]
-    far = [hit("c", "d", rank, retrieval={"fusion_score": 0.7 * rank}, score_kind="l2") for rank in (1, 2)]
-    scores, golden, results = load([record("a1", near, answer=answer("yes")), record("a2", far, answer=answer("no"))])
+    near = [
+        hit("c", "d", rank, retrieval={"fusion_score": 0.1 * rank}, score_kind="l2")
+        for rank in (1, 2)
+    ]
+    far = [
+        hit("c", "d", rank, retrieval={"fusion_score": 0.7 * rank}, score_kind="l2")
+        for rank in (1, 2)
+    ]
+    scores, golden, results = load(
+        [record("a1", near, answer=answer("yes")), record("a2", far, answer=answer("no"))]
+    )
     curve = rs.refusal_curve(scores, golden, results)
-    assert curve[["better", "threshold", "n_answered", "risk"]].to_numpy().tolist() == [["lower", np.inf, 2, 0.5], ["lower", 0.1, 1, 0.0]]
+    assert curve[["better", "threshold", "n_answered", "risk"]].to_numpy().tolist() == [
+        ["lower", np.inf, 2, 0.5],
+        ["lower", 0.1, 1, 0.0],
+    ]
 
 
 def test_a_run_without_scores_has_no_curve_and_says_so(load):
@@ -220,4 +335,8 @@ def test_a_run_without_scores_has_no_curve_and_says_so(load):
     assert set(curve["run_id"]) == {"A"}
     with pytest.warns(UserWarning, match="no curve for B"):
         none = rs.refusal_curve(scores[scores["run_id"] == "B"], golden, results.select("B"))
-    assert len(none) == 0 and list(none.columns) == list(curve.columns) and len(rs.refusal_thresholds(none, 0.1)) == 0
+    assert (
+        len(none) == 0
+        and list(none.columns) == list(curve.columns)
+        and len(rs.refusal_thresholds(none, 0.1)) == 0
+    )

@@ -1,4 +1,7 @@
-"""New labels are not a better system: what changed between golden sets is told, and taken out of a difference."""
+"""New labels are not a better system.
+
+What changed between golden sets is told, and taken out of a difference.
+"""
 
 import warnings
 
@@ -9,8 +12,16 @@ from conftest import THREE_QUERIES, hit, record
 import ragscore as rs
 
 N = 10
-OLD = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": [f"d{n}" if n == 0 else "unfindable"]} for n in range(N)]
-NEW = [one | ({"expected_doc_ids": [f"d{n}"]} if 0 < n < 7 else {}) for n, one in enumerate(OLD)]  # six are labelled anew
+OLD = [
+    {
+        "id": f"q{n}",
+        "query": f"question {n}",
+        "expected_doc_ids": [f"d{n}" if n == 0 else "unfindable"],
+    }
+    for n in range(N)
+]
+# six are labelled anew
+NEW = [one | ({"expected_doc_ids": [f"d{n}"]} if 0 < n < 7 else {}) for n, one in enumerate(OLD)]
 RECORDS = [record(f"q{n}", [hit(f"c{n}", f"d{n}", 1)]) for n in range(N)]
 CONFIG = {"k": 5, "model": "m"}
 
@@ -18,28 +29,52 @@ CONFIG = {"k": 5, "model": "m"}
 @pytest.fixture
 def weeks(write_golden, write_run):
     """One system run twice with one config, and the golden set before and after it was labelled anew."""
-    results = rs.load_results([write_run("monday", RECORDS, config=CONFIG), write_run("friday", RECORDS, config=CONFIG)])
-    return results, rs.load_golden(write_golden(OLD, "old.yaml")), rs.load_golden(write_golden(NEW, "new.yaml"))
+    results = rs.load_results(
+        [write_run("monday", RECORDS, config=CONFIG), write_run("friday", RECORDS, config=CONFIG)]
+    )
+    return (
+        results,
+        rs.load_golden(write_golden(OLD, "old.yaml")),
+        rs.load_golden(write_golden(NEW, "new.yaml")),
+    )
 
 
 def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
     results, old, new = weeks
-    assert rs.score(results, old, ["recall@5"]).query("run_id == 'monday'")["recall@5"].mean() == pytest.approx(0.1)
-    assert rs.score(results, new, ["recall@5"]).query("run_id == 'friday'")["recall@5"].mean() == pytest.approx(0.7)
+    assert rs.score(results, old, ["recall@5"]).query("run_id == 'monday'")[
+        "recall@5"
+    ].mean() == pytest.approx(0.1)
+    assert rs.score(results, new, ["recall@5"]).query("run_id == 'friday'")[
+        "recall@5"
+    ].mean() == pytest.approx(0.7)
     cmp = rs.compare_goldens(results, old, new, "monday", "friday", metrics=["recall@5"])
     row = cmp.deltas.iloc[0]
-    assert row[["a_old", "b_new", "delta", "by_labels", "by_system"]].tolist() == pytest.approx([0.1, 0.7, 0.6, 0.6, 0])
-    assert cmp.verdict == "The labels changed, not the system: by the same labels both runs score alike. Of the golden set: 6 of 10 queries relabelled."
+    assert row[["a_old", "b_new", "delta", "by_labels", "by_system"]].tolist() == pytest.approx(
+        [0.1, 0.7, 0.6, 0.6, 0]
+    )
+    assert (
+        cmp.verdict
+        == "The labels changed, not the system: by the same labels both runs score alike. Of the"
+        " golden set: 6 of 10 queries relabelled."
+    )
     assert cmp.verdict in repr(cmp) and cmp.verdict in cmp._repr_html_()
     # the queries that did not change: q0 is found, q7 to q9 are not, before and after
-    assert row[["a_unchanged", "b_unchanged", "delta_unchanged", "n_unchanged"]].tolist() == [0.25, 0.25, 0, 4]
+    assert row[["a_unchanged", "b_unchanged", "delta_unchanged", "n_unchanged"]].tolist() == [
+        0.25,
+        0.25,
+        0,
+        4,
+    ]
 
 
 def test_the_queries_that_did_not_change_show_no_difference(weeks):
     results, old, new = weeks
     same = rs.compare_goldens(results, old, new, "monday", "friday").unchanged
     assert same.queries["query_id"].tolist() == ["q0", "q7", "q8", "q9"]
-    by_old, by_new = (rs.score(results, golden)[lambda scores: scores.index.isin(same.queries["query_id"])] for golden in (old, new))
+    by_old, by_new = (
+        rs.score(results, golden)[lambda scores: scores.index.isin(same.queries["query_id"])]
+        for golden in (old, new)
+    )
     pd.testing.assert_frame_equal(by_old, by_new)
     deltas = rs.compare_runs(results, same, "monday", "friday").deltas
     assert (deltas.loc[deltas["n"] > 0, "delta"] == 0).all()
@@ -55,16 +90,24 @@ def test_a_store_refuses_the_relabelled_scores_and_says_why(weeks, tmp_path):
     with pytest.warns(UserWarning, match="different rulers side by side: golden"):
         scores = store.scores(["recall@5"], ignore_invariants=["golden"])
     changed = store.golden_changes("monday", "friday")["query_id"]
-    assert scores.groupby("run_id", observed=True)["recall@5"].mean().round(9).sort_values().tolist() == [0.1, 0.7]
-    assert scores[~scores.index.isin(changed)].groupby("run_id", observed=True)["recall@5"].mean().tolist() == [0.25, 0.25]
+    assert scores.groupby("run_id", observed=True)["recall@5"].mean().round(
+        9
+    ).sort_values().tolist() == [0.1, 0.7]
+    assert scores[~scores.index.isin(changed)].groupby("run_id", observed=True)[
+        "recall@5"
+    ].mean().tolist() == [0.25, 0.25]
 
 
 def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     results, old, new = weeks
-    better = rs.load_results(write_run("better", [*RECORDS[:9], record("q9", [hit("c", "unfindable", 2)])]))
+    better = rs.load_results(
+        write_run("better", [*RECORDS[:9], record("q9", [hit("c", "unfindable", 2)])])
+    )
     runs = rs.concat_results([results, better])
     row = rs.compare_goldens(runs, old, new, "monday", "better", metrics="recall@5").deltas.iloc[0]
-    assert row[["delta", "by_labels", "by_system", "delta_unchanged"]].tolist() == pytest.approx([0.7, 0.6, 0.1, 0.25])
+    assert row[["delta", "by_labels", "by_system", "delta_unchanged"]].tolist() == pytest.approx(
+        [0.7, 0.6, 0.1, 0.25]
+    )
 
     def verdict(*args):
         return rs.compare_goldens(runs, *args, metrics="recall@5").verdict
@@ -72,29 +115,44 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     assert verdict(old, new, "monday", "better").startswith("Labels and system both changed")
     assert verdict(new, new, "monday", "better") == "The system changed, not the labels."
     assert verdict(new, new, "monday", "friday") == "Neither labels nor system changed."
-    assert verdict(old, new, "monday") == "One run, so no difference is the system's. Of the golden set: 6 of 10 queries relabelled."
+    assert (
+        verdict(old, new, "monday")
+        == "One run, so no difference is the system's. Of the golden set: 6 of 10 queries"
+        " relabelled."
+    )
 
 
 def test_a_slower_run_is_no_changed_system(weeks, write_run):
     results, old, new = weeks
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
     cmp = rs.compare_goldens(rs.concat_results([results, slow]), old, new, "monday", "slow")
-    assert cmp.deltas.set_index("metric").loc["latency_ms", "by_system"] > 0 and cmp.verdict.startswith("The labels changed, not the system")
+    assert cmp.deltas.set_index("metric").loc[
+        "latency_ms", "by_system"
+    ] > 0 and cmp.verdict.startswith("The labels changed, not the system")
 
 
 def test_each_change_of_a_golden_set_has_its_name(write_golden):
     old = rs.load_golden(
         write_golden(
-            [*THREE_QUERIES, {"id": "gone", "query": "?", "expected_doc_ids": ["d"]}, {"id": "x", "query": "?", "expected_doc_ids": ["d"]}], "old.yaml"
+            [
+                *THREE_QUERIES,
+                {"id": "gone", "query": "?", "expected_doc_ids": ["d"]},
+                {"id": "x", "query": "?", "expected_doc_ids": ["d"]},
+            ],
+            "old.yaml",
         )
     )
     rows = [
-        THREE_QUERIES[0] | {"expected_doc_ids": ["d1", "e1"]}, THREE_QUERIES[1] | {"query": "other words"}, THREE_QUERIES[2] | {"difficulty": "hard", "tags": ["t"]},
-        {"id": "x", "query": "no", "answerable": False}, {"id": "fresh", "query": "?", "expected_doc_ids": ["d"]},
+        THREE_QUERIES[0] | {"expected_doc_ids": ["d1", "e1"]},
+        THREE_QUERIES[1] | {"query": "other words"},
+        THREE_QUERIES[2] | {"difficulty": "hard", "tags": ["t"]},
+        {"id": "x", "query": "no", "answerable": False},
+        {"id": "fresh", "query": "?", "expected_doc_ids": ["d"]},
     ]  # fmt: skip
     new = rs.load_golden(write_golden(rows, "new.yaml"))
     assert rs.golden_changes(old, new).set_index("query_id").T.to_dict("list") == {
-        "q1": ["relabelled", "targets, +e1"], "q2": ["reworded", "query"], "q3": ["annotated", "difficulty, tags"], "gone": ["removed", ""],
+        "q1": ["relabelled", "targets, +e1"], "q2": ["reworded", "query"],
+        "q3": ["annotated", "difficulty, tags"], "gone": ["removed", ""],
         "x": ["reworded and relabelled", "query, answerable, targets, -d"], "fresh": ["added", ""],
     }  # fmt: skip
     assert rs.unchanged_queries(old, new).queries["query_id"].tolist() == ["q3"]
@@ -115,8 +173,13 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
 )
 def test_what_changed_within_a_target_is_said(write_golden, before, after, what):
     rows = [{"id": "q1", "query": "?", "expected_doc_ids": one} for one in (before, after)]
-    old, new = (rs.load_golden(write_golden([row, THREE_QUERIES[1]], name)) for row, name in zip(rows, ("old.yaml", "new.yaml"), strict=True))
-    assert rs.golden_changes(old, new).to_dict("records") == [{"query_id": "q1", "change": "relabelled", "what": what}]
+    old, new = (
+        rs.load_golden(write_golden([row, THREE_QUERIES[1]], name))
+        for row, name in zip(rows, ("old.yaml", "new.yaml"), strict=True)
+    )
+    assert rs.golden_changes(old, new).to_dict("records") == [
+        {"query_id": "q1", "change": "relabelled", "what": what}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,15 +195,27 @@ def test_what_changed_within_a_target_is_said(write_golden, before, after, what)
     ids=str,
 )
 def test_whatever_a_metric_reads_is_a_label(write_golden, more):
-    old, new = (rs.load_golden(write_golden([THREE_QUERIES[0] | one], name)) for one, name in (({}, "old.yaml"), (more, "new.yaml")))
+    old, new = (
+        rs.load_golden(write_golden([THREE_QUERIES[0] | one], name))
+        for one, name in (({}, "old.yaml"), (more, "new.yaml"))
+    )
     assert rs.golden_changes(old, new)["change"].tolist() == ["relabelled"]
 
 
-def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(weeks, write_golden, write_run):
+def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
+    weeks, write_golden, write_run
+):
     results, _, new = weeks
-    chunked = rs.load_golden(write_golden([one | {"expected_chunk_ids": [f"c{n}"]} for n, one in enumerate(NEW)], "chunks.yaml"))
-    row = rs.compare_goldens(results, chunked, new, "monday", "friday", metrics="recall@5").deltas.iloc[0]
-    assert row[["a_old", "b_new"]].tolist() == pytest.approx([0.7, 0.7])  # by document, though the older set would allow chunks: 1.0
+    chunked = rs.load_golden(
+        write_golden(
+            [one | {"expected_chunk_ids": [f"c{n}"]} for n, one in enumerate(NEW)], "chunks.yaml"
+        )
+    )
+    row = rs.compare_goldens(
+        results, chunked, new, "monday", "friday", metrics="recall@5"
+    ).deltas.iloc[0]
+    # by document, though the older set would allow chunks: 1.0
+    assert row[["a_old", "b_new"]].tolist() == pytest.approx([0.7, 0.7])
 
 
 def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
@@ -148,5 +223,7 @@ def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     short = rs.load_results(write_run("short", RECORDS[:2]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        row = rs.compare_goldens(rs.concat_results([results, short]), old, new, "monday", "short", metrics="recall@5").deltas.iloc[0]
+        row = rs.compare_goldens(
+            rs.concat_results([results, short]), old, new, "monday", "short", metrics="recall@5"
+        ).deltas.iloc[0]
     assert row[["a_old", "b_new", "n_old", "n_new", "n_unchanged"]].tolist() == [0.5, 1, 2, 2, 1]

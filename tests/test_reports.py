@@ -1,4 +1,7 @@
-"""Reports: the same frames give the same page, every text is escaped, and a page needs nothing but itself."""
+"""Reports.
+
+The same frames give the same page, every text is escaped, and a page needs nothing but itself.
+"""
 
 import html
 import json
@@ -24,21 +27,37 @@ from ragscore.reports.section import Section
 matplotlib.use("Agg")
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
 NASTY = [
-    "<script>document.title = 'taken'</script>", '"><img src=x onerror="document.title=1">', "a | b || c", "it's \"quoted\" & <b>bold</b>", "]]>--></style></script>",
-    "long " + "x" * 10_000, r"$\nothing$ _{ ^", "問い 질문 \u202e \x0b", "'; alert(1); //", "http://example.org/a.png", "line\nbreak\r\n# no heading",
+    "<script>document.title = 'taken'</script>", '"><img src=x onerror="document.title=1">',
+    "a | b || c", "it's \"quoted\" & <b>bold</b>", "]]>--></style></script>",
+    "long " + "x" * 10_000, r"$\nothing$ _{ ^", "問い 질문 \u202e \x0b", "'; alert(1); //",
+    "http://example.org/a.png", "line\nbreak\r\n# no heading",
 ]  # fmt: skip
 
 
 @pytest.fixture
 def two(write_golden, write_run):
     """Three questions, two runs whose answers, configs and questions are full of markup."""
-    rows = [one | {"query": text, "difficulty": NASTY[1]} for one, text in zip(THREE_QUERIES, NASTY, strict=False)]
+    rows = [
+        one | {"query": text, "difficulty": NASTY[1]}
+        for one, text in zip(THREE_QUERIES, NASTY, strict=False)
+    ]
     golden = rs.load_golden(write_golden(rows))
     files = []
     for name, records, day in (("old", RUN_A, 1), ("<i>new", RUN_B, 2)):
-        said = [one | {"answer": answer(text)} for one, text in zip(records, (NASTY[0], NASTY[5], NASTY[8]), strict=True)]
-        file = write_run(f"run{day}", said, created_at=f"2026-01-0{day}T00:00:00Z", note=NASTY[3], config={"chunker_version": "test@1", "note": NASTY[day]})
-        (file.parent / "run.json").write_text((file.parent / "run.json").read_text().replace(f'"run{day}"', f'"{name}"'))
+        said = [
+            one | {"answer": answer(text)}
+            for one, text in zip(records, (NASTY[0], NASTY[5], NASTY[8]), strict=True)
+        ]
+        file = write_run(
+            f"run{day}",
+            said,
+            created_at=f"2026-01-0{day}T00:00:00Z",
+            note=NASTY[3],
+            config={"chunker_version": "test@1", "note": NASTY[day]},
+        )
+        (file.parent / "run.json").write_text(
+            (file.parent / "run.json").read_text().replace(f'"run{day}"', f'"{name}"')
+        )
         files.append(file)
     return rs.load_results(files[::-1]), golden
 
@@ -54,7 +73,11 @@ def test_a_comparison_reloads_from_its_json(pair):
     cmp = rs.compare_runs(*pair, "a", "b", empty_gold="zero")
     again = rs.Comparison.from_json(cmp.to_json())
     same(again, cmp)
-    assert again.to_json() == cmp.to_json() and again.to_markdown() == cmp.to_markdown() and again.policies["empty_gold"] == "zero"
+    assert (
+        again.to_json() == cmp.to_json()
+        and again.to_markdown() == cmp.to_markdown()
+        and again.policies["empty_gold"] == "zero"
+    )
 
 
 def test_frames_without_rows_keep_their_columns(write_golden, write_run):
@@ -78,7 +101,10 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
         rs.Comparison.from_json(text)
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "no JSON"), ("[]", "no run_a, run_b"), ('{"run_a": "a"}', "no run_b, match")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "no JSON"), ("[]", "no run_a, run_b"), ('{"run_a": "a"}', "no run_b, match")],
+)
 def test_what_is_no_comparison_is_refused(text, message):
     with pytest.raises(rs.DataError, match=message):
         rs.Comparison.from_json(text)
@@ -98,10 +124,27 @@ def test_rows_that_do_not_fit_their_columns_are_refused(pair):
 def test_a_report_reloads_into_the_same_pages(two):
     made = rs.report(*two)
     again = rs.Report.from_json(made.to_json())
-    for name in ("runs", "config", "summary", "slices", "decisions", "answers", "quality", "trends", "faults", "transitions", "curve", "left_out"):
+    for name in (
+        "runs",
+        "config",
+        "summary",
+        "slices",
+        "decisions",
+        "answers",
+        "quality",
+        "trends",
+        "faults",
+        "transitions",
+        "curve",
+        "left_out",
+    ):
         assert_frame_equal(getattr(again, name), getattr(made, name))
     same(again.comparisons[0], made.comparisons[0])
-    assert again.to_html() == made.to_html() and again.to_markdown() == made.to_markdown() and again.to_json() == made.to_json()
+    assert (
+        again.to_html() == made.to_html()
+        and again.to_markdown() == made.to_markdown()
+        and again.to_json() == made.to_json()
+    )
     with pytest.raises(rs.DataError, match="no dtypes, title, runs"):
         rs.Report.from_json("{}")
 
@@ -119,11 +162,22 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(
 def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     days = {"late": 3, "early": 1, "middle": 2}
-    results = rs.load_results([write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z", config={"k": day}) for name, day in days.items()])
+    results = rs.load_results(
+        [
+            write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z", config={"k": day})
+            for name, day in days.items()
+        ]
+    )
     made = rs.report(results, golden)
     assert made.runs["run_id"].tolist() == ["early", "middle", "late"]
-    assert [(one.baseline, one.candidate) for one in made.comparisons] == [("middle", "late"), ("early", "middle")]
-    assert [(one.baseline, one.candidate) for one in rs.report(results, golden, baseline="middle").comparisons] == [("middle", "late"), ("middle", "early")]
+    assert [(one.baseline, one.candidate) for one in made.comparisons] == [
+        ("middle", "late"),
+        ("early", "middle"),
+    ]
+    assert [
+        (one.baseline, one.candidate)
+        for one in rs.report(results, golden, baseline="middle").comparisons
+    ] == [("middle", "late"), ("middle", "early")]
     text = made.to_markdown()
     assert (
         text.index("## In short")
@@ -138,7 +192,12 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, w
 def test_markdown_and_page_hold_the_same_tables(two):
     made = rs.report(*two)
     for one in (made.to_markdown(), html.unescape(made.to_html())):
-        assert "2 win, 1 loss" in one and "question q3" not in one and "By difficulty" in one and "Configuration" in one
+        assert (
+            "2 win, 1 loss" in one
+            and "question q3" not in one
+            and "By difficulty" in one
+            and "Configuration" in one
+        )
 
 
 def test_no_text_opens_a_tag_a_cell_or_a_heading_in_markdown(two):
@@ -147,7 +206,10 @@ def test_no_text_opens_a_tag_a_cell_or_a_heading_in_markdown(two):
     for block in text.strip().split("\n\n"):
         lines = block.split("\n")
         if lines[0].startswith("|"):
-            assert len({len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) for line in lines}) == 1, "every row has all its cells"
+            assert (
+                len({len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) for line in lines})
+                == 1
+            ), "every row has all its cells"
 
 
 def first(text: str) -> int:
@@ -167,7 +229,9 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        self.addresses += [value for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+        self.addresses += [
+            value for name, value in attrs if name in ("src", "href", "srcset", "action", "data")
+        ]
         self.handlers += [name for name, _ in attrs if name.startswith("on")]
 
     def handle_data(self, data):
@@ -175,7 +239,8 @@ class Page(HTMLParser):
 
 
 ALLOWED = {
-    "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a", "p", "div", "table", "thead", "tbody", "tr", "th", "td", "button",
+    "html", "head", "meta", "link", "title", "style", "body", "h1", "h2", "h3", "nav", "a", "p",
+    "div", "table", "thead", "tbody", "tr", "th", "td", "button",
     "script", "details", "summary", "pre", "figure", "img",
 }  # fmt: skip
 
@@ -209,7 +274,9 @@ def test_no_text_breaks_out_of_a_page(texts, title):
 def test_a_comparison_alone_is_a_page(pair, tmp_path):
     cmp = rs.compare_runs(*pair, "a", "b")
     text = cmp.to_html(tmp_path / "cmp.html")
-    assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count("img") == 3
+    assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count(
+        "img"
+    ) == 3
     profile = rs.compare_runs(*pair, "a", "b", profile="kebab").to_html()
     assert "hit_at_k.1" in profile and "ndcg" not in re.sub(r"base64,[^\"]*", "", profile)
     with pytest.raises(rs.DataError, match="a golden set beside a comparison"):
@@ -221,25 +288,47 @@ def test_a_comparison_alone_is_a_page(pair, tmp_path):
 
 
 def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
-    made = rs.report(rs.load_results(write_run("a", RUN_A)), rs.load_golden(write_golden(THREE_QUERIES)))
+    made = rs.report(
+        rs.load_results(write_run("a", RUN_A)), rs.load_golden(write_golden(THREE_QUERIES))
+    )
     text = made.to_markdown()
-    assert made.comparisons == () and "## Results" in text and "| What became of each question | one run |" in text
+    assert (
+        made.comparisons == ()
+        and "## Results" in text
+        and "| What became of each question | one run |" in text
+    )
     headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert not any(word in line for line in headings for word in ("Refusing", "against", "Leaderboard", "fault", "threshold"))
+    assert not any(
+        word in line
+        for line in headings
+        for word in ("Refusing", "against", "Leaderboard", "fault", "threshold")
+    )
     assert rs.Report.from_json(made.to_json()).to_html() == made.to_html()
 
 
 def test_the_command_writes_page_and_markdown(write_golden, write_run, tmp_path, capsys):
     files = [str(write_run("a", RUN_A)), str(write_run("b", RUN_B))]
     golden, out = str(write_golden(THREE_QUERIES)), tmp_path / "report.html"
-    assert main(["report", *files, "--golden", golden, "-o", str(out), "--markdown", "--title", "T"]) == 0
+    assert (
+        main(["report", *files, "--golden", golden, "-o", str(out), "--markdown", "--title", "T"])
+        == 0
+    )
     assert "wrote" in capsys.readouterr().err
     assert main(["report", *files, "--golden", golden, "--title", "T"]) == 0
     assert capsys.readouterr().out == out.with_suffix(".md").read_text(encoding="utf-8")
     results = rs.load_results(files)
-    assert out.read_text(encoding="utf-8") == rs.report(results, rs.load_golden(golden), title="T").to_html()
-    assert main(["report", *files, "--golden", golden, "--markdown"]) == 2 and "nothing to stand beside" in capsys.readouterr().err
-    assert main(["report", *files, "--golden", golden, "--baseline", "c"]) == 2 and "no run or system 'c'" in capsys.readouterr().err
+    assert (
+        out.read_text(encoding="utf-8")
+        == rs.report(results, rs.load_golden(golden), title="T").to_html()
+    )
+    assert (
+        main(["report", *files, "--golden", golden, "--markdown"]) == 2
+        and "nothing to stand beside" in capsys.readouterr().err
+    )
+    assert (
+        main(["report", *files, "--golden", golden, "--baseline", "c"]) == 2
+        and "no run or system 'c'" in capsys.readouterr().err
+    )
 
 
 LONG = "long " + "y" * 10_000
@@ -249,22 +338,42 @@ NAMES = [NASTY[0], NASTY[2], NASTY[1], LONG]
 @pytest.fixture
 def hostile(write_golden, write_run):
     """Four runs of one system on four days whose names, notes, configs, questions and answers are markup; some refuse, fail or answer what they shouldn't."""
-    rows = [{"id": f"q{n}", "query": text, "expected_doc_ids": ["d"], "must_contain": ["right"], "difficulty": text} for n, text in enumerate(NASTY)] + [
-        {"id": f"r{n}", "query": text, "answerable": False} for n, text in enumerate(NASTY[:4])
-    ]
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": text,
+            "expected_doc_ids": ["d"],
+            "must_contain": ["right"],
+            "difficulty": text,
+        }
+        for n, text in enumerate(NASTY)
+    ] + [{"id": f"r{n}", "query": text, "answerable": False} for n, text in enumerate(NASTY[:4])]
     golden = rs.load_golden(write_golden(rows))
     files = []
     for day, name in enumerate(NAMES):
         said = [
             record(
                 f"q{n}", [hit(f"c{n}", "d" if (n + day) % 3 and (day != 2 or n > 5) else "x", 1)],
-                answer=answer("right " * ((n + day) % 2) + text, grounded=(n + 2 * day) % 5 > 0), error=NASTY[2] if n == 3 + day else None,
+                answer=answer("right " * ((n + day) % 2) + text, grounded=(n + 2 * day) % 5 > 0),
+                error=NASTY[2] if n == 3 + day else None,
             )
             for n, text in enumerate(NASTY)
         ]  # fmt: skip
-        said += [record(f"r{n}", [hit(f"c{n}", "x", 1)], answer=answer(text, grounded=n != day)) for n, text in enumerate(NASTY[:4])]
-        described = {"system": NASTY[1], "note": (NASTY[0], NASTY[5], NASTY[2], LONG)[day], "created_at": f"2026-01-0{day + 1}T00:00:00Z"}
-        file = write_run(f"run{day}", said, **described, config={"chunker_version": "t@1", NASTY[2]: NASTY[day], NASTY[0]: LONG if day else 1})
+        said += [
+            record(f"r{n}", [hit(f"c{n}", "x", 1)], answer=answer(text, grounded=n != day))
+            for n, text in enumerate(NASTY[:4])
+        ]
+        described = {
+            "system": NASTY[1],
+            "note": (NASTY[0], NASTY[5], NASTY[2], LONG)[day],
+            "created_at": f"2026-01-0{day + 1}T00:00:00Z",
+        }
+        file = write_run(
+            f"run{day}",
+            said,
+            **described,
+            config={"chunker_version": "t@1", NASTY[2]: NASTY[day], NASTY[0]: LONG if day else 1},
+        )
         described_run = json.loads((file.parent / "run.json").read_text()) | {"run_id": name}
         (file.parent / "run.json").write_text(json.dumps(described_run))
         files.append(file)
@@ -273,8 +382,10 @@ def hostile(write_golden, write_run):
 
 ALLOWED_LOSS = {"mrr@10": 0.01, "hit@5": 0.9, "judge_correctness": 0}
 SECTIONS = (
-    "In short", "Run by run", "Leaderboard", "Results", "By difficulty", "Trend", "Refusing as a decision", "Quality beside coverage", "What if a threshold refused",
-    "Whose fault wrong answers are", "What became of each question", "The runs", "Configuration", "Largest regressions",
+    "In short", "Run by run", "Leaderboard", "Results", "By difficulty", "Trend",
+    "Refusing as a decision", "Quality beside coverage", "What if a threshold refused",
+    "Whose fault wrong answers are", "What became of each question", "The runs", "Configuration",
+    "Largest regressions",
     "Gate failed by mrr@10, 1 not evaluated", "Gate passed, 1 not evaluated",
 )  # fmt: skip
 
@@ -285,13 +396,20 @@ def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
     for title in SECTIONS:
         assert re.search(rf"^##+ {title}", text, flags=re.M), title
     assert not len(made.left_out) and "## Left out" not in text
-    assert [one.exit_status for one in made.gates] == [one.exit_status for one in (rs.gate(cmp, ALLOWED_LOSS) for cmp in made.comparisons)]
+    assert [one.exit_status for one in made.gates] == [
+        one.exit_status for one in (rs.gate(cmp, ALLOWED_LOSS) for cmp in made.comparisons)
+    ]
     again = rs.Report.from_json(made.to_json())
-    assert again.to_markdown() == text and [one.answer for one in again.gates] == [one.answer for one in made.gates]
+    assert again.to_markdown() == text and [one.answer for one in again.gates] == [
+        one.answer for one in made.gates
+    ]
     for block in text.strip().split("\n\n"):
         lines = block.split("\n")
         if lines[0].startswith("|"):
-            assert len({len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) for line in lines}) == 1, lines[0][:200]
+            assert (
+                len({len(re.findall(r"(?<!\\)\|", line.replace("\\\\", ""))) for line in lines})
+                == 1
+            ), lines[0][:200]
     assert "<" not in text
 
 
@@ -299,39 +417,80 @@ def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     one = rs.report(rs.load_results(write_run("a", RUN_A)), golden)
     assert dict(one.left_out.to_numpy().tolist()) == {
-        "Leaderboard": "one run", "Gate": "one run", "Trend": "not every run says when it was made (created_at)",
+        "Leaderboard": "one run", "Gate": "one run",
+        "Trend": "not every run says when it was made (created_at)",
         "What became of each question": "one run",
         **dict.fromkeys(
-            ("Refusing as a decision", "Quality beside coverage", "Whose fault wrong answers are", "What if a threshold refused"),
+            ("Refusing as a decision", "Quality beside coverage", "Whose fault wrong answers are",
+            "What if a threshold refused"),
             "no run says whether it refused, or no question is labelled answerable or not",
         ),
     }  # fmt: skip
     days = [write_run(name, RUN_A, created_at="2026-01-01T00:00:00Z", system=name) for name in "bc"]
     two = rs.report(rs.load_results(days), golden)
     reasons = dict(two.left_out.to_numpy().tolist())
-    assert reasons["Gate"] == "no largest loss was declared (gate=, --max-drop)" and reasons["Trend"] == "no system has runs of two times"
+    assert (
+        reasons["Gate"] == "no largest loss was declared (gate=, --max-drop)"
+        and reasons["Trend"] == "no system has runs of two times"
+    )
     assert "| Trend | no system has runs of two times |" in two.to_markdown()
     assert not len(rs.report(two.comparisons[0]).left_out)
 
 
 def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(20)]))
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(20)])
+    )
     files = []
-    for day, (name, note, found) in enumerate((("old", "as it was", 0), ("new", "k raised", 20)), 1):
+    for day, (name, note, found) in enumerate(
+        (("old", "as it was", 0), ("new", "k raised", 20)), 1
+    ):
         records = [record(f"q{n}", [hit("c", "d" if n < found else "x", 1)]) for n in range(20)]
-        files.append(write_run(name, records, note=note, created_at=f"2026-01-0{day}T00:00:00Z", system="s", config={"depth": day * 10, "same": 1}))
+        files.append(
+            write_run(
+                name,
+                records,
+                note=note,
+                created_at=f"2026-01-0{day}T00:00:00Z",
+                system="s",
+                config={"depth": day * 10, "same": 1},
+            )
+        )
     made = rs.report(rs.load_results(files), golden)
-    (table,) = [block for block in made.to_markdown().split("\n\n") if block.startswith("| run | description")]
-    old, new = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.split("\n")[2:]]
-    assert old[:3] == ["old", "as it was", "—"] and old[3].startswith("hit@5 0.00 (20 / 20); mrr@10 0.00 (20 / 20)")
-    assert new[:3] == ["new", "k raised", "depth: 10 → 20"] and new[4] == "old" and new[5].startswith("better (better: hit@1, hit@5")
+    (table,) = [
+        block
+        for block in made.to_markdown().split("\n\n")
+        if block.startswith("| run | description")
+    ]
+    old, new = [
+        [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.split("\n")[2:]
+    ]
+    assert old[:3] == ["old", "as it was", "—"] and old[3].startswith(
+        "hit@5 0.00 (20 / 20); mrr@10 0.00 (20 / 20)"
+    )
+    assert (
+        new[:3] == ["new", "k raised", "depth: 10 → 20"]
+        and new[4] == "old"
+        and new[5].startswith("better (better: hit@1, hit@5")
+    )
 
 
 def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
     results, golden = pair
-    made = rs.report(results, golden, gate={"hit@7": 0.5}, rule="interval", margins={"mrr@10": 0.9}, vary="eval_k")
+    made = rs.report(
+        results,
+        golden,
+        gate={"hit@7": 0.5},
+        rule="interval",
+        margins={"mrr@10": 0.9},
+        vary="eval_k",
+    )
     assert made.gates[0].rule == "interval" and made.gates[0].table["metric"].tolist() == ["hit@7"]
-    expected = rs.compare_runs(results, golden, "a", "b", margins={"mrr@10": 0.9}).deltas.set_index("metric").loc["mrr@10", "verdict"]
+    expected = (
+        rs.compare_runs(results, golden, "a", "b", margins={"mrr@10": 0.9})
+        .deltas.set_index("metric")
+        .loc["mrr@10", "verdict"]
+    )
     assert made.comparisons[0].deltas.set_index("metric").loc["mrr@10", "verdict"] == expected
     assert "declared" in made.comparisons[0].config_diff
     with pytest.raises(rs.DataError, match="vary: no config key nothing"):
@@ -348,23 +507,37 @@ def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
 
 def test_a_history_gives_the_trend(write_golden, write_run, tmp_path):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    results = rs.load_results([write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z") for day, name in enumerate("ab", 1)])
+    results = rs.load_results(
+        [
+            write_run(name, RUN_A, created_at=f"2026-01-0{day}T00:00:00Z")
+            for day, name in enumerate("ab", 1)
+        ]
+    )
     store = rs.RunStore(tmp_path / "store")
     store.save(results, golden=golden)
     made = rs.report(results, golden, history=store)
-    assert made.trends.groupby("metric")["run_id"].agg(list).to_dict() == {name: ["a", "b"] for name in ("hit@5", "mrr@10", "passed")}
+    assert made.trends.groupby("metric")["run_id"].agg(list).to_dict() == {
+        name: ["a", "b"] for name in ("hit@5", "mrr@10", "passed")
+    }
 
 
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine to show the page")
+needs_chromium = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium on this machine to show the page"
+)
 
 
 @needs_chromium
 def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
     page = tmp_path / "bad.html"
-    page.write_text('<title>bad</title><img src="missing.png"><script>document.title = "taken"; nothing()</script>')
+    page.write_text(
+        '<title>bad</title><img src="missing.png"><script>document.title = "taken";'
+        " nothing()</script>"
+    )
     with Browser() as browser:
         browser.open(page)
-        assert any(url.endswith("missing.png") for url in browser.loaded) and any("nothing is not defined" in one for one in browser.complaints)
+        assert any(url.endswith("missing.png") for url in browser.loaded) and any(
+            "nothing is not defined" in one for one in browser.complaints
+        )
         assert browser.run("document.title") == "taken"
 
 
@@ -372,30 +545,60 @@ def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
 def test_every_section_survives_markup_in_all_that_it_shows(hostile, tmp_path):
     out = tmp_path / "report.html"
     made = rs.report(*hostile, out, gate=ALLOWED_LOSS, baseline=NAMES[0], title=NASTY[0])
-    assert made.to_html() == rs.Report.from_json(made.to_json()).to_html() == out.read_bytes().decode()
+    assert (
+        made.to_html() == rs.Report.from_json(made.to_json()).to_html() == out.read_bytes().decode()
+    )
     with Browser() as browser:
         browser.open(out)
         assert browser.complaints == [] and browser.loaded == [out.as_uri()]
         assert browser.run("document.title") == NASTY[0]
-        assert browser.run("[...document.images].every(image => image.complete && image.naturalWidth > 100)")
-        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth"), "long lines are broken, wide tables scroll in themselves"
-        titles = browser.run("[...document.querySelectorAll('h2, h3')].map(head => head.textContent)")
+        assert browser.run(
+            "[...document.images].every(image => image.complete && image.naturalWidth > 100)"
+        )
+        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth"), (
+            "long lines are broken, wide tables scroll in themselves"
+        )
+        titles = browser.run(
+            "[...document.querySelectorAll('h2, h3')].map(head => head.textContent)"
+        )
         assert all(any(one.startswith(title) for one in titles) for title in SECTIONS)
-        assert browser.run("[...document.querySelectorAll('td')].some(cell => cell.textContent === " + json.dumps(NASTY[0]) + ")")
+        assert browser.run(
+            "[...document.querySelectorAll('td')].some(cell => cell.textContent === "
+            + json.dumps(NASTY[0])
+            + ")"
+        )
         # every table sorts by every heading without a complaint, and keeps its rows
         rows = browser.run("document.querySelectorAll('tbody tr').length")
         browser.run("document.querySelectorAll('th button').forEach(button => button.click())")
         assert browser.run("document.querySelectorAll('tbody tr').length") == rows
-        assert browser.run("[...document.querySelectorAll('thead')].every(head => head.querySelector('[aria-sort]'))") and browser.complaints == []
+        assert (
+            browser.run(
+                "[...document.querySelectorAll('thead')].every(head =>"
+                " head.querySelector('[aria-sort]'))"
+            )
+            and browser.complaints == []
+        )
 
 
 @needs_chromium
-def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(write_golden, write_run, tmp_path):
-    rows = [{"id": f"q{n}", "query": text, "expected_doc_ids": ["d"], "difficulty": text} for n, text in enumerate(NASTY)]
+def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(
+    write_golden, write_run, tmp_path
+):
+    rows = [
+        {"id": f"q{n}", "query": text, "expected_doc_ids": ["d"], "difficulty": text}
+        for n, text in enumerate(NASTY)
+    ]
     golden = rs.load_golden(write_golden(rows))
     runs = [
         write_run(
-            name, [record(f"q{n}", [hit(f"c{n}", "d" if (n + side) % 2 else "x", 1)], answer=answer(text)) for n, text in enumerate(NASTY)], note=NASTY[0]
+            name,
+            [
+                record(
+                    f"q{n}", [hit(f"c{n}", "d" if (n + side) % 2 else "x", 1)], answer=answer(text)
+                )
+                for n, text in enumerate(NASTY)
+            ],
+            note=NASTY[0],
         )
         for side, name in enumerate(("a", "b"))
     ]
@@ -405,19 +608,40 @@ def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(wr
         browser.open(out)
         assert browser.complaints == [] and browser.loaded == [out.as_uri()]
         assert browser.run("document.title") == NASTY[0]
-        assert browser.run("[...document.images].every(image => image.complete && image.naturalWidth > 100)")
-        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth"), "long lines are broken, wide tables scroll in themselves"
-        texts = "[...[...document.querySelectorAll('table')].find(t => t.tHead.textContent.startsWith('query_id')).tBodies[0].rows].map(r => r.cells[{}].textContent)"
-        assert set(browser.run(texts.format(1))) >= {NASTY[0], NASTY[5]} and any(NASTY[0] in text for text in browser.run(texts.format(8)))
-        button = "[...document.querySelectorAll('th button')].find(b => b.textContent === 'n / expected')"
-        column = f"[...{button}.closest('table').tBodies[0].rows].map(r => r.cells[{button}.parentElement.cellIndex].textContent)"
+        assert browser.run(
+            "[...document.images].every(image => image.complete && image.naturalWidth > 100)"
+        )
+        assert browser.run("document.documentElement.scrollWidth <= window.innerWidth"), (
+            "long lines are broken, wide tables scroll in themselves"
+        )
+        texts = (
+            "[...[...document.querySelectorAll('table')].find(t =>"
+            " t.tHead.textContent.startsWith('query_id')).tBodies[0].rows].map(r =>"
+            " r.cells[{}].textContent)"
+        )
+        assert set(browser.run(texts.format(1))) >= {NASTY[0], NASTY[5]} and any(
+            NASTY[0] in text for text in browser.run(texts.format(8))
+        )
+        button = (
+            "[...document.querySelectorAll('th button')].find(b => b.textContent === 'n /"
+            " expected')"
+        )
+        column = (
+            f"[...{button}.closest('table').tBodies[0].rows].map(r =>"
+            f" r.cells[{button}.parentElement.cellIndex].textContent)"
+        )
         before = browser.run(column)
 
         browser.run(f"{button}.click()")
-        assert browser.run(column) == sorted(before, key=first) and browser.run(f"{button}.parentElement.getAttribute('aria-sort')") == "ascending"
+        assert (
+            browser.run(column) == sorted(before, key=first)
+            and browser.run(f"{button}.parentElement.getAttribute('aria-sort')") == "ascending"
+        )
         browser.run(f"{button}.click()")
         assert browser.run(column) == sorted(before, key=first, reverse=True)
         ranks = "[...document.querySelectorAll('th button')].find(b => b.textContent === 'rank_a')"
         browser.run(f"{ranks}.click()")
-        assert browser.run(texts.format(3)) == sorted(browser.run(texts.format(3)), key=lambda text: (text == "—", text)), "what is missing comes last"
+        assert browser.run(texts.format(3)) == sorted(
+            browser.run(texts.format(3)), key=lambda text: (text == "—", text)
+        ), "what is missing comes last"
         assert browser.complaints == []

@@ -1,4 +1,8 @@
-"""Resampling many metrics at once: equal to one resample after another, whatever is held at a time, in memory that doesn't grow with their number."""
+"""Resampling many metrics at once.
+
+Equal to one resample after another, whatever is held at a time, in memory that doesn't grow with
+their number.
+"""
 
 import subprocess
 import sys
@@ -13,13 +17,18 @@ from ragscore.stats import bootstrap_means, bootstrap_t_interval, max_t_p, sign_
 
 ITERATIONS = 60
 CELLS = st.one_of(st.just(np.nan), st.sampled_from([0.0, 1.0]), st.floats(-3, 5))
-TENTHS = st.one_of(st.just(np.nan), st.integers(-30, 50).map(lambda tenths: tenths / 10))  # equal, or clearly apart: rounding decides nothing
+# equal, or clearly apart: rounding decides nothing
+TENTHS = st.one_of(st.just(np.nan), st.integers(-30, 50).map(lambda tenths: tenths / 10))
 
 
 def matrices(cells):
     """Rows of queries, one to six metrics wide."""
     size = st.tuples(st.integers(1, 12), st.integers(1, 6))
-    return size.flatmap(lambda size: st.lists(st.lists(cells, min_size=size[1], max_size=size[1]), min_size=size[0], max_size=size[0]))
+    return size.flatmap(
+        lambda size: st.lists(
+            st.lists(cells, min_size=size[1], max_size=size[1]), min_size=size[0], max_size=size[0]
+        )
+    )
 
 
 def splitmix64(seed, count):
@@ -51,7 +60,9 @@ def test_intervals_of_many_means_are_those_of_one_resample_after_another(rows, m
             assert np.isnan(low[place]) and np.isnan(high[place])
             continue
         means = [sum(drawn) / len(drawn) for drawn in resamples(column, method)]
-        assert (low[place], high[place]) == pytest.approx(tuple(np.quantile(means, [0.05, 0.95])), abs=1e-12)
+        assert (low[place], high[place]) == pytest.approx(
+            tuple(np.quantile(means, [0.05, 0.95])), abs=1e-12
+        )
 
 
 @given(matrices(TENTHS))
@@ -67,12 +78,20 @@ def test_studentised_intervals_are_those_of_one_resample_after_another(rows):
         for drawn in resamples(column):
             spread = np.std(drawn, ddof=1) / len(drawn) ** 0.5
             away = np.mean(drawn) - kept.mean()
-            ratios.append(away / spread if len(set(drawn)) > 1 else np.copysign(np.inf, away) if abs(away) > 1e-9 else 0.0)
+            ratios.append(
+                away / spread
+                if len(set(drawn)) > 1
+                else np.copysign(np.inf, away)
+                if abs(away) > 1e-9
+                else 0.0
+            )
         with np.errstate(invalid="ignore"):
             lower, upper = np.quantile(ratios, [0.05, 0.95])
         error = kept.std(ddof=1) / len(kept) ** 0.5
         if np.isfinite(lower) and np.isfinite(upper):
-            assert (low[place], high[place]) == pytest.approx((kept.mean() - upper * error, kept.mean() - lower * error), rel=1e-9, abs=1e-9)
+            assert (low[place], high[place]) == pytest.approx(
+                (kept.mean() - upper * error, kept.mean() - lower * error), rel=1e-9, abs=1e-9
+            )
 
 
 def test_one_metric_and_twenty_have_the_same_intervals():
@@ -80,7 +99,9 @@ def test_one_metric_and_twenty_have_the_same_intervals():
     values[:9, 4] = np.nan
     low, high = rs.bootstrap_means(values, 2000)
     for place in range(20):
-        assert rs.bootstrap_mean(values[:, place], 2000) == pytest.approx((low[place], high[place]), abs=1e-12)
+        assert rs.bootstrap_mean(values[:, place], 2000) == pytest.approx(
+            (low[place], high[place]), abs=1e-12
+        )
 
 
 @pytest.mark.parametrize("at_once", [1, 70, 10**7])
@@ -107,22 +128,33 @@ def test_no_interval_depends_on_how_many_metrics_are_held_at_a_time(monkeypatch)
     values = np.random.default_rng(3).random((20, 9))
     before = np.array([*bootstrap_means(values, 300), *bootstrap_t_interval(values, 300)])
     monkeypatch.setattr("ragscore.stats.bootstrap.BLOCK", 2 * 300)
-    np.testing.assert_allclose(np.array([*bootstrap_means(values, 300), *bootstrap_t_interval(values, 300)]), before, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        np.array([*bootstrap_means(values, 300), *bootstrap_t_interval(values, 300)]),
+        before,
+        rtol=0,
+        atol=1e-12,
+    )
 
 
 @given(st.lists(st.floats(0.01, 3), min_size=17, max_size=30), st.randoms(use_true_random=False))
 @settings(max_examples=30)
 def test_p_by_random_signs_is_that_of_one_pattern_after_another(sizes, random):
     differences = [random.choice([-1, 1]) * size for size in sizes]
-    # Signs are drawn for the largest difference first, for all patterns; a row begins at a whole byte, with the highest bit.
+    # Signs are drawn for the largest difference first, for all patterns; a row begins at a whole
+    # byte, with the highest bit.
     rng, width = np.random.default_rng(0), -(-ITERATIONS // 8)
-    rows = [[int(byte) for byte in row] for row in rng.integers(0, 256, (len(sizes), width), dtype=np.uint8)]
+    rows = [
+        [int(byte) for byte in row]
+        for row in rng.integers(0, 256, (len(sizes), width), dtype=np.uint8)
+    ]
     ordered, beyond = sorted(sizes, reverse=True), 0
     for pattern in range(ITERATIONS):
         keeps = [row[pattern // 8] >> (7 - pattern % 8) & 1 for row in rows]
         total = sum(size if keep else -size for size, keep in zip(ordered, keeps, strict=True))
         beyond += abs(total) >= abs(sum(differences)) - 1e-12 * sum(sizes)
-    assert sign_flip_p(differences, iterations=ITERATIONS)[0] == pytest.approx((1 + beyond) / (ITERATIONS + 1), abs=1e-12)
+    assert sign_flip_p(differences, iterations=ITERATIONS)[0] == pytest.approx(
+        (1 + beyond) / (ITERATIONS + 1), abs=1e-12
+    )
 
 
 PEAK = """
@@ -141,6 +173,14 @@ print(next(line.split()[1] for line in Path("/proc/self/status").read_text().spl
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
 def test_peak_memory_does_not_grow_with_the_resamples():
-    few, many = (int(subprocess.run([sys.executable, "-c", PEAK, str(n)], check=True, capture_output=True, text=True).stdout) for n in (1_000, 20_000))
-    # 20,000 resamples of 500 queries and 20 metrics are 1.6 GB; what is kept is a mean of each, and at most BLOCK of them
+    few, many = (
+        int(
+            subprocess.run(
+                [sys.executable, "-c", PEAK, str(n)], check=True, capture_output=True, text=True
+            ).stdout
+        )
+        for n in (1_000, 20_000)
+    )
+    # 20,000 resamples of 500 queries and 20 metrics are 1.6 GB; what is kept is a mean of each, and
+    # at most BLOCK of them
     assert many - few < 60_000, f"{few} kB for 1,000 resamples, {many} kB for 20,000"

@@ -1,4 +1,7 @@
-"""The files of predicate harnesses: read, written back as they were, told apart; bad input ends in frames or one clear error."""
+"""The files of predicate harnesses.
+
+Read, written back as they were, told apart; bad input ends in frames or one clear error.
+"""
 
 import json
 import tempfile
@@ -29,23 +32,48 @@ QUESTIONS = [
         "expected_substrings": ["t/ha"],
         "difficulty": "hard",
     },
-    {"query": "made up", "must_not_contain_source_keys": ["pioneer"], "expect_lessons_call": "see lesson 3", "reviewer": {"name": "x", "ids": [1]}},
+    {
+        "query": "made up",
+        "must_not_contain_source_keys": ["pioneer"],
+        "expect_lessons_call": "see lesson 3",
+        "reviewer": {"name": "x", "ids": [1]},
+    },
     {"query": "nowhere", "expected_empty": True, "tags": ["t"], "weight": 1.5},
 ]
 RECORDS = [
     said(
         "Which hybrid?",
-        [found(1, "a", "text", year=2024, tags=["x"], none=None) | {"score": 0.5}, found(2, document="", note="2024")],
+        [
+            found(1, "a", "text", year=2024, tags=["x"], none=None) | {"score": 0.5},
+            found(2, document="", note="2024"),
+        ],
         "dense",
         trace={"id": 7},
     ),
     said("Which hybrid?", [], "bm25", error="timeout", seed=3),
-    said("yield", [found(3), found(1)], "dense", n_hits=2, rank_first_match=1, passed=True, kind="positive"),
+    said(
+        "yield",
+        [found(3), found(1)],
+        "dense",
+        n_hits=2,
+        rank_first_match=1,
+        passed=True,
+        kind="positive",
+    ),
     said("yield", [], "bm25", seed="none"),
     said("own id", [], "bm25", query_id="q-1"),
 ]
 SUMMARY = [
-    {"query": "q", "retriever": "dense", "k": 5, "n_hits": 5, "rank_first_match": 2, "passed": True, "elapsed_ms": 79.1, "kind": "positive"},
+    {
+        "query": "q",
+        "retriever": "dense",
+        "k": 5,
+        "n_hits": 5,
+        "rank_first_match": 2,
+        "passed": True,
+        "elapsed_ms": 79.1,
+        "kind": "positive",
+    },
     {
         "query": "r",
         "retriever": "dense",
@@ -57,7 +85,16 @@ SUMMARY = [
         "kind": "expected_empty",
         "own": [1],
     },
-    {"query": "q", "retriever": "bm25", "k": 3, "n_hits": 1, "rank_first_match": None, "passed": False, "elapsed_ms": 1.0, "kind": "positive"},
+    {
+        "query": "q",
+        "retriever": "bm25",
+        "k": 3,
+        "n_hits": 1,
+        "rank_first_match": None,
+        "passed": False,
+        "elapsed_ms": 1.0,
+        "kind": "positive",
+    },
 ]
 
 
@@ -66,7 +103,9 @@ def lines_of(file):
 
 
 def write(file, rows):
-    file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    file.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8"
+    )
     return file
 
 
@@ -84,75 +123,152 @@ def test_records_are_written_back_as_they_were(tmp_path):
 
 def test_a_record_whose_outcome_names_no_match_keeps_its_null(tmp_path):
     outcome = {"n_hits": 1, "rank_first_match": None, "passed": False, "kind": "positive"}
-    records = [{"query": "q", "retriever": "dense", "k": 5, "hits": [found(1, "a")], **outcome, "mine": {"x": [1]}}]
+    records = [
+        {
+            "query": "q",
+            "retriever": "dense",
+            "k": 5,
+            "hits": [found(1, "a")],
+            **outcome,
+            "mine": {"x": [1]},
+        }
+    ]
     results = rs.load_results(write(tmp_path / "results.jsonl", records))
     file = rs.write_retrievers(results, tmp_path / "again.jsonl")
     assert lines_of(file) == records
-    assert '"n_hits": 1, "rank_first_match": null, "passed": false, "kind": "positive"' in file.read_text()
+    assert (
+        '"n_hits": 1, "rank_first_match": null, "passed": false, "kind": "positive"'
+        in file.read_text()
+    )
 
 
 def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path):
-    rows = write(tmp_path / "results.jsonl", [{"query": "q", "retriever": "r", "hits": [], "kind": "odd"}])
+    rows = write(
+        tmp_path / "results.jsonl", [{"query": "q", "retriever": "r", "hits": [], "kind": "odd"}]
+    )
     results = rs.load_results(rows, format="retrievers", strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert rs.load_results(rs.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers").problems.empty
+    assert rs.load_results(
+        rs.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers"
+    ).problems.empty
 
 
 def test_a_summary_is_written_back_as_it_was(tmp_path):
     results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
     assert lines_of(rs.write_retriever_summary(results, tmp_path / "again.jsonl")) == SUMMARY
     with pytest.raises(rs.DataError, match="nothing is reported"):
-        rs.write_retriever_summary(rs.load_results(write(tmp_path / "raw.jsonl", RECORDS[:1])), tmp_path / "x.jsonl")
+        rs.write_retriever_summary(
+            rs.load_results(write(tmp_path / "raw.jsonl", RECORDS[:1])), tmp_path / "x.jsonl"
+        )
 
 
 def test_what_a_record_becomes(tmp_path):
     results = rs.load_results(write(tmp_path / "results.jsonl", RECORDS))
-    assert results.runs[["run_id", "system", "k", "n_queries", "n_failed"]].astype("str").to_numpy().tolist() == [
+    assert results.runs[["run_id", "system", "k", "n_queries", "n_failed"]].astype(
+        "str"
+    ).to_numpy().tolist() == [
         ["dense", "dense", "5", "2", "0"],
         ["bm25", "bm25", "5", "3", "1"],
     ]
-    assert results.responses["query_id"].tolist() == ["Which hybrid?", "Which hybrid?", "yield", "yield", "q-1"]
-    assert results.hits[["rank", "chunk_id"]].to_numpy().tolist() == [[1, "c1"], [2, "c2"], [3, "c3"], [1, "c1"]]
+    assert results.responses["query_id"].tolist() == [
+        "Which hybrid?",
+        "Which hybrid?",
+        "yield",
+        "yield",
+        "q-1",
+    ]
+    assert results.hits[["rank", "chunk_id"]].to_numpy().tolist() == [
+        [1, "c1"],
+        [2, "c2"],
+        [3, "c3"],
+        [1, "c1"],
+    ]
     assert results.hits["source_key"].fillna("-").tolist() == ["a", "-", "-", "-"]
     values = results.hit_meta.set_index("key")["value"].to_dict()
-    assert values == {"source_key": '"a"', "year": "2024", "tags": '["x"]', "none": "null", "note": '"2024"'}
-    assert results.reported[["metric", "value"]].to_numpy().tolist() == [["n_hits", 2], ["rank_first_match", 1], ["passed", 1]]
+    assert values == {
+        "source_key": '"a"',
+        "year": "2024",
+        "tags": '["x"]',
+        "none": "null",
+        "note": '"2024"',
+    }
+    assert results.reported[["metric", "value"]].to_numpy().tolist() == [
+        ["n_hits", 2],
+        ["rank_first_match", 1],
+        ["passed", 1],
+    ]
 
 
 def test_what_a_question_becomes(tmp_path):
     golden = rs.load_golden(write(tmp_path / "queries.jsonl", QUESTIONS))
     assert golden.queries["query_id"].tolist() == ["Which hybrid?", "yield", "made up", "nowhere"]
-    assert golden.queries["x_tool"].tolist()[:2] == ["search_docs", "search_trials"] and golden.queries["answerable"].tolist()[:2] == [True, True]
+    assert golden.queries["x_tool"].tolist()[:2] == [
+        "search_docs",
+        "search_trials",
+    ] and golden.queries["answerable"].tolist()[:2] == [True, True]
     assert golden.conditions["value"].tolist() == ["2024", '"Corn"', "true"]
     assert golden.checks.loc[golden.checks["kind"] == "product", "text"].tolist() == ["P1142"]
     assert golden.targets[["query_id", "level", "target_id"]].to_numpy().tolist() == [
-        ["Which hybrid?", "source_key", "a"], ["Which hybrid?", "source_key", "b"], ["yield", "predicate", "metadata"],
+        ["Which hybrid?", "source_key", "a"], ["Which hybrid?", "source_key", "b"],
+        ["yield", "predicate", "metadata"],
     ]  # fmt: skip
 
 
 def test_the_text_is_the_id_whatever_its_spaces_and_composition(tmp_path):
-    golden = rs.load_golden(write(tmp_path / "queries.jsonl", [{"query": "  caf\u00e9  au\tlait ", "expected_source_keys": ["k"]}]))
-    results = rs.load_results(write(tmp_path / "results.jsonl", [said("cafe\u0301 au lait", [found(1, "k")])]))
-    assert golden.queries["query_id"].tolist() == results.responses["query_id"].tolist() == ["caf\u00e9 au lait"]
+    golden = rs.load_golden(
+        write(
+            tmp_path / "queries.jsonl",
+            [{"query": "  caf\u00e9  au\tlait ", "expected_source_keys": ["k"]}],
+        )
+    )
+    results = rs.load_results(
+        write(tmp_path / "results.jsonl", [said("cafe\u0301 au lait", [found(1, "k")])])
+    )
+    assert (
+        golden.queries["query_id"].tolist()
+        == results.responses["query_id"].tolist()
+        == ["caf\u00e9 au lait"]
+    )
     assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [1]
     assert golden.queries["query"].tolist() == ["  caf\u00e9  au\tlait "]
 
 
 def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(tmp_path):
-    questions = [{"query": "q", "tool": tool, "expected_source_keys": [key]} for tool, key in (("search_docs", "a"), ("search_trials", "b"))]
-    with pytest.warns(UserWarning, match=r"queries\.jsonl: 1 queries appear more than once, first 'q'; the n-th golden row goes with"):
+    questions = [
+        {"query": "q", "tool": tool, "expected_source_keys": [key]}
+        for tool, key in (("search_docs", "a"), ("search_trials", "b"))
+    ]
+    with pytest.warns(
+        UserWarning,
+        match=(
+            r"queries\.jsonl: 1 queries appear more than once, first 'q'; the n-th golden row goes"
+            r" with"
+        ),
+    ):
         golden = rs.load_golden(write(tmp_path / "queries.jsonl", questions))
-    records = [said("q", [found(1, key)], retriever) for key in ("a", "c") for retriever in ("dense", "bm25")]
+    records = [
+        said("q", [found(1, key)], retriever)
+        for key in ("a", "c")
+        for retriever in ("dense", "bm25")
+    ]
     with pytest.warns(UserWarning, match=r"results\.jsonl: 1 queries appear more than once"):
         results = rs.load_results(write(tmp_path / "results.jsonl", records))
-    assert rs.predicate_matrix(results, golden).to_dict("index") == {"q": {"bm25": "✅ #1", "dense": "✅ #1"}, "q (2)": {"bm25": "❌", "dense": "❌"}}
+    assert rs.predicate_matrix(results, golden).to_dict("index") == {
+        "q": {"bm25": "✅ #1", "dense": "✅ #1"},
+        "q (2)": {"bm25": "❌", "dense": "❌"},
+    }
     assert lines_of(rs.write_retrievers(results, tmp_path / "again.jsonl")) == records
     assert lines_of(rs.write_predicates(golden, tmp_path / "again.jsonl")) == questions
 
 
 def test_a_question_that_expects_nothing_is_said_to_be_one(tmp_path):
     with pytest.warns(UserWarning, match="1 of 2 queries carry no expectation"):
-        golden = rs.load_golden(write(tmp_path / "queries.jsonl", [{"query": "a", "expected_empty": True}, {"query": "b", "tool": "search_docs"}]))
+        golden = rs.load_golden(
+            write(
+                tmp_path / "queries.jsonl",
+                [{"query": "a", "expected_empty": True}, {"query": "b", "tool": "search_docs"}],
+            )
+        )
     assert golden.targets[["query_id", "target_id"]].to_numpy().tolist() == [["b", "nothing"]]
 
 
@@ -176,22 +292,31 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         ({"query": "  ", "retriever": "r", "hits": []}, "query: found text"),
         ({"query": "q", "hits": []}, "retriever: found nothing"),
         ({"query": "q", "retriever": True, "hits": []}, "retriever: found a boolean"),
-        ({"query": "q", "retriever": "r"}, "hits: the record has neither hits nor an outcome nor an error"),
+        ({"query": "q", "retriever": "r"},
+        "hits: the record has neither hits nor an outcome nor an error"),
         ({"query": "q", "retriever": "r", "hits": {}}, "hits: found a mapping"),
-        ({"query": "q", "retriever": "r", "hits": [1]}, "hits: found a number: 1; a list of objects"),
+        ({"query": "q", "retriever": "r", "hits": [1]},
+        "hits: found a number: 1; a list of objects"),
         ({"query": "q", "retriever": "r", "hits": [{"rank": 0}]}, "hits.rank: ranks are a list"),
-        ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {}]}, "hits.rank: ranks are a list"),
-        ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {"rank": 1}]}, "hits.rank: ranks are a list"),
-        ({"query": "q", "retriever": "r", "hits": [{"metadata": []}]}, "hits.metadata: found a list"),
-        ({"query": "q", "retriever": "r", "hits": [{"document": []}]}, "hits.document: found a list"),
+        ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {}]},
+        "hits.rank: ranks are a list"),
+        ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {"rank": 1}]},
+        "hits.rank: ranks are a list"),
+        ({"query": "q", "retriever": "r", "hits": [{"metadata": []}]},
+        "hits.metadata: found a list"),
+        ({"query": "q", "retriever": "r", "hits": [{"document": []}]},
+        "hits.document: found a list"),
         ({"query": "q", "retriever": "r", "hits": [{"id": False}]}, "hits.id: found a boolean"),
         ({"query": "q", "retriever": "r", "hits": [], "k": 0}, "k: found a number: 0"),
-        ({"query": "q", "retriever": "dense", "hits": [], "k": 3}, "k: found 3, earlier records of dense have 5; one k per retriever"),
-        ({"query": "q", "retriever": "r", "hits": [], "elapsed_ms": "fast"}, "elapsed_ms: found text"),
+        ({"query": "q", "retriever": "dense", "hits": [], "k": 3},
+        "k: found 3, earlier records of dense have 5; one k per retriever"),
+        ({"query": "q", "retriever": "r", "hits": [], "elapsed_ms": "fast"},
+        "elapsed_ms: found text"),
         ({"query": "q", "retriever": "r", "hits": [], "error": 5}, "error: found a number"),
         ({"query": "q", "retriever": "r", "passed": 1}, "passed: found a number"),
         ({"query": "q", "retriever": "r", "passed": True, "kind": "other"}, "kind: found text"),
-        ({"query": "q", "retriever": "dense", "hits": [], "query_id": "first"}, "query_id: 'first' of dense stood on line 1 already"),
+        ({"query": "q", "retriever": "dense", "hits": [], "query_id": "first"},
+        "query_id: 'first' of dense stood on line 1 already"),
     ],
 )  # fmt: skip
 def test_a_bad_record_names_line_and_field(tmp_path, row, message):
@@ -200,7 +325,11 @@ def test_a_bad_record_names_line_and_field(tmp_path, row, message):
         rs.load_results(file)
     assert message in str(caught.value) and caught.value.line == 2
     loaded = rs.load_results(file, strict=False)
-    assert len(loaded.problems) == 1 and loaded.problems["line"].tolist() == [2] and "first" in loaded.responses["query_id"].tolist()
+    assert (
+        len(loaded.problems) == 1
+        and loaded.problems["line"].tolist() == [2]
+        and "first" in loaded.responses["query_id"].tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,51 +361,91 @@ def test_marks_blank_lines_and_line_ends_do_not_matter(tmp_path, text):
 
 
 def test_a_cut_off_last_line_is_named(tmp_path):
-    (tmp_path / "r.jsonl").write_text(json.dumps(said("a", [])) + '\n{"query": "b", "retr', encoding="utf-8")
+    (tmp_path / "r.jsonl").write_text(
+        json.dumps(said("a", [])) + '\n{"query": "b", "retr', encoding="utf-8"
+    )
     with pytest.raises(rs.DataError, match=r"r\.jsonl:2: not valid JSON"):
         rs.load_results(tmp_path / "r.jsonl")
 
 
 def test_files_are_told_from_their_content(tmp_path, write_run):
-    assert len(rs.load_golden(write(tmp_path / "a.jsonl", [{"query": "q", "expected_empty": True, "id": "1"}])).queries["query_id"]) == 1
-    assert rs.load_golden(write(tmp_path / "b.jsonl", QUESTIONS)).queries["query_id"].iloc[0] == "Which hybrid?"
+    assert (
+        len(
+            rs.load_golden(
+                write(tmp_path / "a.jsonl", [{"query": "q", "expected_empty": True, "id": "1"}])
+            ).queries["query_id"]
+        )
+        == 1
+    )
+    assert (
+        rs.load_golden(write(tmp_path / "b.jsonl", QUESTIONS)).queries["query_id"].iloc[0]
+        == "Which hybrid?"
+    )
     kebab = {"query_id": "q", "query": "?", "retriever": "dense", "hits_top_k": [], "error": None}
     assert rs.load_results(write_run("run", [kebab])).runs["run_id"].tolist() == ["run"]
     own = {"query_id": "q", **said("?", [])}
     assert rs.load_results(write(tmp_path / "c.jsonl", [own])).runs["run_id"].tolist() == ["dense"]
-    assert rs.load_results(write(tmp_path / "d.jsonl", [own]), format="retrievers").responses["query_id"].tolist() == ["q"]
+    assert rs.load_results(write(tmp_path / "d.jsonl", [own]), format="retrievers").responses[
+        "query_id"
+    ].tolist() == ["q"]
 
 
 def test_the_demo_golden_set_keeps_its_hash():
-    assert rs.load_golden(Path(__file__).parents[1] / "data" / "demo" / "golden.yaml").golden_hash == "63253d3c2a3be42c"
+    assert (
+        rs.load_golden(Path(__file__).parents[1] / "data" / "demo" / "golden.yaml").golden_hash
+        == "63253d3c2a3be42c"
+    )
 
 
 def test_a_kind_that_is_none_is_a_problem_and_not_kept(tmp_path):
     results = rs.load_results(write(tmp_path / "a.jsonl", [said("q", [], kind="0")]), strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert rs.load_results(rs.write_retrievers(results, tmp_path / "again.jsonl")).responses["query_id"].tolist() == ["q"]
+    assert rs.load_results(rs.write_retrievers(results, tmp_path / "again.jsonl")).responses[
+        "query_id"
+    ].tolist() == ["q"]
 
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=6)
-SCALARS = st.none() | st.booleans() | st.integers() | st.sampled_from([10**400, -(2**63), 0, 1, 2**31]) | st.floats() | TEXT | st.just("a")
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from([10**400, -(2**63), 0, 1, 2**31])
+    | st.floats()
+    | TEXT
+    | st.just("a")
+)
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT | st.sampled_from(["product", "source_key", "json"]), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            TEXT | st.sampled_from(["product", "source_key", "json"]), inner, max_size=3
+        )
+    ),
     max_leaves=6,
 )
 HITS = st.lists(st.fixed_dictionaries({}, optional={"rank": st.integers(1, 3) | VALUES, "id": TEXT | VALUES, "document": TEXT | VALUES, "score": VALUES,
-    "metadata": st.dictionaries(TEXT | st.just("source_key"), VALUES, max_size=3) | VALUES}) | VALUES, max_size=3)  # fmt: skip
+    "metadata": st.dictionaries(TEXT | st.just("source_key"), VALUES,
+    max_size=3) | VALUES}) | VALUES, max_size=3)  # fmt: skip
 RECORD = st.fixed_dictionaries(
-    {"query": st.sampled_from(["a", "b"]) | VALUES, "retriever": st.sampled_from(["r", "s"]) | VALUES},
-    optional={"k": st.just(5) | VALUES, "hits": HITS | VALUES, "n_hits": VALUES, "rank_first_match": VALUES, "passed": st.booleans() | VALUES, "kind": VALUES,
-              "elapsed_ms": VALUES, "error": VALUES, "query_id": VALUES, "own": VALUES, "json": VALUES},
+    {"query": st.sampled_from(["a", "b"]) | VALUES,
+    "retriever": st.sampled_from(["r", "s"]) | VALUES},
+    optional={"k": st.just(5) | VALUES, "hits": HITS | VALUES, "n_hits": VALUES,
+    "rank_first_match": VALUES, "passed": st.booleans() | VALUES, "kind": VALUES,
+              "elapsed_ms": VALUES, "error": VALUES, "query_id": VALUES, "own": VALUES,
+              "json": VALUES},
 )  # fmt: skip
 QUESTION = st.fixed_dictionaries(
     {"query": st.sampled_from(["a", "b"]) | VALUES},
-    optional={"tool": VALUES, "filters": VALUES, "expected_source_keys": st.lists(TEXT, max_size=2) | VALUES, "expected_metadata": VALUES, "own": VALUES,
-              "expected_substrings": st.lists(TEXT, max_size=2) | VALUES, "must_not_contain_source_keys": st.lists(TEXT, max_size=2) | VALUES,
+    optional={"tool": VALUES, "filters": VALUES,
+    "expected_source_keys": st.lists(TEXT, max_size=2) | VALUES, "expected_metadata": VALUES,
+    "own": VALUES,
+              "expected_substrings": st.lists(TEXT, max_size=2) | VALUES,
+              "must_not_contain_source_keys": st.lists(TEXT, max_size=2) | VALUES,
               "satisfied_by": st.dictionaries(st.sampled_from(["expected_metadata", "expected_substrings"]),
-                                              st.dictionaries(st.sampled_from(["hits", "values"]), st.sampled_from(["any", "all"]) | VALUES) | VALUES) | VALUES,
+                                              st.dictionaries(st.sampled_from(["hits", "values"]),
+                                              st.sampled_from(["any", "all"]) | VALUES) | VALUES) | VALUES,
               "expected_empty": st.booleans() | VALUES, "expect_lessons_call": VALUES},
 )  # fmt: skip
 
@@ -306,20 +475,37 @@ DAMAGE = st.sampled_from(["none", "none", "none", "crlf", "bom", "cut", "twice"]
 
 
 def test_a_kind_that_there_is_not_is_a_problem_and_not_written_on(tmp_path):
-    (tmp_path / "a.jsonl").write_text(json.dumps({"query": "a", "retriever": "r", "hits": [], "kind": 0}), encoding="utf-8")
+    (tmp_path / "a.jsonl").write_text(
+        json.dumps({"query": "a", "retriever": "r", "hits": [], "kind": 0}), encoding="utf-8"
+    )
     results = rs.load_results(tmp_path / "a.jsonl", format="retrievers", strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert len(rs.load_results(rs.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers").responses) == 1
+    assert (
+        len(
+            rs.load_results(
+                rs.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers"
+            ).responses
+        )
+        == 1
+    )
 
 
 @settings(max_examples=fuzzed(150), deadline=None)
 @given(st.lists(RECORD, max_size=4), DAMAGE, st.booleans())
 def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
-    results = loaded_or_refused(lambda file: rs.load_results(file, format="retrievers", strict=strict), rows, damage)
+    results = loaded_or_refused(
+        lambda file: rs.load_results(file, format="retrievers", strict=strict), rows, damage
+    )
     if results is not None:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            again = rs.load_results(rs.write_retrievers(results, Path(folder) / "a.jsonl"), format="retrievers") if len(results.responses) else results
+            again = (
+                rs.load_results(
+                    rs.write_retrievers(results, Path(folder) / "a.jsonl"), format="retrievers"
+                )
+                if len(results.responses)
+                else results
+            )
         for name in ("runs", "responses", "hits", "hit_meta", "reported"):
             first, second = getattr(results, name), getattr(again, name)
             assert (first is None) == (second is None), name
@@ -330,19 +516,27 @@ def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
 @settings(max_examples=fuzzed(150), deadline=None)
 @given(st.lists(QUESTION, max_size=4), DAMAGE, st.booleans())
 def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
-    golden = loaded_or_refused(lambda file: rs.load_golden(file, format="predicates", strict=strict), rows, damage)
+    golden = loaded_or_refused(
+        lambda file: rs.load_golden(file, format="predicates", strict=strict), rows, damage
+    )
     if golden is not None and len(golden.queries) and not len(golden.problems):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            again = rs.load_golden(rs.write_predicates(golden, Path(folder) / "a.jsonl"), format="predicates")
+            again = rs.load_golden(
+                rs.write_predicates(golden, Path(folder) / "a.jsonl"), format="predicates"
+            )
         assert again.golden_hash == golden.golden_hash
 
 
 @settings(max_examples=fuzzed(60), deadline=None)
 @given(st.lists(QUESTION, max_size=3), st.lists(RECORD, max_size=4))
 def test_whatever_loads_can_be_judged(questions, records):
-    golden = loaded_or_refused(lambda file: rs.load_golden(file, format="predicates", strict=False), questions, "none")
-    results = loaded_or_refused(lambda file: rs.load_results(file, format="retrievers", strict=False), records, "none")
+    golden = loaded_or_refused(
+        lambda file: rs.load_golden(file, format="predicates", strict=False), questions, "none"
+    )
+    results = loaded_or_refused(
+        lambda file: rs.load_results(file, format="retrievers", strict=False), records, "none"
+    )
     if golden is None or results is None or not len(results.runs) or not len(golden.queries):
         return
     try:

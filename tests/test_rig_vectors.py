@@ -1,4 +1,7 @@
-"""SEEDS F.5.1-9 and 12: graded retrieval as rig-retrieval-evals counts it: formulas, reports, diffs, its gate and bootstrap."""
+"""SEEDS F.5.1-9 and 12: graded retrieval as rig-retrieval-evals counts it.
+
+Formulas, reports, diffs, its gate and bootstrap.
+"""
 
 import json
 from dataclasses import replace
@@ -18,10 +21,22 @@ def scored(tmp_path):
 
     def score(rankings, gold, labels, run_id="run", **policies):
         golden_file, run_file = tmp_path / "qrels.jsonl", tmp_path / f"{run_id}.txt"
-        lines = [{"query_id": query_id, "query": "?", "relevant_docs": grades} for query_id, grades in gold.items()]
+        lines = [
+            {"query_id": query_id, "query": "?", "relevant_docs": grades}
+            for query_id, grades in gold.items()
+        ]
         golden_file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        rows = [(query_id, doc, rank) for query_id, docs in rankings.items() for rank, doc in enumerate(docs, 1)]
-        run_file.write_text("".join(f"{query_id} Q0 {doc} {rank} {1 / rank!r} {run_id}\n" for query_id, doc, rank in rows))
+        rows = [
+            (query_id, doc, rank)
+            for query_id, docs in rankings.items()
+            for rank, doc in enumerate(docs, 1)
+        ]
+        run_file.write_text(
+            "".join(
+                f"{query_id} Q0 {doc} {rank} {1 / rank!r} {run_id}\n"
+                for query_id, doc, rank in rows
+            )
+        )
         return rs.score(rs.load_results(run_file), rs.load_golden(golden_file), labels, **policies)
 
     return score
@@ -30,8 +45,13 @@ def scored(tmp_path):
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
     [
-        # recall is the share of relevant documents found, precision divides by k however long the list is
-        ("x d1 y d2 d3", {"d1": 1, "d2": 1, "d3": 1}, {"recall@1": 0, "recall@3": 1 / 3, "recall@10": 1}),
+        # recall is the share of relevant documents found, precision divides by k however long the
+        # list is
+        (
+            "x d1 y d2 d3",
+            {"d1": 1, "d2": 1, "d3": 1},
+            {"recall@1": 0, "recall@3": 1 / 3, "recall@10": 1},
+        ),
         ("d1 x d2 y", {"d1": 1, "d2": 1}, {"precision@4": 0.5, "map@4": (1 + 2 / 3) / 2}),
         ("d1 x", {"d1": 1}, {"mrr": 1, "hit@3": 1}),
         ("a b c", {"d1": 1}, {"mrr": 0, "hit@3": 0}),
@@ -44,14 +64,22 @@ def scored(tmp_path):
 )
 def test_formulas_on_one_list(scored, ranking, gold, expected):
     found = scored({"q": ranking.split()}, {"q": gold}, list(expected))
-    assert found.loc["q", list(expected)].tolist() == pytest.approx(list(expected.values()), abs=5e-7)
+    assert found.loc["q", list(expected)].tolist() == pytest.approx(
+        list(expected.values()), abs=5e-7
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
 @pytest.mark.parametrize("ranking", [["d1"], []])
 def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking):
     labels = ["recall@5", "hit@5", "mrr", "map@5", "ndcg@5", "precision@5"]
-    found = scored({"other": ["d1"], "q": ranking}, {"q": {}, "other": {"d1": 1}}, labels, empty_gold="one", missing="exclude" if ranking else "zero")
+    found = scored(
+        {"other": ["d1"], "q": ranking},
+        {"q": {}, "other": {"d1": 1}},
+        labels,
+        empty_gold="one",
+        missing="exclude" if ranking else "zero",
+    )
     if ranking:
         assert found.loc["q", labels].tolist() == [1, 1, 1, 1, 1, 0]
     else:  # a run file has no place for an empty list: the query is missing, and fails
@@ -60,24 +88,40 @@ def test_an_empty_gold_set_is_vacuously_met_except_for_precision(scored, ranking
 
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
 def test_the_profile_counts_an_empty_gold_set_as_met(scored):
-    found = scored({"other": ["d1"], "q": ["d1"]}, {"q": {}, "other": {"d1": 1}}, None, profile="rig")
-    assert found.loc["q", ["recall@5:doc", "ndcg@5:doc", "mrr:doc", "precision@5:doc"]].tolist() == [1, 1, 1, 0]
+    found = scored(
+        {"other": ["d1"], "q": ["d1"]}, {"q": {}, "other": {"d1": 1}}, None, profile="rig"
+    )
+    assert found.loc[
+        "q", ["recall@5:doc", "ndcg@5:doc", "mrr:doc", "precision@5:doc"]
+    ].tolist() == [1, 1, 1, 0]
 
 
 def test_questions_to_refuse_are_scored_where_the_profile_scores_refusals(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "answerable": False}]))
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": []}]))
-    assert pd.isna(rs.score(results, golden, ["mrr"], match="doc", empty_gold="one").loc["q", "mrr"])
+    assert pd.isna(
+        rs.score(results, golden, ["mrr"], match="doc", empty_gold="one").loc["q", "mrr"]
+    )
     assert rs.score(results, golden, ["mrr"], profile="rig").loc["q", "mrr"] == 1
 
 
-GOLD = {"q1": {"doc-orwell": 2, "doc-1984": 1}, "q2": {"doc-paris": 1}, "q3": {"doc-light": 2, "doc-physics": 1}}
-FULL = {"q1": ["doc-orwell", "doc-1984", "doc-paris"], "q2": ["doc-paris", "doc-cats"], "q3": ["doc-light", "doc-physics", "doc-cats"]}
+GOLD = {
+    "q1": {"doc-orwell": 2, "doc-1984": 1},
+    "q2": {"doc-paris": 1},
+    "q3": {"doc-light": 2, "doc-physics": 1},
+}
+FULL = {
+    "q1": ["doc-orwell", "doc-1984", "doc-paris"],
+    "q2": ["doc-paris", "doc-cats"],
+    "q3": ["doc-light", "doc-physics", "doc-cats"],
+}
 AT_5 = ["recall@5", "ndcg@5", "mrr", "precision@5", "map@5"]
 
 
 def without(*docs):
-    return {query_id: [doc for doc in ranking if doc not in docs] for query_id, ranking in FULL.items()}
+    return {
+        query_id: [doc for doc in ranking if doc not in docs] for query_id, ranking in FULL.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -95,14 +139,28 @@ def test_means_over_three_graded_queries(scored, rankings, means):
 def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id)
-        for run_id, rankings in {"full": FULL, "no_orwell": without("doc-orwell"), "no_light": without("doc-light", "doc-physics")}.items()
+        for run_id, rankings in {
+            "full": FULL,
+            "no_orwell": without("doc-orwell"),
+            "no_light": without("doc-light", "doc-physics"),
+        }.items()
     )
     assert no_orwell.loc["q1", "ndcg@5"] == pytest.approx(0.275412, abs=5e-7)
-    better = rs.diff_scores(pd.concat([no_orwell.astype({"run_id": "str"}), full.astype({"run_id": "str"})]), "no_orwell", "full")
+    better = rs.diff_scores(
+        pd.concat([no_orwell.astype({"run_id": "str"}), full.astype({"run_id": "str"})]),
+        "no_orwell",
+        "full",
+    )
     row = better.metrics.set_index("metric").loc["recall@5"]
-    assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2) and row["delta"] == pytest.approx(1 / 6)
+    assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2) and row[
+        "delta"
+    ] == pytest.approx(1 / 6)
     assert better.movers.query("metric == 'recall@5'")["query_id"].tolist() == ["q1", "q2", "q3"]
-    worse = rs.diff_scores(pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]), "full", "no_light")
+    worse = rs.diff_scores(
+        pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]),
+        "full",
+        "no_light",
+    )
     row = worse.metrics.set_index("metric").loc["recall@5"]
     assert (row["winners"], row["losers"], row["delta"]) == (0, 1, pytest.approx(-1 / 3))
     assert worse.movers.query("metric == 'recall@5'")["query_id"].iloc[0] == "q3"
@@ -111,7 +169,10 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
 def frame(**runs):
     """A scores frame from {run: {metric: {query: value}}}."""
     parts = [
-        pd.DataFrame(metrics, dtype="float64").rename_axis("query_id").assign(run_id=run_id, state="scored", level="doc") for run_id, metrics in runs.items()
+        pd.DataFrame(metrics, dtype="float64")
+        .rename_axis("query_id")
+        .assign(run_id=run_id, state="scored", level="doc")
+        for run_id, metrics in runs.items()
     ]
     return pd.concat(parts)
 
@@ -128,15 +189,28 @@ def test_the_summary_of_nothing_has_no_mean():
 
 
 def test_winners_losers_and_movers_over_the_queries_both_have():
-    current, baseline = {"q1": 1, "q2": 0, "q3": 0.5, "q4": 0.9}, {"q1": 0.5, "q2": 0.5, "q3": 0.5, "q5": 1}
-    diff = rs.diff_scores(frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now")
+    current, baseline = (
+        {"q1": 1, "q2": 0, "q3": 0.5, "q4": 0.9},
+        {"q1": 0.5, "q2": 0.5, "q3": 0.5, "q5": 1},
+    )
+    diff = rs.diff_scores(
+        frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now"
+    )
     row = diff.metrics.iloc[0]
-    assert row[["winners", "losers", "unchanged", "n", "n_only_baseline", "n_only_candidate"]].tolist() == [1, 1, 1, 3, 1, 1]
-    assert diff.movers["query_id"].tolist() == ["q1", "q2", "q3"] and diff.movers["delta"].tolist() == [0.5, -0.5, 0]
+    assert row[
+        ["winners", "losers", "unchanged", "n", "n_only_baseline", "n_only_candidate"]
+    ].tolist() == [1, 1, 1, 3, 1, 1]
+    assert diff.movers["query_id"].tolist() == ["q1", "q2", "q3"] and diff.movers[
+        "delta"
+    ].tolist() == [0.5, -0.5, 0]
 
 
 def test_a_metric_that_the_baseline_lacks_has_no_delta():
-    diff = rs.diff_scores(frame(base={"mrr": {"q": 0.6}}, now={"mrr": {"q": 0.8}, "recall@5": {"q": 0.4}}), "base", "now")
+    diff = rs.diff_scores(
+        frame(base={"mrr": {"q": 0.6}}, now={"mrr": {"q": 0.8}, "recall@5": {"q": 0.4}}),
+        "base",
+        "now",
+    )
     rows = diff.metrics.set_index("metric")
     assert rows.loc["mrr", "delta"] == pytest.approx(0.2)
     assert rows.loc["recall@5", ["n", "winners", "n_only_candidate"]].tolist() == [0, 0, 1]
@@ -147,15 +221,26 @@ def test_a_metric_that_the_baseline_lacks_has_no_delta():
 @pytest.mark.parametrize(
     ("baseline", "candidate", "deltas"),
     [
-        ({"recall@5": [0.60], "ndcg@5": [0.60], "mrr": [0.90]}, {"recall@5": [0.50], "ndcg@5": [0.595], "mrr": [0.10]}, [-0.10, -0.005, -0.80]),
+        (
+            {"recall@5": [0.60], "ndcg@5": [0.60], "mrr": [0.90]},
+            {"recall@5": [0.50], "ndcg@5": [0.595], "mrr": [0.10]},
+            [-0.10, -0.005, -0.80],
+        ),
         ({"recall@5": [0.9]}, {"recall@5": [0.4]}, [-0.5]),
         ({"recall@5": [0.6, 0.7]}, {"recall@5": [0.4, 0.4]}, [-0.25]),
         ({"recall@5": [0.5, 0.5]}, {"recall@5": [1, 0.6]}, [0.3]),
-        ({"recall@5": [0.60], "ndcg@5": [0.50], "mrr": [0.7]}, {"recall@5": [0.50], "ndcg@5": [0.55], "mrr": [0.7]}, [-0.1, 0.05, 0]),
+        (
+            {"recall@5": [0.60], "ndcg@5": [0.50], "mrr": [0.7]},
+            {"recall@5": [0.50], "ndcg@5": [0.55], "mrr": [0.7]},
+            [-0.1, 0.05, 0],
+        ),
     ],
 )
 def test_deltas_that_gates_look_at_survive_json(baseline, candidate, deltas):
-    runs = {name: {metric: dict(enumerate(values)) for metric, values in run.items()} for name, run in (("a", baseline), ("b", candidate))}
+    runs = {
+        name: {metric: dict(enumerate(values)) for metric, values in run.items()}
+        for name, run in (("a", baseline), ("b", candidate))
+    }
     diff = rs.diff_scores(frame(**runs).rename(index=str), "a", "b")
     assert diff.metrics["delta"].tolist() == pytest.approx(deltas)
     again = rs.ScoreDiff.from_json(diff.to_json())
@@ -181,7 +266,9 @@ def test_splitmix64_gives_its_published_outputs():
     ],
 )
 def test_bootstrap_intervals_of_splitmix64(values, iterations, level, seed, expected):
-    assert rs.bootstrap_mean(values, iterations, level, seed, "splitmix64") == pytest.approx(expected, abs=5e-7)
+    assert rs.bootstrap_mean(values, iterations, level, seed, "splitmix64") == pytest.approx(
+        expected, abs=5e-7
+    )
 
 
 def test_the_bootstrap_does_not_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
@@ -195,7 +282,11 @@ def test_the_bootstrap_does_not_depend_on_how_many_draws_are_held_at_a_time(monk
 def test_the_bootstrap_is_the_same_for_the_same_seed_and_leaves_nan_out(method):
     values = np.random.default_rng(3).random(40)
     first = rs.bootstrap_mean(values, 2000, seed=7, method=method)
-    assert first == rs.bootstrap_mean([*values, np.nan], 2000, seed=7, method=method) != rs.bootstrap_mean(values, 2000, seed=8, method=method)
+    assert (
+        first
+        == rs.bootstrap_mean([*values, np.nan], 2000, seed=7, method=method)
+        != rs.bootstrap_mean(values, 2000, seed=8, method=method)
+    )
     assert first is not None and first[0] < values.mean() < first[1]
     # close to the normal interval of the mean at this size
     half = 1.96 * values.std() / np.sqrt(len(values))
@@ -206,7 +297,18 @@ def test_no_value_has_no_interval():
     assert rs.bootstrap_mean([]) is None and rs.bootstrap_mean([np.nan]) is None
 
 
-@pytest.mark.parametrize("bad", [{"iterations": 0}, {"level": 0}, {"level": 1}, {"level": np.nan}, {"seed": -1}, {"seed": 2**64}, {"method": "xorshift"}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"iterations": 0},
+        {"level": 0},
+        {"level": 1},
+        {"level": np.nan},
+        {"seed": -1},
+        {"seed": 2**64},
+        {"method": "xorshift"},
+    ],
+)
 def test_bad_arguments_of_the_bootstrap_are_refused(bad):
     with pytest.raises(rs.DataError, match=next(iter(bad))):
         rs.bootstrap_mean([1.0], **bad)
@@ -217,15 +319,32 @@ def test_bad_arguments_of_the_bootstrap_are_refused(bad):
 
 @pytest.fixture
 def profile_means(tmp_path):
-    """The profile's means of rankings {query: documents}, an empty list included, against {query: {document: grade}}."""
+    """The profile's means of rankings {query: documents}, an empty list included, against {query.
+
+    {document: grade}}.
+    """
 
     def means(rankings, gold, ks=(1, 3, 5, 10)):
-        lines = [{"query_id": query_id, "query": "?", "relevant_docs": grades} for query_id, grades in gold.items()]
+        lines = [
+            {"query_id": query_id, "query": "?", "relevant_docs": grades}
+            for query_id, grades in gold.items()
+        ]
         (tmp_path / "qrels.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        records = [{"query_id": q, "query": "?", "hits_top_k": [{"doc_id": doc, "rank": n} for n, doc in enumerate(docs, 1)]} for q, docs in rankings.items()]
-        (tmp_path / "per_query.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+        records = [
+            {
+                "query_id": q,
+                "query": "?",
+                "hits_top_k": [{"doc_id": doc, "rank": n} for n, doc in enumerate(docs, 1)],
+            }
+            for q, docs in rankings.items()
+        ]
+        (tmp_path / "per_query.jsonl").write_text(
+            "".join(json.dumps(one) + "\n" for one in records)
+        )
         (found,) = rs.aggregate(
-            rs.load_results(tmp_path / "per_query.jsonl"), rs.load_golden(tmp_path / "qrels.jsonl"), replace(PROFILES["rig"], ks=ks)
+            rs.load_results(tmp_path / "per_query.jsonl"),
+            rs.load_golden(tmp_path / "qrels.jsonl"),
+            replace(PROFILES["rig"], ks=ks),
         ).values()
         return found
 
@@ -235,7 +354,11 @@ def profile_means(tmp_path):
 @pytest.mark.parametrize(
     ("ranking", "gold", "expected"),
     [
-        ("x d1 y d2 d3", {"d1": 1, "d2": 1, "d3": 1}, {("recall", 1): 0, ("recall", 3): 1 / 3, ("recall", 10): 1}),
+        (
+            "x d1 y d2 d3",
+            {"d1": 1, "d2": 1, "d3": 1},
+            {("recall", 1): 0, ("recall", 3): 1 / 3, ("recall", 10): 1},
+        ),
         ("d1 x d2 y", {"d1": 1, "d2": 1}, {("precision", 4): 0.5, ("map", 4): (1 + 2 / 3) / 2}),
         ("d1 x", {"d1": 1}, {("mrr", None): 1}),
         ("a b c", {"d1": 1}, {("mrr", None): 0, ("hit_rate", 3): 0}),
@@ -247,14 +370,22 @@ def profile_means(tmp_path):
 )
 def test_formulas_by_the_profile(profile_means, ranking, gold, expected):
     found = profile_means({"q": ranking.split()}, {"q": gold}, ks=(1, 3, 4, 5, 10))
-    assert [found[name] if k is None else found[name][str(k)] for name, k in expected] == pytest.approx(list(expected.values()), abs=5e-7)
+    assert [
+        found[name] if k is None else found[name][str(k)] for name, k in expected
+    ] == pytest.approx(list(expected.values()), abs=5e-7)
 
 
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
 @pytest.mark.parametrize("ranking", [["d1"], []])
 def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, ranking):
     found = profile_means({"q": ranking}, {"q": {}})
-    assert [found[name]["5"] for name in ("recall", "hit_rate", "map", "ndcg", "precision")] == [1, 1, 1, 1, 0] and found["mrr"] == 1
+    assert [found[name]["5"] for name in ("recall", "hit_rate", "map", "ndcg", "precision")] == [
+        1,
+        1,
+        1,
+        1,
+        0,
+    ] and found["mrr"] == 1
 
 
 @pytest.mark.parametrize(
@@ -267,7 +398,13 @@ def test_an_empty_gold_set_is_met_by_an_empty_list_as_well(profile_means, rankin
 )
 def test_means_over_three_graded_queries_by_the_profile(profile_means, rankings, means):
     found = profile_means(rankings, GOLD)
-    assert [found["recall"]["5"], found["ndcg"]["5"], found["mrr"], found["precision"]["5"], found["map"]["5"]] == pytest.approx(means, abs=5e-7)
+    assert [
+        found["recall"]["5"],
+        found["ndcg"]["5"],
+        found["mrr"],
+        found["precision"]["5"],
+        found["map"]["5"],
+    ] == pytest.approx(means, abs=5e-7)
 
 
 # F.5.6 and F.5.9, the gate: which metrics of a diff have regressed by more than their threshold
@@ -284,31 +421,59 @@ def regressed(diff, path, thresholds):
 @pytest.mark.parametrize(
     ("baseline", "candidate", "thresholds", "expected"),
     [
-        ({"recall": [0.60], "ndcg": [0.60], "mrr": [0.90]}, {"recall": [0.50], "ndcg": [0.595], "mrr": [0.10]}, {"recall": 0.02, "ndcg": 0.02}, ["recall"]),
+        (
+            {"recall": [0.60], "ndcg": [0.60], "mrr": [0.90]},
+            {"recall": [0.50], "ndcg": [0.595], "mrr": [0.10]},
+            {"recall": 0.02, "ndcg": 0.02},
+            ["recall"],
+        ),
         ({"recall": [0.9]}, {"recall": [0.4]}, {"recall": 0.05}, ["recall"]),
         ({"recall": [0.9]}, {"recall": [0.4]}, {"recall": 1.0}, []),
         ({"recall": [0.6]}, {"recall": [0.6]}, {"recall": -0.5}, []),  # a threshold below 0 is 0
         ({"recall": [0.6]}, {"recall": [0.599]}, {"recall": -0.5}, ["recall"]),
         ({"recall": [0.6, 0.7]}, {"recall": [0.4, 0.4]}, {"recall": 0.05}, ["recall"]),
         ({"recall": [0.5, 0.5]}, {"recall": [1, 0.6]}, {"recall": 0.05}, []),
-        ({"recall": [0.60], "ndcg": [0.50], "mrr": [0.7]}, {"recall": [0.50], "ndcg": [0.55], "mrr": [0.7]}, {"recall": 0, "ndcg": 0, "mrr": 0}, ["recall"]),
+        (
+            {"recall": [0.60], "ndcg": [0.50], "mrr": [0.7]},
+            {"recall": [0.50], "ndcg": [0.55], "mrr": [0.7]},
+            {"recall": 0, "ndcg": 0, "mrr": 0},
+            ["recall"],
+        ),
     ],
 )
-def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(tmp_path, baseline, candidate, thresholds, expected):
+def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
+    tmp_path, baseline, candidate, thresholds, expected
+):
     labels = {"recall": "recall@5", "ndcg": "ndcg@5", "mrr": "mrr"}
-    runs = {name: {labels[metric]: dict(enumerate(values)) for metric, values in run.items()} for name, run in (("a", baseline), ("b", candidate))}
+    runs = {
+        name: {labels[metric]: dict(enumerate(values)) for metric, values in run.items()}
+        for name, run in (("a", baseline), ("b", candidate))
+    }
     diff = rs.diff_scores(frame(**runs).rename(index=str), "a", "b")
     limits = {labels[metric]: limit for metric, limit in thresholds.items()}
     for one in (diff, rs.ScoreDiff.from_json(diff.to_json())):
-        assert regressed(one, tmp_path / "log.jsonl", limits) == [labels[metric] for metric in expected]
+        assert regressed(one, tmp_path / "log.jsonl", limits) == [
+            labels[metric] for metric in expected
+        ]
 
 
 def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path):
     full, no_orwell, no_light = (
         scored(rankings, GOLD, AT_5, run_id).astype({"run_id": "str"})
-        for run_id, rankings in {"full": FULL, "no_orwell": without("doc-orwell"), "no_light": without("doc-light", "doc-physics")}.items()
+        for run_id, rankings in {
+            "full": FULL,
+            "no_orwell": without("doc-orwell"),
+            "no_light": without("doc-light", "doc-physics"),
+        }.items()
     )
     limits = dict.fromkeys(AT_5, 0.02)
-    assert regressed(rs.diff_scores(pd.concat([no_orwell, full]), "no_orwell", "full"), tmp_path / "log.jsonl", limits) == []
+    assert (
+        regressed(
+            rs.diff_scores(pd.concat([no_orwell, full]), "no_orwell", "full"),
+            tmp_path / "log.jsonl",
+            limits,
+        )
+        == []
+    )
     worse = rs.diff_scores(pd.concat([full, no_light]), "full", "no_light")
     assert regressed(worse, tmp_path / "log.jsonl", limits) == AT_5

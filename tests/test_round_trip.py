@@ -1,4 +1,7 @@
-"""Writing a run and loading it again gives equal frames, whatever the run holds; what the file can't give back is refused."""
+"""Writing a run and loading it again gives equal frames, whatever the run holds.
+
+What the file can't give back is refused.
+"""
 
 import json
 import tempfile
@@ -18,10 +21,16 @@ FRAMES = ("runs", "responses", "hits", "citations")
 
 
 def results_of(responses, hits=(), citations=(), **run):
-    counts = {"n_queries": len(responses), "n_failed": sum(row.get("error") is not None for row in responses)}
+    counts = {
+        "n_queries": len(responses),
+        "n_failed": sum(row.get("error") is not None for row in responses),
+    }
     run = {"run_id": "r", "config": "{}", **counts, **run}
     named = {"responses": responses, "hits": hits, "citations": citations}
-    frames = {name: from_records(settle([{"run_id": "r", **row} for row in rows]), name) for name, rows in named.items()}
+    frames = {
+        name: from_records(settle([{"run_id": "r", **row} for row in rows]), name)
+        for name, rows in named.items()
+    }
     return rs.Results(from_records([run], "runs"), **frames)
 
 
@@ -36,17 +45,23 @@ def again(results, folder):
 def assert_round_trip(results, folder):
     loaded = again(results, folder)
     for name in FRAMES:
-        pd.testing.assert_frame_equal(getattr(loaded, name), getattr(results, name), check_like=True)
+        pd.testing.assert_frame_equal(
+            getattr(loaded, name), getattr(results, name), check_like=True
+        )
     return loaded
 
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(["", "a > b", " > ", "[]", '{"a": 1}', "null", "unknown"])
+TEXT = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
+    ["", "a > b", " > ", "[]", '{"a": 1}', "null", "unknown"]
+)
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 COUNTS = st.integers(0, 2**63 - 1)
 OWN = {
-    "x_text": TEXT, "x_whole": st.integers(-(2**63), 2**63 - 1), "x_number": FLOATS, "x_flag": st.booleans(), "x_mixed": st.integers() | FLOATS | TEXT | st.booleans(),
-    "x_deep.one": TEXT, "x_deep.two%2E.%6Ason": FLOATS, "x_list.json": st.sampled_from(["[1, {}]", "{}", "[]"]),
+    "x_text": TEXT, "x_whole": st.integers(-(2**63), 2**63 - 1), "x_number": FLOATS,
+    "x_flag": st.booleans(), "x_mixed": st.integers() | FLOATS | TEXT | st.booleans(),
+    "x_deep.one": TEXT, "x_deep.two%2E.%6Ason": FLOATS,
+    "x_list.json": st.sampled_from(["[1, {}]", "{}", "[]"]),
 }  # fmt: skip
 
 
@@ -63,7 +78,9 @@ def spans(draw, kinds=("line", "code", "page", "time", "region", "caption")):
     if (unit := draw(st.sampled_from([None, "line", "char", "page", "ms", "token"]))) is not None:
         row["span_unit"] = unit
     if (kind := draw(st.sampled_from([None, *kinds]))) is not None:
-        row |= {"x_citation.kind": kind} | draw(st.fixed_dictionaries({}, optional={"x_citation.section": TEXT}))
+        row |= {"x_citation.kind": kind} | draw(
+            st.fixed_dictionaries({}, optional={"x_citation.section": TEXT})
+        )
         row |= {"x_citation.path": "other"} if "path" in row and draw(st.booleans()) else {}
     return row
 
@@ -72,21 +89,53 @@ def spans(draw, kinds=("line", "code", "page", "time", "region", "caption")):
 def results(draw):
     responses, hits, citations = [], [], []
     optional = {
-        "mode": TEXT, "answer": TEXT, "grounded": st.booleans(), "refused": st.booleans(), "refusal_reason": TEXT, "elapsed_ms": FLOATS, "latency_search_ms": FLOATS,
-        "prompt_tokens": COUNTS, "completion_tokens": COUNTS, "cost_usd": FLOATS, "scope": TEXT, "x_answer.model.id": TEXT, "x_answer.usage.latency_ms": FLOATS,
+        "mode": TEXT, "answer": TEXT, "grounded": st.booleans(), "refused": st.booleans(),
+        "refusal_reason": TEXT, "elapsed_ms": FLOATS, "latency_search_ms": FLOATS,
+        "prompt_tokens": COUNTS, "completion_tokens": COUNTS, "cost_usd": FLOATS, "scope": TEXT,
+        "x_answer.model.id": TEXT, "x_answer.usage.latency_ms": FLOATS,
     }  # fmt: skip
     of_hit = {
-        "chunk_id": IDS, "doc_id": IDS, "heading": TEXT, "text": TEXT, "text_cut": st.booleans(), "score": FLOATS, "score_kind": TEXT, "score_lexical": FLOATS,
-        "score_vector": FLOATS, "source_key": TEXT, "chunker_version": TEXT, "stale": st.booleans(), "x_retrieval.method": TEXT,
+        "chunk_id": IDS, "doc_id": IDS, "heading": TEXT, "text": TEXT, "text_cut": st.booleans(),
+        "score": FLOATS, "score_kind": TEXT, "score_lexical": FLOATS,
+        "score_vector": FLOATS, "source_key": TEXT, "chunker_version": TEXT, "stale": st.booleans(),
+        "x_retrieval.method": TEXT,
     }  # fmt: skip
     for query_id in draw(st.lists(IDS, min_size=1, max_size=3, unique=True)):
-        responses.append(draw(rows(optional, {"query_id": st.just(query_id), "query": st.none() | TEXT, "error": st.none() | TEXT})))
+        responses.append(
+            draw(
+                rows(
+                    optional,
+                    {
+                        "query_id": st.just(query_id),
+                        "query": st.none() | TEXT,
+                        "error": st.none() | TEXT,
+                    },
+                )
+            )
+        )
         ranks = draw(st.lists(st.integers(1, 2**31 - 1), max_size=3, unique=True))
-        hits += [draw(rows(of_hit, {"query_id": st.just(query_id), "rank": st.just(rank)})) | draw(spans()) for rank in ranks]
+        hits += [
+            draw(rows(of_hit, {"query_id": st.just(query_id), "rank": st.just(rank)}))
+            | draw(spans())
+            for rank in ranks
+        ]
         n = draw(st.integers(0, 2))
         of_citation = {"marker": TEXT, "chunk_id": IDS, "doc_id": IDS, "heading": TEXT}
-        citations += [draw(rows(of_citation, {"query_id": st.just(query_id), "position": st.just(1 + i)})) | draw(spans()) for i in range(n)]
-    return results_of(responses, hits, citations, **draw(st.fixed_dictionaries({}, optional={"system": TEXT, "k": st.integers(1, 99), "x_deep.note": TEXT})))
+        citations += [
+            draw(rows(of_citation, {"query_id": st.just(query_id), "position": st.just(1 + i)}))
+            | draw(spans())
+            for i in range(n)
+        ]
+    return results_of(
+        responses,
+        hits,
+        citations,
+        **draw(
+            st.fixed_dictionaries(
+                {}, optional={"system": TEXT, "k": st.integers(1, 99), "x_deep.note": TEXT}
+            )
+        ),
+    )
 
 
 @given(results())
@@ -107,22 +156,45 @@ def test_loading_what_was_written_gives_equal_frames(results):
 )
 def test_a_span_without_a_kind_is_written_as_that_of_its_unit(tmp_path, unit, citation):
     span = {"path": "p", "start": 3, "end": 4, "span_unit": unit}
-    results = results_of([response()], [{"query_id": "q", "rank": 1, **span}], [{"query_id": "q", "position": 1, **span}])
+    results = results_of(
+        [response()],
+        [{"query_id": "q", "rank": 1, **span}],
+        [{"query_id": "q", "position": 1, **span}],
+    )
     assert_round_trip(results, tmp_path)
     written = json.loads((tmp_path / "r" / "per_query.jsonl").read_text())
-    assert written["hits_top_k"][0].get("citation") == citation == written["answer"]["citations"][0].get("citation")
+    assert (
+        written["hits_top_k"][0].get("citation")
+        == citation
+        == written["answer"]["citations"][0].get("citation")
+    )
     if citation is None:
-        assert {name: written["hits_top_k"][0][name] for name in ("start", "end", "span_unit")} == {"start": 3, "end": 4, "span_unit": "char"}
+        assert {name: written["hits_top_k"][0][name] for name in ("start", "end", "span_unit")} == {
+            "start": 3,
+            "end": 4,
+            "span_unit": "char",
+        }
 
 
 def test_a_region_keeps_its_span_and_several_pages_theirs(tmp_path):
-    region = {"query_id": "q", "rank": 1, "path": "p", "start": 10, "end": 20, "span_unit": "char", "x_citation.kind": "region", "x_citation.x": 5}
+    region = {
+        "query_id": "q",
+        "rank": 1,
+        "path": "p",
+        "start": 10,
+        "end": 20,
+        "span_unit": "char",
+        "x_citation.kind": "region",
+        "x_citation.x": 5,
+    }
     pages = {"query_id": "q", "rank": 2, "path": "p", "start": 2, "end": 6, "span_unit": "page"}
     assert_round_trip(results_of([response()], [region, pages]), tmp_path)
 
 
 def test_citations_are_written_by_position(tmp_path):
-    cited = [{"query_id": "q", "position": position, "marker": str(position)} for position in (2, 1)]
+    cited = [
+        {"query_id": "q", "position": position, "marker": str(position)} for position in (2, 1)
+    ]
     loaded = again(results_of([response()], [], cited), tmp_path)
     assert loaded.citations[["position", "marker"]].to_numpy().tolist() == [[1, "1"], [2, "2"]]
 
@@ -130,15 +202,47 @@ def test_citations_are_written_by_position(tmp_path):
 @pytest.mark.parametrize(
     ("hits", "citations", "message"),
     [
-        ([{"query_id": "other", "rank": 1}], [], r"hits\.query_id: 1 rows of queries without a response, first 'other'"),
-        ([], [{"query_id": "other", "position": 1}], r"citations\.query_id: 1 rows of queries without a response"),
-        ([], [{"query_id": "q", "position": 2}], r"citations\.position: query 'q' has the positions \[2\]; 1, 2, 3"),
-        ([{"query_id": "q", "rank": 1, "start": 3}], [], r"start: start 3, end None; whole numbers"),
+        (
+            [{"query_id": "other", "rank": 1}],
+            [],
+            r"hits\.query_id: 1 rows of queries without a response, first 'other'",
+        ),
+        (
+            [],
+            [{"query_id": "other", "position": 1}],
+            r"citations\.query_id: 1 rows of queries without a response",
+        ),
+        (
+            [],
+            [{"query_id": "q", "position": 2}],
+            r"citations\.position: query 'q' has the positions \[2\]; 1, 2, 3",
+        ),
+        (
+            [{"query_id": "q", "rank": 1, "start": 3}],
+            [],
+            r"start: start 3, end None; whole numbers",
+        ),
         ([{"query_id": "q", "rank": 1, "start": 3, "end": 3}], [], r"start: start 3, end 3"),
-        ([{"query_id": "q", "rank": 1, "x_doc_id": "d"}], [], r"hits: x_doc_id would be read as doc_id"),
-        ([{"query_id": "q", "rank": 1, "x_citation.section": "s"}], [], r"x_citation: found section without a kind"),
-        ([{"query_id": "q", "rank": 1, "x_note.json": "{bad"}], [], r"x_note\.json: found '\{bad'; JSON text"),
-        ([{"query_id": "q", "rank": 1, "x_a": 1, "x_a.b": 2}], [], r"x_a\.b: the column and one that it holds both have a value"),
+        (
+            [{"query_id": "q", "rank": 1, "x_doc_id": "d"}],
+            [],
+            r"hits: x_doc_id would be read as doc_id",
+        ),
+        (
+            [{"query_id": "q", "rank": 1, "x_citation.section": "s"}],
+            [],
+            r"x_citation: found section without a kind",
+        ),
+        (
+            [{"query_id": "q", "rank": 1, "x_note.json": "{bad"}],
+            [],
+            r"x_note\.json: found '\{bad'; JSON text",
+        ),
+        (
+            [{"query_id": "q", "rank": 1, "x_a": 1, "x_a.b": 2}],
+            [],
+            r"x_a\.b: the column and one that it holds both have a value",
+        ),
     ],
 )
 def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations, message):
@@ -161,7 +265,13 @@ def test_what_the_file_could_not_give_back_is_refused(tmp_path, hits, citations,
         record("q", [hit("c", "d", 1, heading_path=[]), hit("c2", "d", 2, heading_path=[""])]),
         record("q", [hit("c", "d", 1, retrieval="bm25", score=2.5)]),
         record("q", [hit("c", "d", 1, score=7)]),
-        record("q", [{"chunk_id": "c", "score": 0.5}, {"chunk_id": "e", "retrieval": {"fusion_score": 0.25}}]),
+        record(
+            "q",
+            [
+                {"chunk_id": "c", "score": 0.5},
+                {"chunk_id": "e", "retrieval": {"fusion_score": 0.25}},
+            ],
+        ),
         record("q", [hit("c", "d", 1, text_cut=True)]),
         record("q", [hit("c", "d", 1, start=3, end="x")]),
         record("q", [hit("c", "d", 1, confidence=1), hit("c2", "d", 2, confidence=0.5)]),
@@ -174,18 +284,35 @@ def test_corner_cases_come_back_as_they_were_loaded(write_run, tmp_path, given):
 
 def test_whole_and_decimal_numbers_are_one_column_of_numbers(write_run):
     hits = [hit("c", "d", 1, confidence=1), hit("c2", "d", 2, confidence=0.5)]
-    assert rs.load_results(write_run("r", [record("q", hits)])).hits["x_confidence"].tolist() == [1.0, 0.5]
+    assert rs.load_results(write_run("r", [record("q", hits)])).hits["x_confidence"].tolist() == [
+        1.0,
+        0.5,
+    ]
 
 
 def test_an_ordinary_answer_needs_no_note_of_its_object(write_run):
-    results = rs.load_results(write_run("r", [record("q", [hit("c", "d", 1)], answer=answer("text", paths=["p"]))]))
+    results = rs.load_results(
+        write_run("r", [record("q", [hit("c", "d", 1)], answer=answer("text", paths=["p"]))])
+    )
     assert not [name for name in [*results.responses, *results.hits] if name.endswith(".json")]
 
 
 def test_a_score_of_the_hit_beside_one_within_retrieval_comes_back(tmp_path):
-    hits = [{"chunk_id": "c", "score": 1, "score_lexical": 2, "score_vector": 3, "retrieval": {"fusion_score": 4.0, "lexical_score": 5.0}}]
-    (tmp_path / "per_query.jsonl").write_text(json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits}) + "\n", encoding="utf-8")
+    hits = [
+        {
+            "chunk_id": "c",
+            "score": 1,
+            "score_lexical": 2,
+            "score_vector": 3,
+            "retrieval": {"fusion_score": 4.0, "lexical_score": 5.0},
+        }
+    ]
+    (tmp_path / "per_query.jsonl").write_text(
+        json.dumps({"query_id": "q", "query": "?", "hits_top_k": hits}) + "\n", encoding="utf-8"
+    )
     results = rs.load_results(tmp_path)
-    assert results.hits[["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]].values.tolist() == [[4, 5, 3, 1, 2]]
+    assert results.hits[
+        ["score", "score_lexical", "score_vector", "x_score", "x_score_lexical"]
+    ].values.tolist() == [[4, 5, 3, 1, 2]]
     again = rs.load_results(rs.write_per_query(results, tmp_path / "again"))
     pd.testing.assert_frame_equal(again.hits.assign(run_id="r"), results.hits.assign(run_id="r"))

@@ -1,4 +1,8 @@
-"""Rules work on whole columns; here each pair of a hit and a target is judged by itself, in plain Python, and must come out the same."""
+"""Rules work on whole columns.
+
+Here each pair of a hit and a target is judged by itself, in plain Python, and must come out the
+same.
+"""
 
 import json
 
@@ -11,7 +15,18 @@ from ragscore.match import apply_rule
 from ragscore.predicates import by_predicate
 
 QUERIES, DOCS = ["q1", "q2", "q3"], ["a.md", "b.md"]
-HEADINGS = st.sampled_from([None, "", "Guide", "# Guide > Set up", "Guide  >  ##Set\tup > Linux", "Guides", "Guide > \xa0Set up", ">Guide> >Set up"])
+HEADINGS = st.sampled_from(
+    [
+        None,
+        "",
+        "Guide",
+        "# Guide > Set up",
+        "Guide  >  ##Set\tup > Linux",
+        "Guides",
+        "Guide > \xa0Set up",
+        ">Guide> >Set up",
+    ]
+)
 TEXTS = st.sampled_from([None, "", "one TWO three", "Two", "STRASSE straße", "… two …", "nothing"])
 SNIPPETS = st.sampled_from([None, "two", " Two… ", "two...", "three", "", "ß"])
 UNITS = st.sampled_from(["chars", "lines"])
@@ -23,28 +38,43 @@ def column(values, dtype="str"):
 
 def frame(rows, **dtypes):
     """A frame of these columns, whatever rows there are."""
-    return pd.DataFrame({name: column((row[name] for row in rows), dtype) for name, dtype in dtypes.items()})
+    return pd.DataFrame(
+        {name: column((row[name] for row in rows), dtype) for name, dtype in dtypes.items()}
+    )
 
 
 HIT = st.fixed_dictionaries({
-    "run_id": st.sampled_from(["r", "s"]), "query_id": st.sampled_from([*QUERIES, "other"]), "rank": st.integers(1, 4), "doc_id": st.sampled_from([None, *DOCS]),
-    "path": st.sampled_from([None, *DOCS]), "heading": HEADINGS, "text": TEXTS, "text_cut": st.booleans(), "source_key": st.sampled_from([None, "K", "k", "l"]),
-    "start": st.one_of(st.none(), st.integers(0, 6)), "length": st.integers(1, 5), "span_unit": UNITS,
+    "run_id": st.sampled_from(["r", "s"]), "query_id": st.sampled_from([*QUERIES, "other"]),
+    "rank": st.integers(1, 4), "doc_id": st.sampled_from([None, *DOCS]),
+    "path": st.sampled_from([None, *DOCS]), "heading": HEADINGS, "text": TEXTS,
+    "text_cut": st.booleans(), "source_key": st.sampled_from([None, "K", "k", "l"]),
+    "start": st.one_of(st.none(), st.integers(0, 6)), "length": st.integers(1, 5),
+    "span_unit": UNITS,
     "meta": st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from([1, 1.0, 1, "Two", "tWO", "two", 2, "1", True, None, ["two"]])), max_size=3),
 })  # fmt: skip
 TARGET = st.fixed_dictionaries({
-    "query_id": st.sampled_from(QUERIES), "doc_id": st.sampled_from([None, *DOCS]), "path": st.sampled_from([None, *DOCS]), "heading": HEADINGS,
-    "snippet": SNIPPETS, "target_id": st.sampled_from(["t1", "t2"]), "start": st.one_of(st.none(), st.integers(0, 6)), "length": st.integers(1, 5),
+    "query_id": st.sampled_from(QUERIES), "doc_id": st.sampled_from([None, *DOCS]),
+    "path": st.sampled_from([None, *DOCS]), "heading": HEADINGS,
+    "snippet": SNIPPETS, "target_id": st.sampled_from(["t1", "t2"]),
+    "start": st.one_of(st.none(), st.integers(0, 6)), "length": st.integers(1, 5),
     "span_unit": UNITS, "grade": st.integers(0, 2),
 })  # fmt: skip
-HITS = st.lists(HIT, max_size=16, unique_by=lambda hit: (hit["run_id"], hit["query_id"], hit["rank"]))
+HITS = st.lists(
+    HIT, max_size=16, unique_by=lambda hit: (hit["run_id"], hit["query_id"], hit["rank"])
+)
 
-MANY_HITS = st.lists(HIT, min_size=8, max_size=20, unique_by=lambda hit: (hit["run_id"], hit["query_id"], hit["rank"]))
+MANY_HITS = st.lists(
+    HIT,
+    min_size=8,
+    max_size=20,
+    unique_by=lambda hit: (hit["run_id"], hit["query_id"], hit["rank"]),
+)
 
 
 def hits_frame(hits):
     columns = frame(
-        hits, run_id="category", query_id="str", rank="int32", doc_id="str", path="str", heading="str", text="str", text_cut="boolean", source_key="str",
+        hits, run_id="category", query_id="str", rank="int32", doc_id="str", path="str",
+        heading="str", text="str", text_cut="boolean", source_key="str",
         start="Int64", span_unit="category",
     )  # fmt: skip
     return columns.assign(end=columns["start"] + column((hit["length"] for hit in hits), "Int64"))
@@ -52,21 +82,48 @@ def hits_frame(hits):
 
 def targets_frame(targets):
     columns = frame(
-        targets, query_id="str", target_id="str", doc_id="str", path="str", heading="str", snippet="str", start="Int64", span_unit="str", grade="int32"
+        targets,
+        query_id="str",
+        target_id="str",
+        doc_id="str",
+        path="str",
+        heading="str",
+        snippet="str",
+        start="Int64",
+        span_unit="str",
+        grade="int32",
     )
-    return columns.assign(end=columns["start"] + column((target["length"] for target in targets), "Int64"))
+    return columns.assign(
+        end=columns["start"] + column((target["length"] for target in targets), "Int64")
+    )
 
 
 def pairs_of(hits, targets):
-    return ((h, t) for h, hit in enumerate(hits) for t, target in enumerate(targets) if hit["query_id"] == target["query_id"])
+    return (
+        (h, t)
+        for h, hit in enumerate(hits)
+        for t, target in enumerate(targets)
+        if hit["query_id"] == target["query_id"]
+    )
 
 
 def share_of(hit, target):
     """How much of the shorter span both have; None where there is nothing to compare."""
-    same = hit["doc_id"] == target["doc_id"] if target["doc_id"] is not None else hit["path"] == target["path"] is not None
-    if not same or hit["start"] is None or target["start"] is None or hit["span_unit"] != target["span_unit"]:
+    same = (
+        hit["doc_id"] == target["doc_id"]
+        if target["doc_id"] is not None
+        else hit["path"] == target["path"] is not None
+    )
+    if (
+        not same
+        or hit["start"] is None
+        or target["start"] is None
+        or hit["span_unit"] != target["span_unit"]
+    ):
         return None
-    shared = min(hit["start"] + hit["length"], target["start"] + target["length"]) - max(hit["start"], target["start"])
+    shared = min(hit["start"] + hit["length"], target["start"] + target["length"]) - max(
+        hit["start"], target["start"]
+    )
     return max(shared, 0) / min(hit["length"], target["length"])
 
 
@@ -74,8 +131,21 @@ def share_of(hit, target):
 @settings(max_examples=100)
 def test_the_span_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.by_span(), hits_frame(hits), targets_frame(targets))
-    expected = {(h, t): share for h, t in pairs_of(hits, targets) if (share := share_of(hits[h], targets[t])) is not None and share >= 0.5}
-    assert dict(zip(zip(found["hit"], found["target"], strict=True), found.get("coverage", []), strict=True)) == expected
+    expected = {
+        (h, t): share
+        for h, t in pairs_of(hits, targets)
+        if (share := share_of(hits[h], targets[t])) is not None and share >= 0.5
+    }
+    assert (
+        dict(
+            zip(
+                zip(found["hit"], found["target"], strict=True),
+                found.get("coverage", []),
+                strict=True,
+            )
+        )
+        == expected
+    )
 
 
 def names(heading):
@@ -86,7 +156,11 @@ def names(heading):
 def anchored(hit, target):
     """True, False, or None where a cut text leaves it open."""
     wanted = names(target["heading"])
-    if hit["path"] is None or hit["path"] != target["path"] or names(hit["heading"])[: len(wanted)] != wanted:
+    if (
+        hit["path"] is None
+        or hit["path"] != target["path"]
+        or names(hit["heading"])[: len(wanted)] != wanted
+    ):
         return False
     if target["snippet"] is None or (not hit["text"] and not hit["text_cut"]):
         return True
@@ -100,72 +174,134 @@ def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.by_anchor(), hits_frame(hits), targets_frame(targets))
     judged = {(h, t): anchored(hits[h], targets[t]) for h, t in pairs_of(hits, targets)}
     is_open = found["unknown"].to_numpy(dtype=bool)
-    assert set(zip(found["hit"][~is_open], found["target"][~is_open], strict=True)) == {pair for pair, holds in judged.items() if holds}
+    assert set(zip(found["hit"][~is_open], found["target"][~is_open], strict=True)) == {
+        pair for pair, holds in judged.items() if holds
+    }
 
     def target_of(pairs):
         return sorted({(h, targets[t]["query_id"], targets[t]["target_id"]) for h, t in pairs})
 
     # A hit and a target with several snippets are open once, if none of these is found.
     decided = target_of(pair for pair, holds in judged.items() if holds)
-    still_open = [one for one in target_of(pair for pair, holds in judged.items() if holds is None) if one not in decided]
-    assert target_of(zip(found["hit"][is_open], found["target"][is_open], strict=True)) == still_open and is_open.sum() == len(still_open)
+    still_open = [
+        one
+        for one in target_of(pair for pair, holds in judged.items() if holds is None)
+        if one not in decided
+    ]
+    assert target_of(
+        zip(found["hit"][is_open], found["target"][is_open], strict=True)
+    ) == still_open and is_open.sum() == len(still_open)
 
 
 VALUES = st.sampled_from([1, 1.0, "two", "TWO", 2.0, "1", True])
 QUESTION = st.fixed_dictionaries({
-    "keys": st.lists(st.sampled_from(["K", "l", "m"]), max_size=2, unique=True), "conditions": st.lists(st.tuples(st.sampled_from("xy"), VALUES), max_size=2, unique_by=lambda one: one[0]),
+    "keys": st.lists(st.sampled_from(["K", "l", "m"]), max_size=2, unique=True),
+    "conditions": st.lists(st.tuples(st.sampled_from("xy"), VALUES), max_size=2,
+    unique_by=lambda one: one[0]),
     "texts": st.lists(st.sampled_from(["TWO", "three", "1"]), max_size=2, unique=True),
 })  # fmt: skip
 
 
 def equal(value, wanted):
-    """Whether a metadata value is what was asked for: of one type, texts whatever their case, numbers by value."""
+    """Whether a metadata value is what was asked for.
+
+    Of one type, texts whatever their case, numbers by value.
+    """
     if isinstance(value, str) and isinstance(wanted, str):
         return value.lower() == wanted.lower()
-    return value == wanted and (isinstance(value, bool), isinstance(value, str)) == (isinstance(wanted, bool), isinstance(wanted, str))
+    return value == wanted and (isinstance(value, bool), isinstance(value, str)) == (
+        isinstance(wanted, bool),
+        isinstance(wanted, str),
+    )
 
 
 def met(hit, question, metadata, substrings):
-    """Whether the hit has the metadata and texts: True, False, or None where a cut text leaves it open."""
+    """Whether the hit has the metadata and texts.
+
+    True, False, or None where a cut text leaves it open.
+    """
     rows = hit["meta"]
-    n_held = sum(equal(value, wanted) for key, wanted in question["conditions"] for name, value in rows if name == key)
-    if question["conditions"] and n_held < (len(question["conditions"]) if metadata == "all" else 1):
+    n_held = sum(
+        equal(value, wanted)
+        for key, wanted in question["conditions"]
+        for name, value in rows
+        if name == key
+    )
+    if question["conditions"] and n_held < (
+        len(question["conditions"]) if metadata == "all" else 1
+    ):
         return False
-    wholes = [(hit["text"] or "").lower(), *("" if value is None else value.lower() if isinstance(value, str) else json.dumps(value) for _, value in rows)]
+    wholes = [
+        (hit["text"] or "").lower(),
+        *(
+            "" if value is None else value.lower() if isinstance(value, str) else json.dumps(value)
+            for _, value in rows
+        ),
+    ]
     held = [any(text.lower() in whole for whole in wholes) for text in question["texts"]]
     if not held or (all(held) if substrings == "all" else any(held)):
         return True
     return None if hit["text_cut"] else False
 
 
-@given(MANY_HITS, st.tuples(QUESTION, QUESTION, QUESTION), st.sampled_from(["any", "all"]), st.sampled_from(["any", "all"]))
+@given(
+    MANY_HITS,
+    st.tuples(QUESTION, QUESTION, QUESTION),
+    st.sampled_from(["any", "all"]),
+    st.sampled_from(["any", "all"]),
+)
 @settings(max_examples=40)
 def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata, substrings):
     asked = dict(zip(QUERIES, questions, strict=True))
-    keyed = [{"query_id": name, "level": "source_key", "target_id": key, "source_key": key} for name, one in asked.items() for key in one["keys"]]
+    keyed = [
+        {"query_id": name, "level": "source_key", "target_id": key, "source_key": key}
+        for name, one in asked.items()
+        for key in one["keys"]
+    ]
     content = [
         {"query_id": name, "level": "predicate", "target_id": "expected", "source_key": None}
         for name, one in asked.items()
         if one["conditions"] or one["texts"]
     ]
-    targets = frame([*keyed, *content], query_id="str", level="str", target_id="str", source_key="str").assign(grade=1)
+    targets = frame(
+        [*keyed, *content], query_id="str", level="str", target_id="str", source_key="str"
+    ).assign(grade=1)
     conditions = [
-        {"query_id": q, "target_id": "expected", "key": key, "value": json.dumps(value)} for q, one in asked.items() for key, value in one["conditions"]
+        {"query_id": q, "target_id": "expected", "key": key, "value": json.dumps(value)}
+        for q, one in asked.items()
+        for key, value in one["conditions"]
     ]
-    checks = [{"query_id": name, "kind": "expected_substring", "text": text} for name, one in asked.items() for text in one["texts"]]
-    queries = pd.DataFrame({"query_id": QUERIES, "query": QUERIES, "answerable": True, "position": range(3)})
+    checks = [
+        {"query_id": name, "kind": "expected_substring", "text": text}
+        for name, one in asked.items()
+        for text in one["texts"]
+    ]
+    queries = pd.DataFrame(
+        {"query_id": QUERIES, "query": QUERIES, "answerable": True, "position": range(3)}
+    )
     golden = rs.Golden(
-        queries=queries, targets=targets.assign(alternative=0), conditions=frame(conditions, query_id="str", target_id="str", key="str", value="str"),
+        queries=queries, targets=targets.assign(alternative=0),
+        conditions=frame(conditions, query_id="str", target_id="str", key="str", value="str"),
         checks=frame(checks, query_id="str", kind="str", text="str"),
     )  # fmt: skip
-    meta = [{**hit, "key": key, "value": json.dumps(value)} for hit in hits for key, value in hit["meta"]]
+    meta = [
+        {**hit, "key": key, "value": json.dumps(value)}
+        for hit in hits
+        for key, value in hit["meta"]
+    ]
     # The metadata of a hit that isn't there belongs to none.
     meta += [{"run_id": "r", "query_id": "q1", "rank": 9, "key": "x", "value": "1"}]
     results = rs.Results(
-        runs=pd.DataFrame({"run_id": pd.Categorical(["r", "s"])}), responses=frame([], run_id="category", query_id="str", query="str", error="str"),
-        hit_meta=frame(meta, run_id="category", query_id="str", rank="int32", key="str", value="str"),
+        runs=pd.DataFrame({"run_id": pd.Categorical(["r", "s"])}),
+        responses=frame([], run_id="category", query_id="str", query="str", error="str"),
+        hit_meta=frame(meta, run_id="category", query_id="str", rank="int32", key="str",
+        value="str"),
     )  # fmt: skip
-    found = apply_rule(by_predicate(results, golden, metadata=metadata, substrings=substrings), hits_frame(hits), targets)
+    found = apply_rule(
+        by_predicate(results, golden, metadata=metadata, substrings=substrings),
+        hits_frame(hits),
+        targets,
+    )
     expected = {}
     for h, hit in enumerate(hits):
         for t, row in enumerate([*keyed, *content]):
@@ -176,5 +312,8 @@ def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata,
                     else met(hit, asked[hit["query_id"]], metadata, substrings)
                 )
                 expected |= {(h, t): is_met is None} if is_met is not False else {}
-    assert dict(zip(zip(found["hit"], found["target"], strict=True), found["unknown"], strict=True)) == expected
+    assert (
+        dict(zip(zip(found["hit"], found["target"], strict=True), found["unknown"], strict=True))
+        == expected
+    )
     assert not found.duplicated(["hit", "target"]).any()

@@ -1,4 +1,8 @@
-"""Rulers: each component is told by itself, and what different ones measured is not set side by side unless asked."""
+"""Rulers.
+
+Each component is told by itself, and what different ones measured is not set side by side unless
+asked.
+"""
 
 import json
 import warnings
@@ -17,7 +21,13 @@ METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
 
 def components(results, golden, metrics=METRICS, **more):
-    return rs.ruler(results, golden, metrics, **more).set_index(["run_id", "component"])["hash"].loc["a"].fillna("").to_dict()
+    return (
+        rs.ruler(results, golden, metrics, **more)
+        .set_index(["run_id", "component"])["hash"]
+        .loc["a"]
+        .fillna("")
+        .to_dict()
+    )
 
 
 def changed(before, after):
@@ -25,17 +35,25 @@ def changed(before, after):
 
 
 def judgments_of(*runs, judge="m", prompt="p1", temperature=0.0, criterion="faithfulness"):
-    rows = [{"run_id": run, "query_id": "q1", "criterion": criterion, "item": "", "value": 1.0} for run in runs]
+    rows = [
+        {"run_id": run, "query_id": "q1", "criterion": criterion, "item": "", "value": 1.0}
+        for run in runs
+    ]
     return pd.DataFrame(rows).assign(judge=judge, prompt_hash=prompt, temperature=temperature)
 
 
-CITED = [record(f"q{n}", [hit(f"c{n}", f"d{n}", 1)], answer=answer("yes", paths=[f"docs/d{n}.md"])) for n in (1, 2, 3)]
+CITED = [
+    record(f"q{n}", [hit(f"c{n}", f"d{n}", 1)], answer=answer("yes", paths=[f"docs/d{n}.md"]))
+    for n in (1, 2, 3)
+]
 
 
 @pytest.fixture
 def one(write_golden, write_run):
     results = rs.load_results(write_run("a", CITED))
-    return replace(results, judgments=judgments_of("a")), rs.load_golden(write_golden(THREE_QUERIES))
+    return replace(results, judgments=judgments_of("a")), rs.load_golden(
+        write_golden(THREE_QUERIES)
+    )
 
 
 def relabelled(write_golden, name="new.yaml", **of_q1):
@@ -47,20 +65,44 @@ def test_a_ruler_says_in_words_what_measures(one):
     assert table["component"].tolist() == list(COMPONENTS) and set(table["run_id"]) == {"a"}
     content = table.set_index("component")["content"]
     assert (
-        content["golden"].startswith("3 queries, content ") and content["rule"] == "chunk: by_chunk" and content["judge_fingerprint"] == "faithfulness 'm:p1:0'"
+        content["golden"].startswith("3 queries, content ")
+        and content["rule"] == "chunk: by_chunk"
+        and content["judge_fingerprint"] == "faithfulness 'm:p1:0'"
     )
     assert content["metric_versions"] == "hit@k 1, citation_coverage 1, faithfulness 1"
-    assert all(f"{name} '{allowed[0]}'" in content["policies"] for name, allowed in POLICIES.items() if name != "match")
-    assert "responses.grounded recorded" in content["fields"] and "chunks not recorded" in content["fields"]
+    assert all(
+        f"{name} '{allowed[0]}'" in content["policies"]
+        for name, allowed in POLICIES.items()
+        if name != "match"
+    )
+    assert (
+        "responses.grounded recorded" in content["fields"]
+        and "chunks not recorded" in content["fields"]
+    )
 
 
 def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
     results, golden = one
     before = components(results, golden)
-    assert changed(before, components(results, relabelled(write_golden, expected_chunk_ids=["other"]))) == {"golden"}
-    assert changed(before, components(results, relabelled(write_golden, query="asked otherwise"))) == {"golden"}
-    assert changed(before, components(results, relabelled(write_golden, tags=["new"], difficulty="hard"))) == set()
-    assert changed(before, components(results, rs.load_golden(write_golden(THREE_QUERIES[::-1], "turned.yaml")))) == set()
+    assert changed(
+        before, components(results, relabelled(write_golden, expected_chunk_ids=["other"]))
+    ) == {"golden"}
+    assert changed(
+        before, components(results, relabelled(write_golden, query="asked otherwise"))
+    ) == {"golden"}
+    assert (
+        changed(
+            before, components(results, relabelled(write_golden, tags=["new"], difficulty="hard"))
+        )
+        == set()
+    )
+    assert (
+        changed(
+            before,
+            components(results, rs.load_golden(write_golden(THREE_QUERIES[::-1], "turned.yaml"))),
+        )
+        == set()
+    )
 
 
 def test_the_rule_component_is_rule_and_level(one):
@@ -68,7 +110,9 @@ def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, rule=rs.by_span())) == {"rule"}
 
 
-@pytest.mark.parametrize("policy", [{name: allowed[1]} for name, allowed in POLICIES.items() if name != "match"], ids=str)
+@pytest.mark.parametrize(
+    "policy", [{name: allowed[1]} for name, allowed in POLICIES.items() if name != "match"], ids=str
+)
 def test_the_policies_component_is_every_policy(one, policy):
     assert changed(components(*one), components(*one, **policy)) == {"policies"}
 
@@ -77,14 +121,22 @@ def test_the_policies_component_is_every_policy(one, policy):
 def test_the_judge_component_is_judge_prompt_and_temperature_of_the_metrics_asked_for(one, other):
     results, golden = one
     rejudged = replace(results, judgments=judgments_of("a", **other))
-    assert changed(components(results, golden), components(rejudged, golden)) == {"judge_fingerprint"}
-    assert changed(components(results, golden, ["hit@1"]), components(rejudged, golden, ["hit@1"])) == set()
+    assert changed(components(results, golden), components(rejudged, golden)) == {
+        "judge_fingerprint"
+    }
+    assert (
+        changed(components(results, golden, ["hit@1"]), components(rejudged, golden, ["hit@1"]))
+        == set()
+    )
 
 
 def test_the_version_component_is_that_of_the_metrics_asked_for(one, monkeypatch):
     before, of_others = components(*one), components(*one, ["mrr"])
     monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
-    assert changed(before, components(*one)) == {"metric_versions"} and changed(of_others, components(*one, ["mrr"])) == set()
+    assert (
+        changed(before, components(*one)) == {"metric_versions"}
+        and changed(of_others, components(*one, ["mrr"])) == set()
+    )
 
 
 def test_the_fields_component_is_what_metrics_are_measured_by(one):
@@ -93,7 +145,10 @@ def test_the_fields_component_is_what_metrics_are_measured_by(one):
     assert changed(components(results, golden), components(catalogue, golden)) == {"fields"}
     silent = replace(results, responses=results.responses.drop(columns="grounded"))
     assert changed(components(results, golden), components(silent, golden)) == {"fields"}
-    assert changed(components(results, golden, ["hit@1"]), components(silent, golden, ["hit@1"])) == set()
+    assert (
+        changed(components(results, golden, ["hit@1"]), components(silent, golden, ["hit@1"]))
+        == set()
+    )
 
 
 def scored(store, results, golden, **how):
@@ -106,7 +161,12 @@ def scored(store, results, golden, **how):
 def runs(write_golden, write_run, tmp_path):
     """A store, runs a and b, and the golden set."""
     results = rs.load_results([write_run("a", CITED), write_run("b", CITED)])
-    return rs.RunStore(tmp_path / "store"), results.select("a"), results.select("b"), rs.load_golden(write_golden(THREE_QUERIES))
+    return (
+        rs.RunStore(tmp_path / "store"),
+        results.select("a"),
+        results.select("b"),
+        rs.load_golden(write_golden(THREE_QUERIES)),
+    )
 
 
 def test_scores_of_one_ruler_come_without_a_word(runs):
@@ -129,18 +189,29 @@ def refused(store, component, message, columns=None):
     with pytest.warns(UserWarning, match=component):
         store.scores(columns, ignore_invariants=True)
     line = rs.trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
-    assert line["segment"].tolist() == [1, 2] and line["broken_by"].notna().tolist() == [False, True]
+    assert line["segment"].tolist() == [1, 2] and line["broken_by"].notna().tolist() == [
+        False,
+        True,
+    ]
 
 
 def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, write_golden):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, relabelled(write_golden, expected_chunk_ids=["other"]))
-    told = r"golden: a was measured by '3 queries, content \w{16}', b by '3 queries, content \w{16}' "
-    refused(store, "golden", told + r"\(a to b: 1 of 3 queries relabelled\); one ruler: refresh\(golden\), or")
+    told = (
+        r"golden: a was measured by '3 queries, content \w{16}', b by '3 queries, content \w{16}' "
+    )
+    refused(
+        store,
+        "golden",
+        told + r"\(a to b: 1 of 3 queries relabelled\); one ruler: refresh\(golden\), or",
+    )
     with pytest.raises(rs.DataError, match="golden: a was measured by"):
         store.metrics()
-    assert store.golden_changes("a", "b").to_dict("records") == [{"query_id": "q1", "change": "relabelled"}]
+    assert store.golden_changes("a", "b").to_dict("records") == [
+        {"query_id": "q1", "change": "relabelled"}
+    ]
     store.refresh(golden)
     assert len(store.scores()) == 6 and not len(store.golden_changes("a", "b"))
 
@@ -149,7 +220,9 @@ def test_other_tags_are_no_other_ruler(runs, write_golden):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, relabelled(write_golden, tags=["new"]))
-    assert len(store.scores()) == 6 and store.golden_changes("a", "b")["change"].tolist() == ["annotated"]
+    assert len(store.scores()) == 6 and store.golden_changes("a", "b")["change"].tolist() == [
+        "annotated"
+    ]
 
 
 def test_stored_scores_by_different_rules_are_refused(runs):
@@ -163,15 +236,24 @@ def test_stored_scores_by_different_policies_are_refused(runs):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, golden, missing="zero")
-    refused(store, "policies", "policies: a was measured by missing = 'exclude', b by missing = 'zero'")
+    refused(
+        store, "policies", "policies: a was measured by missing = 'exclude', b by missing = 'zero'"
+    )
 
 
-def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_for(runs, monkeypatch):
+def test_stored_scores_of_different_formulas_are_refused_where_they_are_asked_for(
+    runs, monkeypatch
+):
     store, a, b, golden = runs
     scored(store, a, golden)
     monkeypatch.setitem(BY_NAME, "hit@k", replace(BY_NAME["hit@k"], version=2))
     scored(store, b, golden)
-    refused(store, "metric_versions", "metric_versions: a was measured by hit@k = 1, b by hit@k = 2", ["hit@1"])
+    refused(
+        store,
+        "metric_versions",
+        "metric_versions: a was measured by hit@k = 1, b by hit@k = 2",
+        ["hit@1"],
+    )
     assert len(store.scores(["mrr"])) == 6
 
 
@@ -179,7 +261,13 @@ def test_stored_scores_measured_with_and_without_a_field_are_refused_where_it_ma
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, replace(b, responses=b.responses.drop(columns="grounded")), golden)
-    refused(store, "fields", "fields: a was measured by responses.grounded = recorded, b by responses.grounded = not recorded", ["citation_coverage"])
+    refused(
+        store,
+        "fields",
+        "fields: a was measured by responses.grounded = recorded, b by responses.grounded = not"
+        " recorded",
+        ["citation_coverage"],
+    )
     assert len(store.scores(["hit@1"])) == 6
 
 
@@ -210,19 +298,29 @@ def test_runs_saved_without_a_ruler_are_told_apart_by_the_hash_of_their_golden_s
         content = json.loads(file.read_text())
         del content["scoring"]["ruler"]
         file.write_text(json.dumps(content))
-        with pytest.raises(rs.DataError, match=r"golden: a was measured by 'golden set [0-9a-f]{16}', b by 'golden set [0-9a-f]{16}'"):
+        with pytest.raises(
+            rs.DataError,
+            match=(
+                r"golden: a was measured by 'golden set [0-9a-f]{16}', b by 'golden set"
+                r" [0-9a-f]{16}'"
+            ),
+        ):
             store.scores(["mrr"])
         with pytest.warns(UserWarning, match="different rulers side by side: golden"):
             assert len(store.scores(["mrr"], ignore_invariants=["golden"])) == 6
 
 
-def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(runs, write_run, tmp_path):
+def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
+    runs, write_run, tmp_path
+):
     store, _, _, golden = runs
     policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
     results = rs.load_results(write_run("a", CITED[:2]))
     store.save(results, golden=golden, match="doc", **policies)
     stored = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
-    assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == set(POLICIES)
+    assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == set(
+        POLICIES
+    )
     before = store.scores(["hit@1"])["hit@1"].tolist()
     assert before == [1, 1, 0]  # the third was never asked: missing="zero"
     store.refresh(golden)
@@ -233,7 +331,13 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(ru
 def test_ignoring_what_is_no_component_is_an_error(runs):
     store, a, _, golden = runs
     scored(store, a, golden)
-    with pytest.raises(rs.DataError, match=f"ignore_invariants: found 'golden_hash'; True, False, or some of {', '.join(COMPONENTS)}"):
+    with pytest.raises(
+        rs.DataError,
+        match=(
+            "ignore_invariants: found 'golden_hash'; True, False, or some of"
+            f" {', '.join(COMPONENTS)}"
+        ),
+    ):
         store.scores(ignore_invariants=["golden_hash"])
 
 
@@ -247,11 +351,24 @@ def both(pair, **of_b):
 def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other):
     results, golden = both(pair, **other)
     with pytest.raises(
-        rs.DataError, match=r"judge_fingerprint: a was measured by faithfulness = 'm:p1:0', b by faithfulness = .*; one ruler: judge both runs alike, or"
+        rs.DataError,
+        match=(
+            r"judge_fingerprint: a was measured by faithfulness = 'm:p1:0', b by faithfulness = .*;"
+            r" one ruler: judge both runs alike, or"
+        ),
     ):
         rs.compare_runs(results, golden, "a", "b", metrics=["hit@1", "faithfulness"])
-    with pytest.warns(UserWarning, match="different rulers side by side: judge_fingerprint") as warned:
-        cmp = rs.compare_runs(results, golden, "a", "b", metrics=["faithfulness"], ignore_invariants=["judge_fingerprint"])
+    with pytest.warns(
+        UserWarning, match="different rulers side by side: judge_fingerprint"
+    ) as warned:
+        cmp = rs.compare_runs(
+            results,
+            golden,
+            "a",
+            "b",
+            metrics=["faithfulness"],
+            ignore_invariants=["judge_fingerprint"],
+        )
     assert warned[0].filename == __file__
     row = cmp.invariants.set_index("name").loc["judge_fingerprint"]
     assert row["state"] == "differs" and row["a"] == "faithfulness:m:p1:0" and len(cmp.deltas) == 1
@@ -261,19 +378,39 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
 @pytest.mark.parametrize("other", [{"judge": "m2"}, {"prompt": "p2"}, {"temperature": 0.7}])
 def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
     results, golden = pair
-    results = replace(results, judgments=pd.concat([judgments_of("a"), judgments_of("b", **other)], ignore_index=True))
+    results = replace(
+        results,
+        judgments=pd.concat([judgments_of("a"), judgments_of("b", **other)], ignore_index=True),
+    )
     scores = rs.score(results, golden, ["faithfulness", "hit@1"])
-    judged, found = (rs.trend(scores, metric, results=results, order=["a", "b"]) for metric in ("faithfulness", "hit@1"))
-    assert judged["segment"].tolist() == [1, 2] and judged["broken_by"][1].startswith("judge of faithfulness (m:p1:0 → m")
+    judged, found = (
+        rs.trend(scores, metric, results=results, order=["a", "b"])
+        for metric in ("faithfulness", "hit@1")
+    )
+    assert judged["segment"].tolist() == [1, 2] and judged["broken_by"][1].startswith(
+        "judge of faithfulness (m:p1:0 → m"
+    )
     assert found["segment"].tolist() == [1, 1]
 
 
 def test_judges_that_differ_at_another_criterion_don_t_matter(pair):
     results, golden = both(pair)
     more = judgments_of("b", judge="n", criterion="answer_relevance")
-    rs.compare_runs(replace(results, judgments=pd.concat([results.judgments, more], ignore_index=True)), golden, "a", "b", metrics=["faithfulness"])
+    rs.compare_runs(
+        replace(results, judgments=pd.concat([results.judgments, more], ignore_index=True)),
+        golden,
+        "a",
+        "b",
+        metrics=["faithfulness"],
+    )
     with pytest.warns(UserWarning, match="judge_fingerprint"):
-        rs.compare_runs(*both(pair, judge="n"), "a", "b", metrics=["judge_failed"], ignore_invariants="judge_fingerprint")
+        rs.compare_runs(
+            *both(pair, judge="n"),
+            "a",
+            "b",
+            metrics=["judge_failed"],
+            ignore_invariants="judge_fingerprint",
+        )
 
 
 def test_temperatures_to_within_a_thousandth_are_the_same_judge(pair):
@@ -284,44 +421,83 @@ def test_temperatures_to_within_a_thousandth_are_the_same_judge(pair):
 
 def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
     results, golden = pair
-    cmp = rs.compare_runs(replace(results, judgments=judgments_of("a")), golden, "a", "b", metrics=["faithfulness"])
+    cmp = rs.compare_runs(
+        replace(results, judgments=judgments_of("a")), golden, "a", "b", metrics=["faithfulness"]
+    )
     assert cmp.invariants.set_index("name").loc["judge_fingerprint", "state"] == "unknown"
 
 
-def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants(write_golden, write_run):
-    plain = [one | {"answer": {"answer": "yes", "citations": one["answer"]["citations"]}} for one in CITED]
+def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants(
+    write_golden, write_run
+):
+    plain = [
+        one | {"answer": {"answer": "yes", "citations": one["answer"]["citations"]}}
+        for one in CITED
+    ]
     results = rs.load_results([write_run("a", CITED), write_run("b", plain)])
-    results = replace(results, responses=results.responses.assign(grounded=results.responses["grounded"].where(results.responses["run_id"] == "a")))
+    results = replace(
+        results,
+        responses=results.responses.assign(
+            grounded=results.responses["grounded"].where(results.responses["run_id"] == "a")
+        ),
+    )
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    with pytest.warns(UserWarning, match="fields: a was measured by responses.grounded = recorded, b by responses.grounded = not recorded"):
+    with pytest.warns(
+        UserWarning,
+        match=(
+            "fields: a was measured by responses.grounded = recorded, b by responses.grounded = not"
+            " recorded"
+        ),
+    ):
         cmp = rs.compare_runs(results, golden, "a", "b", metrics=["citation_coverage"])
     row = cmp.invariants.set_index("name").loc["fields"]
-    assert row.tolist() == ["responses.grounded = recorded", "responses.grounded = not recorded", "differs"]
-    assert "fields" not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"]).invariants["name"].tolist()
+    assert row.tolist() == [
+        "responses.grounded = recorded",
+        "responses.grounded = not recorded",
+        "differs",
+    ]
+    assert (
+        "fields"
+        not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])
+        .invariants["name"]
+        .tolist()
+    )
 
 
-CONFIGS = {"a": {"k": 5, "rerank": {"depth": 10, "model": "m"}, "same": 1}, "b": {"k": 10, "rerank": {"depth": 50, "model": "m"}, "same": 1}}
+CONFIGS = {
+    "a": {"k": 5, "rerank": {"depth": 10, "model": "m"}, "same": 1},
+    "b": {"k": 10, "rerank": {"depth": 50, "model": "m"}, "same": 1},
+}
 
 
 @pytest.fixture
 def configured(write_golden, write_run):
-    results = rs.load_results([write_run(name, RUN_A, config=config) for name, config in CONFIGS.items()])
+    results = rs.load_results(
+        [write_run(name, RUN_A, config=config) for name, config in CONFIGS.items()]
+    )
     return results, rs.load_golden(write_golden(THREE_QUERIES))
 
 
 def test_config_keys_that_nobody_declared_are_flagged(configured):
-    with pytest.warns(UserWarning, match="b differs from a in more than vary= declares: rerank.depth$") as warned:
+    with pytest.warns(
+        UserWarning, match="b differs from a in more than vary= declares: rerank.depth$"
+    ) as warned:
         cmp = rs.compare_runs(*configured, "a", "b", vary=["k"])
     assert warned[0].filename == __file__
     assert cmp.config_diff.to_dict("records") == [
-        {"key": "k", "a": "5", "b": "10", "declared": True}, {"key": "rerank.depth", "a": "10", "b": "50", "declared": False},
+        {"key": "k", "a": "5", "b": "10", "declared": True},
+        {"key": "rerank.depth", "a": "10", "b": "50", "declared": False},
     ]  # fmt: skip
     assert "| rerank.depth | 10 | 50 | False |" in cmp.to_markdown()
-    cmp = rs.compare_runs(*configured, "a", "b", vary=["k", "rerank"])  # a key stands for those it holds
+    # a key stands for those it holds
+    cmp = rs.compare_runs(*configured, "a", "b", vary=["k", "rerank"])
     assert cmp.config_diff["declared"].tolist() == [True, True]
     assert "declared" not in rs.compare_runs(*configured, "a", "b").config_diff
 
 
 def test_a_key_to_vary_that_no_run_has_is_an_error(configured):
-    with pytest.raises(rs.DataError, match=r"vary: no config key depth; there are k, rerank\.depth, rerank\.model, same"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"vary: no config key depth; there are k, rerank\.depth, rerank\.model, same",
+    ):
         rs.compare_runs(*configured, "a", "b", vary="depth")

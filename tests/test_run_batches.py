@@ -20,30 +20,68 @@ def with_own_columns(results, n):
     """Columns of one's own, of types that differ from run to run, and missing values among them."""
     hits = results.hits
     values = {
-        "x_number": [1, 2.5, "three", None][n], "x_flag": [True, False, None, True][n], "x_kind": pd.Categorical([f"kind {n}"] * len(hits)),
-        "x_count": pd.array([n, *[None] * (len(hits) - 1)][: len(hits)], dtype="Int64"), f"x_only_{n}": 1.0,
+        "x_number": [1, 2.5, "three", None][n], "x_flag": [True, False, None, True][n],
+        "x_kind": pd.Categorical([f"kind {n}"] * len(hits)),
+        "x_count": pd.array([n, *[None] * (len(hits) - 1)][: len(hits)], dtype="Int64"),
+        f"x_only_{n}": 1.0,
     }  # fmt: skip
-    return replace(results, hits=hits.assign(**values), responses=results.responses.assign(latency_search_ms=float(n)) if n % 2 else results.responses)
+    return replace(
+        results,
+        hits=hits.assign(**values),
+        responses=(
+            results.responses.assign(latency_search_ms=float(n)) if n % 2 else results.responses
+        ),
+    )
 
 
 @pytest.fixture
 def several(write_run, tmp_path):
-    """Four runs of a store: with chunks, judgments, documents and problems or without, one of them without any hit."""
+    """Four runs of a store.
+
+    With chunks, judgments, documents and problems or without, one of them without any hit.
+    """
     store = rs.RunStore(tmp_path / "store")
     for n, name in enumerate("abcd"):
-        hits = [] if name == "c" else [hit(f"c{rank}", f"d{rank}", rank, **({"snippet": "long " * 60} if n else {})) for rank in range(1, 4)]
-        records = [record(f"q{q}", hits[q % 2 :], answer=answer("text", paths=["docs/d1.md"]) if name == "b" else None) for q in range(3)]
+        hits = (
+            []
+            if name == "c"
+            else [
+                hit(f"c{rank}", f"d{rank}", rank, **({"snippet": "long " * 60} if n else {}))
+                for rank in range(1, 4)
+            ]
+        )
+        records = [
+            record(
+                f"q{q}",
+                hits[q % 2 :],
+                answer=answer("text", paths=["docs/d1.md"]) if name == "b" else None,
+            )
+            for q in range(3)
+        ]
         results = with_own_columns(rs.load_results(write_run(name, records, k=4)), n)
-        judged = [{"run_id": name, "query_id": "q1", "criterion": "faithfulness", "item": "1", "value": 1.0}]
+        judged = [
+            {
+                "run_id": name,
+                "query_id": "q1",
+                "criterion": "faithfulness",
+                "item": "1",
+                "value": 1.0,
+            }
+        ]
         chunks = pd.DataFrame({"chunk_id": ["c1", "c2"], "text": ["a", None]})
-        more = {"a": {"judgments": from_records(judged, "judgments")}, "d": {"chunks": chunks, "documents": pd.DataFrame({"doc_id": ["d1"]})}}.get(name, {})
+        more = {
+            "a": {"judgments": from_records(judged, "judgments")},
+            "d": {"chunks": chunks, "documents": pd.DataFrame({"doc_id": ["d1"]})},
+        }.get(name, {})
         store.save(replace(results, **more))
     return store
 
 
 def one_by_one(store):
     there = listing_of(store.root)
-    return concat_results([read_run(there.stored[name], there.about([name])) for name in there.names()])
+    return concat_results(
+        [read_run(there.stored[name], there.about([name])) for name in there.names()]
+    )
 
 
 def assert_same(found, expected):
@@ -52,14 +90,21 @@ def assert_same(found, expected):
         assert (one is None) == (other is None), item.name
         if one is not None:
             pd.testing.assert_frame_equal(one, other, check_exact=True, obj=item.name)
-            assert "run_id" not in one or one["run_id"].cat.categories.tolist() == other["run_id"].cat.categories.tolist()
+            assert (
+                "run_id" not in one
+                or one["run_id"].cat.categories.tolist() == other["run_id"].cat.categories.tolist()
+            )
 
 
 def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
     expected = one_by_one(several)
     monkeypatch.delattr(run_batches, "read_run")
     assert_same(several.load(), expected)
-    assert set(expected.runs["run_id"]) == set("abcd") and len(expected.problems) == 0 and expected.hits["x_only_3"].notna().sum() == 8
+    assert (
+        set(expected.runs["run_id"]) == set("abcd")
+        and len(expected.problems) == 0
+        and expected.hits["x_only_3"].notna().sum() == 8
+    )
     assert_same(several.load(["d", "b"]), concat_results([several.load("d"), several.load("b")]))
 
 
@@ -68,7 +113,12 @@ def test_tables_that_another_program_wrote_are_read_one_by_one(several):
     for name in "ad":
         file = several.path(name) / "hits.parquet"
         table = pq.read_table(file)
-        pq.write_table(table.set_column(table.schema.get_field_index("run_id"), "run_id", pa.array([name] * len(table))), file)
+        pq.write_table(
+            table.set_column(
+                table.schema.get_field_index("run_id"), "run_id", pa.array([name] * len(table))
+            ),
+            file,
+        )
     assert_same(several.load(), expected)
 
 
@@ -80,14 +130,25 @@ def change(file, edit):
 @pytest.mark.parametrize(
     ("break_it", "message"),
     [
-        (lambda file: change(file, lambda table: table.drop_columns(["run_id"])), r"b/hits.parquet: hits: columns \['run_id'\] are missing"),
         (
-            lambda file: change(file, lambda table: table.set_column(0, "run_id", pa.array(["z"] * len(table)))),
+            lambda file: change(file, lambda table: table.drop_columns(["run_id"])),
+            r"b/hits.parquet: hits: columns \['run_id'\] are missing",
+        ),
+        (
+            lambda file: change(
+                file, lambda table: table.set_column(0, "run_id", pa.array(["z"] * len(table)))
+            ),
             "hits: a run_id that the runs frame doesn't know",
         ),
         (lambda file: file.write_bytes(b"PAR1"), "b/hits.parquet: not a readable Parquet file"),
-        (lambda file: change(file, lambda table: table.drop_columns(["rank"])), r"b/hits.parquet: hits: columns \['rank'\] are missing"),
-        (lambda file: (file.parent / "responses.parquet").unlink(), "b/responses.parquet: the file is not there"),
+        (
+            lambda file: change(file, lambda table: table.drop_columns(["rank"])),
+            r"b/hits.parquet: hits: columns \['rank'\] are missing",
+        ),
+        (
+            lambda file: (file.parent / "responses.parquet").unlink(),
+            "b/responses.parquet: the file is not there",
+        ),
     ],
     ids=["no run_id", "another run's", "not Parquet", "no rank", "no responses"],
 )
@@ -99,5 +160,8 @@ def test_a_table_that_cant_be_read_is_named(several, break_it, message):
 
 def test_columns_that_the_kind_doesnt_know_are_left_out(several):
     expected = one_by_one(several)
-    change(several.path("a") / "hits.parquet", lambda table: table.append_column("unheard_of", pa.array(np.zeros(len(table)))))
+    change(
+        several.path("a") / "hits.parquet",
+        lambda table: table.append_column("unheard_of", pa.array(np.zeros(len(table)))),
+    )
     assert_same(several.load(), expected)

@@ -33,11 +33,16 @@ def in_answer(**more):
         (in_answer(grounded="no"), "answer.grounded", "text: \"no\"", "true, false or null"),
         (in_answer(refusal_reason={}), "answer.refusal_reason", "a mapping", "text or null"),
         (in_answer(citations={}), "answer.citations", "a mapping", "a list of objects"),
-        (in_answer(citations=[{"marker": []}]), "answer.citations.marker", "a list", "text or null"),
-        (in_answer(citations=[{"chunk_id": 1.5}]), "answer.citations.chunk_id", "a number: 1.5", "text that isn't empty"),
-        (in_answer(usage={"prompt_tokens": 2**63}), "answer.usage.prompt_tokens", "a number: 9223372036854775808", "a whole number from 0"),
-        (in_answer(usage={"completion_tokens": 1.5}), "answer.usage.completion_tokens", "a number: 1.5", "a whole number from 0"),
-        (in_hit(chunk_id=1.5), "hits_top_k.chunk_id", "a number: 1.5", "text that isn't empty, or a whole number, or null"),
+        (in_answer(citations=[{"marker": []}]), "answer.citations.marker", "a list",
+        "text or null"),
+        (in_answer(citations=[{"chunk_id": 1.5}]), "answer.citations.chunk_id", "a number: 1.5",
+        "text that isn't empty"),
+        (in_answer(usage={"prompt_tokens": 2**63}), "answer.usage.prompt_tokens",
+        "a number: 9223372036854775808", "a whole number from 0"),
+        (in_answer(usage={"completion_tokens": 1.5}), "answer.usage.completion_tokens",
+        "a number: 1.5", "a whole number from 0"),
+        (in_hit(chunk_id=1.5), "hits_top_k.chunk_id", "a number: 1.5",
+        "text that isn't empty, or a whole number, or null"),
         (in_hit(doc_id=True), "hits_top_k.doc_id", "a boolean: true", "text that isn't empty"),
         (in_hit(doc_id=""), "hits_top_k.doc_id", "text: \"\"", "text that isn't empty"),
         (in_hit(snippet=["s"]), "hits_top_k.snippet", "a list", "text or null"),
@@ -45,28 +50,43 @@ def in_answer(**more):
         (in_hit(metadata="m"), "hits_top_k.metadata", "text: \"m\"", "a mapping or null"),
         (in_hit(stale="no"), "hits_top_k.stale", "text: \"no\"", "true, false or null"),
         (in_hit(heading_path=["a", None]), "hits_top_k.heading_path", "a list", "a list of texts"),
-        (in_hit(citation={"kind": "line", "path": 3 == 3}), "hits_top_k.citation.path", "a boolean", "text or null"),
-        (in_hit(citation={"kind": ["line"]}), "hits_top_k.citation", "a mapping", "an object whose kind"),
-        (in_hit(span_unit="char", start=5, end=2, citation=None), "hits_top_k", "start a number: 5, end a number: 2", "half-open"),
+        (in_hit(citation={"kind": "line", "path": 3 == 3}), "hits_top_k.citation.path", "a boolean",
+        "text or null"),
+        (in_hit(citation={"kind": ["line"]}), "hits_top_k.citation", "a mapping",
+        "an object whose kind"),
+        (in_hit(span_unit="char", start=5, end=2, citation=None), "hits_top_k",
+        "start a number: 5, end a number: 2", "half-open"),
         (in_hit(span_unit="char", start=5, end=9), "hits_top_k", "a mapping", "one span"),
-        (in_hit(retrieval={"fusion_score": "high"}), "hits_top_k.retrieval.fusion_score", "text", "a number or null"),
+        (in_hit(retrieval={"fusion_score": "high"}), "hits_top_k.retrieval.fusion_score", "text",
+        "a number or null"),
     ],
 )  # fmt: skip
-def test_a_value_of_another_type_is_an_error_and_else_a_problem(write_run, given, field, found, allowed):
+def test_a_value_of_another_type_is_an_error_and_else_a_problem(
+    write_run, given, field, found, allowed
+):
     file = write_run("a", [record("p", ONE_HIT), given])
     with pytest.raises(rs.DataError) as caught:
         rs.load_results(file)
     assert (caught.value.file, caught.value.line, caught.value.field) == (str(file), 2, field)
     assert found in caught.value.found and allowed in caught.value.allowed
     results = rs.load_results(file, strict=False)
-    assert results.problems[["line", "field", "run_id"]].astype(object).to_numpy().tolist() == [[2, field, "a"]]
+    assert results.problems[["line", "field", "run_id"]].astype(object).to_numpy().tolist() == [
+        [2, field, "a"]
+    ]
     assert results.responses["query_id"].tolist() == ["p", "q"]
 
 
-@pytest.mark.parametrize(("error", "n_failed"), [({"code": 500}, 1), (500, 1), ([], 1), (True, 1), (False, 0), ("", 1), (None, 0)])
+@pytest.mark.parametrize(
+    ("error", "n_failed"),
+    [({"code": 500}, 1), (500, 1), ([], 1), (True, 1), (False, 0), ("", 1), (None, 0)],
+)
 def test_an_error_of_any_shape_counts_as_failed(write_run, error, n_failed):
     results = rs.load_results(write_run("a", [record("q", [], error=error)]), strict=False)
-    assert results.runs["n_failed"].tolist() == [n_failed] == [int(results.responses["error"].notna().sum())]
+    assert (
+        results.runs["n_failed"].tolist()
+        == [n_failed]
+        == [int(results.responses["error"].notna().sum())]
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,14 +106,18 @@ def test_an_error_of_any_shape_counts_as_failed(write_run, error, n_failed):
 def test_a_fault_of_run_json_is_named_with_its_line(write_run, described, field, found):
     file = write_run("a", RUN_A)
     beside = file.parent / "run.json"
-    beside.write_text(json.dumps({"config": {"k": 7, "run_id": "not this"}, "note": "n"} | described, indent=1))
+    beside.write_text(
+        json.dumps({"config": {"k": 7, "run_id": "not this"}, "note": "n"} | described, indent=1)
+    )
     with pytest.raises(rs.DataError) as caught:
         rs.load_results(file)
     # {, config with its two fields and its end, note: the last field stands on line 7.
     assert (caught.value.file, caught.value.line, caught.value.field) == (str(beside), 7, field)
     assert found in caught.value.found and str(caught.value).count("run.json") == 1
     results = rs.load_results(file, strict=False)
-    assert results.problems["file"].tolist() == [str(beside)] and results.runs["run_id"].tolist() == ["a"]
+    assert results.problems["file"].tolist() == [str(beside)] and results.runs[
+        "run_id"
+    ].tolist() == ["a"]
 
 
 def test_a_run_json_that_is_none_is_named_once(write_run):
@@ -111,37 +135,78 @@ def test_a_run_json_that_is_none_is_named_once(write_run):
 
 
 def test_a_record_without_query_id_says_that_it_is_missing(write_run):
-    with pytest.raises(rs.DataError, match=r"per_query\.jsonl:2: query_id: the field is missing; text"):
+    with pytest.raises(
+        rs.DataError, match=r"per_query\.jsonl:2: query_id: the field is missing; text"
+    ):
         rs.load_results(write_run("a", [RUN_A[0], {"query": "?"}]))
 
 
 @pytest.mark.parametrize(
     ("records", "written", "meant"),
     [
-        ([{"query_id": "p"}, {"query_id": "q", "hits": []}, {"query_id": "r", "hits": []}], "hits", "hits_top_k"),
-        ([{"query_id": "p"}, {"query_id": "q", "hit_top_k": []}, {"query_id": "r", "hit_top_k": []}], "hit_top_k", "hits_top_k"),
-        ([record("p", ONE_HIT), record("q", [{"docid": "d"}, {"docid": "e"}]), record("r", [{"docid": "d"}])], "docid", "doc_id"),
-        ([record("p", []), in_answer(citation=[]), record("r", [], answer={"citation": []})], "citation", "citations"),
+        (
+            [{"query_id": "p"}, {"query_id": "q", "hits": []}, {"query_id": "r", "hits": []}],
+            "hits",
+            "hits_top_k",
+        ),
+        (
+            [
+                {"query_id": "p"},
+                {"query_id": "q", "hit_top_k": []},
+                {"query_id": "r", "hit_top_k": []},
+            ],
+            "hit_top_k",
+            "hits_top_k",
+        ),
+        (
+            [
+                record("p", ONE_HIT),
+                record("q", [{"docid": "d"}, {"docid": "e"}]),
+                record("r", [{"docid": "d"}]),
+            ],
+            "docid",
+            "doc_id",
+        ),
+        (
+            [record("p", []), in_answer(citation=[]), record("r", [], answer={"citation": []})],
+            "citation",
+            "citations",
+        ),
     ],
 )
 def test_a_slip_in_a_run_file_warns_once_and_is_kept(write_run, records, written, meant):
-    with pytest.warns(UserWarning, match=rf"per_query\.jsonl:2: unknown field '{written}' in 2 rows; did you mean '{meant}'\?") as caught:
+    with pytest.warns(
+        UserWarning,
+        match=rf"per_query\.jsonl:2: unknown field '{written}' in 2 rows; did you mean '{meant}'\?",
+    ) as caught:
         results = rs.load_results(write_run("a", records))
     assert len(caught) == 1 and caught[0].filename == __file__
-    assert [name for frame in (results.responses, results.hits) for name in frame if written in name]
+    assert [
+        name for frame in (results.responses, results.hits) for name in frame if written in name
+    ]
 
 
 def test_a_slip_in_run_json_names_its_line(write_run):
-    with pytest.warns(UserWarning, match=r"run\.json:1: unknown field 'sytem' in 1 row; did you mean 'system'\?") as caught:
+    with pytest.warns(
+        UserWarning, match=r"run\.json:1: unknown field 'sytem' in 1 row; did you mean 'system'\?"
+    ) as caught:
         rs.load_results(write_run("a", RUN_A, sytem="s"))
     assert caught[0].filename == __file__
 
 
 def database(path, runs, results):
     with sqlite3.connect(path) as base:
-        base.execute("CREATE TABLE eval_runs (run_id TEXT, suite TEXT, config_snapshot_json TEXT, aggregate_json TEXT, commit_hash TEXT, created_at TEXT)")
-        base.execute("CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT)")
-        base.executemany("INSERT INTO eval_runs VALUES (?, 's', '{}', '{}', NULL, '2026-01-31T09:00:00Z')", [[run] for run in runs])
+        base.execute(
+            "CREATE TABLE eval_runs (run_id TEXT, suite TEXT, config_snapshot_json TEXT,"
+            " aggregate_json TEXT, commit_hash TEXT, created_at TEXT)"
+        )
+        base.execute(
+            "CREATE TABLE eval_query_results (run_id TEXT, query_id TEXT, result_json TEXT)"
+        )
+        base.executemany(
+            "INSERT INTO eval_runs VALUES (?, 's', '{}', '{}', NULL, '2026-01-31T09:00:00Z')",
+            [[run] for run in runs],
+        )
         base.executemany("INSERT INTO eval_query_results VALUES (?, ?, ?)", results)
     base.close()
     return path
@@ -153,15 +218,46 @@ GOOD = ("a", "q1", json.dumps(RUN_A[0]))
 @pytest.mark.parametrize(
     ("runs", "results", "message"),
     [
-        (["a"], [GOOD, ("a", "q2", None)], r"eval_query_results\.result_json: found nothing \(null\) in row 2 of run 'a', query 'q2'; a JSON object as text"),
-        (["a"], [GOOD, ("a", "q2", b"\x00\xff")], r"eval_query_results\.result_json: found bytes.* in row 2 of run 'a', query 'q2'"),
-        (["a"], [GOOD, ("a", "q2", "[1]")], r"eval_query_results\.result_json: found a list: \[1\] in row 2"),
-        (["a"], [GOOD, ("a", "q2", "{")], r"eval_query_results\.result_json: not valid JSON .* in row 2 of run 'a'"),
-        (["a"], [("a", None, "{}"), GOOD], r"eval_query_results\.query_id: found nothing \(null\) in row 1 of run 'a'"),
+        (
+            ["a"],
+            [GOOD, ("a", "q2", None)],
+            (
+                r"eval_query_results\.result_json: found nothing \(null\) in row 2 of run 'a',"
+                r" query 'q2'; a JSON object as text"
+            ),
+        ),
+        (
+            ["a"],
+            [GOOD, ("a", "q2", b"\x00\xff")],
+            r"eval_query_results\.result_json: found bytes.* in row 2 of run 'a', query 'q2'",
+        ),
+        (
+            ["a"],
+            [GOOD, ("a", "q2", "[1]")],
+            r"eval_query_results\.result_json: found a list: \[1\] in row 2",
+        ),
+        (
+            ["a"],
+            [GOOD, ("a", "q2", "{")],
+            r"eval_query_results\.result_json: not valid JSON .* in row 2 of run 'a'",
+        ),
+        (
+            ["a"],
+            [("a", None, "{}"), GOOD],
+            r"eval_query_results\.query_id: found nothing \(null\) in row 1 of run 'a'",
+        ),
         ([None, "a"], [GOOD], r"eval_runs\.run_id: found nothing \(null\) in row 1"),
         (["a", b"x"], [GOOD], r"eval_runs\.run_id: found bytes.* in row 2"),
-        (["a"], [GOOD, (None, "q2", "{}")], r"eval_query_results\.run_id: found nothing \(null\) in 1 rows; a run_id of eval_runs"),
-        (["a"], [GOOD, ("gone", "q2", "{}"), ("gone", "q3", "{}")], r'eval_query_results\.run_id: found text: "gone" in 2 rows'),
+        (
+            ["a"],
+            [GOOD, (None, "q2", "{}")],
+            r"eval_query_results\.run_id: found nothing \(null\) in 1 rows; a run_id of eval_runs",
+        ),
+        (
+            ["a"],
+            [GOOD, ("gone", "q2", "{}"), ("gone", "q3", "{}")],
+            r'eval_query_results\.run_id: found text: "gone" in 2 rows',
+        ),
     ],
 )
 def test_a_fault_in_a_database_names_table_and_row(tmp_path, runs, results, message):
@@ -173,5 +269,13 @@ def test_a_fault_in_a_database_names_table_and_row(tmp_path, runs, results, mess
 
 
 def test_problems_of_a_database_stand_with_their_run_once(tmp_path):
-    file = database(tmp_path / "kebab.db", ["a", "b"], [GOOD, ("a", "q2", None), ("b", "q1", GOOD[2]), ("b", "q2", "1"), ("b", "q3", "2")])
-    assert rs.load_results(file, strict=False).problems["run_id"].astype("str").tolist() == ["a", "b", "b"]
+    file = database(
+        tmp_path / "kebab.db",
+        ["a", "b"],
+        [GOOD, ("a", "q2", None), ("b", "q1", GOOD[2]), ("b", "q2", "1"), ("b", "q3", "2")],
+    )
+    assert rs.load_results(file, strict=False).problems["run_id"].astype("str").tolist() == [
+        "a",
+        "b",
+        "b",
+    ]

@@ -12,7 +12,12 @@ USAGE = {"usage": {"prompt_tokens": 5, "latency_ms": 9}, "created_at": "2026-01-
 
 
 def records(**more):
-    return [record("q1", [hit("c1", "d1", 1), hit("c2", "d1", 2)], answer=answer("yes", paths=["a.md"])), record("q2", [], **more)]
+    return [
+        record(
+            "q1", [hit("c1", "d1", 1), hit("c2", "d1", 2)], answer=answer("yes", paths=["a.md"])
+        ),
+        record("q2", [], **more),
+    ]
 
 
 @pytest.fixture
@@ -20,8 +25,14 @@ def runs(write_run):
     """Two runs: the second one's records and description as given."""
 
     def make(second, first=None, **described):
-        a = write_run("a", first or records(), config={"seed": 1, "k": 5}, created_at="2026-01-01T00:00:00Z")
-        return a, write_run("b", second, **({"config": {"seed": 1, "k": 5}, "created_at": "2026-01-02T00:00:00Z"} | described))
+        a = write_run(
+            "a", first or records(), config={"seed": 1, "k": 5}, created_at="2026-01-01T00:00:00Z"
+        )
+        return a, write_run(
+            "b",
+            second,
+            **({"config": {"seed": 1, "k": 5}, "created_at": "2026-01-02T00:00:00Z"} | described),
+        )
 
     return make
 
@@ -39,10 +50,22 @@ def test_times_and_attempts_are_no_difference(runs):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        (lambda one: one["hits_top_k"][1].update(chunk_id="c9"), ("hits", "q1", "2", "chunk_id", "c2", "c9")),
-        (lambda one: one["hits_top_k"][0]["retrieval"].update(fusion_score=0.5), ("hits", "q1", "1", "score", "1.0", "0.5")),
-        (lambda one: one["answer"].update(answer="no"), ("responses", "q1", "", "answer", "yes", "no")),
-        (lambda one: one["answer"]["citations"][0]["citation"].update(end=9), ("citations", "q1", "1", "end", "4", "10")),
+        (
+            lambda one: one["hits_top_k"][1].update(chunk_id="c9"),
+            ("hits", "q1", "2", "chunk_id", "c2", "c9"),
+        ),
+        (
+            lambda one: one["hits_top_k"][0]["retrieval"].update(fusion_score=0.5),
+            ("hits", "q1", "1", "score", "1.0", "0.5"),
+        ),
+        (
+            lambda one: one["answer"].update(answer="no"),
+            ("responses", "q1", "", "answer", "yes", "no"),
+        ),
+        (
+            lambda one: one["answer"]["citations"][0]["citation"].update(end=9),
+            ("citations", "q1", "1", "end", "4", "10"),
+        ),
         (lambda one: one.update(error="late"), ("responses", "q1", "", "error", None, "late")),
     ],
 )
@@ -58,7 +81,10 @@ def test_a_row_of_one_run_only_is_one_difference(runs):
     other = records()
     del other[0]["hits_top_k"][1]
     same = rs.same_run(*runs([*other, record("q3", [])]))
-    assert same.differences[["part", "query_id", "row", "column"]].values.tolist() == [["responses", "q3", "", "(row)"], ["hits", "q1", "2", "(row)"]]
+    assert same.differences[["part", "query_id", "row", "column"]].values.tolist() == [
+        ["responses", "q3", "", "(row)"],
+        ["hits", "q1", "2", "(row)"],
+    ]
     assert repr(same).splitlines() == [
         "a and b differ: 2 values, in 2 of 3 queries",
         "  responses q3 (row): nothing / there",
@@ -67,8 +93,18 @@ def test_a_row_of_one_run_only_is_one_difference(runs):
 
 
 def test_another_config_differs_and_another_machine_does_not(runs):
-    same = rs.same_run(*runs(records(), config={"seed": 2, "k": 5}, environment={"python": "3.0"}, collector={"workers": 9}, commit="abc"))
-    assert same.differences[["part", "column", "a", "b"]].values.tolist() == [["config", "seed", "1", "2"]]
+    same = rs.same_run(
+        *runs(
+            records(),
+            config={"seed": 2, "k": 5},
+            environment={"python": "3.0"},
+            collector={"workers": 9},
+            commit="abc",
+        )
+    )
+    assert same.differences[["part", "column", "a", "b"]].values.tolist() == [
+        ["config", "seed", "1", "2"]
+    ]
 
 
 def test_numbers_may_differ_by_the_tolerance(runs):
@@ -85,10 +121,16 @@ def test_more_than_one_run_is_refused(runs):
     assert rs.same_run(both.select("a"), both.select("b"))
 
 
-def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(write_golden, tmp_path):
+def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
+    write_golden, tmp_path
+):
     import random
 
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": f"q {n}", "expected_doc_ids": ["d"]} for n in range(5)]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{n}", "query": f"q {n}", "expected_doc_ids": ["d"]} for n in range(5)]
+        )
+    )
 
     def system(query, seed):
         return [{"chunk_id": "c", "score": random.Random(f"{query}{seed}").random()}]

@@ -1,4 +1,8 @@
-"""SEEDS F.7: the published table of retrievers judged by predicates, by the profile of the harness that published it."""
+"""SEEDS F.7.
+
+The published table of retrievers judged by predicates, by the profile of the harness that published
+it.
+"""
 
 import json
 
@@ -20,29 +24,47 @@ TABLE = {
 def load(tmp_path):
     def write(questions, lines):
         for name, rows in (("queries.jsonl", questions), ("results.jsonl", lines)):
-            (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-        return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
+            (tmp_path / name).write_text(
+                "".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8"
+            )
+        return rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(
+            tmp_path / "queries.jsonl"
+        )
 
     return write
 
 
 def test_the_profile_gives_the_published_table(load):
     aggregates = rs.aggregate(*load(QUESTIONS, records()), "seed-mcp")
-    assert {name: {key: round(one[key], 4) for key in TABLE[name]} for name, one in aggregates.items()} == TABLE
+    assert {
+        name: {key: round(one[key], 4) for key in TABLE[name]} for name, one in aggregates.items()
+    } == TABLE
     assert {name: one["avg_latency_ms"] for name, one in aggregates.items()} == MS
     assert {one["n_queries"] for one in aggregates.values()} == {21}
 
 
 def test_a_response_to_no_golden_question_counts_nowhere(load):
     lines = [said("q", [found(1, "k")]), said("stray", [found(1, "k")])]
-    aggregate = rs.aggregate(*load([{"query": "q", "expected_source_keys": ["k"]}], lines), "seed-mcp")["dense"]
-    assert (aggregate["n_queries"], aggregate["passed"], aggregate["recall_known"], aggregate["mrr"]) == (1, 1, 1, 1)
+    aggregate = rs.aggregate(
+        *load([{"query": "q", "expected_source_keys": ["k"]}], lines), "seed-mcp"
+    )["dense"]
+    assert (
+        aggregate["n_queries"],
+        aggregate["passed"],
+        aggregate["recall_known"],
+        aggregate["mrr"],
+    ) == (1, 1, 1, 1)
 
 
 def test_ours_leaves_queries_without_a_rank_out_of_the_mean_FLAW_theirs_has_1_for_none(load):
     scores = rs.score(*load(QUESTIONS, records()), ["mrr"])
     means = scores.groupby("run_id", observed=True)["mrr"].mean().round(4)
-    assert means.to_dict() == {"hybrid+rerank": 1.0, "bm25": 0.9211, "hybrid": 0.6842, "dense": 0.4868}
+    assert means.to_dict() == {
+        "hybrid+rerank": 1.0,
+        "bm25": 0.9211,
+        "hybrid": 0.6842,
+        "dense": 0.4868,
+    }
 
 
 # The predicate cases of F.7; every one and more, by our own scores, is in test_predicates.py.
@@ -53,7 +75,11 @@ def test_ours_leaves_queries_without_a_rank_out_of_the_mean_FLAW_theirs_has_1_fo
         ({"expected_metadata": {"year": 2024}}, [found(1, year="2024")], 0),
         ({"expected_metadata": {"crop": "Corn"}}, [found(1, crop="corn")], 1),
         ({"expected_source_keys": ["Pioneer-P1142"]}, [found(1, "pioneer-p1142")], 1),
-        ({"expected_metadata": {"x": 1}, "expected_substrings": ["yield", "moisture"]}, [found(1, x=1, document="yield")], 1),
+        (
+            {"expected_metadata": {"x": 1}, "expected_substrings": ["yield", "moisture"]},
+            [found(1, x=1, document="yield")],
+            1,
+        ),
         ({"expected_empty": True}, [found(1, "a")], 0),
         ({"expected_empty": True}, [], 1),
         ({"must_not_contain_source_keys": ["pioneer"]}, [found(1, "pioneer-p1142")], 0),
@@ -65,12 +91,17 @@ def test_ours_leaves_queries_without_a_rank_out_of_the_mean_FLAW_theirs_has_1_fo
 def test_a_question_passes_by_the_profile_as_well(load, expectation, hits, passed):
     other = {"query": "other", "expected_source_keys": ["k"]}
     lines = [said("q", hits), said("other", [found(1, "k")])]
-    found_here = rs.aggregate(*load([{"query": "q", **expectation}, other], lines), "seed-mcp")["dense"]
+    found_here = rs.aggregate(*load([{"query": "q", **expectation}, other], lines), "seed-mcp")[
+        "dense"
+    ]
     assert (found_here["passed"], found_here["recall_known"]) == (passed + 1, (passed + 1) / 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*carry no expectation:UserWarning")
 def test_a_question_of_empty_keys_only_is_not_satisfied(load):
-    questions = [{"query": "q", "expected_source_keys": []}, {"query": "other", "expected_source_keys": ["k"]}]
+    questions = [
+        {"query": "q", "expected_source_keys": []},
+        {"query": "other", "expected_source_keys": ["k"]},
+    ]
     results, golden = load(questions, [said("q", [found(1, "a")]), said("other", [found(1, "k")])])
     assert rs.aggregate(results, golden, "seed-mcp")["dense"]["recall_known"] == 0.5

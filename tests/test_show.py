@@ -1,4 +1,7 @@
-"""One question side by side: what met a target, what moved, what was answered, and that nothing in a text becomes markup."""
+"""One question side by side.
+
+What met a target, what moved, what was answered, and that nothing in a text becomes markup.
+"""
 
 import re
 
@@ -15,12 +18,29 @@ NASTY = '<script>alert("x")</script> | **bold** ' + "ä" * 10_000
 def three(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([
-            {"id": "q", "query": "where is <it>?", "expected_doc_ids": {"d1": 2, "d9": 1}, "must_contain": ["a|b"]},
+            {"id": "q", "query": "where is <it>?", "expected_doc_ids": {"d1": 2, "d9": 1},
+            "must_contain": ["a|b"]},
             {"id": "no", "query": "nobody knows", "answerable": False, "expected_doc_ids": []},
         ])
     )  # fmt: skip
-    a = write_run("a", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer(NASTY)), record("no", [])])
-    b = write_run("b", [record("q", [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)], error="broke & burned"), record("no", [])])
+    a = write_run(
+        "a",
+        [
+            record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=answer(NASTY)),
+            record("no", []),
+        ],
+    )
+    b = write_run(
+        "b",
+        [
+            record(
+                "q",
+                [hit("c2", "d2", 1), hit("c3", "d3", 2), hit("c1", "d1", 3)],
+                error="broke & burned",
+            ),
+            record("no", []),
+        ],
+    )
     c = write_run("c", [record("q", [])])
     return rs.load_results([a, b, c]), golden
 
@@ -28,7 +48,8 @@ def three(write_golden, write_run):
 def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
     view = rs.show_query(*three, "q")
     assert view.hits[["run_id", "rank", "id", "target"]].to_numpy().tolist() == [
-        ["a", 1, "c1", "d1"], ["a", 2, "c2", ""], ["b", 1, "c2", ""], ["b", 2, "c3", ""], ["b", 3, "c1", "d1"],
+        ["a", 1, "c1", "d1"], ["a", 2, "c2", ""], ["b", 1, "c2", ""], ["b", 2, "c3", ""],
+        ["b", 3, "c1", "d1"],
     ]  # fmt: skip
     assert view.hits["grade"].fillna(0).tolist() == [2, 0, 0, 0, 2]
     assert view.hits["rank_before"].fillna(0).tolist() == [0, 0, 2, 0, 1]
@@ -48,7 +69,11 @@ def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
 
 def test_one_run_alone_is_shown_without_moves(three):
     view = rs.show_query(*three, "q", ["b"])
-    assert view.hits["rank_before"].isna().all() and "* c1\n" in view.to_text() and "<line" not in view.to_html()
+    assert (
+        view.hits["rank_before"].isna().all()
+        and "* c1\n" in view.to_text()
+        and "<line" not in view.to_html()
+    )
 
 
 def test_moves_are_drawn_from_where_a_hit_was_to_where_it_is(three):
@@ -74,9 +99,17 @@ def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
 
 def test_texts_are_shown_where_hits_kept_none(three):
     results, golden = three
-    bare = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.drop(columns="text"))
+    bare = rs.Results(
+        runs=results.runs, responses=results.responses, hits=results.hits.drop(columns="text")
+    )
     texts = pd.DataFrame({"chunk_id": ["c2", "c1"], "text": ["two", "one"]})
-    assert rs.show_query(bare, golden, "q", texts=texts).hits["text"].fillna("").tolist() == ["one", "two", "two", "", "one"]
+    assert rs.show_query(bare, golden, "q", texts=texts).hits["text"].fillna("").tolist() == [
+        "one",
+        "two",
+        "two",
+        "",
+        "one",
+    ]
 
 
 def test_an_unknown_question_is_named(three):

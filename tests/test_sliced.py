@@ -1,4 +1,7 @@
-"""Slices: means against the rest, two runs slice by slice, small slices untested, Simpson's paradox in words."""
+"""Slices.
+
+Means against the rest, two runs slice by slice, small slices untested, Simpson's paradox in words.
+"""
 
 import numpy as np
 import pandas as pd
@@ -11,15 +14,30 @@ from ragscore.stats import benjamini_hochberg, interval_of_means, mcnemar_p, two
 def golden_of(write_golden, kinds, **more):
     """One query per letter of `kinds`: its difficulty is easy (e), hard (h) or medium (m)."""
     words = {"e": "easy", "h": "hard", "m": "medium"}
-    rows = [{"id": f"q{n:03}", "query": "?", "expected_doc_ids": ["d"], "difficulty": words[kind]} for n, kind in enumerate(kinds)]
-    return rs.load_golden(write_golden([row | {name: values[n] for name, values in more.items()} for n, row in enumerate(rows)]))
+    rows = [
+        {"id": f"q{n:03}", "query": "?", "expected_doc_ids": ["d"], "difficulty": words[kind]}
+        for n, kind in enumerate(kinds)
+    ]
+    return rs.load_golden(
+        write_golden(
+            [row | {name: values[n] for name, values in more.items()} for n, row in enumerate(rows)]
+        )
+    )
 
 
 def scores_of(golden, metric="hit@5", **runs):
     index = pd.Index(golden.queries["query_id"], name="query_id")
     return pd.concat(
         [
-            pd.DataFrame({"run_id": run_id, "state": "scored", "level": "doc", metric: np.array(values, dtype=float)}, index=index)
+            pd.DataFrame(
+                {
+                    "run_id": run_id,
+                    "state": "scored",
+                    "level": "doc",
+                    metric: np.array(values, dtype=float),
+                },
+                index=index,
+            )
             for run_id, values in runs.items()
         ]
     )
@@ -36,9 +54,15 @@ def test_a_slice_is_tested_against_the_rest_of_the_run(uneven):
     scores, golden = uneven
     table = rs.slice_means(scores, golden, "difficulty").set_index("difficulty")
     row = table.loc["hard"]
-    assert (row["n"], row["mean"], row["n_rest"]) == (20, 0.25, 23) and row["delta_rest"] == pytest.approx(0.25 - 21 / 23)
+    assert (row["n"], row["mean"], row["n_rest"]) == (20, 0.25, 23) and row[
+        "delta_rest"
+    ] == pytest.approx(0.25 - 21 / 23)
     values = scores["hit@5"].to_numpy()
-    assert row["p"] == two_sample_p(values, golden.queries["difficulty"].eq("hard").to_numpy())[0] < 0.001
+    assert (
+        row["p"]
+        == two_sample_p(values, golden.queries["difficulty"].eq("hard").to_numpy())[0]
+        < 0.001
+    )
     low, high = interval_of_means(values[20:40], "binary")
     assert (row["low"], row["high"]) == (low[0], high[0])
 
@@ -46,7 +70,10 @@ def test_a_slice_is_tested_against_the_rest_of_the_run(uneven):
 def test_slices_under_ten_queries_are_marked_and_not_tested(uneven):
     table = rs.slice_means(*uneven, "difficulty").set_index("difficulty")
     assert table["is_small"].to_dict() == {"easy": False, "hard": False, "medium": True}
-    assert table.loc["medium", ["p", "q"]].isna().all() and table.loc["medium", ["low", "high"]].notna().all()
+    assert (
+        table.loc["medium", ["p", "q"]].isna().all()
+        and table.loc["medium", ["low", "high"]].notna().all()
+    )
     assert rs.slice_means(*uneven, "difficulty", least=3)["p"].notna().all()
 
 
@@ -60,37 +87,58 @@ def test_q_is_corrected_for_every_test_of_the_frame(uneven):
 
 def test_a_rest_that_is_too_small_is_no_rest_to_test_against(write_golden):
     golden = golden_of(write_golden, "e" * 20 + "h" * 4)
-    assert rs.slice_means(scores_of(golden, a=[1] * 10 + [0] * 14), golden, "difficulty")["p"].isna().all()
+    assert (
+        rs.slice_means(scores_of(golden, a=[1] * 10 + [0] * 14), golden, "difficulty")["p"]
+        .isna()
+        .all()
+    )
 
 
 def test_slices_of_a_pair_of_columns_are_all_combinations_that_occur(write_golden):
     golden = golden_of(write_golden, "eehh", tags=[["x"], ["x", "y"], ["y"], []])
     table = rs.slice_means(scores_of(golden, a=[1, 0, 1, 1]), golden, ("difficulty", "tag"))
     assert table.set_index(["difficulty", "tag"])[["n", "mean"]].to_dict("index") == {
-        ("easy", "x"): {"n": 2, "mean": 0.5}, ("easy", "y"): {"n": 1, "mean": 0}, ("hard", "(none)"): {"n": 1, "mean": 1}, ("hard", "y"): {"n": 1, "mean": 1},
+        ("easy", "x"): {"n": 2, "mean": 0.5}, ("easy", "y"): {"n": 1, "mean": 0},
+        ("hard", "(none)"): {"n": 1, "mean": 1}, ("hard", "y"): {"n": 1, "mean": 1},
     }  # fmt: skip
 
 
 def test_means_by_slice_are_those_of_summarize(uneven):
     scores, golden = uneven
     ours = rs.slice_means(scores, golden, "difficulty")[["difficulty", "mean", "low", "high", "n"]]
-    pd.testing.assert_frame_equal(ours, rs.summarize(scores, golden, by="difficulty")[ours.columns.tolist()], check_dtype=False)
+    pd.testing.assert_frame_equal(
+        ours,
+        rs.summarize(scores, golden, by="difficulty")[ours.columns.tolist()],
+        check_dtype=False,
+    )
 
 
 def test_times_have_means_and_no_test(uneven):
     scores, golden = uneven
-    assert rs.slice_means(scores.rename(columns={"hit@5": "latency_ms"}), golden, "difficulty")["p"].isna().all()
+    assert (
+        rs.slice_means(scores.rename(columns={"hit@5": "latency_ms"}), golden, "difficulty")["p"]
+        .isna()
+        .all()
+    )
 
 
 def test_two_runs_are_compared_slice_by_slice(write_golden):
     golden = golden_of(write_golden, "e" * 12 + "h" * 12 + "m" * 4)
-    scores = scores_of(golden, a=[1] * 12 + [0] * 12 + [0] * 4, b=[1] * 12 + [1] * 8 + [0] * 4 + [1] * 4)
+    scores = scores_of(
+        golden, a=[1] * 12 + [0] * 12 + [0] * 4, b=[1] * 12 + [1] * 8 + [0] * 4 + [1] * 4
+    )
     compared = rs.compare_slices(scores, golden, "difficulty", "a", "b")
     table = compared.table.set_index("difficulty")
-    assert table["delta"].to_dict() == pytest.approx({"easy": 0, "hard": 8 / 12, "medium": 1}) and table["n"].to_dict() == {"easy": 12, "hard": 12, "medium": 4}
+    assert table["delta"].to_dict() == pytest.approx(
+        {"easy": 0, "hard": 8 / 12, "medium": 1}
+    ) and table["n"].to_dict() == {"easy": 12, "hard": 12, "medium": 4}
     assert table["p"].tolist()[:2] == [1, mcnemar_p(8, 0)] and np.isnan(table.loc["medium", "p"])
-    assert table.loc["hard", "q"] == pytest.approx(2 * mcnemar_p(8, 0)) and table["verdict"].tolist() == ["can't tell", "better", "too few queries"]
-    assert np.isnan(table.loc["medium", "mde"]) and table.loc["medium", ["low", "high"]].notna().all()
+    assert table.loc["hard", "q"] == pytest.approx(2 * mcnemar_p(8, 0)) and table[
+        "verdict"
+    ].tolist() == ["can't tell", "better", "too few queries"]
+    assert (
+        np.isnan(table.loc["medium", "mde"]) and table.loc["medium", ["low", "high"]].notna().all()
+    )
     assert compared.overall["delta"].iloc[0] == pytest.approx(12 / 28) and compared.reversals.empty
 
 
@@ -103,10 +151,16 @@ def test_runs_asked_different_mixes_can_turn_the_direction_of_every_slice(write_
     compared = rs.compare_slices(scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b")
     row = compared.reversals[compared.reversals["means"] == "own queries"].iloc[0]
     # 15/30 against 16/30; easy .7 against .9, hard .2 against .3
-    assert row["delta"] == pytest.approx(16 / 30 - 15 / 30) and (row["n_slices"], row["n_opposite"], row["reversal"]) == (2, 2, "every")
-    assert row["sentence"] == (
-        "hit@5: b is better than a, each over its own queries (+0.033), but worse in every one of 2 slices of difficulty (easy -0.200, hard -0.100): "
-        "they were asked different mixes of it."
+    assert row["delta"] == pytest.approx(16 / 30 - 15 / 30) and (
+        row["n_slices"],
+        row["n_opposite"],
+        row["reversal"],
+    ) == (2, 2, "every")
+    assert (
+        row["sentence"]
+        == "hit@5: b is better than a, each over its own queries (+0.033), but worse in every one"
+        " of 2 slices of difficulty (easy -0.200, hard -0.100): they were asked different mixes"
+        " of it."
     )
     assert row["sentence"] in compared.notes()
 
@@ -115,31 +169,53 @@ def test_one_large_slice_can_outweigh_most(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 10 + "m" * 10)
     a = [0] * 40 + [1] * 20
     b = [1] * 40 + [0] * 2 + [1] * 8 + [0] * 2 + [1] * 8
-    row = rs.compare_slices(scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b").reversals.iloc[0]
+    row = rs.compare_slices(
+        scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b"
+    ).reversals.iloc[0]
     assert (row["means"], row["reversal"], row["n_opposite"]) == ("same queries", "most", 2)
-    assert "better than a over all queries (+0.600), but worse in 2 of 3 slices of difficulty (hard -0.200, medium -0.200)" in row["sentence"]
+    assert (
+        "better than a over all queries (+0.600), but worse in 2 of 3 slices of difficulty (hard"
+        " -0.200, medium -0.200)" in row["sentence"]
+    )
 
 
 def test_where_lower_is_better_the_words_are_turned(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 10 + "m" * 10)
     a, b = [0] * 40 + [1] * 20, [1] * 40 + [0] * 2 + [1] * 8 + [0] * 2 + [1] * 8
-    (sentence,) = rs.compare_slices(scores_of(golden, "false_refusal", a=a, b=b), golden, "difficulty", "a", "b").reversals["sentence"]
-    assert sentence.startswith("false_refusal: b is worse than a over all queries (+0.600), but better in 2 of 3 slices")
+    (sentence,) = rs.compare_slices(
+        scores_of(golden, "false_refusal", a=a, b=b), golden, "difficulty", "a", "b"
+    ).reversals["sentence"]
+    assert sentence.startswith(
+        "false_refusal: b is worse than a over all queries (+0.600), but better in 2 of 3 slices"
+    )
 
 
 def test_small_slices_have_no_say_in_a_reversal(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 9 + "m" * 9)
     a, b = [0] * 40 + [1] * 18, [1] * 40 + [0] * 18
-    assert rs.compare_slices(scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b").reversals.empty
+    assert rs.compare_slices(
+        scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b"
+    ).reversals.empty
 
 
 def test_text_forms_mark_small_slices_and_say_that_this_is_exploratory(write_golden):
     golden = golden_of(write_golden, "e" * 12 + "m" * 4, tags=[["<i>"]] * 16)
-    compared = rs.compare_slices(scores_of(golden, a=[1] * 16, b=[1] * 16), golden, ["difficulty", "tag"], "a", "b")
+    compared = rs.compare_slices(
+        scores_of(golden, a=[1] * 16, b=[1] * 16), golden, ["difficulty", "tag"], "a", "b"
+    )
     text = repr(compared)
-    assert "Exploratory: 1 test, q by Benjamini and Hochberg. a is a, b is b." in text and "* fewer than 10 queries: not tested, interval only." in text
-    assert compared.shown()["tag"].tolist() == ["<i>", "<i>*"] and "<i>" not in compared._repr_html_() and "&lt;i&gt;*" in compared._repr_html_()
-    assert compared.to_markdown().startswith("# b against a by difficulty × tag\n\n| difficulty | tag | metric |")
+    assert (
+        "Exploratory: 1 test, q by Benjamini and Hochberg. a is a, b is b." in text
+        and "* fewer than 10 queries: not tested, interval only." in text
+    )
+    assert (
+        compared.shown()["tag"].tolist() == ["<i>", "<i>*"]
+        and "<i>" not in compared._repr_html_()
+        and "&lt;i&gt;*" in compared._repr_html_()
+    )
+    assert compared.to_markdown().startswith(
+        "# b against a by difficulty × tag\n\n| difficulty | tag | metric |"
+    )
 
 
 def test_what_cannot_be_sliced_is_refused(uneven):

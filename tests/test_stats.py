@@ -29,18 +29,25 @@ from ragscore.stats import (
 )
 
 
-@pytest.mark.parametrize(("k", "n"), [(0, 1), (0, 20), (1, 20), (10, 20), (45, 50), (50, 50), (499, 500)])
+@pytest.mark.parametrize(
+    ("k", "n"), [(0, 1), (0, 20), (1, 20), (10, 20), (45, 50), (50, 50), (499, 500)]
+)
 def test_wilson_agrees_with_scipy(k, n):
     low, high = wilson_interval(np.array([k / n]), np.array([float(n)]))
     expected = stats.binomtest(k, n).proportion_ci(method="wilson")
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
-@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.8, 0.95, 0.99]))
+@given(
+    st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.sampled_from([0.8, 0.95, 0.99]),
+)
 def test_wilson_agrees_with_statsmodels(passed, level):
     k, n = passed
     low, high = wilson_interval(np.array([k / n]), np.array([float(n)]), level)
-    assert (low[0], high[0]) == pytest.approx(proportion_confint(k, n, alpha=1 - level, method="wilson"), abs=1e-9)
+    assert (low[0], high[0]) == pytest.approx(
+        proportion_confint(k, n, alpha=1 - level, method="wilson"), abs=1e-9
+    )
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.sampled_from([0.8, 0.95, 0.99]))
@@ -83,13 +90,19 @@ def test_equal_values_are_not_certainty(kind, std):
 @pytest.mark.parametrize("value", [0.0, 0.7, 1.0])
 def test_equal_columns_have_a_width(kind, groups, value):
     values = np.full(30, value)
-    for low, high in (interval_of_means(values, kind, groups=groups), interval_of_differences(values - 1, kind, groups=groups)):
+    for low, high in (
+        interval_of_means(values, kind, groups=groups),
+        interval_of_differences(values - 1, kind, groups=groups),
+    ):
         assert high[0] - low[0] > 0.05
 
 
 def test_equal_times_have_no_interval():
     for groups in (None, np.arange(30) // 3):
-        for bounds in (interval_of_means(np.full(30, 0.7), "time", groups=groups), interval_of_differences(np.zeros(30), "cost", groups=groups)):
+        for bounds in (
+            interval_of_means(np.full(30, 0.7), "time", groups=groups),
+            interval_of_differences(np.zeros(30), "cost", groups=groups),
+        ):
             assert np.isnan(bounds).all()
 
 
@@ -102,7 +115,9 @@ def test_bounded_intervals_stay_inside_their_range():
 
 def test_moments_give_the_interval_of_the_values():
     values = np.random.default_rng(0).random((30, 2)) ** 4
-    low, high = mean_interval(values.mean(axis=0), values.std(axis=0, ddof=1), np.full(2, 30.0), "bounded")
+    low, high = mean_interval(
+        values.mean(axis=0), values.std(axis=0, ddof=1), np.full(2, 30.0), "bounded"
+    )
     np.testing.assert_allclose((low, high), interval_of_means(values, "bounded"), atol=1e-12)
 
 
@@ -110,7 +125,11 @@ def test_moments_give_the_interval_of_the_values():
 def test_means_with_bounds_lie_inside_their_interval_and_range(values, is_grouped):
     groups = np.arange(len(values)) // 2 if is_grouped else None
     low, high = interval_of_means(values, "bounded", bounds=(0, 5), groups=groups)
-    assert -1e-12 <= low[0] <= np.mean(values) + 1e-9 and np.mean(values) - 1e-9 <= high[0] <= 5 + 1e-12 and low[0] < high[0]
+    assert (
+        -1e-12 <= low[0] <= np.mean(values) + 1e-9
+        and np.mean(values) - 1e-9 <= high[0] <= 5 + 1e-12
+        and low[0] < high[0]
+    )
 
 
 def test_no_value_has_no_interval():
@@ -132,31 +151,45 @@ def test_a_column_doesnt_depend_on_the_others_and_nan_is_left_out():
         scaled = np.clip(values / 50, 0, 1) if kind == "bounded" else values
         together = interval_of_means(scaled, kind)
         alone = interval_of_means(scaled[20:, 1], kind)
-        assert (together[0][1], together[1][1]) == pytest.approx((alone[0][0], alone[1][0]), abs=1e-12)
+        assert (together[0][1], together[1][1]) == pytest.approx(
+            (alone[0][0], alone[1][0]), abs=1e-12
+        )
 
 
 def test_values_of_zero_and_one_get_wilson_with_the_quantile_of_t():
-    # A bounded metric that happens to be 0 or 1 has n_eff = p(1-p)/se² + 1 = n: Wilson's formula, with t's quantile for z.
+    # A bounded metric that happens to be 0 or 1 has n_eff = p(1-p)/se² + 1 = n: Wilson's formula,
+    # with t's quantile for z.
     values = np.repeat([1.0, 0.0], [45, 5])
     t = stats.t.ppf(0.975, 49)
-    expected = stats.binomtest(45, 50).proportion_ci(confidence_level=2 * stats.norm.cdf(t) - 1, method="wilson")
+    expected = stats.binomtest(45, 50).proportion_ci(
+        confidence_level=2 * stats.norm.cdf(t) - 1, method="wilson"
+    )
     low, high = interval_of_means(values, "bounded")
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_a_single_value_off_the_end_of_the_range_is_hardly_more_certain_than_none():
-    # 49 ones and a .99 have hardly any spread; no spread at all leaves .93 open. L = .01: 10^−.05 = .89 of the variance are those of 0/1 values.
-    none, one = (interval_of_means(np.append(np.ones(49), last), "bounded")[0][0] for last in (1.0, 0.99))
+    # 49 ones and a .99 have hardly any spread; no spread at all leaves .93 open. L = .01: 10^−.05 =
+    # .89 of the variance are those of 0/1 values.
+    none, one = (
+        interval_of_means(np.append(np.ones(49), last), "bounded")[0][0] for last in (1.0, 0.99)
+    )
     assert none == pytest.approx(0.925, abs=1e-3) and one == pytest.approx(none, abs=0.01)
 
 
 def test_the_spread_near_an_end_by_hand():
-    # Mean .995, s² = (19·.005² + .095²)/19, L = .1, w = 10^−.5: of the variance w are .995·.005/19; the rest is Wilson's form with t(19) = 2.093.
+    # Mean .995, s² = (19·.005² + .095²)/19, L = .1, w = 10^−.5: of the variance w are .995·.005/19;
+    # the rest is Wilson's form with t(19) = 2.093.
     mean, w, error = 0.995, 10**-0.5, (19 * 0.005**2 + 0.095**2) / 19 / 20
     amount = mean * 0.005 / ((1 - w) * error + w * mean * 0.005 / 19) + 1
     square = stats.t.ppf(0.975, 19) ** 2 / amount
-    expected = [(mean + square / 2 + sign * np.sqrt(square * mean * 0.005 + square**2 / 4)) / (1 + square) for sign in (-1, 1)]
-    assert np.ravel(interval_of_means(np.append(np.ones(19), 0.9), "bounded")) == pytest.approx(expected, abs=1e-12)
+    expected = [
+        (mean + square / 2 + sign * np.sqrt(square * mean * 0.005 + square**2 / 4)) / (1 + square)
+        for sign in (-1, 1)
+    ]
+    assert np.ravel(interval_of_means(np.append(np.ones(19), 0.9), "bounded")) == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_the_bounded_interval_is_students_t_far_from_the_ends():
@@ -187,22 +220,34 @@ def test_groups_of_one_change_nothing(kind):
     values = np.random.default_rng(0).integers(0, 2, (40, 3)).astype(float)
     values[:5, 1] = np.nan
     for groups in (np.arange(40), np.full(40, -1)):
-        for grouped, plain in zip(interval_of_means(values, kind, groups=groups), interval_of_means(values, kind), strict=True):
+        for grouped, plain in zip(
+            interval_of_means(values, kind, groups=groups),
+            interval_of_means(values, kind),
+            strict=True,
+        ):
             assert grouped == pytest.approx(plain, abs=1e-12)
 
 
 def test_copies_of_a_query_add_nothing():
-    # Every query three times: a design effect of 3 (but for n/(n−1)), and as many degrees of freedom as queries.
+    # Every query three times: a design effect of 3 (but for n/(n−1)), and as many degrees of
+    # freedom as queries.
     values = np.random.default_rng(0).random(40)
-    low, high = interval_of_differences(np.repeat(values, 3), "time", groups=np.repeat(np.arange(40), 3))
+    low, high = interval_of_differences(
+        np.repeat(values, 3), "time", groups=np.repeat(np.arange(40), 3)
+    )
     expected = stats.ttest_1samp(values, 0).confidence_interval()
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-12)
-    assert design_effect(np.repeat(values, 3), np.repeat(np.arange(40), 3))[0] == pytest.approx(3 * 40 / 39 * 119 / 120)
+    assert design_effect(np.repeat(values, 3), np.repeat(np.arange(40), 3))[0] == pytest.approx(
+        3 * 40 / 39 * 119 / 120
+    )
 
 
 def test_groups_that_agree_widen_wilson_and_never_narrow_it():
     passed = np.repeat([1.0, 0, 1, 1, 0, 1, 1, 1, 0, 1], 5)
-    width = [np.subtract(*interval_of_means(passed, "binary", groups=groups)[::-1])[0] for groups in (None, np.arange(50) // 5, np.arange(50) % 5)]
+    width = [
+        np.subtract(*interval_of_means(passed, "binary", groups=groups)[::-1])[0]
+        for groups in (None, np.arange(50) // 5, np.arange(50) % 5)
+    ]
     assert width[1] > 2 * width[0] and width[2] >= width[0]
 
 
@@ -250,7 +295,10 @@ def test_the_studentised_bootstrap_agrees_with_one_that_resamples_one_by_one():
     lower, upper = np.quantile(ratios, [0.05, 0.95])
     error = values.std(ddof=1) / n**0.5
     low, high = bootstrap_t_interval(values, iterations=20_000, level=0.9)
-    assert (low[0], high[0]) == pytest.approx((values.mean() - upper * error, values.mean() - lower * error), abs=0.02 * (high[0] - low[0]))
+    assert (low[0], high[0]) == pytest.approx(
+        (values.mean() - upper * error, values.mean() - lower * error),
+        abs=0.02 * (high[0] - low[0]),
+    )
 
 
 def test_where_resamples_have_no_spread_the_studentised_bootstrap_is_students_t():
@@ -271,9 +319,13 @@ def test_the_studentised_bootstrap_doesnt_depend_on_how_many_draws_are_held_at_a
 def test_long_tailed_times_get_the_studentised_bootstrap_from_twenty_values_until_there_are_enough_for_t():
     values = np.random.default_rng(0).lognormal(0, 1, 60)
     assert interval_of_means(values, "time")[1] == bootstrap_t_interval(values)[1]
-    assert interval_of_means(np.tile(values, 30), "time")[1][0] == pytest.approx(stats.ttest_1samp(np.tile(values, 30), 0).confidence_interval().high)
+    assert interval_of_means(np.tile(values, 30), "time")[1][0] == pytest.approx(
+        stats.ttest_1samp(np.tile(values, 30), 0).confidence_interval().high
+    )
     assert interval_of_means(values[:20], "time")[1] == bootstrap_t_interval(values[:20])[1]
-    assert interval_of_means(values[:19], "time")[1][0] == pytest.approx(stats.ttest_1samp(values[:19], 0).confidence_interval().high)
+    assert interval_of_means(values[:19], "time")[1][0] == pytest.approx(
+        stats.ttest_1samp(values[:19], 0).confidence_interval().high
+    )
 
 
 def test_skewness_agrees_with_scipy():
@@ -302,13 +354,19 @@ def test_quantile_intervals_agree_with_scipy_and_are_nan_where_there_is_none(q, 
 
 
 def test_too_few_values_have_no_median_interval():
-    assert np.isnan(median_interval(np.arange(5.0))).all() and np.isnan(median_interval(np.array([]))).all()
+    assert (
+        np.isnan(median_interval(np.arange(5.0))).all()
+        and np.isnan(median_interval(np.array([]))).all()
+    )
     assert median_interval(np.array([1, 2, 3, 4, 5, 6, np.nan])) == (1, 6)  # 2 (1/2)^6 = .03
 
 
 def test_p95_needs_72_values_and_one_sided_59():
     assert (least_n(0.95), least_n(0.95, is_one_sided=True), least_n(0.5)) == (72, 59, 6)
-    assert np.isnan(quantile_interval(np.arange(71.0), 0.95)[1]) and quantile_interval(np.arange(72.0), 0.95)[1] == 71
+    assert (
+        np.isnan(quantile_interval(np.arange(71.0), 0.95)[1])
+        and quantile_interval(np.arange(72.0), 0.95)[1] == 71
+    )
 
 
 @given(st.floats(0.02, 0.98), st.sampled_from([0.9, 0.95, 0.99]))
@@ -321,7 +379,9 @@ def test_one_value_less_than_the_least_n_has_an_open_end(q, level):
 def test_a_shift_of_all_latencies_shifts_their_quantile():
     first = np.random.default_rng(0).lognormal(size=100)
     assert quantile_difference_interval(first, first + 2, 0.95) == pytest.approx((2, 2))
-    low, high = quantile_difference_interval(first, np.random.default_rng(1).permutation(first), 0.95)
+    low, high = quantile_difference_interval(
+        first, np.random.default_rng(1).permutation(first), 0.95
+    )
     assert low < 0 < high  # the same times, on other queries
     assert np.isnan(quantile_difference_interval(first[:71], first[:71], 0.95)).all()
 

@@ -9,12 +9,22 @@ from hypothesis import strategies as st
 from statsmodels.stats.inter_rater import cohens_kappa
 
 import ragscore as rs
-from ragscore.stats import cohen_kappa, gwet_ac1, krippendorff_alpha, weighted_kappa, wilson_interval
+from ragscore.stats import (
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    weighted_kappa,
+    wilson_interval,
+)
 
 POINTS = st.integers(0, 5).map(float)
 SOME_POINTS = st.one_of(POINTS, st.just(np.nan))
 PAIRS = st.lists(st.tuples(POINTS, POINTS), min_size=2, max_size=40)
-TABLES = st.integers(2, 5).flatmap(lambda raters: st.lists(st.lists(SOME_POINTS, min_size=raters, max_size=raters), min_size=1, max_size=20))
+TABLES = st.integers(2, 5).flatmap(
+    lambda raters: st.lists(
+        st.lists(SOME_POINTS, min_size=raters, max_size=raters), min_size=1, max_size=20
+    )
+)
 FEW = 50  # resamples, where the interval isn't looked at
 
 
@@ -26,7 +36,10 @@ def table_of(pairs):
 
 
 def noisy(n, share, seed=0):
-    """Points 0 to 5 of one rater, and another who rates a share of the items by chance: a kappa of 1 − share."""
+    """Points 0 to 5 of one rater, and another who rates a share of the items by chance.
+
+    A kappa of 1 − share.
+    """
     rng = np.random.default_rng(seed)
     first = rng.integers(0, 6, n)
     return first, np.where(rng.random(n) < share, rng.integers(0, 6, n), first)
@@ -57,36 +70,65 @@ def test_alpha_agrees_with_krippendorff(scale, table):
     if len(set(pairable)) < 2:
         assert np.isnan(found.value)
     else:
-        assert found.value == pytest.approx(krippendorff.alpha(np.transpose(table), level_of_measurement=scale), abs=1e-9)
+        assert found.value == pytest.approx(
+            krippendorff.alpha(np.transpose(table), level_of_measurement=scale), abs=1e-9
+        )
 
 
-@pytest.mark.parametrize(("scale", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
+@pytest.mark.parametrize(
+    ("scale", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)]
+)
 def test_alpha_of_krippendorffs_own_example(scale, expected):
-    # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", data C: four observers, twelve units.
-    observers = ["1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3", ". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 ."]
-    ratings = np.array([[np.nan if one == "." else float(one) for one in line.split()] for line in observers]).T
-    assert krippendorff_alpha(ratings, scale, iterations=FEW).value == pytest.approx(expected, abs=5e-4)
+    # Krippendorff 2011, "Computing Krippendorff's alpha-reliability", data C: four observers,
+    # twelve units.
+    observers = [
+        "1 2 3 3 2 1 4 1 2 . . .",
+        "1 2 3 3 2 2 4 1 2 5 . 3",
+        ". 3 3 3 2 3 4 2 2 5 1 .",
+        "1 2 3 3 2 4 4 1 2 5 1 .",
+    ]
+    ratings = np.array(
+        [[np.nan if one == "." else float(one) for one in line.split()] for line in observers]
+    ).T
+    assert krippendorff_alpha(ratings, scale, iterations=FEW).value == pytest.approx(
+        expected, abs=5e-4
+    )
 
 
 def test_intervals_come_close_to_statsmodels_in_large_samples():
     first, second = noisy(800, 0.4)
     for ours, theirs in ((cohen_kappa, None), (weighted_kappa, "quadratic")):
-        found, expected = ours(first, second), cohens_kappa(table_of(zip(first, second, strict=True)), wt=theirs)
-        assert (found.low, found.high) == pytest.approx((expected.kappa_low, expected.kappa_upp), abs=0.012)
+        found, expected = (
+            ours(first, second),
+            cohens_kappa(table_of(zip(first, second, strict=True)), wt=theirs),
+        )
+        assert (found.low, found.high) == pytest.approx(
+            (expected.kappa_low, expected.kappa_upp), abs=0.012
+        )
 
 
 # By hand
 
 
 def test_kappa_of_a_table_worked_by_hand():
-    # 20 both yes, 5 and 10 one yes, 15 both no: p_o = .7, p_e = .5·.6 + .5·.4 = .5, κ = .4 (Wikipedia's example)
-    first, second = np.repeat(["y", "y", "n", "n"], [20, 5, 10, 15]), np.repeat(["y", "n", "y", "n"], [20, 5, 10, 15])
+    # 20 both yes, 5 and 10 one yes, 15 both no: p_o = .7, p_e = .5·.6 + .5·.4 = .5, κ = .4
+    # (Wikipedia's example)
+    first, second = (
+        np.repeat(["y", "y", "n", "n"], [20, 5, 10, 15]),
+        np.repeat(["y", "n", "y", "n"], [20, 5, 10, 15]),
+    )
     found = cohen_kappa(first, second)
-    assert found.value == pytest.approx(0.4, abs=1e-12) and found.n == 50 and 0.1 < found.low < 0.2 and 0.6 < found.high < 0.7
+    assert (
+        found.value == pytest.approx(0.4, abs=1e-12)
+        and found.n == 50
+        and 0.1 < found.low < 0.2
+        and 0.6 < found.high < 0.7
+    )
 
 
 def test_where_one_class_is_rare_kappa_falls_and_ac1_does_not():
-    # 118 both yes, 5 and 2 one, none both no: p_o = .944. κ: p_e = .984·.96 + .016·.04 = .94528. AC1: π = .972, p_e = 2·.972·.028 = .054432.
+    # 118 both yes, 5 and 2 one, none both no: p_o = .944. κ: p_e = .984·.96 + .016·.04 = .94528.
+    # AC1: π = .972, p_e = 2·.972·.028 = .054432.
     first, second = np.repeat([1, 1, 0], [118, 5, 2]), np.repeat([1, 0, 1], [118, 5, 2])
     assert cohen_kappa(first, second).value == pytest.approx(-0.00128 / 0.05472, abs=1e-9)
     assert gwet_ac1(first, second).value == pytest.approx(0.889568 / 0.945568, abs=1e-9)
@@ -102,7 +144,11 @@ def test_an_unused_point_of_the_scale_keeps_its_place():
 def test_the_weighted_kappa_is_lins_concordance(pairs):
     x, y = np.array(pairs).T
     if np.ptp(np.append(x, y)):
-        expected = 2 * ((x - x.mean()) * (y - y.mean())).mean() / (x.var() + y.var() + (x.mean() - y.mean()) ** 2)
+        expected = (
+            2
+            * ((x - x.mean()) * (y - y.mean())).mean()
+            / (x.var() + y.var() + (x.mean() - y.mean()) ** 2)
+        )
         assert weighted_kappa(x, y, iterations=FEW).value == pytest.approx(expected, abs=1e-9)
 
 
@@ -118,16 +164,25 @@ def test_two_raters_who_only_know_one_class_have_no_kappa(coefficient):
 @pytest.mark.parametrize("coefficient", [cohen_kappa, weighted_kappa])
 def test_one_rater_who_only_knows_one_class_has_a_kappa_of_0_and_no_interval(coefficient):
     found = coefficient([1, 1, 1, 1, 1], [1, 0, 1, 1, 0])
-    assert found.value == pytest.approx(0, abs=1e-12) and np.isnan(found.low) and np.isnan(found.high)
+    assert (
+        found.value == pytest.approx(0, abs=1e-12) and np.isnan(found.low) and np.isnan(found.high)
+    )
 
 
 def test_ac1_of_raters_who_only_know_one_class_is_1_with_a_width():
     found = gwet_ac1(np.ones(40), np.ones(40))
-    assert found.value == found.high == 1 and found.low == pytest.approx(1 - wilson_interval(np.zeros(1), np.array([40.0]))[1][0])
+    assert found.value == found.high == 1 and found.low == pytest.approx(
+        1 - wilson_interval(np.zeros(1), np.array([40.0]))[1][0]
+    )
 
 
 def test_nothing_rated_twice_has_no_agreement():
-    for found in (cohen_kappa([], []), gwet_ac1([1, np.nan], [None, 0]), krippendorff_alpha([[1, np.nan], [np.nan, 2]]), krippendorff_alpha([[3, 3], [3, 3]])):
+    for found in (
+        cohen_kappa([], []),
+        gwet_ac1([1, np.nan], [None, 0]),
+        krippendorff_alpha([[1, np.nan], [np.nan, 2]]),
+        krippendorff_alpha([[3, 3], [3, 3]]),
+    ):
         assert np.isnan([found.value, found.low, found.high]).all()
     assert krippendorff_alpha([[3, 3], [3, 3]]).n == 2 and cohen_kappa([], []).n == 0
 
@@ -136,13 +191,21 @@ def test_raters_who_never_disagreed_are_no_certainty():
     first = np.tile([0, 1], 25)
     # u = z²/(50 + z²) of 50 items may be unlike, half of what chance gives: 1 − u/.5
     expected = 1 - wilson_interval(np.zeros(1), np.array([50.0]))[1][0] / 0.5
-    for found in (cohen_kappa(first, first), weighted_kappa(first, first), gwet_ac1(first, first), krippendorff_alpha(np.column_stack([first, first]))):
+    for found in (
+        cohen_kappa(first, first),
+        weighted_kappa(first, first),
+        gwet_ac1(first, first),
+        krippendorff_alpha(np.column_stack([first, first])),
+    ):
         assert found.value == found.high == 1 and found.low == pytest.approx(expected, abs=1e-12)
 
 
 def test_items_with_one_rating_count_nowhere():
     both = krippendorff_alpha([[1, 2, 1], [2, 2, np.nan], [3, 1, 1]], "interval")
-    assert krippendorff_alpha([[1, 2, 1], [np.nan, 5, np.nan], [2, 2, np.nan], [3, 1, 1]], "interval") == both
+    assert (
+        krippendorff_alpha([[1, 2, 1], [np.nan, 5, np.nan], [2, 2, np.nan], [3, 1, 1]], "interval")
+        == both
+    )
     assert cohen_kappa([1, 0, 1, np.nan], [1, 0, 0, 1]) == cohen_kappa([1, 0, 1], [1, 0, 0])
 
 
@@ -153,33 +216,59 @@ def test_items_with_one_rating_count_nowhere():
 @settings(max_examples=40, deadline=None)
 def test_neither_the_order_of_items_nor_that_of_raters_changes_alpha(table, random):
     ratings = np.array(table)
-    rows, columns = random.sample(range(len(table)), len(table)), random.sample(range(len(table[0])), len(table[0]))
+    rows, columns = (
+        random.sample(range(len(table)), len(table)),
+        random.sample(range(len(table[0])), len(table[0])),
+    )
     for scale in ("nominal", "ordinal", "interval"):
-        one, other = (krippendorff_alpha(part, scale, iterations=FEW) for part in (ratings, ratings[np.ix_(rows, columns)]))
-        np.testing.assert_allclose([one.value, one.low, one.high, one.n], [other.value, other.low, other.high, other.n], atol=1e-12)
+        one, other = (
+            krippendorff_alpha(part, scale, iterations=FEW)
+            for part in (ratings, ratings[np.ix_(rows, columns)])
+        )
+        np.testing.assert_allclose(
+            [one.value, one.low, one.high, one.n],
+            [other.value, other.low, other.high, other.n],
+            atol=1e-12,
+        )
 
 
 @given(PAIRS, st.sampled_from([cohen_kappa, weighted_kappa, gwet_ac1]))
 @settings(max_examples=60, deadline=None)
 def test_two_raters_can_change_places_and_none_agrees_more_than_always(pairs, coefficient):
     first, second = zip(*pairs, strict=True)
-    one, other = coefficient(first, second, iterations=FEW), coefficient(second, first, iterations=FEW)
+    one, other = (
+        coefficient(first, second, iterations=FEW),
+        coefficient(second, first, iterations=FEW),
+    )
     np.testing.assert_allclose(one.value, other.value, atol=1e-12)
-    assert np.isnan(one.value) or (-1 - 1e-12 <= one.value <= 1 and (np.isnan(one.low) or -1 - 1e-9 <= one.low < one.high <= 1 + 1e-12))
+    assert np.isnan(one.value) or (
+        -1 - 1e-12 <= one.value <= 1
+        and (np.isnan(one.low) or -1 - 1e-9 <= one.low < one.high <= 1 + 1e-12)
+    )
 
 
 @given(TABLES)
 @settings(max_examples=40, deadline=None)
 def test_the_unit_of_points_changes_no_alpha_and_their_distances_no_ordinal_one(table):
     ratings = np.array(table)
-    for scale, changed in (("interval", 3 * ratings - 7), ("ordinal", ratings**3), ("nominal", -ratings)):
-        one, other = (krippendorff_alpha(part, scale, iterations=FEW).value for part in (ratings, changed))
+    for scale, changed in (
+        ("interval", 3 * ratings - 7),
+        ("ordinal", ratings**3),
+        ("nominal", -ratings),
+    ):
+        one, other = (
+            krippendorff_alpha(part, scale, iterations=FEW).value for part in (ratings, changed)
+        )
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 def test_the_interval_is_the_same_for_the_same_seed_and_narrower_with_more_items():
     first, second = noisy(60, 0.5)
-    assert cohen_kappa(first, second, seed=3) == cohen_kappa(first, second, seed=3) != cohen_kappa(first, second, seed=4)
+    assert (
+        cohen_kappa(first, second, seed=3)
+        == cohen_kappa(first, second, seed=3)
+        != cohen_kappa(first, second, seed=4)
+    )
     small, large = cohen_kappa(first, second), cohen_kappa(*noisy(960, 0.5))
     assert small.high - small.low > 3 * (large.high - large.low)
 
@@ -200,19 +289,34 @@ def test_intervals_hold_the_true_kappa(n):
 
 def test_texts_flags_and_missing_values_are_ratings():
     numbers = cohen_kappa([1, 0, 1, 0], [1, 0, 0, 0])
-    assert cohen_kappa(["pass", "fail", "pass", "fail", None], ["pass", "fail", "fail", "fail", "pass"]) == numbers
-    assert cohen_kappa(pd.Series([True, False, True, False, None], dtype="boolean"), [1, 0, 0, 0, 1]) == numbers
-    assert krippendorff_alpha([["a", "a"], ["b", None], ["b", "a"], ["b", "b"]]) == krippendorff_alpha([[0, 0], [1, np.nan], [1, 0], [1, 1]])
+    assert (
+        cohen_kappa(
+            ["pass", "fail", "pass", "fail", None], ["pass", "fail", "fail", "fail", "pass"]
+        )
+        == numbers
+    )
+    assert (
+        cohen_kappa(pd.Series([True, False, True, False, None], dtype="boolean"), [1, 0, 0, 0, 1])
+        == numbers
+    )
+    assert krippendorff_alpha(
+        [["a", "a"], ["b", None], ["b", "a"], ["b", "b"]]
+    ) == krippendorff_alpha([[0, 0], [1, np.nan], [1, 0], [1, 1]])
 
 
 def test_ratings_that_dont_fit_are_refused():
     with pytest.raises(rs.DataError, match=r"found shapes \(2,\) and \(3,\)"):
         cohen_kappa([1, 0], [1, 0, 1])
-    with pytest.raises(rs.DataError, match="found 1 dimensions; one row per item, one column per rater"):
+    with pytest.raises(
+        rs.DataError, match="found 1 dimensions; one row per item, one column per rater"
+    ):
         krippendorff_alpha([1, 0])
     with pytest.raises(rs.DataError, match="'nominal', 'ordinal', 'interval'"):
         krippendorff_alpha([[1, 0]], "ratio")
-    for wrong in (lambda: weighted_kappa(["good", "bad"], ["bad", "good"]), lambda: krippendorff_alpha([["a", "b"]], "ordinal")):
+    for wrong in (
+        lambda: weighted_kappa(["good", "bad"], ["bad", "good"]),
+        lambda: krippendorff_alpha([["a", "b"]], "ordinal"),
+    ):
         with pytest.raises(rs.DataError, match="numbers, for distances between them"):
             wrong()
     with pytest.raises(rs.DataError, match="iterations"):

@@ -15,9 +15,20 @@ P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=7)
 
 
 def by_closed_testing(p):
-    """Holm's adjusted p as what it is: a hypothesis falls when every set it belongs to falls by Bonferroni."""
-    sets = [set(one) for one in chain.from_iterable(combinations(range(len(p)), size) for size in range(1, len(p) + 1))]
-    return [max(min(len(one) * min(p[i] for i in one), 1.0) for one in sets if j in one) for j in range(len(p))]
+    """Holm's adjusted p as what it is.
+
+    A hypothesis falls when every set it belongs to falls by Bonferroni.
+    """
+    sets = [
+        set(one)
+        for one in chain.from_iterable(
+            combinations(range(len(p)), size) for size in range(1, len(p) + 1)
+        )
+    ]
+    return [
+        max(min(len(one) * min(p[i] for i in one), 1.0) for one in sets if j in one)
+        for j in range(len(p))
+    ]
 
 
 def tukey_by_enumeration(scores):
@@ -56,37 +67,62 @@ def test_holm_gives_the_values_worked_by_hand():
 def test_adjusted_p_values_keep_the_order_and_never_shrink(adjust, p):
     adjusted, p = adjust(p), np.array(p)
     tested = ~np.isnan(p)
-    assert (np.isnan(adjusted) == ~tested).all() and (adjusted[tested] >= p[tested]).all() and (adjusted[tested] <= 1).all()
+    assert (
+        (np.isnan(adjusted) == ~tested).all()
+        and (adjusted[tested] >= p[tested]).all()
+        and (adjusted[tested] <= 1).all()
+    )
     assert (np.diff(adjusted[tested][np.argsort(p[tested])]) >= 0).all()
-    assert adjusted[tested].tolist() == adjust(p[tested]).tolist()  # what isn't tested doesn't count
+    # what isn't tested doesn't count
+    assert adjusted[tested].tolist() == adjust(p[tested]).tolist()
 
 
 # All pairs
 
 
-@pytest.mark.parametrize(("runs", "n"), [*((2, n) for n in range(1, 9)), *((3, n) for n in range(1, 9)), *((4, n) for n in range(1, 5))])
+@pytest.mark.parametrize(
+    ("runs", "n"),
+    [
+        *((2, n) for n in range(1, 9)),
+        *((3, n) for n in range(1, 9)),
+        *((4, n) for n in range(1, 5)),
+    ],
+)
 def test_max_t_agrees_with_full_enumeration(runs, n):
     scores = np.random.default_rng(runs * n).integers(0, 5, (n, runs)) / 4 + np.arange(runs) / 8
-    p = max_t_p(scores, iterations=300_000)  # 6⁷ relabellings of three runs and eight queries, relative to the first query
-    assert p[~np.eye(runs, dtype=bool)] == pytest.approx(np.array(tukey_by_enumeration(scores))[~np.eye(runs, dtype=bool)], abs=1e-12)
+    # 6⁷ relabellings of three runs and eight queries, relative to the first query
+    p = max_t_p(scores, iterations=300_000)
+    assert p[~np.eye(runs, dtype=bool)] == pytest.approx(
+        np.array(tukey_by_enumeration(scores))[~np.eye(runs, dtype=bool)], abs=1e-12
+    )
 
 
 def test_max_t_with_groups_agrees_with_full_enumeration_of_the_groups():
-    scores, groups = np.random.default_rng(8).integers(0, 5, (8, 3)) / 4, np.array([0, 0, 1, 1, 1, 2, -1, 3])
+    scores, groups = (
+        np.random.default_rng(8).integers(0, 5, (8, 3)) / 4,
+        np.array([0, 0, 1, 1, 1, 2, -1, 3]),
+    )
     sums = np.array([scores[groups == name].sum(axis=0) for name in (0, 1, 2, 3, -1)])
-    assert max_t_p(scores, groups=groups)[~np.eye(3, dtype=bool)] == pytest.approx(np.array(tukey_by_enumeration(sums))[~np.eye(3, dtype=bool)], abs=1e-12)
+    assert max_t_p(scores, groups=groups)[~np.eye(3, dtype=bool)] == pytest.approx(
+        np.array(tukey_by_enumeration(sums))[~np.eye(3, dtype=bool)], abs=1e-12
+    )
 
 
 def test_random_relabellings_come_close_to_all_of_them():
     scores = np.random.default_rng(7).normal([0, 0.5, 1], size=(6, 3))  # 6^6 = 46,656 relabellings
     exact = np.array(tukey_by_enumeration(scores))
     drawn = max_t_p(scores)
-    assert (np.abs(drawn - exact)[~np.eye(3, dtype=bool)] <= 4 * np.sqrt(exact * (1 - exact) / 10_000)[~np.eye(3, dtype=bool)] + 1e-4).all()
+    assert (
+        np.abs(drawn - exact)[~np.eye(3, dtype=bool)]
+        <= 4 * np.sqrt(exact * (1 - exact) / 10_000)[~np.eye(3, dtype=bool)] + 1e-4
+    ).all()
 
 
 def test_two_runs_are_one_pair():
     scores = np.random.default_rng(1).random((12, 2))
-    assert max_t_p(scores)[0, 1] == pytest.approx(sign_flip_p(scores[:, 1] - scores[:, 0])[0], abs=1e-12)
+    assert max_t_p(scores)[0, 1] == pytest.approx(
+        sign_flip_p(scores[:, 1] - scores[:, 0])[0], abs=1e-12
+    )
 
 
 @given(st.integers(2, 4), st.integers(1, 12), st.randoms(use_true_random=False))
@@ -95,7 +131,9 @@ def test_neither_the_order_of_queries_nor_that_of_runs_changes_p(runs, n, random
     scores = np.random.default_rng(random.randrange(1000)).integers(0, 9, (n, runs)) / 7
     rows, columns = random.sample(range(n), n), random.sample(range(runs), runs)
     p = max_t_p(scores, iterations=300)
-    np.testing.assert_array_equal(max_t_p(scores[np.ix_(rows, columns)], iterations=300), p[np.ix_(columns, columns)])
+    np.testing.assert_array_equal(
+        max_t_p(scores[np.ix_(rows, columns)], iterations=300), p[np.ix_(columns, columns)]
+    )
 
 
 @given(st.integers(2, 5), st.integers(1, 30), st.integers(0, 1000))
@@ -141,4 +179,7 @@ def test_tied_sets_are_stretches_of_the_ordered_runs():
 
 def test_all_tied_is_one_set_and_no_mean_is_in_none():
     assert tied_sets([0.1, 0.3, np.nan], np.ones((3, 3))) == [[1, 0]]
-    assert tied_sets([np.nan], np.ones((1, 1))) == [] and not tied_with_best([np.nan], np.ones((1, 1))).any()
+    assert (
+        tied_sets([np.nan], np.ones((1, 1))) == []
+        and not tied_with_best([np.nan], np.ones((1, 1))).any()
+    )

@@ -10,10 +10,21 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 
-from ragscore.stats import count_moves, interval_of_differences, mcnemar_p, paired_p, sign_flip_p, tango_interval
+from ragscore.stats import (
+    count_moves,
+    interval_of_differences,
+    mcnemar_p,
+    paired_p,
+    sign_flip_p,
+    tango_interval,
+)
 
 DIFFERENCES = st.lists(st.integers(-4, 4).map(lambda value: value / 4), min_size=1, max_size=24)
-LONG_DIFFERENCES = st.lists(st.integers(1, 9).flatmap(lambda size: st.sampled_from([-size / 7, size / 7])), min_size=17, max_size=24)
+LONG_DIFFERENCES = st.lists(
+    st.integers(1, 9).flatmap(lambda size: st.sampled_from([-size / 7, size / 7])),
+    min_size=17,
+    max_size=24,
+)
 
 
 def by_enumeration(differences, groups=None):
@@ -27,11 +38,17 @@ def by_enumeration(differences, groups=None):
 # McNemar
 
 
-@pytest.mark.parametrize(("wins", "losses"), [(0, 1), (1, 1), (5, 0), (6, 16), (25, 2), (40, 20), (200, 210)])
+@pytest.mark.parametrize(
+    ("wins", "losses"), [(0, 1), (1, 1), (5, 0), (6, 16), (25, 2), (40, 20), (200, 210)]
+)
 def test_mcnemar_agrees_with_scipys_binomial(wins, losses):
     m, k = wins + losses, min(wins, losses)
-    assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(stats.binomtest(k, m).pvalue, abs=1e-9)
-    assert mcnemar_p(wins, losses) == pytest.approx(2 * stats.binom.cdf(k - 1, m, 0.5) + stats.binom.pmf(k, m, 0.5), abs=1e-9)
+    assert mcnemar_p(wins, losses, is_exact=True) == pytest.approx(
+        stats.binomtest(k, m).pvalue, abs=1e-9
+    )
+    assert mcnemar_p(wins, losses) == pytest.approx(
+        2 * stats.binom.cdf(k - 1, m, 0.5) + stats.binom.pmf(k, m, 0.5), abs=1e-9
+    )
 
 
 @given(st.integers(0, 60), st.integers(0, 60))
@@ -48,7 +65,11 @@ def test_mcnemars_exact_p_is_that_of_all_sign_patterns_and_of_sign_flips(n):
     for wins in range(n + 1):
         differences = np.repeat([1.0, -1.0], [wins, n - wins])
         exact = mcnemar_p(wins, n - wins, is_exact=True)
-        assert exact == pytest.approx(by_enumeration(differences), abs=1e-12) == pytest.approx(sign_flip_p(differences)[0], abs=1e-12)
+        assert (
+            exact
+            == pytest.approx(by_enumeration(differences), abs=1e-12)
+            == pytest.approx(sign_flip_p(differences)[0], abs=1e-12)
+        )
 
 
 @given(st.integers(1, 60), st.integers(0, 60))
@@ -59,7 +80,8 @@ def test_tango_leaves_out_0_where_statsmodels_score_test_does(wins, losses):
 
 
 def test_mcnemar_gives_the_published_p_values():
-    # Cavo et al. 2012 in Fagerland, Lydersen and Laake 2017, chapter 8: 59 and 80 pairs agree, 6 and 16 don't.
+    # Cavo et al. 2012 in Fagerland, Lydersen and Laake 2017, chapter 8: 59 and 80 pairs agree, 6
+    # and 16 don't.
     assert mcnemar_p(6, 16, is_exact=True) == pytest.approx(0.052479, abs=5e-7)
     assert mcnemar_p(6, 16) == pytest.approx(0.034690, abs=5e-7)
 
@@ -81,14 +103,21 @@ def test_tango_gives_the_published_interval():
     assert (low[0], high[0]) == pytest.approx((-0.1240, -0.0054), abs=5e-5)
 
 
-@pytest.mark.parametrize(("wins", "losses", "n"), [(6, 16, 161), (3, 0, 20), (40, 20, 160), (0, 9, 9)])
+@pytest.mark.parametrize(
+    ("wins", "losses", "n"), [(6, 16, 161), (3, 0, 20), (40, 20, 160), (0, 9, 9)]
+)
 def test_tango_holds_what_the_score_test_accepts(wins, losses, n):
     for bound in np.concatenate(tango_interval(wins, losses, n)):
         if bound == -1:
             continue  # the end of the range
-        # The most likely rate of losses if the difference is the bound, by search instead of by formula.
+        # The most likely rate of losses if the difference is the bound, by search instead of by
+        # formula.
         rate = np.linspace(max(0, -bound), (1 - bound) / 2, 400_001)[1:-1]
-        likelihood = wins * np.log(rate + bound) + losses * np.log(rate) + (n - wins - losses) * np.log(np.maximum(1 - bound - 2 * rate, 1e-300))
+        likelihood = (
+            wins * np.log(rate + bound)
+            + losses * np.log(rate)
+            + (n - wins - losses) * np.log(np.maximum(1 - bound - 2 * rate, 1e-300))
+        )
         best = rate[likelihood.argmax()]
         score = abs(wins - losses - n * bound) / np.sqrt(n * (2 * best + bound - bound**2))
         assert score == pytest.approx(stats.norm.ppf(0.975), abs=1e-3)
@@ -105,16 +134,22 @@ def test_swapping_two_runs_turns_the_interval_around(wins, losses, ties):
 
 def test_nothing_moved_leaves_open_what_was_not_seen():
     low, high = tango_interval(0, 0, 50)
-    assert (low[0], high[0]) == pytest.approx((-(1.959964**2) / (50 + 1.959964**2), 1.959964**2 / (50 + 1.959964**2)), abs=1e-6)
+    assert (low[0], high[0]) == pytest.approx(
+        (-(1.959964**2) / (50 + 1.959964**2), 1.959964**2 / (50 + 1.959964**2)), abs=1e-6
+    )
     assert np.isnan(tango_interval(0, 0, 0)).all()
 
 
 def test_the_interval_of_a_0_1_metric_is_tangos_and_of_averaged_repeats_students():
     differences = np.repeat([1.0, -1, 0, np.nan], [6, 16, 139, 5])
-    assert np.ravel(interval_of_differences(differences, "binary")) == pytest.approx(np.ravel(tango_interval(6, 16, 161)))
+    assert np.ravel(interval_of_differences(differences, "binary")) == pytest.approx(
+        np.ravel(tango_interval(6, 16, 161))
+    )
     halves = differences[:-5] / 2
     expected = stats.ttest_1samp(halves, 0).confidence_interval()
-    assert np.ravel(interval_of_differences(halves, "binary")) == pytest.approx((expected.low, expected.high))
+    assert np.ravel(interval_of_differences(halves, "binary")) == pytest.approx(
+        (expected.low, expected.high)
+    )
 
 
 # Sign flips
@@ -125,7 +160,9 @@ def test_sign_flips_agree_with_scipys_exact_permutation_test(n):
     differences = np.random.default_rng(n).normal(0.4, 1, n)
     if n == 1:
         return  # scipy wants two
-    expected = stats.permutation_test((differences,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+    expected = stats.permutation_test(
+        (differences,), np.mean, permutation_type="samples", n_resamples=np.inf
+    ).pvalue
     assert sign_flip_p(differences)[0] == pytest.approx(expected, abs=1e-12)
 
 
@@ -135,14 +172,19 @@ def test_sign_flips_are_enumerated_where_few_differences_are_not_zero(difference
     differences = np.array(differences)
     moved = differences[differences != 0]
     if len(moved) <= 12:
-        assert sign_flip_p(differences)[0] == pytest.approx(by_enumeration(moved) if len(moved) else 1.0, abs=1e-12)
+        assert sign_flip_p(differences)[0] == pytest.approx(
+            by_enumeration(moved) if len(moved) else 1.0, abs=1e-12
+        )
 
 
 def test_random_sign_flips_come_close_to_all_of_them():
     differences = np.random.default_rng(4).normal(0.35, 1, 17)
     exact = by_enumeration(differences)
-    assert sign_flip_p(differences)[0] == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000))
-    assert sign_flip_p(differences)[0] * 10_001 % 1 == pytest.approx(0, abs=1e-6)  # (1 + number) / (B + 1)
+    assert sign_flip_p(differences)[0] == pytest.approx(
+        exact, abs=4 * np.sqrt(exact * (1 - exact) / 10_000)
+    )
+    # (1 + number) / (B + 1)
+    assert sign_flip_p(differences)[0] * 10_001 % 1 == pytest.approx(0, abs=1e-6)
 
 
 def test_sixteen_differences_are_enumerated_and_seventeen_drawn():
@@ -156,20 +198,29 @@ def test_sixteen_differences_are_enumerated_and_seventeen_drawn():
 def test_neither_the_order_of_queries_nor_that_of_the_runs_changes_p(differences, random):
     shuffled = random.sample(differences, len(differences))
     p = sign_flip_p(differences, iterations=500)[0]
-    assert sign_flip_p(shuffled, iterations=500)[0] == p == sign_flip_p(np.negative(differences), iterations=500)[0]
+    assert (
+        sign_flip_p(shuffled, iterations=500)[0]
+        == p
+        == sign_flip_p(np.negative(differences), iterations=500)[0]
+    )
 
 
 def test_members_of_a_group_flip_together():
     rng = np.random.default_rng(0)
     differences, groups = rng.normal(0.3, 1, 20), rng.integers(0, 7, 20)
-    assert sign_flip_p(differences, groups=groups)[0] == pytest.approx(by_enumeration(differences, groups), abs=1e-12)
+    assert sign_flip_p(differences, groups=groups)[0] == pytest.approx(
+        by_enumeration(differences, groups), abs=1e-12
+    )
     assert sign_flip_p(differences, groups=np.full(20, -1))[0] == sign_flip_p(differences)[0]
 
 
 def test_copies_of_a_query_in_one_group_add_no_evidence():
     differences = np.random.default_rng(2).normal(0.8, 1, 10)
     copied = sign_flip_p(np.repeat(differences, 5), groups=np.repeat(np.arange(10), 5))[0]
-    assert copied == sign_flip_p(differences)[0] and sign_flip_p(np.repeat(differences, 5))[0] < copied / 10
+    assert (
+        copied == sign_flip_p(differences)[0]
+        and sign_flip_p(np.repeat(differences, 5))[0] < copied / 10
+    )
 
 
 def test_a_metric_doesnt_depend_on_the_others():
@@ -182,7 +233,9 @@ def test_a_metric_doesnt_depend_on_the_others():
 
 @given(LONG_DIFFERENCES, st.integers(0, 300), st.randoms(use_true_random=False))
 @settings(max_examples=30)
-def test_neither_queries_without_a_difference_nor_other_metrics_nor_order_change_p(differences, empty, random):
+def test_neither_queries_without_a_difference_nor_other_metrics_nor_order_change_p(
+    differences, empty, random
+):
     p = sign_flip_p(differences, iterations=3000)[0]
     rows = [*differences, *[np.nan] * empty, *[0.0] * empty]
     random.shuffle(rows)
@@ -195,9 +248,15 @@ def test_neither_queries_without_a_difference_nor_other_metrics_nor_order_change
 def test_the_drawn_signs_are_the_same_whatever_is_held_at_a_time(monkeypatch, held):
     differences = np.random.default_rng(3).normal(0.1, 1, (60, 5))
     together = sign_flip_p(differences, iterations=997)
-    monkeypatch.setattr("ragscore.stats.paired.BLOCK", held * 997)  # blocks of columns and of queries
-    assert [sign_flip_p(differences[:, [column]], iterations=997)[0] for column in range(5)] == sign_flip_p(differences, iterations=997).tolist()
-    assert sign_flip_p(np.append(differences[:, 0], [np.nan] * 9), iterations=997)[0] == sign_flip_p(differences, iterations=997)[0]
+    # blocks of columns and of queries
+    monkeypatch.setattr("ragscore.stats.paired.BLOCK", held * 997)
+    assert [
+        sign_flip_p(differences[:, [column]], iterations=997)[0] for column in range(5)
+    ] == sign_flip_p(differences, iterations=997).tolist()
+    assert (
+        sign_flip_p(np.append(differences[:, 0], [np.nan] * 9), iterations=997)[0]
+        == sign_flip_p(differences, iterations=997)[0]
+    )
     np.testing.assert_array_equal(sign_flip_p(differences, iterations=997), together)
 
 
@@ -222,9 +281,13 @@ def test_the_default_test_is_mcnemar_for_0_1_metrics_and_sign_flips_else():
     differences = np.repeat([1.0, -1, 0, np.nan], [6, 16, 139, 5])
     assert paired_p(differences, "binary")[0] == mcnemar_p(6, 16)
     assert paired_p(differences, "bounded")[0] == sign_flip_p(differences)[0]
-    assert paired_p(differences / 2, "binary")[0] == sign_flip_p(differences / 2)[0]  # averaged repeats
+    # averaged repeats
+    assert paired_p(differences / 2, "binary")[0] == sign_flip_p(differences / 2)[0]
     groups = np.arange(166) // 2
-    assert paired_p(differences, "binary", groups=groups)[0] == sign_flip_p(differences, groups=groups)[0]
+    assert (
+        paired_p(differences, "binary", groups=groups)[0]
+        == sign_flip_p(differences, groups=groups)[0]
+    )
 
 
 def test_moves_within_the_margin_are_draws():

@@ -1,4 +1,7 @@
-"""Means of judged values corrected with labels: by hand, against the plain forms, and by simulation."""
+"""Means of judged values corrected with labels.
+
+By hand, against the plain forms, and by simulation.
+"""
 
 import numpy as np
 import pytest
@@ -22,13 +25,18 @@ def judged(n, n_others, rng, error=0.1, bias=0.1):
 
 
 def test_the_corrected_mean_by_hand():
-    # f 1 0 1 0, y 1 0 0 0, others 1 1 0 1: Cov = 1/6, Var f of all eight = 15/56 (mean 5/8), λ = 1/6 / (2 · 15/56) = 14/45
+    # f 1 0 1 0, y 1 0 0 0, others 1 1 0 1: Cov = 1/6, Var f of all eight = 15/56 (mean 5/8), λ =
+    # 1/6 / (2 · 15/56) = 14/45
     found = ppi_mean([1, 0, 1, 0], [1, 0, 0, 0], [1, 1, 0, 1])
-    assert found.weight == pytest.approx(14 / 45, abs=1e-12) and found.value == pytest.approx(0.25 + 14 / 45 * (0.75 - 0.5), abs=1e-12)
+    assert found.weight == pytest.approx(14 / 45, abs=1e-12) and found.value == pytest.approx(
+        0.25 + 14 / 45 * (0.75 - 0.5), abs=1e-12
+    )
     # Var = λ²·(1/4)/4 + Var(1 − λ, 0, −λ, 0)/4
     left = np.array([31 / 45, 0, -14 / 45, 0])
     assert found.error**2 == pytest.approx((14 / 45) ** 2 / 16 + left.var(ddof=1) / 4, abs=1e-12)
-    assert (found.n, found.n_unlabelled) == (4, 4) and found.effective_n == pytest.approx(0.25 / found.error**2)
+    assert (found.n, found.n_unlabelled) == (4, 4) and found.effective_n == pytest.approx(
+        0.25 / found.error**2
+    )
 
 
 @given(VALUES, OTHERS)
@@ -38,7 +46,9 @@ def test_without_weight_it_is_the_mean_of_the_labels_with_students_interval(pair
     assert found.value == pytest.approx(y.mean(), abs=1e-9)
     if np.ptp(y) > 1e-3:
         expected = stats.ttest_1samp(y, 0).confidence_interval()
-        assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9) and found.effective_n == pytest.approx(len(y))
+        assert (found.low, found.high) == pytest.approx(
+            (expected.low, expected.high), abs=1e-9
+        ) and found.effective_n == pytest.approx(len(y))
 
 
 @given(VALUES, OTHERS)
@@ -46,7 +56,9 @@ def test_with_full_weight_it_is_plain_prediction_powered_inference(pairs, others
     f, y = np.array(pairs).T
     found = ppi_mean(f, y, others, weight=1)
     assert found.value == pytest.approx(np.mean(others) + (y - f).mean(), abs=1e-9)
-    assert found.error**2 == pytest.approx(np.var(others, ddof=1) / len(others) + (y - f).var(ddof=1) / len(y), abs=1e-9)
+    assert found.error**2 == pytest.approx(
+        np.var(others, ddof=1) / len(others) + (y - f).var(ddof=1) / len(y), abs=1e-9
+    )
 
 
 def test_with_full_weight_the_interval_is_welchs():
@@ -60,14 +72,18 @@ def test_the_weight_makes_the_error_least():
     f, y, others = judged(100, 400, np.random.default_rng(1))
     found = ppi_mean(f, y, others)
     errors = [ppi_mean(f, y, others, weight=weight).error for weight in np.linspace(0, 1, 201)]
-    assert 0 < found.weight < 1 and found.error == pytest.approx(min(errors), rel=5e-3)  # it takes the variance of all predictions
+    # it takes the variance of all predictions
+    assert 0 < found.weight < 1 and found.error == pytest.approx(min(errors), rel=5e-3)
     assert found.effective_n > 150  # 100 labels and the judge are worth more than 150 labels
 
 
 def test_predictions_that_say_nothing_get_no_weight():
     rng = np.random.default_rng(0)
     y = rng.random(40)
-    assert ppi_mean(np.ones(40), y, np.ones(100)).weight == 0 and ppi_mean(-y, y, -rng.random(100)).weight == 0
+    assert (
+        ppi_mean(np.ones(40), y, np.ones(100)).weight == 0
+        and ppi_mean(-y, y, -rng.random(100)).weight == 0
+    )
     assert ppi_mean(y, y, []).value == ppi_mean(y, y, [0.5]).value == pytest.approx(y.mean())
 
 
@@ -75,14 +91,23 @@ def test_items_without_a_label_or_a_prediction_are_left_out():
     f, y, others = judged(40, 60, np.random.default_rng(2))
     assert ppi_mean([*f, 1, np.nan], [*y, np.nan, 1], [*others, np.nan]) == ppi_mean(f, y, others)
     nothing = ppi_mean([np.nan], [1], [0.5, 0.6])
-    assert np.isnan([nothing.value, nothing.low, nothing.high, nothing.error, nothing.weight]).all() and (nothing.n, nothing.n_unlabelled) == (0, 2)
+    assert np.isnan(
+        [nothing.value, nothing.low, nothing.high, nothing.error, nothing.weight]
+    ).all() and (nothing.n, nothing.n_unlabelled) == (0, 2)
 
 
 def test_equal_labels_are_no_certainty():
     f, others = np.tile([0.9, 1.0], 20), np.random.default_rng(0).random(100)
-    plain, bounded = ppi_mean(f, np.ones(40), others), ppi_mean(f, np.ones(40), others, bounds=(0, 1))
+    plain, bounded = (
+        ppi_mean(f, np.ones(40), others),
+        ppi_mean(f, np.ones(40), others, bounds=(0, 1)),
+    )
     assert plain.value == 1 and np.isnan(plain.low) and np.isnan(plain.high)
-    assert bounded.high == 1 and bounded.low == pytest.approx(interval_of_means(np.ones(40), "bounded")[0][0]) and bounded.low < 0.93
+    assert (
+        bounded.high == 1
+        and bounded.low == pytest.approx(interval_of_means(np.ones(40), "bounded")[0][0])
+        and bounded.low < 0.93
+    )
 
 
 @given(VALUES, OTHERS)
@@ -111,7 +136,11 @@ def test_what_doesnt_fit_is_refused():
 def test_intervals_hold_the_true_rate_and_are_narrower_than_those_of_the_labels(bounds):
     rng = np.random.default_rng(0)
     draws = [judged(50, 450, rng) for _ in range(1_000)]
-    corrected, alone = ([ppi_mean(*draw, weight=weight, bounds=bounds) for draw in draws] for weight in (None, 0))
+    corrected, alone = (
+        [ppi_mean(*draw, weight=weight, bounds=bounds) for draw in draws] for weight in (None, 0)
+    )
     assert 0.93 <= np.mean([one.low <= 0.7 <= one.high for one in corrected]) <= 0.97
     assert abs(np.mean([one.value for one in corrected]) - 0.7) < 0.006  # the judge itself says .72
-    assert np.mean([one.high - one.low for one in corrected]) < 0.8 * np.mean([one.high - one.low for one in alone])
+    assert np.mean([one.high - one.low for one in corrected]) < 0.8 * np.mean(
+        [one.high - one.low for one in alone]
+    )

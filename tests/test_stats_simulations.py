@@ -1,4 +1,8 @@
-"""Whether the statistics keep what they claim: exact for 0/1 metrics, else simulated with a fixed seed (full size: python -m tests.benchmarks.statistics)."""
+"""Whether the statistics keep what they claim.
+
+Exact for 0/1 metrics, else simulated with a fixed seed (full size: python -m
+tests.benchmarks.statistics).
+"""
 
 import numpy as np
 import pytest
@@ -22,7 +26,16 @@ from benchmarks.statistics import (
 )
 from scipy.stats import binom
 
-from ragscore.stats import interval_of_differences, interval_of_means, minimum_detectable_rate, moments, quantile_interval, sign_flip_p, t_interval, verdict
+from ragscore.stats import (
+    interval_of_differences,
+    interval_of_means,
+    minimum_detectable_rate,
+    moments,
+    quantile_interval,
+    sign_flip_p,
+    t_interval,
+    verdict,
+)
 
 DRAWS = 2_000  # a coverage of .95 is then known to ± .01
 
@@ -40,23 +53,48 @@ def test_intervals_of_values_that_are_nearly_all_at_one_end_hold_the_mean(turned
         values = nearly_all_right(rng, n, draws)
         return 1 - values if turned else values
 
-    assert 0.91 <= mean_coverage(draw, 0.025 if turned else 0.975, n, DRAWS, lambda values: interval_of_means(values, "bounded")) <= 0.975
+    assert (
+        0.91
+        <= mean_coverage(
+            draw,
+            0.025 if turned else 0.975,
+            n,
+            DRAWS,
+            lambda values: interval_of_means(values, "bounded"),
+        )
+        <= 0.975
+    )
 
 
 @pytest.mark.parametrize("n", [20, 50, 200])
 @pytest.mark.parametrize("name", MEANS)
 def test_intervals_of_bounded_means_hold_the_mean(name, n):
-    assert 0.91 <= mean_coverage(*MEANS[name], n, DRAWS, lambda values: interval_of_means(values, "bounded")) <= 0.975
+    assert (
+        0.91
+        <= mean_coverage(
+            *MEANS[name], n, DRAWS, lambda values: interval_of_means(values, "bounded")
+        )
+        <= 0.975
+    )
 
 
 def test_students_t_does_not_near_the_end_of_the_range():
-    assert mean_coverage(*MEANS["RR@10 mean 0.96"], 20, DRAWS, lambda values: t_interval(*moments(values))) < 0.85
+    assert (
+        mean_coverage(
+            *MEANS["RR@10 mean 0.96"], 20, DRAWS, lambda values: t_interval(*moments(values))
+        )
+        < 0.85
+    )
 
 
 @pytest.mark.parametrize("n", [20, 50, 200])
 def test_intervals_of_long_tailed_times_hold_more_than_students_t(n):
-    ours = mean_coverage(times, np.exp(0.5), n, 1_000, lambda values: interval_of_means(values, "time"))
-    assert 0.91 <= ours <= 0.975 and ours > mean_coverage(times, np.exp(0.5), n, 1_000, lambda values: t_interval(*moments(values)))
+    ours = mean_coverage(
+        times, np.exp(0.5), n, 1_000, lambda values: interval_of_means(values, "time")
+    )
+    assert 0.91 <= ours <= 0.975 and ours > mean_coverage(
+        times, np.exp(0.5), n, 1_000, lambda values: t_interval(*moments(values))
+    )
 
 
 @pytest.mark.parametrize("n", [72, 100, 200, 500])
@@ -68,7 +106,9 @@ def test_order_statistics_hold_the_quantile_and_none_nearer_do(q, n):
     assert binom.cdf(low + 1, n, q) > 0.025 and binom.sf(high - 1, n, q) > 0.025
 
 
-@pytest.mark.parametrize(("kind", "draw", "mean"), [("binary", zero_or_one, 0.8), ("bounded", *MEANS["RR@10 mean 0.86"])])
+@pytest.mark.parametrize(
+    ("kind", "draw", "mean"), [("binary", zero_or_one, 0.8), ("bounded", *MEANS["RR@10 mean 0.86"])]
+)
 @pytest.mark.parametrize("n", [50, 200])
 def test_intervals_by_group_hold_the_mean_where_ignoring_groups_fails(kind, draw, mean, n):
     assert 0.91 <= grouped_coverage(draw, mean, kind, n, DRAWS, True) <= 0.975
@@ -80,7 +120,13 @@ def test_intervals_by_group_hold_the_mean_where_ignoring_groups_fails(kind, draw
 def test_intervals_of_differences_hold_the_difference(delta, n):
     assert 0.91 <= tango_coverage(n, 0.2, delta) <= 0.975
     if not delta:
-        ours = mean_coverage(moved_reciprocal_ranks, 0, n, DRAWS, lambda values: interval_of_differences(values, "bounded"))
+        ours = mean_coverage(
+            moved_reciprocal_ranks,
+            0,
+            n,
+            DRAWS,
+            lambda values: interval_of_differences(values, "bounded"),
+        )
         assert 0.91 <= ours <= 0.975
 
 
@@ -95,7 +141,8 @@ def test_where_nothing_changed_better_and_worse_are_rare(n):
 def test_a_false_alarm_from_rare_disasters_comes_with_a_caution(n):
     called, without_caution, _ = alarms(small_gains_few_disasters, n, DRAWS, 1_000)
     assert without_caution <= 0.02
-    # 8,000 draws say .322, .223, .099: beyond the 6 % of the other settings, which is why it is needed. From 200 on it fades.
+    # 8,000 draws say .322, .223, .099: beyond the 6 % of the other settings, which is why it is
+    # needed. From 200 on it fades.
     assert n > 100 or called == pytest.approx({20: 0.322, 50: 0.223, 100: 0.099}[n], abs=0.01)
 
 
@@ -120,7 +167,9 @@ def test_what_is_simulated_is_what_the_verdict_says():
     low, high = interval_of_differences(differences, "bounded")
     p, mean = sign_flip_p(differences, iterations=2_000), differences.mean(axis=0)
     words = [verdict(*numbers, 0.1, 40).word for numbers in zip(mean, low, high, p, strict=True)]
-    assert [word in ("better", "worse") for word in words] == claimed(differences).tolist() and 30 < claimed(differences).sum() < 270
+    assert [word in ("better", "worse") for word in words] == claimed(
+        differences
+    ).tolist() and 30 < claimed(differences).sum() < 270
 
 
 def test_of_all_pairs_of_equal_runs_rarely_any_is_claimed():

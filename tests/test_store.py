@@ -27,17 +27,33 @@ def test_scores_from_the_store_equal_scores_from_the_files(pair, tmp_path):
     expected = rs.score(results, golden)
     pd.testing.assert_frame_equal(rs.score(store.load(), golden), expected)
     stored = store.scores()
-    pd.testing.assert_frame_equal(stored.drop(columns=["created_at", "system"], errors="ignore"), expected, check_categorical=False)
+    pd.testing.assert_frame_equal(
+        stored.drop(columns=["created_at", "system"], errors="ignore"),
+        expected,
+        check_categorical=False,
+    )
 
 
 def test_jsonl_to_frames_to_parquet_to_frames_is_lossless(write_run, tmp_path):
     odd = hit("c1", "d1", 1, repo="r", weird={"a.b": 1, "mixed": [1]}, score_kind="bm25")
     records = [
-        record("q1", [odd], answer=answer("text", paths=["docs/d1.md"], usage={"prompt_tokens": 3}), latency_search_ms=2.5),
+        record(
+            "q1",
+            [odd],
+            answer=answer("text", paths=["docs/d1.md"], usage={"prompt_tokens": 3}),
+            latency_search_ms=2.5,
+        ),
         record("q2", [], error="boom"),
     ]
     results = rs.load_results(
-        write_run("a/b".replace("/", "_"), records, system="s", config={"k": 5}, created_at="2026-01-31T09:00:00Z", hardware={"cores": 2})
+        write_run(
+            "a/b".replace("/", "_"),
+            records,
+            system="s",
+            config={"k": 5},
+            created_at="2026-01-31T09:00:00Z",
+            hardware={"cores": 2},
+        )
     )
     store = rs.RunStore(tmp_path / "store")
     store.save(results, text="full")
@@ -47,18 +63,28 @@ def test_jsonl_to_frames_to_parquet_to_frames_is_lossless(write_run, tmp_path):
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 HITS = st.lists(
     st.fixed_dictionaries(
-        {"chunk_id": TEXT.filter(bool), "doc_id": TEXT.filter(bool)}, optional={"snippet": TEXT, "stale": st.booleans(), "note": TEXT | st.integers(-5, 5)}
+        {"chunk_id": TEXT.filter(bool), "doc_id": TEXT.filter(bool)},
+        optional={"snippet": TEXT, "stale": st.booleans(), "note": TEXT | st.integers(-5, 5)},
     ),
     max_size=3,
 )
 
 
-@given(st.lists(HITS, min_size=1, max_size=3), st.lists(st.none() | TEXT, min_size=3, max_size=3), TEXT.filter(lambda name: name.strip("\0")))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(HITS, min_size=1, max_size=3),
+    st.lists(st.none() | TEXT, min_size=3, max_size=3),
+    TEXT.filter(lambda name: name.strip("\0")),
+)
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_id):
     folder = tmp_path_factory.mktemp("run")
     file = folder / "per_query.jsonl"
-    records = [{"query_id": f"q{n}", "query": "?", "hits_top_k": hits, "answer": text} for n, (hits, text) in enumerate(zip(lists, answers, strict=False))]
+    records = [
+        {"query_id": f"q{n}", "query": "?", "hits_top_k": hits, "answer": text}
+        for n, (hits, text) in enumerate(zip(lists, answers, strict=False))
+    ]
     file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     (folder / "run.json").write_text(json.dumps({"run_id": run_id}))
     results = rs.load_results(file)
@@ -70,14 +96,28 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
 
 def by_word(hits, targets):
     """The target's id occurs in the hit's text."""
-    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
-    found = [isinstance(text, str) and word in text for word, text in zip(pairs["target_id"], pairs["text"], strict=True)]
+    pairs = (
+        hits.reset_index(drop=True)
+        .reset_index(names="hit")
+        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    )
+    found = [
+        isinstance(text, str) and word in text
+        for word, text in zip(pairs["target_id"], pairs["text"], strict=True)
+    ]
     return pairs.loc[found, ["hit", "target"]]
 
 
 @pytest.fixture
 def long_texts(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["apple"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["pear"]}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "q1", "query": "?", "expected_doc_ids": ["apple"]},
+                {"id": "q2", "query": "?", "expected_doc_ids": ["pear"]},
+            ]
+        )
+    )
     long = "x" * 500
     records = [
         record("q1", [hit("c", "d", 1, snippet=long), hit("c2", "d", 2, snippet=f"{long} apple")]),
@@ -100,20 +140,29 @@ def test_cutting_texts_never_changes_a_score(long_texts, tmp_path):
     assert store.load().hits["text"].str.len().max() == 200
 
 
-def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown(long_texts, tmp_path, write_golden):
+def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown(
+    long_texts, tmp_path, write_golden
+):
     results, golden = long_texts
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, rule=by_word)
     with pytest.warns(UserWarning, match="3 hits have cut text and no kept matches"):
         rs.score(store.load(), golden, ["mrr"], rule=lambda hits, targets: by_word(hits, targets))
     relabelled = rs.load_golden(
-        write_golden([{"id": "q1", "query": "?", "expected_doc_ids": ["apple"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["plum"]}])
+        write_golden(
+            [
+                {"id": "q1", "query": "?", "expected_doc_ids": ["apple"]},
+                {"id": "q2", "query": "?", "expected_doc_ids": ["plum"]},
+            ]
+        )
     )
     with pytest.warns(UserWarning, match="1 hits have cut text"):
         assert rs.score(store.load(), relabelled, ["mrr"], rule=by_word)["mrr"].tolist() == [0.5, 0]
 
 
-@pytest.mark.parametrize(("text", "length", "is_cut"), [("full", 500, False), ("cut", 200, True), ("none", None, True)])
+@pytest.mark.parametrize(
+    ("text", "length", "is_cut"), [("full", 500, False), ("cut", 200, True), ("none", None, True)]
+)
 def test_what_is_kept_of_texts(long_texts, tmp_path, text, length, is_cut):
     store = rs.RunStore(tmp_path)
     store.save(long_texts[0], text=text)
@@ -130,7 +179,9 @@ def test_saving_twice_is_an_error_unless_overwritten(pair, tmp_path):
         store.save(results)
     store.save(results, golden=golden, overwrite=True)
     assert len(store.scores(["mrr"])) == 6
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith((".staging", ".replaced"))]
+    assert not [
+        path for path in tmp_path.iterdir() if path.name.startswith((".staging", ".replaced"))
+    ]
 
 
 def test_a_crash_while_saving_leaves_the_old_run(pair, tmp_path, monkeypatch):
@@ -157,21 +208,37 @@ def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
     store.save(results, golden=golden)
     text = (tmp_path / "a" / "metrics.json").read_text()
     content = json.loads(text)
-    assert "NaN" not in text and content["metrics"]["answer_checks"]["mean"] is None and content["metrics"]["answer_checks"]["n"] == 0
+    assert (
+        "NaN" not in text
+        and content["metrics"]["answer_checks"]["mean"] is None
+        and content["metrics"]["answer_checks"]["n"] == 0
+    )
     assert (content["level"], content["golden_hash"]) == ("chunk", golden.golden_hash)
     loaded, expected = store.metrics(), rs.summarize(rs.score(results, golden), golden)
-    pd.testing.assert_frame_equal(loaded.astype({"run_id": "str"}), expected.astype({"run_id": "str"}), check_dtype=False)
+    pd.testing.assert_frame_equal(
+        loaded.astype({"run_id": "str"}), expected.astype({"run_id": "str"}), check_dtype=False
+    )
 
 
 def test_refresh_rewrites_metrics_when_labels_change(pair, tmp_path, write_golden):
     results, golden = pair
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden)
-    relabelled = rs.load_golden(write_golden([one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]} for one in THREE_QUERIES]))
+    relabelled = rs.load_golden(
+        write_golden(
+            [
+                one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]}
+                for one in THREE_QUERIES
+            ]
+        )
+    )
     assert store.refresh(relabelled, runs="a") == ["a"] and store.refresh(relabelled) == ["a", "b"]
     means = store.metrics().query("metric == 'hit@1'").set_index("run_id")["mean"]
     assert means.to_dict() == {"a": 2 / 3, "b": 1 / 3}
-    assert json.loads((tmp_path / "a" / "run.json").read_text())["golden_hash"] == relabelled.golden_hash
+    assert (
+        json.loads((tmp_path / "a" / "run.json").read_text())["golden_hash"]
+        == relabelled.golden_hash
+    )
 
 
 def test_refresh_needs_the_rule_a_run_was_scored_by(long_texts, tmp_path):
@@ -185,7 +252,10 @@ def test_refresh_needs_the_rule_a_run_was_scored_by(long_texts, tmp_path):
 def test_a_frame_is_added_to_a_saved_run(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(pair[0])
-    judgments = from_records([{"run_id": "a", "query_id": "q1", "criterion": "groundedness", "item": "", "value": 4.0}], "judgments")
+    judgments = from_records(
+        [{"run_id": "a", "query_id": "q1", "criterion": "groundedness", "item": "", "value": 4.0}],
+        "judgments",
+    )
     store.add("a", judgments=judgments)
     assert store.load().judgments["value"].tolist() == [4.0]
     with pytest.raises(rs.DataError, match="a has judgments already"):
@@ -198,9 +268,13 @@ def test_a_frame_is_added_to_a_saved_run(pair, tmp_path):
 
 def test_a_chunk_catalogue_comes_back(write_run, tmp_path):
     results = rs.load_results(write_run("a", RUN_A))
-    chunks = from_records([{"chunk_id": "c1", "doc_id": "d1", "start": 1, "end": 5, "span_unit": "line"}], "chunks")
+    chunks = from_records(
+        [{"chunk_id": "c1", "doc_id": "d1", "start": 1, "end": 5, "span_unit": "line"}], "chunks"
+    )
     store = rs.RunStore(tmp_path / "s")
-    store.save(rs.Results(runs=results.runs, responses=results.responses, hits=results.hits, chunks=chunks))
+    store.save(
+        rs.Results(runs=results.runs, responses=results.responses, hits=results.hits, chunks=chunks)
+    )
     assert store.load().chunks["chunk_id"].tolist() == ["c1"]
 
 
@@ -212,14 +286,21 @@ def test_runs_are_listed_oldest_first_and_loaded_by_system(write_run, tmp_path):
     store = rs.RunStore(tmp_path / "s")
     store.save(rs.load_results(files))
     assert store.runs()["run_id"].tolist() == ["early", "late"]
-    assert store.load(["dense"]).runs["run_id"].tolist() == ["late"] and store.load("bm25").runs["run_id"].tolist() == ["early"]
+    assert store.load(["dense"]).runs["run_id"].tolist() == ["late"] and store.load("bm25").runs[
+        "run_id"
+    ].tolist() == ["early"]
     assert "2 runs" in repr(store) and "<table" in store._repr_html_()
 
 
 @pytest.mark.parametrize("run_id", ["a/b", "..", ".hidden", "run_id=007", "ünï ✓", "CON:"])
 def test_any_run_id_is_kept_as_it_is(write_run, tmp_path, run_id):
     results = rs.load_results(write_run("x", RUN_A))
-    renamed = rs.Results(**{name: getattr(results, name).assign(run_id=run_id) for name in ("runs", "responses", "hits", "citations")})
+    renamed = rs.Results(
+        **{
+            name: getattr(results, name).assign(run_id=run_id)
+            for name in ("runs", "responses", "hits", "citations")
+        }
+    )
     store = rs.RunStore(tmp_path / "s")
     store.save(renamed)
     assert store.load().runs["run_id"].tolist() == [run_id]
@@ -229,7 +310,9 @@ def test_any_run_id_is_kept_as_it_is(write_run, tmp_path, run_id):
 def test_texts_stay_out_of_version_control_and_metrics_may_go_in(pair, tmp_path):
     rs.RunStore(tmp_path).save(pair[0])
     rules = (tmp_path / ".gitignore").read_text().splitlines()
-    assert "*.parquet" in rules and not [rule for rule in rules if "json" in rule and not rule.startswith("#")]
+    assert "*.parquet" in rules and not [
+        rule for rule in rules if "json" in rule and not rule.startswith("#")
+    ]
 
 
 def test_every_table_carries_its_run_as_a_dictionary(pair, tmp_path):
@@ -267,51 +350,98 @@ def test_an_unscored_run_of_the_store_is_named(pair, tmp_path):
 
 def by_hidden_word(hits, targets):
     """The document's last letter stands at the end of the hit's text, whatever the target's level."""
-    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    pairs = (
+        hits.reset_index(drop=True)
+        .reset_index(names="hit")
+        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    )
     found = [
-        isinstance(text, str) and text.endswith(f"{level} {name}") for text, level, name in zip(pairs["text"], pairs["level"], pairs["target_id"], strict=True)
+        isinstance(text, str) and text.endswith(f"{level} {name}")
+        for text, level, name in zip(pairs["text"], pairs["level"], pairs["target_id"], strict=True)
     ]
     return pairs.loc[found, ["hit", "target"]]
 
 
 @pytest.fixture
 def two_levels(write_golden, write_run):
-    """One question whose chunk is told by the first hit, whose document by the second; both words are cut off."""
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]))
+    """One question whose chunk is told by the first hit, whose document by the second.
+
+    Both words are cut off.
+    """
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
+        )
+    )
     texts = [f"{'x' * 500}chunk c", f"{'x' * 500}doc d"]
-    return rs.load_results(write_run("a", [record("q", [hit("c", "d", n, snippet=text) for n, text in enumerate(texts, 1)])], k=10)), golden
+    return (
+        rs.load_results(
+            write_run(
+                "a",
+                [record("q", [hit("c", "d", n, snippet=text) for n, text in enumerate(texts, 1)])],
+                k=10,
+            )
+        ),
+        golden,
+    )
 
 
 def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
     results, golden = two_levels
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, rule=by_hidden_word, match="chunk")
-    assert rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="chunk")["mrr"].tolist() == [1]
+    assert rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="chunk")[
+        "mrr"
+    ].tolist() == [1]
     with pytest.warns(UserWarning, match="2 hits have cut text and no kept matches"):
         rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
 
 
 def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write_run, tmp_path):
     golden = rs.load_golden(
-        write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["e"]}, {"id": "p", "query": "?", "expected_doc_ids": ["d"]}])
+        write_golden(
+            [
+                {"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["e"]},
+                {"id": "p", "query": "?", "expected_doc_ids": ["d"]},
+            ]
+        )
     )
-    records = [record("q", [hit("c", "d", 1, snippet=f"{'x' * 500}chunk c")]), record("p", [hit("c", "d", 1), hit("z", "z", 2, snippet=f"{'x' * 500}doc d")])]
+    records = [
+        record("q", [hit("c", "d", 1, snippet=f"{'x' * 500}chunk c")]),
+        record("p", [hit("c", "d", 1), hit("z", "z", 2, snippet=f"{'x' * 500}doc d")]),
+    ]
     results = rs.load_results(write_run("a", records, k=10))
     expected = rs.score(results, golden, match="per_query", rule=by_hidden_word)
     assert expected["mrr"].tolist() == [1, 0.5] and expected["level"].tolist() == ["chunk", "doc"]
     store = rs.RunStore(tmp_path / "s")
     store.save(results, golden=golden, match="per_query", rule=by_hidden_word)
     assert set(store.load().matches["level"]) == {"chunk", "doc"}
-    pd.testing.assert_frame_equal(rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected)
+    pd.testing.assert_frame_equal(
+        rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected
+    )
     store.refresh(golden, rule=by_hidden_word)
     assert store.scores("mrr")["mrr"].tolist() == [1, 0.5]
-    pd.testing.assert_frame_equal(rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected)
+    pd.testing.assert_frame_equal(
+        rs.score(store.load(), golden, match="per_query", rule=by_hidden_word), expected
+    )
 
 
-@pytest.mark.parametrize(("rule", "match"), [(rs.by_span("target", 0.9), "span"), (rs.by_doc, "chunk"), (rs.by_chunk, "per_query")])
-def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(write_golden, write_run, tmp_path, rule, match):
+@pytest.mark.parametrize(
+    ("rule", "match"),
+    [(rs.by_span("target", 0.9), "span"), (rs.by_doc, "chunk"), (rs.by_chunk, "per_query")],
+)
+def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
+    write_golden, write_run, tmp_path, rule, match
+):
     results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])]))
-    golden = rs.resolve_spans(rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}])), results)
+    golden = rs.resolve_spans(
+        rs.load_golden(
+            write_golden(
+                [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
+            )
+        ),
+        results,
+    )
     store = rs.RunStore(tmp_path / "s")
     store.save(results, golden=golden, match=match, rule=rule)
     before = store.scores()
@@ -343,11 +473,18 @@ def test_refresh_changes_no_run_if_one_needs_its_rule(long_texts, pair, tmp_path
 @pytest.mark.parametrize(
     ("name", "content", "read", "message"),
     [
-        ("run.json", b"{", "runs", "run.json: not valid JSON"), ("run.json", b"\xff", "runs", "run.json: not valid JSON"), ("run.json", b"[]", "runs", "run.json: not a JSON object"),
-        ("run.json", b"{}", "runs", "run.json: run_id: the field is missing"), ("hits.parquet", b"PAR1 no", "load", "hits.parquet: not a readable Parquet file"),
-        ("hits.parquet", b"", "load", "hits.parquet: not a readable Parquet file"), ("responses.parquet", None, "load", "responses.parquet: .*not there"),
-        ("scores.parquet", b"x", "scores", "scores.parquet: not a readable Parquet file"), ("metrics.json", b"{", "metrics", "metrics.json: not valid JSON"),
-        ("metrics.json", b"{}", "metrics", "metrics.json: .*metrics"), ("metrics.json", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics", "metrics.json: metrics"),
+        ("run.json", b"{", "runs", "run.json: not valid JSON"),
+        ("run.json", b"\xff", "runs", "run.json: not valid JSON"),
+        ("run.json", b"[]", "runs", "run.json: not a JSON object"),
+        ("run.json", b"{}", "runs", "run.json: run_id: the field is missing"),
+        ("hits.parquet", b"PAR1 no", "load", "hits.parquet: not a readable Parquet file"),
+        ("hits.parquet", b"", "load", "hits.parquet: not a readable Parquet file"),
+        ("responses.parquet", None, "load", "responses.parquet: .*not there"),
+        ("scores.parquet", b"x", "scores", "scores.parquet: not a readable Parquet file"),
+        ("metrics.json", b"{", "metrics", "metrics.json: not valid JSON"),
+        ("metrics.json", b"{}", "metrics", "metrics.json: .*metrics"),
+        ("metrics.json", b'{"run_id": "a", "metrics": {"mrr": 1}}', "metrics",
+        "metrics.json: metrics"),
     ],
 )  # fmt: skip
 def test_a_damaged_file_of_the_store_is_named(pair, tmp_path, name, content, read, message):
@@ -370,7 +507,9 @@ def test_a_parquet_file_of_other_columns_is_named(pair, tmp_path):
 
 def test_a_column_of_mixed_types_is_refused_before_anything_is_written(pair, tmp_path):
     results = pair[0]
-    mixed = replace(results, hits=results.hits.assign(x_note=pd.Series([1, "two"] * 5, dtype=object)))
+    mixed = replace(
+        results, hits=results.hits.assign(x_note=pd.Series([1, "two"] * 5, dtype=object))
+    )
     store = rs.RunStore(tmp_path / "s")
     with pytest.raises(rs.DataError, match=r"hits\.x_note: .*; values of one type"):
         store.save(mixed)
@@ -382,8 +521,19 @@ def test_run_ids_longer_than_a_file_name_stay_apart(pair, tmp_path):
     names = ["r" * 300 + end for end in ("1", "2")]
     store = rs.RunStore(tmp_path)
     for name in names:
-        store.save(replace(results, **{kind: getattr(results, kind).assign(run_id=name) for kind in ("runs", "responses", "hits", "citations")}))
-    assert store.runs()["run_id"].tolist() == names and store.load(names[1]).runs["run_id"].tolist() == names[1:]
+        store.save(
+            replace(
+                results,
+                **{
+                    kind: getattr(results, kind).assign(run_id=name)
+                    for kind in ("runs", "responses", "hits", "citations")
+                },
+            )
+        )
+    assert (
+        store.runs()["run_id"].tolist() == names
+        and store.load(names[1]).runs["run_id"].tolist() == names[1:]
+    )
     assert {len(store.path(name).name) <= 200 for name in names} == {True}
 
 
@@ -397,20 +547,50 @@ def test_a_config_that_is_plain_text_is_kept_as_it_is(pair, tmp_path):
 
 @pytest.fixture
 def passages(write_golden, write_run):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "e", "query": "?", "answerable": True}]))
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "q", "query": "?", "expected_doc_ids": ["d2"]},
+                {"id": "e", "query": "?", "answerable": True},
+            ]
+        )
+    )
     hits = [hit("c1", "d1", 1), hit("c2", "d1", 2), hit("c3", "d2", 3)]
-    return rs.load_results([write_run(name, [record("q", hits), record("e", [])]) for name in "ab"]), golden
+    return (
+        rs.load_results([write_run(name, [record("q", hits), record("e", [])]) for name in "ab"]),
+        golden,
+    )
 
 
 def test_policies_are_stored_with_the_scores(passages, tmp_path):
     results, golden = passages
     store = rs.RunStore(tmp_path / "store")
-    store.save(results, golden=golden, collapse="doc", empty_gold="one", unknown="miss", errors="exclude", missing="zero")
-    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(["mrr"]).loc["e", "mrr"].tolist() == [1, 1]
+    store.save(
+        results,
+        golden=golden,
+        collapse="doc",
+        empty_gold="one",
+        unknown="miss",
+        errors="exclude",
+        missing="zero",
+    )
+    assert store.scores(["mrr"]).loc["q", "mrr"].tolist() == [1 / 2, 1 / 2] and store.scores(
+        ["mrr"]
+    ).loc["e", "mrr"].tolist() == [1, 1]
     made = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
-    assert made["policies"] == {"match": "auto", "errors": "exclude", "missing": "zero", "empty_gold": "one", "collapse": "doc", "unknown": "miss"}
+    assert made["policies"] == {
+        "match": "auto",
+        "errors": "exclude",
+        "missing": "zero",
+        "empty_gold": "one",
+        "collapse": "doc",
+        "unknown": "miss",
+    }
     assert (made["profile"], made["n_unknown"]) == (None, 0)
-    assert json.loads((tmp_path / "store" / "a" / "metrics.json").read_text())["policies"]["collapse"] == "doc"
+    assert (
+        json.loads((tmp_path / "store" / "a" / "metrics.json").read_text())["policies"]["collapse"]
+        == "doc"
+    )
 
 
 def test_refresh_keeps_the_policies_but_for_those_given(passages, tmp_path):
@@ -429,9 +609,14 @@ def test_stored_scores_are_those_asked_for_or_none(passages, tmp_path):
     store.save(results.select("a"), golden=golden, collapse="doc")
     store.save(results.select("b"), golden=golden)
     assert store.scores(["mrr"], "a", collapse="doc").loc["q", "mrr"] == 1 / 2
-    with pytest.raises(rs.DataError, match=r"collapse: b scored with collapse='none'; refresh\(golden, collapse='doc'\)"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"collapse: b scored with collapse='none'; refresh\(golden, collapse='doc'\)",
+    ):
         store.scores(["mrr"], collapse="doc")
-    with pytest.raises(rs.DataError, match="policies: a was measured by collapse = 'doc', b by collapse = 'none'"):
+    with pytest.raises(
+        rs.DataError, match="policies: a was measured by collapse = 'doc', b by collapse = 'none'"
+    ):
         store.scores(["mrr"])
 
 
@@ -441,7 +626,11 @@ def test_a_run_stored_without_its_policies_had_the_defaults(passages, tmp_path):
     store.save(results.select("a"), golden=golden)
     file = tmp_path / "a" / "run.json"
     described = json.loads(file.read_text())
-    described["scoring"] = {name: value for name, value in described["scoring"].items() if name not in ("policies", "profile")}
+    described["scoring"] = {
+        name: value
+        for name, value in described["scoring"].items()
+        if name not in ("policies", "profile")
+    }
     file.write_text(json.dumps(described))
     assert store.scores(["mrr"], collapse="none", profile=None).loc["q", "mrr"] == 1 / 3
     assert store.refresh(golden) == ["a"]
@@ -452,10 +641,16 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, profile="rig")
     pd.testing.assert_frame_equal(
-        store.scores(profile="rig").drop(columns=["created_at", "system"], errors="ignore"), rs.score(results, golden, profile="rig"), check_categorical=False
+        store.scores(profile="rig").drop(columns=["created_at", "system"], errors="ignore"),
+        rs.score(results, golden, profile="rig"),
+        check_categorical=False,
     )
     made = json.loads((tmp_path / "a" / "run.json").read_text())["scoring"]
-    assert made["profile"] == "rig" and (made["policies"]["match"], made["policies"]["empty_gold"], made["level"]) == ("doc", "one", "doc")
+    assert made["profile"] == "rig" and (
+        made["policies"]["match"],
+        made["policies"]["empty_gold"],
+        made["level"],
+    ) == ("doc", "one", "doc")
     assert store.refresh(golden) == ["a", "b"] and "recall@10:doc" in store.scores(profile="rig")
     with pytest.raises(rs.DataError, match="profile: a, b scored with profile='rig'"):
         store.scores(profile="kebab")
@@ -469,7 +664,9 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
         ({"profile": "kebap"}, "profile: unknown profile 'kebap'; did you mean 'kebab'"),
     ],
 )
-def test_a_choice_that_is_none_is_refused_before_anything_is_written(passages, tmp_path, choices, message):
+def test_a_choice_that_is_none_is_refused_before_anything_is_written(
+    passages, tmp_path, choices, message
+):
     results, golden = passages
     store = rs.RunStore(tmp_path / "store")
     with pytest.raises(rs.DataError, match=message):
@@ -482,5 +679,7 @@ def test_a_choice_that_is_none_is_refused_before_anything_is_written(passages, t
 
 
 def test_policies_without_a_golden_set_are_refused(passages, tmp_path):
-    with pytest.raises(rs.DataError, match="golden: collapse without a golden set; a golden set to score by"):
+    with pytest.raises(
+        rs.DataError, match="golden: collapse without a golden set; a golden set to score by"
+    ):
         rs.RunStore(tmp_path / "store").save(passages[0], collapse="doc")

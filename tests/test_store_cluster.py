@@ -1,4 +1,7 @@
-"""A store scored on a Dask cluster: the same scores, workers smaller than the data, and nothing lost with a worker."""
+"""A store scored on a Dask cluster.
+
+The same scores, workers smaller than the data, and nothing lost with a worker.
+"""
 
 import os
 import pickle
@@ -44,31 +47,61 @@ def client():
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory):
-    """A store of one run whose hits take more memory than a worker has, and the golden set; the texts are brought in group by group."""
+    """A store of one run whose hits take more memory than a worker has, and the golden set.
+
+    The texts are brought in group by group.
+    """
     rng = np.random.default_rng(0)
     query = np.array([f"q{n:04}" for n in range(N_QUERIES)])
-    targets = pd.DataFrame({"query_id": query.repeat(3), "target_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * 3)]}).drop_duplicates()
+    targets = pd.DataFrame(
+        {
+            "query_id": query.repeat(3),
+            "target_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * 3)],
+        }
+    ).drop_duplicates()
     golden = rs.Golden(
-        queries=pd.DataFrame({"query_id": query, "query": "?", "answerable": True, "position": np.arange(N_QUERIES)}),
+        queries=pd.DataFrame(
+            {"query_id": query, "query": "?", "answerable": True, "position": np.arange(N_QUERIES)}
+        ),
         targets=targets.assign(doc_id=targets["target_id"], level="doc", grade=1, alternative=0),
     )
     hits = pd.DataFrame({
-        "run_id": "big", "query_id": query.repeat(N_HITS), "rank": np.tile(np.arange(1, N_HITS + 1), N_QUERIES),
+        "run_id": "big", "query_id": query.repeat(N_HITS),
+        "rank": np.tile(np.arange(1, N_HITS + 1), N_QUERIES),
         "doc_id": [f"d{n}" for n in rng.integers(0, 500, N_QUERIES * N_HITS)], "text": "x",
     })  # fmt: skip
-    responses = pd.DataFrame({"run_id": "big", "query_id": query, "query": "?", "error": pd.Series([None] * N_QUERIES, dtype="str")})
+    responses = pd.DataFrame(
+        {
+            "run_id": "big",
+            "query_id": query,
+            "query": "?",
+            "error": pd.Series([None] * N_QUERIES, dtype="str"),
+        }
+    )
     store = rs.RunStore(tmp_path_factory.mktemp("large"))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(run_tables, "GROUP_ROWS", 3_000)
-        store.save(rs.Results(runs=pd.DataFrame({"run_id": ["big"]}), responses=responses, hits=hits), text="full")
+        store.save(
+            rs.Results(runs=pd.DataFrame({"run_id": ["big"]}), responses=responses, hits=hits),
+            text="full",
+        )
     file = store.path("big") / "hits.parquet"
     with pq.ParquetFile(file) as source:
-        schema, groups = source.schema_arrow, [source.read_row_group(n) for n in range(source.num_row_groups)]
-        notes = {name: value for name, value in source.metadata.metadata.items() if name in (RESPONSES_KEY, LENGTHS_KEY)}
+        schema, groups = (
+            source.schema_arrow,
+            [source.read_row_group(n) for n in range(source.num_row_groups)],
+        )
+        notes = {
+            name: value
+            for name, value in source.metadata.metadata.items()
+            if name in (RESPONSES_KEY, LENGTHS_KEY)
+        }
     with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for group in groups:
             at = schema.get_field_index("text")
-            text = pa.array(["x" * TEXT], schema.field(at).type).take(pa.array(np.zeros(len(group), np.int64)))
+            text = pa.array(["x" * TEXT], schema.field(at).type).take(
+                pa.array(np.zeros(len(group), np.int64))
+            )
             writer.write_table(group.set_column(at, schema.field(at), text))
         writer.add_key_value_metadata(notes)
     return store, golden
@@ -81,8 +114,15 @@ def by_doc_reading_texts(hits, targets):
 
 
 def peak_memory():
-    """Bytes this process has held at most; `ru_maxrss` would begin at what the process it was forked from held."""
-    (peak,) = [line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    """Bytes this process has held at most.
+
+    `ru_maxrss` would begin at what the process it was forked from held.
+    """
+    (peak,) = [
+        line.split()[1]
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    ]
     return int(peak) * 1024
 
 
@@ -97,7 +137,9 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
             yield value
 
     monkeypatch.setattr("ragscore.store.mapped", counted)
-    scores = store.score(golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000)
+    scores = store.score(
+        golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
+    )
     monkeypatch.undo()
     with pq.ParquetFile(store.path("big") / "hits.parquet") as file:
         texts = file.metadata.num_rows * TEXT
@@ -106,14 +148,20 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     assert len(sent) == 1 + 20 and numbers <= sum(sent) <= 2 * numbers
     light = rs.score(without_texts(store), golden, rule=rs.by_doc, match="doc")
     pd.testing.assert_frame_equal(scores, light, check_exact=True)
-    pd.testing.assert_frame_equal(store.score(golden, client=client), store.score(golden), check_exact=True)
+    pd.testing.assert_frame_equal(
+        store.score(golden, client=client), store.score(golden), check_exact=True
+    )
 
 
 def without_texts(store):
     """The results without what would not fit."""
     folder = store.path("big")
-    hits = pd.read_parquet(folder / "hits.parquet", columns=["run_id", "query_id", "rank", "doc_id"])
-    return rs.Results(runs=store.runs(), responses=pd.read_parquet(folder / "responses.parquet"), hits=hits)
+    hits = pd.read_parquet(
+        folder / "hits.parquet", columns=["run_id", "query_id", "rank", "doc_id"]
+    )
+    return rs.Results(
+        runs=store.runs(), responses=pd.read_parquet(folder / "responses.parquet"), hits=hits
+    )
 
 
 def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
@@ -127,9 +175,18 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return rs.by_doc(hits, targets)
 
-    scores = store.score(golden, client=client, rule=killing, match="doc", part_hits=3_000, metrics=["mrr", "ndcg@10"])
+    scores = store.score(
+        golden,
+        client=client,
+        rule=killing,
+        match="doc",
+        part_hits=3_000,
+        metrics=["mrr", "ndcg@10"],
+    )
     assert flag.exists()
-    pd.testing.assert_frame_equal(scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True)
+    pd.testing.assert_frame_equal(
+        scores, store.score(golden, match="doc", metrics=["mrr", "ndcg@10"]), check_exact=True
+    )
 
 
 def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch):
@@ -137,8 +194,13 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
     store = rs.RunStore(tmp_path / "small")
     for n, name in enumerate("abcde"):
         hits = results.hits[(results.hits["rank"] > n) & (results.hits["rank"] <= n + 5)]
-        hits, responses = (frame.assign(run_id=name) for frame in (hits.assign(rank=hits["rank"] - n), results.responses))
-        store.save(rs.Results(runs=pd.DataFrame({"run_id": [name]}), responses=responses, hits=hits))
+        hits, responses = (
+            frame.assign(run_id=name)
+            for frame in (hits.assign(rank=hits["rank"] - n), results.responses)
+        )
+        store.save(
+            rs.Results(runs=pd.DataFrame({"run_id": [name]}), responses=responses, hits=hits)
+        )
     sent = []
 
     def counted(*given):
@@ -149,7 +211,8 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
     monkeypatch.setattr("ragscore.store.mapped", counted)
     scores = store.score(golden, client=client, part_hits=32 * 5_000)
     monkeypatch.undo()
-    assert len(sent) == 2 * 2  # four runs in one batch and one in another, for the level and for the scores
+    # four runs in one batch and one in another, for the level and for the scores
+    assert len(sent) == 2 * 2
     pd.testing.assert_frame_equal(scores, rs.score(store.load(), golden), check_exact=True)
 
 
@@ -158,4 +221,9 @@ def test_an_error_on_a_worker_is_the_error_of_the_library(client, large):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with pytest.raises(rs.DataError, match="columns \\['target'\\] are missing"):
-            store.score(golden, client=client, rule=lambda hits, targets: pd.DataFrame({"hit": [0]}), match="doc")
+            store.score(
+                golden,
+                client=client,
+                rule=lambda hits, targets: pd.DataFrame({"hit": [0]}),
+                match="doc",
+            )

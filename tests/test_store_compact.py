@@ -1,4 +1,7 @@
-"""Many runs in one file: read as before, whatever came, changed or went since; and by DuckDB and polars too."""
+"""Many runs in one file.
+
+Read as before, whatever came, changed or went since; and by DuckDB and polars too.
+"""
 
 import json
 import os
@@ -30,17 +33,28 @@ def runs(write_run):
 
     def make(n=6):
         described = [
-            {"system": ("bm25", "dense")[i % 2], "created_at": f"2026-0{i + 1}-15T00:00:00Z", "config": {"bm25": {"k1": i % 3}, "chunker_version": "test@1"}}
+            {
+                "system": ("bm25", "dense")[i % 2],
+                "created_at": f"2026-0{i + 1}-15T00:00:00Z",
+                "config": {"bm25": {"k1": i % 3}, "chunker_version": "test@1"},
+            }
             for i in range(n)
         ]
-        return rs.load_results([write_run(f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one) for i, one in enumerate(described)])
+        return rs.load_results(
+            [
+                write_run(f"run {n - i}", (RUN_A, RUN_B)[i % 2], **one)
+                for i, one in enumerate(described)
+            ]
+        )
 
     return make
 
 
 @pytest.fixture(params=["folder", "memory"])
 def store(request, tmp_path):
-    return rs.RunStore(tmp_path / "store" if request.param == "folder" else f"memory://{uuid4().hex}")
+    return rs.RunStore(
+        tmp_path / "store" if request.param == "folder" else f"memory://{uuid4().hex}"
+    )
 
 
 def copied(store, kind="scores"):
@@ -52,14 +66,23 @@ def copied(store, kind="scores"):
 def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
     monkeypatch.setattr(compact, "ROWS_OF_GROUP", 7)  # two runs of three rows
     store.save(runs(), golden=golden)
-    asked = [{}, {"metrics": "mrr"}, {"metrics": ["ndcg@3", "mrr"], "runs": ["run 2", "run 6", "run 1"]}]
+    asked = [
+        {},
+        {"metrics": "mrr"},
+        {"metrics": ["ndcg@3", "mrr"], "runs": ["run 2", "run 6", "run 1"]},
+    ]
     before = [store.scores(**one) for one in asked]
     told = store.compact()
-    assert told["n_rows"][told["table"] == "scores"].tolist() == [3] * 6 and told["left_out"].isna().all()
+    assert (
+        told["n_rows"][told["table"] == "scores"].tolist() == [3] * 6
+        and told["left_out"].isna().all()
+    )
     assert copied(store) == sorted(store.runs()["run_id"])
     for one, expected in zip(asked, before, strict=True):
         pd.testing.assert_frame_equal(store.scores(**one), expected)
-    assert before[0]["run_id"].drop_duplicates().tolist() == [f"run {n}" for n in (6, 5, 4, 3, 2, 1)]
+    assert before[0]["run_id"].drop_duplicates().tolist() == [
+        f"run {n}" for n in (6, 5, 4, 3, 2, 1)
+    ]
     with pytest.raises(rs.DataError, match="run 6 has no scores of mrr@7"):
         store.scores("mrr@7")
 
@@ -72,27 +95,60 @@ def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, w
     store.save(results.select("run 6"), golden=golden)  # new
     changed = results.select("run 2")
     store.save(replace(changed, hits=changed.hits.iloc[:1]), golden=golden, overwrite=True)
-    relabelled = rs.load_golden(write_golden([one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]} for one in THREE_QUERIES]))
+    relabelled = rs.load_golden(
+        write_golden(
+            [
+                one | {"expected_chunk_ids": ["x"], "expected_doc_ids": ["dx"]}
+                for one in THREE_QUERIES
+            ]
+        )
+    )
     store.refresh(relabelled, runs="run 3")
     gone = f"{store.root}/run 4"
-    shutil.rmtree(gone) if gone.startswith("/") else store.root.fs.rm(f"{store.root.path}/run 4", recursive=True)
+    (
+        shutil.rmtree(gone)
+        if gone.startswith("/")
+        else store.root.fs.rm(f"{store.root.path}/run 4", recursive=True)
+    )
     assert copied(store) == ["run 1", "run 5"]
     with pytest.warns(UserWarning, match="scores of different rulers side by side"):
         found = store.scores("mrr", ignore_invariants=True)
-    assert found["run_id"].drop_duplicates().tolist() == ["run 6", "run 5", "run 3", "run 2", "run 1"]
-    expected = {name: rs.score(store.load(name), relabelled if name == "run 3" else golden, "mrr")["mrr"].tolist() for name in found["run_id"].unique()}
-    assert {name: part["mrr"].tolist() for name, part in found.groupby("run_id", observed=True)} == expected
+    assert found["run_id"].drop_duplicates().tolist() == [
+        "run 6",
+        "run 5",
+        "run 3",
+        "run 2",
+        "run 1",
+    ]
+    expected = {
+        name: (
+            rs.score(store.load(name), relabelled if name == "run 3" else golden, "mrr")[
+                "mrr"
+            ].tolist()
+        )
+        for name in found["run_id"].unique()
+    }
+    assert {
+        name: part["mrr"].tolist() for name, part in found.groupby("run_id", observed=True)
+    } == expected
     store.compact()
     assert copied(store) == ["run 1", "run 2", "run 3", "run 5", "run 6"]
 
 
-def test_scores_rewritten_under_the_same_description_are_not_read_from_before(write_run, golden, store):
-    """Citations were replaced: run.json says the same of golden set, judges and fields, the scores are others."""
+def test_scores_rewritten_under_the_same_description_are_not_read_from_before(
+    write_run, golden, store
+):
+    """Citations were replaced.
+
+    Run.json says the same of golden set, judges and fields, the scores are others.
+    """
     records = [{**one, "answer": answer("text", paths=["docs/elsewhere.md"])} for one in RUN_A]
     results = rs.load_results(write_run("run 1", records))
     store.save(results, golden=golden)
     store.compact()
-    assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 0 and copied(store) == ["run 1"]
+    assert store.scores("citation_coverage").loc["q1", "citation_coverage"] == 0 and copied(
+        store
+    ) == ["run 1"]
     described = stored_runs(store.root)[0].digest
     store.add("run 1", citations=results.citations.assign(path="docs/d1.md"), overwrite=True)
     store.refresh(golden)
@@ -105,7 +161,10 @@ def test_runs_with_other_metrics_and_without_scores(runs, golden, store):
     store.save(results.select(["run 3", "run 2"]), golden=golden)
     store.save(results.select("run 1"))
     told = store.compact()
-    assert told["run_id"][told["table"] == "scores"].tolist() == ["run 3", "run 2"] and (told["table"] == "hits").sum() == 3
+    assert (
+        told["run_id"][told["table"] == "scores"].tolist() == ["run 3", "run 2"]
+        and (told["table"] == "hits").sum() == 3
+    )
     with pytest.raises(rs.DataError, match="run 1 saved without scores"):
         store.scores("mrr")
 
@@ -117,7 +176,10 @@ def test_a_run_whose_own_columns_are_of_another_type_is_left_out_and_said(runs, 
         store.save(replace(one, hits=one.hits.assign(x_note=values)), golden=golden)
     told = store.compact()
     (left,) = told[told["left_out"].notna()].to_dict("records")
-    assert (left["table"], left["run_id"]) == ("hits", "run 1") and "x_note is large_string, double before" in left["left_out"]
+    assert (left["table"], left["run_id"]) == (
+        "hits",
+        "run 1",
+    ) and "x_note is large_string, double before" in left["left_out"]
     assert store.load("run 1").hits["x_note"].unique().tolist() == ["text"]
 
 
@@ -164,11 +226,20 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     joined = f"""SELECT system, avg(mrr) FROM '{tmp_path}/s/*/scores.parquet' JOIN (SELECT run_id, system FROM '{tmp_path}/s/runs.parquet') USING (run_id)
                  WHERE system = 'dense' GROUP BY system"""
     assert dict(duckdb.sql(joined).fetchall()) == pytest.approx({"dense": expected["dense"]})
-    read = polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
+    read = (
+        polars.scan_parquet(store.files("scores")).select(polars.col("mrr").mean()).collect().item()
+    )
     assert read == pytest.approx(store.scores("mrr")["mrr"].mean())
-    by_system = polars.scan_parquet(tmp_path / "s" / "scores.parquet").group_by("system").agg(polars.col("mrr").mean()).collect()
+    by_system = (
+        polars.scan_parquet(tmp_path / "s" / "scores.parquet")
+        .group_by("system")
+        .agg(polars.col("mrr").mean())
+        .collect()
+    )
     assert dict(by_system.iter_rows()) == pytest.approx(expected)
-    (hits,) = duckdb.sql(f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})").fetchall()
+    (hits,) = duckdb.sql(
+        f"SELECT count(*) FROM read_parquet({store.files('hits', ['run 1', 'run 2'])})"
+    ).fetchall()
     assert hits == (len(store.load(["run 1", "run 2"]).hits),)
 
 
@@ -182,7 +253,10 @@ def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_p
     store.save(runs(1), overwrite=True)  # run 1 was the latest of three, and is the first now
     (tmp_path / "run 2" / "run.json").unlink()
     assert store.runs()["run_id"].tolist() == ["run 1", "run 3"]
-    assert store._listing().stored["run 3"] is seen.stored["run 3"] and store._listing().stored["run 1"] is not seen.stored["run 1"]
+    assert (
+        store._listing().stored["run 3"] is seen.stored["run 3"]
+        and store._listing().stored["run 1"] is not seen.stored["run 1"]
+    )
     table = store.runs()
     table["system"] = "changed by the caller"
     assert set(store.runs()["system"]) == {"bm25"}
@@ -219,13 +293,18 @@ def opened(root):
 def change(run, **values):
     """Rewrite fields of a stored run's run.json."""
     file = run / "run.json"
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8")
+    file.write_text(
+        json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8"
+    )
 
 
 def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
     store = rs.RunStore(tmp_path)
     store.save(runs(), golden=golden)
-    own = [{"created_at": "2026-03-01T12:00:00.000123+02:00", "x_flag": True, "n_failed": 2}, {"note": "ü", "extra": {"depth": [1, 2.5], "of": 7}}]
+    own = [
+        {"created_at": "2026-03-01T12:00:00.000123+02:00", "x_flag": True, "n_failed": 2},
+        {"note": "ü", "extra": {"depth": [1, 2.5], "of": 7}},
+    ]
     for name, values in zip(("run 2", "run 5"), own, strict=True):
         change(tmp_path / name, **values)
     expected, asked = store.scores("mrr"), {"config": {"bm25.k1": 1}, "since": "2026-03-01"}
@@ -249,14 +328,22 @@ def test_a_noted_run_is_scored_anew_from_its_own_description(runs, golden, tmp_p
     store.compact()
     anew = rs.RunStore(tmp_path)
     before = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
-    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"] and opened(tmp_path) == ["run 1"]
+    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"] and opened(tmp_path) == [
+        "run 1"
+    ]
     after = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
-    assert after.keys() == before.keys() and after["text"] == "full" and after["scoring"]["policies"]["collapse"] == "doc"
+    assert (
+        after.keys() == before.keys()
+        and after["text"] == "full"
+        and after["scoring"]["policies"]["collapse"] == "doc"
+    )
     with pytest.raises(rs.DataError, match="run 1 scored with collapse='doc'"):
         rs.RunStore(tmp_path).scores(collapse="none")
 
 
-def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(runs, golden, tmp_path, settled):
+def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_anew(
+    runs, golden, tmp_path, settled
+):
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden)
     file = tmp_path / "run 1" / "run.json"
@@ -269,7 +356,10 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
     assert file.stat().st_size == len(written)
     os.utime(file, ns=(second, second + 1))
     for one in (rs.RunStore(tmp_path), store):
-        assert set(one.scores("mrr")["system"]) == {"bm25", "other"} and set(before["system"]) == {"bm25", "dense"}
+        assert set(one.scores("mrr")["system"]) == {"bm25", "other"} and set(before["system"]) == {
+            "bm25",
+            "dense",
+        }
         assert one.runs()["system"].tolist() == ["bm25", "other"]
     assert opened(tmp_path) == ["run 1"]
 
@@ -286,23 +376,35 @@ def test_a_description_that_has_just_been_written_is_not_noted(runs, golden, tmp
     assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
 
 
-@pytest.mark.parametrize("garbage", ["no parquet", "none", "{", "[]", "other format", "no record", "no scoring", "scoring is text"])
+@pytest.mark.parametrize(
+    "garbage",
+    ["no parquet", "none", "{", "[]", "other format", "no record", "no scoring", "scoring is text"],
+)
 def test_notes_that_cannot_be_understood_are_none(runs, golden, tmp_path, settled, garbage):
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden)
     store.compact()
-    expected, notes = store.scores(), json.loads(pq.read_metadata(tmp_path / "runs.parquet").metadata[NOTES_KEY])
+    expected, notes = (
+        store.scores(),
+        json.loads(pq.read_metadata(tmp_path / "runs.parquet").metadata[NOTES_KEY]),
+    )
     assert notes["format"] == FORMAT and len(notes["scorings"]) == 1 and opened(tmp_path) == []
     stamp, digest, inner, number, record = notes["runs"]["run 1"]
     spoilt = {
-        "none": {}, "other format": notes | {"format": FORMAT + 1}, "no record": notes | {"runs": {"run 1": [stamp, digest, inner, number, {}]}},
-        "no scoring": notes | {"runs": {"run 1": [stamp, digest, inner, 1, record]}}, "scoring is text": notes | {"scorings": ["text"]},
+        "none": {}, "other format": notes | {"format": FORMAT + 1},
+        "no record": notes | {"runs": {"run 1": [stamp, digest, inner, number, {}]}},
+        "no scoring": notes | {"runs": {"run 1": [stamp, digest, inner, 1, record]}},
+        "scoring is text": notes | {"scorings": ["text"]},
     }  # fmt: skip
     if garbage == "no parquet":
         (tmp_path / "runs.parquet").write_bytes(b"garbage")
     else:
         text = json.dumps(spoilt[garbage]) if garbage in spoilt else garbage
-        write_parquet(tmp_path / "runs.parquet", store.runs(), notes={NOTES_KEY: text} if garbage != "none" else {})
+        write_parquet(
+            tmp_path / "runs.parquet",
+            store.runs(),
+            notes={NOTES_KEY: text} if garbage != "none" else {},
+        )
     assert opened(tmp_path) == ["run 1", "run 2"]
     pd.testing.assert_frame_equal(rs.RunStore(tmp_path).scores(), expected)
 
@@ -316,7 +418,9 @@ def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, 
     (tmp_path / "note.txt").write_text("no run")
     (tmp_path / "empty").mkdir()
     expected = store.scores(["mrr", "hit@1"])
-    assert expected["run_id"].unique().tolist() == ["run 2"] and expected["run_id"].cat.categories.tolist() == ["run 3", "run 2", "run 1"]
+    assert expected["run_id"].unique().tolist() == ["run 2"] and expected[
+        "run_id"
+    ].cat.categories.tolist() == ["run 3", "run 2", "run 1"]
     store.compact()
     assert copied(store) == ["run 1", "run 2", "run 3"]
     for asked in (None, ["run 1"], ["run 3", "run 2"], ["run 1", "run 3"]):

@@ -22,7 +22,10 @@ from ragscore import ingest, run_tables
 from ragscore.load import arrow_lines, streamed
 
 N_FILES = fuzzed(20)
-GOOD = [record(f"q{n}", [hit(f"c{n}", f"d{n}", 1), hit("c", "d", 2)], answer=answer("yes", paths=["p"])) for n in range(30)]
+GOOD = [
+    record(f"q{n}", [hit(f"c{n}", f"d{n}", 1), hit("c", "d", 2)], answer=answer("yes", paths=["p"]))
+    for n in range(30)
+]
 
 
 @pytest.fixture
@@ -48,21 +51,40 @@ def left_by(call, store):
             found = call(store)
         except rs.DataError as error:
             found = str(error)
-    there = sorted(str(file.relative_to(store.root)) for file in store.root.rglob("*") if file.name != ".gitignore") if store.root.exists() else []
+    there = (
+        sorted(
+            str(file.relative_to(store.root))
+            for file in store.root.rglob("*")
+            if file.name != ".gitignore"
+        )
+        if store.root.exists()
+        else []
+    )
     return found, there, [str(one.message) for one in caught]
 
 
 def same_both_ways(file, tmp_path, strict=True, text="cut"):
     """Compare; what both end in."""
     loaded, streamed_to = (rs.RunStore(tmp_path / uuid4().hex) for _ in range(2))
-    plain = left_by(lambda store: store.save(rs.load_results(file, format="per_query", strict=strict), text=text), loaded)
-    found = left_by(lambda store: store.ingest(file, format="per_query", strict=strict, text=text), streamed_to)
+    plain = left_by(
+        lambda store: store.save(
+            rs.load_results(file, format="per_query", strict=strict), text=text
+        ),
+        loaded,
+    )
+    found = left_by(
+        lambda store: store.ingest(file, format="per_query", strict=strict, text=text), streamed_to
+    )
     assert found == plain
     for run_id in plain[0] if isinstance(plain[0], list) else []:
         equal(streamed_to.load(run_id), loaded.load(run_id))
-        assert (streamed_to.path(run_id) / "run.json").read_text() == (loaded.path(run_id) / "run.json").read_text()
+        assert (streamed_to.path(run_id) / "run.json").read_text() == (
+            loaded.path(run_id) / "run.json"
+        ).read_text()
         for table in loaded.path(run_id).glob("*.parquet"):
-            ours, theirs = (pq.read_schema(store.path(run_id) / table.name) for store in (streamed_to, loaded))
+            ours, theirs = (
+                pq.read_schema(store.path(run_id) / table.name) for store in (streamed_to, loaded)
+            )
             assert ours.remove_metadata() == theirs.remove_metadata()
     return plain[0]
 
@@ -79,7 +101,9 @@ def test_files_of_plausible_records_leave_the_same_store(small, tmp_path, from_b
             group_bytes=by.choice([2_000, 10**9]),
         )
         file = put(tmp_path, plausible(by))
-        assert same_both_ways(file, tmp_path, text=by.choice(["cut", "full", "none"])) == [tmp_path.name]
+        assert same_both_ways(file, tmp_path, text=by.choice(["cut", "full", "none"])) == [
+            tmp_path.name
+        ]
 
 
 @pytest.mark.parametrize("strict", [True, False])
@@ -110,8 +134,17 @@ def test_a_file_with_all_that_may_stand_in_it_and_beside_it(small, tmp_path):
     records[-1] |= {"note": "late", "weight": 1.5}
     records[3] |= {"weight": 2}
     file = put(tmp_path, records)
-    (tmp_path / "run.json").write_text(json.dumps({"run_id": "mine", "system": "bm25", "k": 5, "n_queries": 7, "config": {"k1": 1.2}}))
-    (tmp_path / "judgments.jsonl").write_text("".join(json.dumps({"query_id": f"q{n}", "criterion": "faithfulness", "value": 1.0}) + "\n" for n in range(20)))
+    (tmp_path / "run.json").write_text(
+        json.dumps(
+            {"run_id": "mine", "system": "bm25", "k": 5, "n_queries": 7, "config": {"k1": 1.2}}
+        )
+    )
+    (tmp_path / "judgments.jsonl").write_text(
+        "".join(
+            json.dumps({"query_id": f"q{n}", "criterion": "faithfulness", "value": 1.0}) + "\n"
+            for n in range(20)
+        )
+    )
     assert same_both_ways(file, tmp_path) == ["mine"]
     packed = tmp_path / "per_query.jsonl.gz"
     packed.write_bytes(gzip.compress(file.read_bytes()))
@@ -127,10 +160,14 @@ def test_row_groups_end_between_responses_as_save_ends_them(small, tmp_path, fro
     loaded.save(rs.load_results(file))
     ingested.ingest(file)
     for name in ("hits", "responses", "citations"):
-        ours, theirs = (pq.ParquetFile(store.files(name)[0]).metadata for store in (ingested, loaded))
+        ours, theirs = (
+            pq.ParquetFile(store.files(name)[0]).metadata for store in (ingested, loaded)
+        )
         assert ours.num_row_groups == theirs.num_row_groups > 1
         assert ours.metadata[b"ragscore.responses"] == theirs.metadata[b"ragscore.responses"]
-        sizes = [[one.row_group(n).num_rows for n in range(one.num_row_groups)] for one in (ours, theirs)]
+        sizes = [
+            [one.row_group(n).num_rows for n in range(one.num_row_groups)] for one in (ours, theirs)
+        ]
         assert sizes[0] == sizes[1]
 
 
@@ -142,11 +179,17 @@ def test_long_texts_end_a_row_group_before_it_has_all_its_rows(small, tmp_path):
     begins = json.loads(groups.metadata[b"ragscore.responses"])
     assert groups.num_row_groups == len(begins) > 2 and begins[0] == 0
     # Two hits each: a group holds those of the responses from where it begins.
-    assert [groups.row_group(n).num_rows for n in range(len(begins))] == [2 * (b - a) for a, b in zip(begins, [*begins[1:], len(GOOD)], strict=True)]
+    assert [groups.row_group(n).num_rows for n in range(len(begins))] == [
+        2 * (b - a) for a, b in zip(begins, [*begins[1:], len(GOOD)], strict=True)
+    ]
 
 
 def test_an_ingested_run_is_scored_in_parts(small, tmp_path, write_golden):
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]
+        )
+    )
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, GOOD))
     pd.testing.assert_frame_equal(store.score(golden, part_hits=6), rs.score(store.load(), golden))
@@ -158,45 +201,88 @@ RICH = [
     record(
         f"q{n}",
         [
-            hit(f"c{(rank + n) % 7}", f"d{(rank + n) % 5}", rank, doc_path=f"docs/{(rank + n) % 4}.md", snippet=LONG if (rank + n) % 3 else "short needle")
+            hit(
+                f"c{(rank + n) % 7}",
+                f"d{(rank + n) % 5}",
+                rank,
+                doc_path=f"docs/{(rank + n) % 4}.md",
+                snippet=LONG if (rank + n) % 3 else "short needle",
+            )
             for rank in range(1, 5)
         ],
         answer=answer(f"text {n}", paths=[f"docs/{n}.md"]) if n % 2 else None,
         error="boom" if n == 4 else None,
     )
     for n in (3, 0, 1, 2, 5, 4, 7, 8, 9)
-] + [record("refuse", [], answer=answer("no", grounded=False)), record("unasked", [hit("c1", "d1", 1)])]
-BY_ID = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}", f"d{n + 1}"], "expected_chunk_ids": [f"c{n}"]} for n in range(7)]
-BY_TEXT = [{"id": f"q{n}", "query": "?", "gold_supports": [{"path": f"docs/{n % 4}.md", "snippets": ["needle"]}]} for n in range(7)]
+] + [
+    record("refuse", [], answer=answer("no", grounded=False)),
+    record("unasked", [hit("c1", "d1", 1)]),
+]
+BY_ID = [
+    {
+        "id": f"q{n}",
+        "query": "?",
+        "expected_doc_ids": [f"d{n}", f"d{n + 1}"],
+        "expected_chunk_ids": [f"c{n}"],
+    }
+    for n in range(7)
+]
+BY_TEXT = [
+    {
+        "id": f"q{n}",
+        "query": "?",
+        "gold_supports": [{"path": f"docs/{n % 4}.md", "snippets": ["needle"]}],
+    }
+    for n in range(7)
+]
 BY_PREDICATE = [{"id": f"q{n}", "query": "?", "must_contain": ["needle"]} for n in range(7)]
 MIXED = [*BY_ID[:3], *BY_TEXT[3:]]
-REFUSE = [{"id": "refuse", "query": "?", "answerable": False}, {"id": "missing", "query": "?", "expected_doc_ids": ["d1"]}]
+REFUSE = [
+    {"id": "refuse", "query": "?", "answerable": False},
+    {"id": "missing", "query": "?", "expected_doc_ids": ["d1"]},
+]
 
 
 def by_last_digit(hits, targets):
     """The target's and the document's last letters are equal."""
-    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    pairs = (
+        hits.reset_index(drop=True)
+        .reset_index(names="hit")
+        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    )
     return pairs.loc[pairs["doc_id_x"].str[-1] == pairs["target_id"].str[-1], ["hit", "target"]]
 
 
 def files_equal(ours, theirs):
-    assert sorted(one.name for one in ours.iterdir()) == sorted(one.name for one in theirs.iterdir())
+    assert sorted(one.name for one in ours.iterdir()) == sorted(
+        one.name for one in theirs.iterdir()
+    )
     for file in ours.iterdir():
         if file.suffix == ".json":
-            assert json.loads(file.read_text()) == json.loads((theirs / file.name).read_text()), file.name
+            assert json.loads(file.read_text()) == json.loads((theirs / file.name).read_text()), (
+                file.name
+            )
             continue
         tables = [pd.read_parquet(folder / file.name) for folder in (ours, theirs)]
         if file.name == "matches.parquet":  # rules give the pairs of a level in orders of their own
-            tables = [table.sort_values(["level", "query_id", "rank", "target_id"], ignore_index=True) for table in tables]
+            tables = [
+                table.sort_values(["level", "query_id", "rank", "target_id"], ignore_index=True)
+                for table in tables
+            ]
         pd.testing.assert_frame_equal(*tables, check_exact=True)
 
 
 @pytest.mark.parametrize(
     ("rows", "choices"),
     [
-        (BY_ID, {}), (BY_ID, {"match": "per_query", "text": "none"}), (BY_ID, {"match": "doc", "collapse": "doc"}), (BY_ID, {"missing": "zero", "errors": "exclude", "empty_gold": "one"}),
-        (BY_ID, {"profile": "kebab"}), (BY_ID, {"profile": "rig"}), (BY_ID, {"rule": by_last_digit, "match": "doc"}), (BY_TEXT, {}), (BY_TEXT, {"text": "none"}), (BY_TEXT, {"text": "full"}),
-        (BY_PREDICATE, {}), (MIXED, {"match": "per_query"}), (MIXED, {"match": "anchor", "unknown": "miss"}),
+        (BY_ID, {}), (BY_ID, {"match": "per_query", "text": "none"}),
+        (BY_ID, {"match": "doc", "collapse": "doc"}),
+        (BY_ID, {"missing": "zero", "errors": "exclude", "empty_gold": "one"}),
+        (BY_ID, {"profile": "kebab"}), (BY_ID, {"profile": "rig"}),
+        (BY_ID, {"rule": by_last_digit, "match": "doc"}), (BY_TEXT, {}),
+        (BY_TEXT, {"text": "none"}), (BY_TEXT, {"text": "full"}),
+        (BY_PREDICATE, {}), (MIXED, {"match": "per_query"}),
+        (MIXED, {"match": "anchor", "unknown": "miss"}),
     ],
 )  # fmt: skip
 def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden, rows, choices):
@@ -204,30 +290,58 @@ def test_an_ingested_run_is_scored_as_a_saved_one(small, tmp_path, write_golden,
     golden = rs.load_golden(write_golden([*rows, *REFUSE]))
     file = put(tmp_path, RICH)
     (tmp_path / "judgments.jsonl").write_text(
-        "".join(json.dumps({"query_id": f"q{n}", "criterion": "faithfulness", "value": n % 2, "judge": "m"}) + "\n" for n in range(7))
+        "".join(
+            json.dumps(
+                {"query_id": f"q{n}", "criterion": "faithfulness", "value": n % 2, "judge": "m"}
+            )
+            + "\n"
+            for n in range(7)
+        )
     )
-    (tmp_path / "run.json").write_text(json.dumps({"run_id": "mine", "k": 4, "config": {"chunker_version": "v"}}))
+    (tmp_path / "run.json").write_text(
+        json.dumps({"run_id": "mine", "k": 4, "config": {"chunker_version": "v"}})
+    )
     loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
-    plain = left_by(lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded)
+    plain = left_by(
+        lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
+    )
     found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
     assert (found[0], found[1]) == (plain[0], plain[1]) and set(found[2]) == set(plain[2])
     assert found[0] == ["mine"] and pq.ParquetFile(ingested.files("hits")[0]).num_row_groups > 2
-    begins = [pq.ParquetFile(ingested.files(name)[0]).metadata.metadata[b"ragscore.responses"] for name in ("hits", "responses")]
+    begins = [
+        pq.ParquetFile(ingested.files(name)[0]).metadata.metadata[b"ragscore.responses"]
+        for name in ("hits", "responses")
+    ]
     assert begins[0] == begins[1]  # one part of hits needs one of responses
     files_equal(ingested.path("mine"), loaded.path("mine"))
 
 
-@pytest.mark.parametrize(("rows", "choices"), [(BY_TEXT, {}), (BY_PREDICATE, {"unknown": "miss"}), (BY_ID, {"rule": by_last_digit, "match": "doc"})])
+@pytest.mark.parametrize(
+    ("rows", "choices"),
+    [
+        (BY_TEXT, {}),
+        (BY_PREDICATE, {"unknown": "miss"}),
+        (BY_ID, {"rule": by_last_digit, "match": "doc"}),
+    ],
+)
 def test_texts_that_were_cut_before_stay_undecided(small, tmp_path, write_golden, rows, choices):
     small(group_rows=6)
     golden = rs.load_golden(write_golden(rows))
     cut = [
-        one | {"hits_top_k": [each | ({"text_cut": True, "snippet": "short"} if n % 2 else {}) for n, each in enumerate(one["hits_top_k"], number)]}
+        one
+        | {
+            "hits_top_k": [
+                each | ({"text_cut": True, "snippet": "short"} if n % 2 else {})
+                for n, each in enumerate(one["hits_top_k"], number)
+            ]
+        }
         for number, one in enumerate(RICH)
     ]
     file = put(tmp_path, cut)
     loaded, ingested = rs.RunStore(tmp_path / "loaded"), rs.RunStore(tmp_path / "ingested")
-    plain = left_by(lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded)
+    plain = left_by(
+        lambda store: store.save(rs.load_results(file), golden=golden, **choices), loaded
+    )
     found = left_by(lambda store: store.ingest(file, golden=golden, **choices), ingested)
     assert found[:2] == plain[:2] and set(found[2]) == set(plain[2])
     files_equal(ingested.path(tmp_path.name), loaded.path(tmp_path.name))
@@ -244,10 +358,15 @@ def test_policies_without_a_golden_set_are_refused(small, tmp_path):
     [
         ("{", ":31: not valid JSON"),
         (json.dumps(record("q3", [])), ":31: query_id: 'q3' stood on line 4 already"),
-        (json.dumps(record("new", [hit("c", "d", 1) | {"rank": 0}])), ":31: hits_top_k.rank: rank is a number: 0"),
+        (
+            json.dumps(record("new", [hit("c", "d", 1) | {"rank": 0}])),
+            ":31: hits_top_k.rank: rank is a number: 0",
+        ),
     ],
 )
-def test_an_error_on_the_last_line_leaves_the_store_as_it_was(small, tmp_path, from_bytes, last, message):
+def test_an_error_on_the_last_line_leaves_the_store_as_it_was(
+    small, tmp_path, from_bytes, last, message
+):
     small(from_bytes)
     store = rs.RunStore(tmp_path / "store")
     store.ingest(put(tmp_path, GOOD))
@@ -326,7 +445,11 @@ def test_a_store_elsewhere_is_written_to_as_well(small, tmp_path, write_golden):
     store = rs.RunStore(f"memory://{uuid4().hex}")
     local = rs.RunStore(tmp_path / "store")
     file = put(tmp_path, GOOD)
-    golden = rs.load_golden(write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]))
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}"]} for n in range(30)]
+        )
+    )
     assert store.ingest(file, golden=golden) == local.ingest(file, golden=golden)
     equal(store.load(), local.load())
     pd.testing.assert_frame_equal(store.scores(), local.scores())
@@ -353,19 +476,34 @@ print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
 
 def peak_mb(file: Path, store: Path, from_bytes: float) -> float:
-    done = subprocess.run([sys.executable, "-c", PEAK, str(file), str(store), str(from_bytes)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PEAK, str(file), str(store), str(from_bytes)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return int(done.stdout) / 1024
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 @pytest.mark.parametrize(("from_bytes", "n"), [(0, 10_000), (math.inf, 2_500)])
 def test_peak_memory_does_not_grow_with_the_file(tmp_path, from_bytes, n):
-    body = json.dumps(record("ID", [hit(f"chunk-{rank}", f"doc-{rank}", rank, snippet="some words " * 20) for rank in range(1, 11)]))
+    body = json.dumps(
+        record(
+            "ID",
+            [
+                hit(f"chunk-{rank}", f"doc-{rank}", rank, snippet="some words " * 20)
+                for rank in range(1, 11)
+            ],
+        )
+    )
     peaks = []
     for times in (1, 4):
         file = tmp_path / f"{times}.jsonl"
         with file.open("w") as opened:
-            opened.writelines(body.replace("ID", f"q{number}") + "\n" for number in range(n * times))
+            opened.writelines(
+                body.replace("ID", f"q{number}") + "\n" for number in range(n * times)
+            )
         peaks.append(peak_mb(file, tmp_path / f"store{times}", from_bytes))
         size = file.stat().st_size / 2**20
     # Loaded whole, the second file would take more than its size on top.

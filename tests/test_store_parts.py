@@ -1,4 +1,7 @@
-"""A store scored part by part gives the scores of the whole, to the bit; a part reads its own queries only."""
+"""A store scored part by part gives the scores of the whole, to the bit.
+
+A part reads its own queries only.
+"""
 
 import dataclasses
 import warnings
@@ -29,7 +32,15 @@ def small_groups(monkeypatch):
 @pytest.fixture
 def varied(write_golden, write_run, tmp_path, small_groups):
     """Three runs that differ in what their hits carry, with answers, citations, judgments, failures, and questions one side doesn't know."""
-    rows = [{"id": f"q{n}", "query": "?", "expected_doc_ids": [f"d{n}", f"d{n + 1}"], "expected_chunk_ids": [f"c{n}"]} for n in range(6)] + [
+    rows = [
+        {
+            "id": f"q{n}",
+            "query": "?",
+            "expected_doc_ids": [f"d{n}", f"d{n + 1}"],
+            "expected_chunk_ids": [f"c{n}"],
+        }
+        for n in range(6)
+    ] + [
         {"id": "refuse", "query": "?", "answerable": False},
         {"id": "nothing", "query": "?", "answerable": True},
         {"id": "doc", "query": "?", "expected_doc_ids": ["d1"]},
@@ -37,21 +48,45 @@ def varied(write_golden, write_run, tmp_path, small_groups):
     golden = rs.load_golden(write_golden(rows))
 
     def hits(shift):
-        return [hit(f"c{(rank + shift) % 7}", f"d{(rank + shift) % 5}", rank) for rank in range(1, 5)]
+        return [
+            hit(f"c{(rank + shift) % 7}", f"d{(rank + shift) % 5}", rank) for rank in range(1, 5)
+        ]
 
-    a = [record(f"q{n}", hits(n), answer=answer(f"text {n}", paths=[f"docs/d{n}.md"])) for n in (3, 0, 1, 2, 5)]
-    a += [record("refuse", hits(0), answer=answer("no", grounded=False)), record("nothing", []), record("unasked", hits(1)), record("doc", hits(3))]
-    b = [record(f"q{n}", hits(n + 1), error="boom" if n == 2 else None) for n in range(6)] + [record("extra", hits(2))]
+    a = [
+        record(f"q{n}", hits(n), answer=answer(f"text {n}", paths=[f"docs/d{n}.md"]))
+        for n in (3, 0, 1, 2, 5)
+    ]
+    a += [
+        record("refuse", hits(0), answer=answer("no", grounded=False)),
+        record("nothing", []),
+        record("unasked", hits(1)),
+        record("doc", hits(3)),
+    ]
+    b = [record(f"q{n}", hits(n + 1), error="boom" if n == 2 else None) for n in range(6)] + [
+        record("extra", hits(2))
+    ]
     c = [record("q1", []), record("q2", hits(2)[:2])]
-    files = [write_run(name, lines, k=k) for name, lines, k in (("a", a, 4), ("b", b, 10), ("c", c, 4))]
+    files = [
+        write_run(name, lines, k=k) for name, lines, k in (("a", a, 4), ("b", b, 10), ("c", c, 4))
+    ]
     results = rs.load_results(files)
     judged = [
-        {"run_id": "a", "query_id": f"q{n}", "criterion": "faithfulness", "item": str(item), "value": float(item % 2)}
+        {
+            "run_id": "a",
+            "query_id": f"q{n}",
+            "criterion": "faithfulness",
+            "item": str(item),
+            "value": float(item % 2),
+        }
         for n in range(3)
         for item in range(n + 1)
     ]
     results = rs.Results(
-        runs=results.runs, responses=results.responses, hits=results.hits, citations=results.citations, judgments=from_records(judged, "judgments")
+        runs=results.runs,
+        responses=results.responses,
+        hits=results.hits,
+        citations=results.citations,
+        judgments=from_records(judged, "judgments"),
     )
     store = rs.RunStore(tmp_path / "store")
     store.save(results)
@@ -65,12 +100,21 @@ def scored_both_ways(store, golden, part_hits, **choices):
     with warnings.catch_warnings(record=True) as parts_said:
         warnings.simplefilter("always")
         parts = store.score(golden, part_hits=part_hits, **choices)
-    return whole, parts, [str(one.message) for one in whole_said], [str(one.message) for one in parts_said]
+    return (
+        whole,
+        parts,
+        [str(one.message) for one in whole_said],
+        [str(one.message) for one in parts_said],
+    )
 
 
 def by_last_digit(hits, targets):
     """The target's and the document's last letters are equal."""
-    pairs = hits.reset_index(drop=True).reset_index(names="hit").merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    pairs = (
+        hits.reset_index(drop=True)
+        .reset_index(names="hit")
+        .merge(targets.reset_index(drop=True).reset_index(names="target"), on="query_id")
+    )
     same = pairs["doc_id_x"].str[-1] == pairs["target_id"].str[-1]
     return pairs.loc[same, ["hit", "target"]]
 
@@ -78,8 +122,11 @@ def by_last_digit(hits, targets):
 CHOICES = pytest.mark.parametrize(
     "choices",
     [
-        {}, {"match": "per_query"}, {"match": "doc", "collapse": "doc"}, {"missing": "zero", "errors": "exclude", "empty_gold": "one"},
-        {"profile": "kebab"}, {"profile": "rig"}, {"metrics": ["mrr", "recall@3:doc", "citation_precision"]}, {"metrics": "passed"}, {"rule": by_last_digit, "match": "doc"},
+        {}, {"match": "per_query"}, {"match": "doc", "collapse": "doc"},
+        {"missing": "zero", "errors": "exclude", "empty_gold": "one"},
+        {"profile": "kebab"}, {"profile": "rig"},
+        {"metrics": ["mrr", "recall@3:doc", "citation_precision"]}, {"metrics": "passed"},
+        {"rule": by_last_digit, "match": "doc"},
     ],
     ids=lambda choices: "-".join(choices) or "defaults",
 )  # fmt: skip
@@ -90,7 +137,10 @@ CHOICES = pytest.mark.parametrize(
 def test_parts_give_the_scores_of_the_whole(varied, part_hits, choices):
     whole, parts, whole_said, parts_said = scored_both_ways(*varied, part_hits, **choices)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
-    assert sorted(parts_said) == sorted(whole_said) and (whole["state"].cat.categories == parts["state"].cat.categories).all()
+    assert (
+        sorted(parts_said) == sorted(whole_said)
+        and (whole["state"].cat.categories == parts["state"].cat.categories).all()
+    )
 
 
 @pytest.fixture
@@ -105,9 +155,13 @@ def unsplit(varied, tmp_path, monkeypatch):
 # A run has at most 32 hits: by 32 times as many all three go together, by fewer two or one.
 @pytest.mark.parametrize(("part_hits", "n_batches"), [(None, 1), (1_024, 1), (500, 3)])
 @CHOICES
-def test_small_runs_scored_together_get_the_scores_of_the_whole(unsplit, part_hits, n_batches, choices, monkeypatch):
+def test_small_runs_scored_together_get_the_scores_of_the_whole(
+    unsplit, part_hits, n_batches, choices, monkeypatch
+):
     scored = []
-    monkeypatch.setattr("ragscore.store.score_batch", lambda *given: scored.append(given[0]) or score_batch(*given))
+    monkeypatch.setattr(
+        "ragscore.store.score_batch", lambda *given: scored.append(given[0]) or score_batch(*given)
+    )
     whole, parts, whole_said, parts_said = scored_both_ways(*unsplit, part_hits, **choices)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
     assert sorted(parts_said) == sorted(whole_said) and len(scored) == n_batches
@@ -120,16 +174,32 @@ def test_parts_of_a_real_history_give_the_scores_of_the_whole(profile, part_hits
     runs = store.runs()["run_id"].astype("str").tolist()[:2]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        whole, parts = rs.score(store.load(runs), golden, profile=profile), store.score(golden, runs=runs, profile=profile, part_hits=part_hits)
+        whole, parts = (
+            rs.score(store.load(runs), golden, profile=profile),
+            store.score(golden, runs=runs, profile=profile, part_hits=part_hits),
+        )
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
 def sized(n_hits, n_parts=1, n_responses=10):
-    return [Part(None, None, n, n_responses if n == n_parts - 1 else n + 1, n == n_parts - 1, n_hits) for n in range(n_parts)]
+    return [
+        Part(None, None, n, n_responses if n == n_parts - 1 else n + 1, n == n_parts - 1, n_hits)
+        for n in range(n_parts)
+    ]
 
 
 def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_part():
-    runs = [sized(20), sized(20), sized(9), sized(100), sized(25), sized(0), sized(640, n_parts=2), sized(25), sized(26)]
+    runs = [
+        sized(20),
+        sized(20),
+        sized(9),
+        sized(100),
+        sized(25),
+        sized(0),
+        sized(640, n_parts=2),
+        sized(25),
+        sized(26),
+    ]
     groups = batched(runs, 10, 800)
     hits = [[[part.run_hits for part in batch] for batch in group] for group in groups]
     assert hits == [[[20, 20, 9]], [[100]], [[25, 0]], [[640], [640]], [[25]], [[26]]]
@@ -145,7 +215,9 @@ def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_par
 
 def test_batches_hold_no_more_scores_than_a_golden_set_or_run_of_many_questions_allows():
     assert [len(group[0]) for group in batched([sized(1)] * 5, BATCH_ROWS // 2, 10**6)] == [2, 2, 1]
-    assert [len(group[0]) for group in batched([sized(1, n_responses=BATCH_ROWS)] * 2, 1, 10**6)] == [1, 1]
+    assert [
+        len(group[0]) for group in batched([sized(1, n_responses=BATCH_ROWS)] * 2, 1, 10**6)
+    ] == [1, 1]
     assert batched([], 10, 100) == []
 
 
@@ -157,7 +229,10 @@ def test_a_part_reads_its_own_row_groups_only(varied):
     groups = pq.ParquetFile(file).metadata
     assert groups.num_row_groups == 8 and len(parts) >= 8
     written = bytearray(file.read_bytes())
-    begin, end = groups.row_group(0).column(0).dictionary_page_offset, groups.row_group(1).column(0).dictionary_page_offset
+    begin, end = (
+        groups.row_group(0).column(0).dictionary_page_offset,
+        groups.row_group(1).column(0).dictionary_page_offset,
+    )
     written[begin:end] = bytes(end - begin)
     file.write_bytes(bytes(written))
     last, queries = read_part(parts[-1])
@@ -170,11 +245,18 @@ def test_every_response_and_hit_is_in_one_part(varied):
     store, _ = varied
     there = listing_of(store.root)
     for name in "abc":
-        parts = [read_part(part)[0] for part in parts_of(there.stored[name], there.table[there.table["run_id"] == name], 3)]
+        parts = [
+            read_part(part)[0]
+            for part in parts_of(there.stored[name], there.table[there.table["run_id"] == name], 3)
+        ]
         whole = store.load(name)
         for kind in ("responses", "hits", "citations"):
             pd.testing.assert_frame_equal(
-                pd.concat([getattr(part, kind) for part in parts if len(getattr(part, kind))] or [getattr(whole, kind)], ignore_index=True),
+                pd.concat(
+                    [getattr(part, kind) for part in parts if len(getattr(part, kind))]
+                    or [getattr(whole, kind)],
+                    ignore_index=True,
+                ),
                 getattr(whole, kind),
             )
 
@@ -182,11 +264,18 @@ def test_every_response_and_hit_is_in_one_part(varied):
 def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
     store, golden = varied
     results = store.load()
-    shuffled = rs.Results(runs=results.runs, responses=results.responses, hits=results.hits.sample(frac=1, random_state=0), citations=results.citations)
+    shuffled = rs.Results(
+        runs=results.runs,
+        responses=results.responses,
+        hits=results.hits.sample(frac=1, random_state=0),
+        citations=results.citations,
+    )
     again = rs.RunStore(tmp_path / "again")
     again.save(shuffled)
     hits = again.load("a").hits
-    assert hits["query_id"].drop_duplicates().tolist() == [one for one in results.select("a").responses["query_id"] if one != "nothing"]
+    assert hits["query_id"].drop_duplicates().tolist() == [
+        one for one in results.select("a").responses["query_id"] if one != "nothing"
+    ]
     _, parts, _, said = scored_both_ways(again, golden, 4)
     with pytest.warns(UserWarning, match="without a row") as caught:
         pd.testing.assert_frame_equal(parts, rs.score(shuffled, golden), check_exact=True)
@@ -201,35 +290,55 @@ def parts_of_run(store, name, part_hits):
 def rewritten(file, change):
     """The same row groups with other notes in the file's metadata, as another writer may leave them."""
     with pq.ParquetFile(file) as source:
-        groups, notes = [source.read_row_group(n) for n in range(source.num_row_groups)], change(dict(source.metadata.metadata))
+        groups, notes = (
+            [source.read_row_group(n) for n in range(source.num_row_groups)],
+            change(dict(source.metadata.metadata)),
+        )
     with pq.ParquetWriter(file, groups[0].schema.remove_metadata()) as writer:
         for group in groups:
             writer.write_table(group.replace_schema_metadata())
-        writer.add_key_value_metadata({key: value for key, value in notes.items() if key.startswith(b"ragscore")})
+        writer.add_key_value_metadata(
+            {key: value for key, value in notes.items() if key.startswith(b"ragscore")}
+        )
 
 
 def test_a_part_knows_how_many_hits_each_of_its_responses_has(varied):
     store, _ = varied
     for name in "abc":
         parts = parts_of_run(store, name, 3)
-        responses, hits = (pd.read_parquet(store.path(name) / f"{kind}.parquet") for kind in ("responses", "hits"))
-        counted = hits["query_id"].value_counts().reindex(responses["query_id"], fill_value=0).tolist()
+        responses, hits = (
+            pd.read_parquet(store.path(name) / f"{kind}.parquet") for kind in ("responses", "hits")
+        )
+        counted = (
+            hits["query_id"].value_counts().reindex(responses["query_id"], fill_value=0).tolist()
+        )
         assert [int(n) for part in parts for n in part.n_hits] == counted
         read = pd.concat([read_part(part)[0].hits for part in parts], ignore_index=True)
-        assert read[["query_id", "rank", "doc_id"]].astype("str").equals(hits[["query_id", "rank", "doc_id"]].astype("str"))
+        assert (
+            read[["query_id", "rank", "doc_id"]]
+            .astype("str")
+            .equals(hits[["query_id", "rank", "doc_id"]].astype("str"))
+        )
 
 
-@pytest.mark.parametrize("note", [None, packed(np.array([9, 9])), packed(np.ones(9, int)), "eJw=", "not base64", "AAAA"])
+@pytest.mark.parametrize(
+    "note", [None, packed(np.array([9, 9])), packed(np.ones(9, int)), "eJw=", "not base64", "AAAA"]
+)
 def test_hits_that_are_not_counted_or_counted_wrong_are_read_by_their_query(varied, note):
     store, golden = varied
     expected, *_ = scored_both_ways(store, golden, 3)
     found = {} if note is None else {LENGTHS_KEY: note}
-    rewritten(store.path("a") / "hits.parquet", lambda notes: {key: value for key, value in notes.items() if key != LENGTHS_KEY} | found)
+    rewritten(
+        store.path("a") / "hits.parquet",
+        lambda notes: {key: value for key, value in notes.items() if key != LENGTHS_KEY} | found,
+    )
     assert all(part.n_hits is None for part in parts_of_run(store, "a", 3))
     pd.testing.assert_frame_equal(scored_both_ways(store, golden, 3)[1], expected, check_exact=True)
 
 
-def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query(varied, tmp_path, monkeypatch):
+def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query(
+    varied, tmp_path, monkeypatch
+):
     monkeypatch.setattr(run_tables, "GROUP_ROWS", 2**21)
     store, golden = rs.RunStore(tmp_path / "sorted"), varied[1]
     store.save(varied[0].load("a"))
@@ -241,11 +350,16 @@ def test_hits_that_another_program_sorts_and_writes_back_are_read_by_their_query
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
 
 
-def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted(varied, tmp_path, monkeypatch):
+def test_hits_in_another_order_than_responses_and_hits_of_nobody_are_not_counted(
+    varied, tmp_path, monkeypatch
+):
     results = varied[0].load("a")
     monkeypatch.setattr(run_tables, "GROUP_ROWS", 2**21)
     nobodys = results.hits.iloc[:1].assign(query_id="unheard of")
-    for name, hits in (("turned", results.hits.iloc[::-1]), ("nobodys", pd.concat([results.hits, nobodys]))):
+    for name, hits in (
+        ("turned", results.hits.iloc[::-1]),
+        ("nobodys", pd.concat([results.hits, nobodys])),
+    ):
         store = rs.RunStore(tmp_path / name)
         store.save(dataclasses.replace(results, hits=hits.reset_index(drop=True)))
         assert [part.n_hits for part in parts_of_run(store, "a", 10**6)] == [None], name
@@ -257,17 +371,35 @@ def test_runs_without_any_hit_are_scored_beside_others(varied, tmp_path):
     store, golden = rs.RunStore(tmp_path / "bare"), varied[1]
     for name in "abc":
         results = varied[0].load(name)
-        store.save(dataclasses.replace(results, hits=results.hits.iloc[:0]) if name == "b" else results)
+        store.save(
+            dataclasses.replace(results, hits=results.hits.iloc[:0]) if name == "b" else results
+        )
     whole, parts, whole_said, parts_said = scored_both_ways(store, golden, 3)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)
     assert sorted(parts_said) == sorted(whole_said)
 
 
-def test_what_parts_warn_of_is_said_once_with_its_count(write_golden, write_run, tmp_path, small_groups):
+def test_what_parts_warn_of_is_said_once_with_its_count(
+    write_golden, write_run, tmp_path, small_groups
+):
     golden = rs.load_golden(
-        write_golden([{"id": f"q{n}", "query": "?", "gold_supports": [{"path": "docs/d.md", "heading": "root", "snippets": ["needle"]}]} for n in range(4)])
+        write_golden(
+            [
+                {
+                    "id": f"q{n}",
+                    "query": "?",
+                    "gold_supports": [
+                        {"path": "docs/d.md", "heading": "root", "snippets": ["needle"]}
+                    ],
+                }
+                for n in range(4)
+            ]
+        )
     )
-    records = [record(f"q{n}", [hit("c", "d", rank, snippet="x" * 300) for rank in (1, 2)]) for n in range(4)]
+    records = [
+        record(f"q{n}", [hit("c", "d", rank, snippet="x" * 300) for rank in (1, 2)])
+        for n in range(4)
+    ]
     store = rs.RunStore(tmp_path / "s")
     store.save(rs.load_results(write_run("a", records, k=10)))
     whole, parts, whole_said, parts_said = scored_both_ways(store, golden, 2)

@@ -1,4 +1,7 @@
-"""A store on object storage: a run is there when its run.json is, whole, and of several writers one wins."""
+"""A store on object storage.
+
+A run is there when its run.json is, whole, and of several writers one wins.
+"""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +23,9 @@ pytest.importorskip("s3fs")
 @pytest.fixture(scope="module")
 def s3():
     """Storage options of an S3 server on this machine that, as S3 does, answers one request to a key after the other."""
-    server = pytest.importorskip("moto.server").ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server = pytest.importorskip("moto.server").ThreadedMotoServer(
+        ip_address="127.0.0.1", port=0, verbose=False
+    )
     server.start()
     host, port = server.get_host_and_port()
     app, one_at_a_time = server._server.app, Lock()
@@ -49,7 +54,10 @@ def remote(request):
 def names_in(store: rs.RunStore) -> list[str]:
     """Every file of the store, as seen by somebody who comes anew."""
     store.root.fs.invalidate_cache()
-    return sorted(name.split(store.root.path.strip("/") + "/")[1] for name in store.root.fs.find(store.root.path))
+    return sorted(
+        name.split(store.root.path.strip("/") + "/")[1]
+        for name in store.root.fs.find(store.root.path)
+    )
 
 
 def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_path):
@@ -65,7 +73,10 @@ def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_p
     pd.testing.assert_frame_equal(remote.metrics(), local.metrics())
     pd.testing.assert_frame_equal(remote.rulers(), local.rulers())
     assert remote.refresh(golden, collapse="doc") == ["a", "b"] and "2 runs" in repr(remote)
-    assert remote.scores(["mrr"], collapse="doc").shape == (6, 6 - ("created_at" not in local.runs()) - ("system" not in local.runs()))
+    assert remote.scores(["mrr"], collapse="doc").shape == (
+        6,
+        6 - ("created_at" not in local.runs()) - ("system" not in local.runs()),
+    )
 
 
 def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote):
@@ -83,7 +94,9 @@ def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote
 def test_a_run_without_its_run_json_is_not_there(pair, remote):
     remote.save(pair[0], golden=pair[1])
     remote.root.fs.rm(f"{remote.root.path}/a/run.json")
-    assert remote.runs()["run_id"].tolist() == ["b"] and remote.load().runs["run_id"].tolist() == ["b"]
+    assert remote.runs()["run_id"].tolist() == ["b"] and remote.load().runs["run_id"].tolist() == [
+        "b"
+    ]
     assert remote.save(pair[0].select("a")) == ["a"]
 
 
@@ -95,7 +108,9 @@ def test_saving_twice_is_refused_and_overwriting_leaves_nothing_of_the_old_run(p
         remote.save(results)
     assert names_in(remote) == before
     remote.save(results, overwrite=True)
-    assert len(names_in(remote)) == len(before) - 2 * len(("scores", "golden", "matches", "metrics"))
+    assert len(names_in(remote)) == len(before) - 2 * len(
+        ("scores", "golden", "matches", "metrics")
+    )
     with pytest.raises(rs.DataError, match="a, b saved without scores"):
         remote.scores()
 
@@ -115,7 +130,9 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
 
     def save(results):
         try:
-            return rs.RunStore(str(remote.root), storage_options=remote.root.fs.storage_options or None).save(results, text="full")
+            return rs.RunStore(
+                str(remote.root), storage_options=remote.root.fs.storage_options or None
+            ).save(results, text="full")
         except rs.DataError as error:
             return str(error)
 
@@ -124,11 +141,16 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     won = [n for n, outcome in enumerate(outcomes) if outcome == ["r"]]
     lost = [outcome for outcome in outcomes if outcome != ["r"]]
     assert len(won) == 1 and len(lost) == 1
-    assert "run_id: r was saved by another writer meanwhile; another run id, or overwrite=True" in lost[0]
+    assert (
+        "run_id: r was saved by another writer meanwhile; another run id, or overwrite=True"
+        in lost[0]
+    )
     loaded, expected = remote.load(), versions[won[0]]
     for kind in ("runs", "responses", "hits"):
         pd.testing.assert_frame_equal(getattr(loaded, kind), getattr(expected, kind))
-    assert {name.split("/")[0] for name in names_in(remote)} == {"r"} and len({name.split("/")[1] for name in names_in(remote)}) == 2
+    assert {name.split("/")[0] for name in names_in(remote)} == {"r"} and len(
+        {name.split("/")[1] for name in names_in(remote)}
+    ) == 2
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -180,7 +202,10 @@ def test_a_run_elsewhere_has_no_folder_on_this_machine(pair, remote):
 
 @pytest.mark.parametrize(
     ("root", "options", "message"),
-    [("nowhere://x", None, "no file system for nowhere"), ("runs", {"key": "x"}, "storage_options: found key; a URL such as s3://bucket/runs")],
+    [
+        ("nowhere://x", None, "no file system for nowhere"),
+        ("runs", {"key": "x"}, "storage_options: found key; a URL such as s3://bucket/runs"),
+    ],
 )
 def test_a_place_that_is_none_is_refused(root, options, message):
     with pytest.raises(rs.DataError, match=message):

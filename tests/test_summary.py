@@ -15,23 +15,35 @@ import ragscore as rs
 @pytest.fixture
 def tagged(write_golden, write_run):
     rows = [
-        THREE_QUERIES[0] | {"tags": ["x", "y"], "difficulty": "easy"}, THREE_QUERIES[1] | {"tags": ["x"], "difficulty": "hard"}, THREE_QUERIES[2],
+        THREE_QUERIES[0] | {"tags": ["x", "y"], "difficulty": "easy"},
+        THREE_QUERIES[1] | {"tags": ["x"], "difficulty": "hard"}, THREE_QUERIES[2],
         {"id": "no", "query": "?", "answerable": False, "difficulty": "hard"},
     ]  # fmt: skip
-    return rs.load_results(write_run("a", [*RUN_A, record("no", [], answer=answer("no", grounded=False))])), rs.load_golden(write_golden(rows))
+    return rs.load_results(
+        write_run("a", [*RUN_A, record("no", [], answer=answer("no", grounded=False))])
+    ), rs.load_golden(write_golden(rows))
 
 
 def test_a_mean_is_the_plain_mean_of_its_column(tagged):
     scores = rs.score(*tagged)
     row = rs.summarize(scores).set_index("metric").loc["mrr@10"]
     values = scores["mrr@10"].dropna()
-    assert (row["mean"], row["n"], row["sum"], row["std"], row["p50"], row["max"]) == (values.mean(), 3, values.sum(), values.std(), values.median(), 1)
+    assert (row["mean"], row["n"], row["sum"], row["std"], row["p50"], row["max"]) == (
+        values.mean(),
+        3,
+        values.sum(),
+        values.std(),
+        values.median(),
+        1,
+    )
     assert row["p95"] == pytest.approx(np.quantile(values, 0.95), abs=1e-12)
 
 
 def test_a_query_with_several_tags_counts_in_each_and_one_without_in_none(tagged):
     results, golden = tagged
-    table = rs.summarize(rs.score(results, golden), golden, by="tags", metrics=["hit@1"]).set_index("tags")
+    table = rs.summarize(rs.score(results, golden), golden, by="tags", metrics=["hit@1"]).set_index(
+        "tags"
+    )
     assert table["n"].to_dict() == {"(none)": 1, "x": 2, "y": 1}
     assert table["mean"].to_dict() == {"(none)": 0, "x": 0.5, "y": 1}
 
@@ -40,7 +52,9 @@ def test_slices_by_a_column_are_what_pandas_gives(tagged):
     results, golden = tagged
     scores = rs.score(results, golden)
     plain = scores.join(golden.queries.set_index("query_id")).groupby("difficulty")["mrr@10"].mean()
-    table = rs.summarize(scores, golden, by="difficulty", metrics=["mrr@10"]).set_index("difficulty")["mean"]
+    table = rs.summarize(scores, golden, by="difficulty", metrics=["mrr@10"]).set_index(
+        "difficulty"
+    )["mean"]
     assert table.drop("(none)").to_dict() == plain.to_dict()
 
 
@@ -56,7 +70,8 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     with pytest.warns(UserWarning, match="left out"):
         scores = rs.score(results, golden)
     table = rs.summarize(scores, golden).set_index("metric")
-    # q3 and `no` are missing: hit@1 was expected of q3, refusal_correct of `no`; q2 failed and counts as a miss
+    # q3 and `no` are missing: hit@1 was expected of q3, refusal_correct of `no`; q2 failed and
+    # counts as a miss
     assert table.loc["hit@1", ["n", "n_expected", "n_failed", "n_missing"]].tolist() == [2, 3, 1, 2]
     assert table.loc["refusal_correct", ["n", "n_expected"]].tolist() == [0, 1]
     assert table.loc["latency_ms", ["n", "n_expected"]].tolist() == [1, 3]
@@ -66,17 +81,28 @@ def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
     table = rs.summarize(rs.score(*tagged)).set_index("metric")
     z2 = 1.959963984540054**2  # Wilson for 1 of 3
     centre, half = (1 / 3 + z2 / 6) / (1 + z2 / 3), (z2 * (2 / 27 + z2 / 36)) ** 0.5 / (1 + z2 / 3)
-    assert table.loc["hit@1", ["low", "high"]].tolist() == pytest.approx([centre - half, centre + half], abs=1e-12)
+    assert table.loc["hit@1", ["low", "high"]].tolist() == pytest.approx(
+        [centre - half, centre + half], abs=1e-12
+    )
     mean, std = table.loc["mrr@10", ["mean", "std"]]
-    n, t2 = mean * (1 - mean) / (std**2 / 3) + 1, 0.95**2 / (2 * 0.975 * 0.025)  # the n that the spread amounts to; t², 2 degrees of freedom
-    centre, half = (mean + t2 / n / 2) / (1 + t2 / n), (t2 * (mean * (1 - mean) / n + t2 / n**2 / 4)) ** 0.5 / (1 + t2 / n)
-    assert table.loc["mrr@10", ["low", "high"]].tolist() == pytest.approx([centre - half, centre + half], abs=1e-7)  # with L = 1.1 all but 10^−5L is trusted
+    # the n that the spread amounts to; t², 2 degrees of freedom
+    n, t2 = mean * (1 - mean) / (std**2 / 3) + 1, 0.95**2 / (2 * 0.975 * 0.025)
+    centre, half = (
+        (mean + t2 / n / 2) / (1 + t2 / n),
+        (t2 * (mean * (1 - mean) / n + t2 / n**2 / 4)) ** 0.5 / (1 + t2 / n),
+    )
+    # with L = 1.1 all but 10^−5L is trusted
+    assert table.loc["mrr@10", ["low", "high"]].tolist() == pytest.approx(
+        [centre - half, centre + half], abs=1e-7
+    )
 
 
 def test_bad_slices_are_refused_with_the_choices(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])
-    with pytest.raises(rs.DataError, match=r"no column or kind of tag 'level'; one of answerable, difficulty, tag"):
+    with pytest.raises(
+        rs.DataError, match=r"no column or kind of tag 'level'; one of answerable, difficulty, tag"
+    ):
         rs.summarize(scores, golden, by="level")
     with pytest.raises(rs.DataError, match="by= needs the golden set"):
         rs.summarize(scores, by="difficulty")
@@ -86,10 +112,28 @@ def test_bad_slices_are_refused_with_the_choices(tagged):
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_coverage_counts_what_means_leave_out(write_golden, write_run):
-    golden = rs.load_golden(write_golden([*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}, {"id": "free", "query": "?"}]))
-    tied = [hit("c2", "d2", 1, retrieval={"fusion_score": 0.5}), hit("x", "dx", 2, retrieval={"fusion_score": 0.5})]
+    golden = rs.load_golden(
+        write_golden(
+            [
+                *THREE_QUERIES,
+                {"id": "no", "query": "?", "answerable": False},
+                {"id": "free", "query": "?"},
+            ]
+        )
+    )
+    tied = [
+        hit("c2", "d2", 1, retrieval={"fusion_score": 0.5}),
+        hit("x", "dx", 2, retrieval={"fusion_score": 0.5}),
+    ]
     file = write_run(
-        "a", [record("q1", RUN_A[0]["hits_top_k"]), record("q2", tied), record("q3", MISSES[1::-1]), record("stray", []), record("no", [], error="late")]
+        "a",
+        [
+            record("q1", RUN_A[0]["hits_top_k"]),
+            record("q2", tied),
+            record("q3", MISSES[1::-1]),
+            record("stray", []),
+            record("no", [], error="late"),
+        ],
     )
     file.write_text(file.read_text() + json.dumps(record("q1", [])) + "\n")
     results = rs.load_results(file, strict=False)
@@ -113,12 +157,37 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
     # judged: q1 1 of 1, q2 1 of 2, q3 0 of 2; queries without targets have no judged share
     assert row["judged@10"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     found = rs.coverage_rows(results, golden).groupby("what")["query_id"].agg(list).to_dict()
-    assert found == {"missing": ["free"], "extra": ["stray"], "duplicate": ["q1"], "empty": ["stray"], "rank order": ["q3"], "ties": ["q2"]}
+    assert found == {
+        "missing": ["free"],
+        "extra": ["stray"],
+        "duplicate": ["q1"],
+        "empty": ["stray"],
+        "rank order": ["q3"],
+        "ties": ["q2"],
+    }
 
 
 def test_coverage_of_a_clean_run_is_all_zero(pair):
     table = rs.coverage(*pair)
-    assert (table[["n_missing", "n_extra", "n_duplicate", "n_failed", "n_empty", "n_unlabelled", "n_rank_order", "n_ties"]] == 0).all().all()
+    assert (
+        (
+            table[
+                [
+                    "n_missing",
+                    "n_extra",
+                    "n_duplicate",
+                    "n_failed",
+                    "n_empty",
+                    "n_unlabelled",
+                    "n_rank_order",
+                    "n_ties",
+                ]
+            ]
+            == 0
+        )
+        .all()
+        .all()
+    )
     assert not len(rs.coverage_rows(*pair))
 
 
@@ -127,12 +196,20 @@ def test_auto_takes_the_finest_level_that_covers_every_query(write_golden, write
     results = rs.load_results(write_run("a", RUN_A))
     golden = rs.load_golden(write_golden(rows))
     made = rs.scoring(results, golden).iloc[0]
-    assert (made["level"], made["left_out"]) == ("doc", "chunk: 1 of 3 queries have no chunk targets")
-    assert rs.scoring(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
+    assert (made["level"], made["left_out"]) == (
+        "doc",
+        "chunk: 1 of 3 queries have no chunk targets",
+    )
+    assert (
+        rs.scoring(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
+    )
 
 
 def test_per_query_takes_each_querys_finest_level(write_golden, write_run):
-    rows = [THREE_QUERIES[0] | {"expected_chunk_ids": ["other chunk of d1", "c2"]}, {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}]
+    rows = [
+        THREE_QUERIES[0] | {"expected_chunk_ids": ["other chunk of d1", "c2"]},
+        {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]},
+    ]
     results, golden = rs.load_results(write_run("a", RUN_A[:2])), rs.load_golden(write_golden(rows))
     scores = rs.score(results, golden, ["hit@5"], match="per_query")
     assert scores["level"].astype("str").to_dict() == {"q1": "chunk", "q2": "doc"}
@@ -140,7 +217,9 @@ def test_per_query_takes_each_querys_finest_level(write_golden, write_run):
 
 
 def test_a_level_without_targets_is_refused(pair):
-    with pytest.raises(rs.DataError, match="no query has span targets; levels with targets: chunk, doc"):
+    with pytest.raises(
+        rs.DataError, match="no query has span targets; levels with targets: chunk, doc"
+    ):
         rs.score(*pair, match="span")
 
 
@@ -153,13 +232,20 @@ def test_chunk_ids_that_no_run_knows_are_not_compared(write_golden, write_run):
 
 def test_frames_print_what_they_hold(pair):
     results, golden = pair
-    assert repr(golden) == "Golden: 3 queries (3 answerable, 0 should be refused, 0 unlabelled); targets: 3 chunk, 3 doc"
+    assert (
+        repr(golden)
+        == "Golden: 3 queries (3 answerable, 0 should be refused, 0 unlabelled); targets: 3 chunk,"
+        " 3 doc"
+    )
     assert repr(results) == "Results: 2 runs, 6 responses (0 failed), 10 hits, 0 citations"
     assert "<table>" in golden._repr_html_() and "<table>" in results._repr_html_()
 
 
 def test_runs_are_named_by_id_or_unambiguous_system(write_run):
-    files = [write_run(name, RUN_A, system=system) for name, system in (("a1", "bm25"), ("a2", "bm25"), ("b", "dense"))]
+    files = [
+        write_run(name, RUN_A, system=system)
+        for name, system in (("a1", "bm25"), ("a2", "bm25"), ("b", "dense"))
+    ]
     results = rs.load_results(files)
     assert results.select(["dense", "a2"]).runs["run_id"].tolist() == ["b", "a2"]
     with pytest.raises(rs.DataError, match=r"'bm25' is the system of 2 runs; name one of a1, a2"):
@@ -174,18 +260,37 @@ def test_the_same_run_twice_is_refused(pair):
 
 
 def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, write_run):
-    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "no", "query": "?", "answerable": False, "expected_doc_ids": ["d"]}]))
-    assert rs.scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)["level"].tolist() == ["chunk"]
+    golden = rs.load_golden(
+        write_golden(
+            [
+                THREE_QUERIES[0],
+                {"id": "no", "query": "?", "answerable": False, "expected_doc_ids": ["d"]},
+            ]
+        )
+    )
+    assert rs.scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)[
+        "level"
+    ].tolist() == ["chunk"]
 
 
-def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for(write_golden, write_run):
+def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for(
+    write_golden, write_run
+):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    runs = [write_run("five", RUN_A, k=5), write_run("ten", RUN_A, k=10), write_run("three", RUN_A, k=3), write_run("unknown", RUN_A)]
+    runs = [
+        write_run("five", RUN_A, k=5),
+        write_run("ten", RUN_A, k=10),
+        write_run("three", RUN_A, k=3),
+        write_run("unknown", RUN_A),
+    ]
     results = rs.load_results(runs)
     with pytest.warns(UserWarning, match="cut-offs above the run's own k") as warned:
         rs.score(results, golden, ["hit@5", "hit@10", "recall@10:doc", "mrr"])
     assert len(warned) == 1 and warned[0].filename == __file__
-    assert "(five (k = 5): hit@10, recall@10:doc; three (k = 3): hit@5, hit@10, recall@10:doc)" in str(warned[0].message)
+    assert (
+        "(five (k = 5): hit@10, recall@10:doc; three (k = 3): hit@5, hit@10, recall@10:doc)"
+        in str(warned[0].message)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         rs.score(results, golden)
@@ -201,72 +306,133 @@ def expected_of(results, golden, label, **policies):
     return rs.summarize(scores, golden).set_index("metric").loc[label, "n_expected"]
 
 
-def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(write_golden, write_run):
+def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(
+    write_golden, write_run
+):
     golden = rs.load_golden(
-        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}, {"id": "no", "query": "?", "answerable": False}])
+        write_golden(
+            [
+                THREE_QUERIES[0],
+                {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]},
+                {"id": "no", "query": "?", "answerable": False},
+            ]
+        )
     )
     results = rs.load_results(write_run("a", RUN_A[:1]))
-    assert expected_of(results, golden, "hit@1", match="per_query") == 2  # q1 by its chunk, the missing q2 by its document
+    # q1 by its chunk, the missing q2 by its document
+    assert expected_of(results, golden, "hit@1", match="per_query") == 2
     assert expected_of(results, golden, "hit@1:chunk", match="per_query") == 1
 
 
 def test_recall_all_is_expected_of_queries_with_support_groups_only(write_golden, write_run):
-    rows = [THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2", "e2"], "required_support_groups": [["d2", "e2"]]}]
-    results = rs.load_results(write_run("a", [record("q1", [], error="late"), record("q2", [], error="late")]))
-    assert expected_of(results, rs.load_golden(write_golden(rows)), "recall_all@5", match="doc") == 1
+    rows = [
+        THREE_QUERIES[0],
+        {
+            "id": "q2",
+            "query": "?",
+            "expected_doc_ids": ["d2", "e2"],
+            "required_support_groups": [["d2", "e2"]],
+        },
+    ]
+    results = rs.load_results(
+        write_run("a", [record("q1", [], error="late"), record("q2", [], error="late")])
+    )
+    assert (
+        expected_of(results, rs.load_golden(write_golden(rows)), "recall_all@5", match="doc") == 1
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_a_query_judged_irrelevant_only_is_expected_nowhere(write_golden, write_run):
-    golden = rs.load_golden(write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 0}}]))
-    assert expected_of(rs.load_results(write_run("a", RUN_A[:1])), golden, "hit@1", match="doc") == 1
+    golden = rs.load_golden(
+        write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 0}}])
+    )
+    assert (
+        expected_of(rs.load_results(write_run("a", RUN_A[:1])), golden, "hit@1", match="doc") == 1
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
 def test_passed_is_expected_where_there_is_something_to_pass(write_golden, write_run):
-    rows = [THREE_QUERIES[0], {"id": "no", "query": "?", "answerable": False}, {"id": "none", "query": "?", "expected_empty": True}]
-    rows += [{"id": "clean", "query": "?", "must_not_contain_source_keys": ["k"]}, {"id": "free", "query": "?"}]
-    assert expected_of(rs.load_results(write_run("a", [record("stray", [])])), rs.load_golden(write_golden(rows)), "passed") == 4
+    rows = [
+        THREE_QUERIES[0],
+        {"id": "no", "query": "?", "answerable": False},
+        {"id": "none", "query": "?", "expected_empty": True},
+    ]
+    rows += [
+        {"id": "clean", "query": "?", "must_not_contain_source_keys": ["k"]},
+        {"id": "free", "query": "?"},
+    ]
+    assert (
+        expected_of(
+            rs.load_results(write_run("a", [record("stray", [])])),
+            rs.load_golden(write_golden(rows)),
+            "passed",
+        )
+        == 4
+    )
 
 
 def test_columns_of_ones_own_are_summarized_if_they_hold_numbers(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])
-    own = scores.assign(long=[True, False, True, False], note="text", tokens=pd.array([1, None, 4, None], dtype="Int64"))
+    own = scores.assign(
+        long=[True, False, True, False],
+        note="text",
+        tokens=pd.array([1, None, 4, None], dtype="Int64"),
+    )
     table = rs.summarize(own, golden).set_index("metric")
-    assert table["mean"].drop("mrr").to_dict() == {"long": 0.5, "tokens": 2.5} and table.loc["tokens", "n"] == 2
+    assert (
+        table["mean"].drop("mrr").to_dict() == {"long": 0.5, "tokens": 2.5}
+        and table.loc["tokens", "n"] == 2
+    )
     with pytest.raises(rs.DataError, match="metrics: note holds no numbers"):
         rs.summarize(own, metrics=["note"])
 
 
 def test_a_metric_asked_for_twice_comes_once(tagged):
     scores = rs.score(*tagged)
-    assert rs.summarize(scores, metrics=["mrr", "hit@1", "mrr"])["metric"].tolist() == ["mrr", "hit@1"]
+    assert rs.summarize(scores, metrics=["mrr", "hit@1", "mrr"])["metric"].tolist() == [
+        "mrr",
+        "hit@1",
+    ]
     assert rs.summarize(scores, metrics="mrr")["metric"].tolist() == ["mrr"]
 
 
 def with_tag(golden, kind):
-    return replace(golden, tags=pd.DataFrame({"query_id": ["q1", "q2"], "kind": kind, "value": ["u", "v"]}))
+    return replace(
+        golden, tags=pd.DataFrame({"query_id": ["q1", "q2"], "kind": kind, "value": ["u", "v"]})
+    )
 
 
 def test_a_slice_must_have_a_name_of_its_own(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])
-    with pytest.raises(rs.DataError, match="by: 'difficulty' is a column of the queries and a kind of tag"):
+    with pytest.raises(
+        rs.DataError, match="by: 'difficulty' is a column of the queries and a kind of tag"
+    ):
         rs.summarize(scores, with_tag(golden, "difficulty"), by="difficulty")
     for kind in ("query_id", "run_id", "mean", "mrr"):
         with pytest.raises(rs.DataError, match=f"by: a slice can't be called '{kind}'"):
             rs.summarize(scores, with_tag(golden, kind), by=kind)
-    assert rs.summarize(scores, with_tag(golden, "level"), by="level")["level"].tolist() == ["(none)", "u", "v"]
+    assert rs.summarize(scores, with_tag(golden, "level"), by="level")["level"].tolist() == [
+        "(none)",
+        "u",
+        "v",
+    ]
 
 
 def test_scores_joined_with_their_questions_are_sliced_as_they_are(tagged):
     results, golden = tagged
     scores = rs.score(results, golden, ["mrr"])
     joined = scores.join(
-        golden.queries.set_index("query_id")[["difficulty", "lang"]] if "lang" in golden.queries else golden.queries.set_index("query_id")[["difficulty"]]
+        golden.queries.set_index("query_id")[["difficulty", "lang"]]
+        if "lang" in golden.queries
+        else golden.queries.set_index("query_id")[["difficulty"]]
     )
-    pd.testing.assert_frame_equal(rs.summarize(joined, golden, by="difficulty"), rs.summarize(scores, golden, by="difficulty"))
+    pd.testing.assert_frame_equal(
+        rs.summarize(joined, golden, by="difficulty"), rs.summarize(scores, golden, by="difficulty")
+    )
 
 
 def test_a_catalogue_of_one_run_says_nothing_about_another(write_golden, write_run):
@@ -276,4 +442,7 @@ def test_a_catalogue_of_one_run_says_nothing_about_another(write_golden, write_r
     chunks = pd.DataFrame({"chunk_id": ["c1", "x"], "run_id": ["a", "b"]})
     assert rs.scoring(replace(results, chunks=chunks), golden)["level"].tolist() == ["doc", "doc"]
     shared = chunks.assign(run_id=[None, "b"])
-    assert rs.scoring(replace(results, chunks=shared), golden)["level"].tolist() == ["chunk", "chunk"]
+    assert rs.scoring(replace(results, chunks=shared), golden)["level"].tolist() == [
+        "chunk",
+        "chunk",
+    ]

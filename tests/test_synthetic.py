@@ -9,7 +9,11 @@ import ragscore as rs
 def test_the_same_arguments_give_the_same_set():
     one, other = rs.needle_set(seed=7), rs.needle_set(seed=7)
     pd.testing.assert_frame_equal(one.chunks, other.chunks)
-    assert one.golden.golden_hash == other.golden.golden_hash != rs.needle_set(seed=8).golden.golden_hash
+    assert (
+        one.golden.golden_hash
+        == other.golden.golden_hash
+        != rs.needle_set(seed=8).golden.golden_hash
+    )
 
 
 def test_each_needle_stands_in_its_document_and_nowhere_else():
@@ -23,9 +27,15 @@ def test_each_needle_stands_in_its_document_and_nowhere_else():
 def test_ids_and_sizes_are_as_documented():
     golden, chunks = rs.needle_set()
     assert (len(golden.queries), chunks["doc_id"].nunique()) == (12, 8)
-    assert golden.queries["query_id"].iloc[-1] == "needle-0011" and golden.queries["query"].iloc[0] == "IOC-00000001-0000"
-    assert chunks["doc_id"].iloc[-1] == "doc-007" and golden.targets["grade"].unique().tolist() == [1]
-    assert (chunks["end"] - chunks["start"]).sum() == 8 * 200 + 12  # every needle is a line of its own
+    assert (
+        golden.queries["query_id"].iloc[-1] == "needle-0011"
+        and golden.queries["query"].iloc[0] == "IOC-00000001-0000"
+    )
+    assert chunks["doc_id"].iloc[-1] == "doc-007" and golden.targets["grade"].unique().tolist() == [
+        1
+    ]
+    # every needle is a line of its own
+    assert (chunks["end"] - chunks["start"]).sum() == 8 * 200 + 12
 
 
 def test_no_documents_and_no_lines_count_as_one():
@@ -38,7 +48,9 @@ def test_no_documents_and_no_lines_count_as_one():
 def test_a_search_over_the_chunks_can_be_scored(rank):
     golden, chunks = rs.needle_set(docs=5, needles=4)
     pairs = golden.queries.merge(chunks, how="cross")
-    found = pairs[[query in text for query, text in zip(pairs["query"], pairs["text"], strict=True)]]
+    found = pairs[
+        [query in text for query, text in zip(pairs["query"], pairs["text"], strict=True)]
+    ]
     hits = found[["query_id", "chunk_id", "doc_id"]].assign(run_id="r", rank=rank)
     responses = golden.queries[["query_id", "query"]].assign(run_id="r", error=pd.NA)
     results = rs.Results(runs=pd.DataFrame({"run_id": ["r"]}), responses=responses, hits=hits)

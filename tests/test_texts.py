@@ -12,7 +12,12 @@ from ragscore.texts import common_length, normalised, score_texts
 
 
 def compared(given, reference):
-    return {name: float(values[0]) for name, values in score_texts(pd.Series([given], dtype="str"), pd.Series([reference], dtype="str")).items()}
+    return {
+        name: float(values[0])
+        for name, values in score_texts(
+            pd.Series([given], dtype="str"), pd.Series([reference], dtype="str")
+        ).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -32,7 +37,12 @@ def test_texts_are_normalised_as_squad_does(text, norm):
 
 
 def test_equal_after_normalisation_is_an_exact_match():
-    assert compared("The Nile.", "nile") == {"exact_match": 1, "token_f1": 1, "rouge_l": pytest.approx(2 / 3)}  # rouge keeps the article: 2·1 / (2 + 1)
+    # rouge keeps the article: 2·1 / (2 + 1)
+    assert compared("The Nile.", "nile") == {
+        "exact_match": 1,
+        "token_f1": 1,
+        "rouge_l": pytest.approx(2 / 3),
+    }
 
 
 def test_token_f1_counts_repeated_tokens_as_often_as_both_sides_have_them():
@@ -41,13 +51,22 @@ def test_token_f1_counts_repeated_tokens_as_often_as_both_sides_have_them():
 
 
 def test_texts_without_tokens_are_equal_only_to_each_other():
-    assert compared("the", "!")["token_f1"] == 1 and compared("the", "nile")["token_f1"] == 0 and compared("", "")["rouge_l"] == 0
+    assert (
+        compared("the", "!")["token_f1"] == 1
+        and compared("the", "nile")["token_f1"] == 0
+        and compared("", "")["rouge_l"] == 0
+    )
 
 
 def test_rouge_l_is_the_longest_common_subsequence():
-    # police the gunman: 3 of 4 and 4 words (Lin 2004, section 3.1: "police ended the gunman", "police killed the gunman")
-    assert compared("police ended the gunman", "police killed the gunman")["rouge_l"] == pytest.approx(3 / 4)
-    assert compared("gunman the killed police", "police killed the gunman")["rouge_l"] == pytest.approx(1 / 4)
+    # police the gunman: 3 of 4 and 4 words (Lin 2004, section 3.1: "police ended the gunman",
+    # "police killed the gunman")
+    assert compared("police ended the gunman", "police killed the gunman")[
+        "rouge_l"
+    ] == pytest.approx(3 / 4)
+    assert compared("gunman the killed police", "police killed the gunman")[
+        "rouge_l"
+    ] == pytest.approx(1 / 4)
     assert compared("서울은 수도", "서울은 한국의 수도")["rouge_l"] == pytest.approx(2 * 2 / 5)
 
 
@@ -58,25 +77,51 @@ def test_the_common_length_is_that_of_the_plain_table():
         table = [[0] * (len(right) + 1) for _ in range(len(left) + 1)]
         for i, a in enumerate(left):
             for j, b in enumerate(right):
-                table[i + 1][j + 1] = table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+                table[i + 1][j + 1] = (
+                    table[i][j] + 1 if a == b else max(table[i][j + 1], table[i + 1][j])
+                )
         assert common_length(left, right) == table[-1][-1]
 
 
 def test_rouge_l_is_that_of_rouge_score_on_ascii_texts():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scorer = pytest.importorskip("rouge_score.rouge_scorer", reason="rouge-score is not installed (test extra)").RougeScorer(["rougeL"])
+        scorer = pytest.importorskip(
+            "rouge_score.rouge_scorer", reason="rouge-score is not installed (test extra)"
+        ).RougeScorer(["rougeL"])
     rng = random.Random(1)
     words = "the a Nile River, river is long. It's 6,650 km (4,130) x_y".split()
-    answers, references = ([" ".join(rng.choices(words, k=rng.randint(0, 20))) for _ in range(200)] for _ in range(2))
-    expected = [scorer.score(reference, given)["rougeL"].fmeasure for given, reference in zip(answers, references, strict=True)]
-    assert score_texts(pd.Series(answers), pd.Series(references))["rouge_l"].tolist() == pytest.approx(expected)
+    answers, references = (
+        [" ".join(rng.choices(words, k=rng.randint(0, 20))) for _ in range(200)] for _ in range(2)
+    )
+    expected = [
+        scorer.score(reference, given)["rougeL"].fmeasure
+        for given, reference in zip(answers, references, strict=True)
+    ]
+    assert score_texts(pd.Series(answers), pd.Series(references))[
+        "rouge_l"
+    ].tolist() == pytest.approx(expected)
 
 
-def test_scores_are_nan_without_reference_or_answer_and_where_a_refusal_is_due(write_golden, write_run):
-    rows = [{"id": name, "query": "?", "reference_answer": "the Nile"} for name in ("right", "silent", "failed")]
-    rows += [{"id": "no", "query": "?", "reference_answer": "none", "answerable": False}, {"id": "free", "query": "?", "must_contain": ["x"]}]
+def test_scores_are_nan_without_reference_or_answer_and_where_a_refusal_is_due(
+    write_golden, write_run
+):
+    rows = [
+        {"id": name, "query": "?", "reference_answer": "the Nile"}
+        for name in ("right", "silent", "failed")
+    ]
+    rows += [
+        {"id": "no", "query": "?", "reference_answer": "none", "answerable": False},
+        {"id": "free", "query": "?", "must_contain": ["x"]},
+    ]
     records = [record(name, [], answer=answer("Nile")) for name in ("right", "no", "free")]
     records += [record("silent", []), record("failed", [], answer=answer("Nile"), error="timeout")]
-    found = rs.score(rs.load_results(write_run("r", records, k=10)), rs.load_golden(write_golden(rows)), ["exact_match", "token_f1", "rouge_l"])
-    assert found["exact_match"].dropna().to_dict() == {"right": 1} and found.count()["rouge_l"] == found.count()["token_f1"] == 1
+    found = rs.score(
+        rs.load_results(write_run("r", records, k=10)),
+        rs.load_golden(write_golden(rows)),
+        ["exact_match", "token_f1", "rouge_l"],
+    )
+    assert (
+        found["exact_match"].dropna().to_dict() == {"right": 1}
+        and found.count()["rouge_l"] == found.count()["token_f1"] == 1
+    )

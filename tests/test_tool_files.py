@@ -1,4 +1,7 @@
-"""Files of other tools that we read: loaded, then written, they are what they were, unknown keys included."""
+"""Files of other tools that we read.
+
+Loaded, then written, they are what they were, unknown keys included.
+"""
 
 import json
 
@@ -13,7 +16,11 @@ import ragscore as rs
 FRAMES = ("runs", "responses", "hits", "citations", "reported", "queries", "targets")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 IDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
-OWN = st.dictionaries(st.sampled_from(["own", "a.b", "json", "x"]), st.booleans() | st.integers(-5, 5) | TEXT | st.lists(st.none(), max_size=1), max_size=2)
+OWN = st.dictionaries(
+    st.sampled_from(["own", "a.b", "json", "x"]),
+    st.booleans() | st.integers(-5, 5) | TEXT | st.lists(st.none(), max_size=1),
+    max_size=2,
+)
 
 
 @pytest.fixture
@@ -21,7 +28,11 @@ def write(tmp_path):
     def write(name, content):
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(one) + "\n" for one in content) if isinstance(content, list) else json.dumps(content))
+        file.write_text(
+            "".join(json.dumps(one) + "\n" for one in content)
+            if isinstance(content, list)
+            else json.dumps(content)
+        )
         return file
 
     return write
@@ -42,7 +53,14 @@ def assert_same(first, second):
 # graded judgements as JSON lines
 
 JUDGED = [
-    {"query_id": "1", "query": "who?", "relevant_docs": {"b": 2, "a": 0}, "reference_answer": "Orwell", "source": {"site": "web", "ids": [1]}, "a.b": 1},
+    {
+        "query_id": "1",
+        "query": "who?",
+        "relevant_docs": {"b": 2, "a": 0},
+        "reference_answer": "Orwell",
+        "source": {"site": "web", "ids": [1]},
+        "a.b": 1,
+    },
     {"query_id": "q2", "query": "and?", "relevant_docs": {}, "weight": 0.5},
 ]
 
@@ -58,28 +76,49 @@ def test_graded_judgements_are_written_as_they_were(write, tmp_path):
 
 def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
     rows = [
-        {"id": "q", "query": "?", "expected_doc_ids": [["a", "b"]], "expected_chunk_ids": ["c"], "tags": ["t"], "lang": "de"},
+        {
+            "id": "q",
+            "query": "?",
+            "expected_doc_ids": [["a", "b"]],
+            "expected_chunk_ids": ["c"],
+            "tags": ["t"],
+            "lang": "de",
+        },
         {"id": "r", "query": "?", "answerable": False},
     ]
     golden = rs.load_golden(write_golden(rows))
-    message = "has no place for 1 alternatives of targets, which become judgements of their own, 1 targets of other levels, 1 tags, 1 stated refusals, 1 labels"
+    message = (
+        "has no place for 1 alternatives of targets, which become judgements of their own, 1"
+        " targets of other levels, 1 tags, 1 stated refusals, 1 labels"
+    )
     with pytest.warns(UserWarning, match=message):
         file = rs.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
     assert [one["relevant_docs"] for one in lines_of(file)] == [{"a": 1, "b": 1}, {}]
 
 
 def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
-    golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"a": 256}}]))
+    golden = rs.load_golden(
+        write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"a": 256}}])
+    )
     with pytest.raises(rs.DataError, match=r"targets\.grade: found the grade 256"):
         rs.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(TEXT, st.dictionaries(IDS, st.integers(0, 255), max_size=3), OWN), min_size=1, max_size=3))
+@given(
+    st.lists(
+        st.tuples(TEXT, st.dictionaries(IDS, st.integers(0, 255), max_size=3), OWN),
+        min_size=1,
+        max_size=3,
+    )
+)
 @pytest.mark.filterwarnings("ignore:.*carry no expectation")
 def test_any_graded_judgements_come_back(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("qrels")
-    lines = [{"query_id": f"q{n}", "query": query, "relevant_docs": docs, **own} for n, (query, docs, own) in enumerate(rows)]
+    lines = [
+        {"query_id": f"q{n}", "query": query, "relevant_docs": docs, **own}
+        for n, (query, docs, own) in enumerate(rows)
+    ]
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     golden = rs.load_golden(folder / "in.jsonl", format="qrels_jsonl")
     file = rs.write_qrels_jsonl(golden, folder / "out.jsonl")
@@ -102,15 +141,23 @@ def test_a_json_run_is_written_as_it_was(write, tmp_path, name):
 
 
 def test_runs_of_other_files_become_json_runs(write_run, tmp_path):
-    results = rs.load_results(write_run("r", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)]), record("none", [])]))
+    results = rs.load_results(
+        write_run("r", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)]), record("none", [])])
+    )
     plain = rs.Results(results.runs, results.responses, results.hits.drop(columns="score"))
-    assert json.loads(rs.write_json_run(plain, tmp_path / "r.json", level="chunk").read_text()) == {"q": {"c1": 2.0, "c2": 1.0}, "none": {}}
+    assert json.loads(rs.write_json_run(plain, tmp_path / "r.json", level="chunk").read_text()) == {
+        "q": {"c1": 2.0, "c2": 1.0},
+        "none": {},
+    }
 
 
 def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
     hits = [{"rank": 1, "doc_id": "a", "score": 0.1}, {"rank": 2, "doc_id": "b", "score": 0.2}]
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
-    with pytest.raises(rs.DataError, match=r"hits\.rank: 2 hits have other ranks than their scores say, first 'a' of query 'q'"):
+    with pytest.raises(
+        rs.DataError,
+        match=r"hits\.rank: 2 hits have other ranks than their scores say, first 'a' of query 'q'",
+    ):
         rs.write_json_run(results, tmp_path / "r.json")
     two = rs.concat_results([results, rs.load_results(write_run("s", [record("q", [])]))])
     with pytest.raises(rs.DataError, match="found 2 runs"):
@@ -120,7 +167,14 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
 @settings(max_examples=40)
 @given(
     st.dictionaries(
-        IDS, st.dictionaries(IDS, st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-9, 9), max_size=3), min_size=1, max_size=3
+        IDS,
+        st.dictionaries(
+            IDS,
+            st.floats(allow_nan=False, allow_infinity=False, width=32) | st.integers(-9, 9),
+            max_size=3,
+        ),
+        min_size=1,
+        max_size=3,
     )
 )
 def test_any_json_run_comes_back(tmp_path_factory, run):
@@ -133,13 +187,24 @@ def test_any_json_run_comes_back(tmp_path_factory, run):
 
 def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
     golden = rs.load_golden(write("qrels.json", GRADES))
-    assert golden.targets[["query_id", "doc_id", "grade"]].values.tolist() == [["q2", "b", 2], ["q2", "a", 0], ["q1", "d", 1]]
+    assert golden.targets[["query_id", "doc_id", "grade"]].values.tolist() == [
+        ["q2", "b", 2],
+        ["q2", "a", 0],
+        ["q1", "d", 1],
+    ]
     file = rs.write_json_qrels(golden, tmp_path / "again.json")
     assert json.loads(file.read_text()) == GRADES
     assert_same(rs.load_golden(file), golden)
 
 
-@pytest.mark.parametrize(("bad", "field"), [({"q": {"d": 1}, "p": [1]}, "query"), ({"q": {"d": 1, "e": 0.5}}, "grade"), ({"q": {"d": 1, "e": True}}, "grade")])
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        ({"q": {"d": 1}, "p": [1]}, "query"),
+        ({"q": {"d": 1, "e": 0.5}}, "grade"),
+        ({"q": {"d": 1, "e": True}}, "grade"),
+    ],
+)
 def test_bad_json_judgements_are_named(write, bad, field):
     file = write("qrels.json", bad)
     with pytest.raises(rs.DataError) as caught:
@@ -151,19 +216,27 @@ def test_bad_json_judgements_are_named(write, bad, field):
 
 def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
-    with pytest.warns(UserWarning, match="has no place for 1 texts of questions, 1 labels of questions"):
-        assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {"1": {"b": 2, "a": 0}}
+    with pytest.warns(
+        UserWarning, match="has no place for 1 texts of questions, 1 labels of questions"
+    ):
+        assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
+            "1": {"b": 2, "a": 0}
+        }
 
 
 # answers of the TREC RAG track
 
 ANSWERS = [
     {
-        "run_id": "r", "topic_id": "t1", "topic": "why?", "references": ["p1", "p2", "p1"], "response_length": 4, "meta": {"a.b": [1], "json": True},
-        "answer": [{"text": "One. ", "citations": [2, 0, 7, -1]}, {"text": " Two", "citations": [], "score": 0.5}, {"text": "", "citations": [1]}, {"text": "Four"}],
+        "run_id": "r", "topic_id": "t1", "topic": "why?", "references": ["p1", "p2", "p1"],
+        "response_length": 4, "meta": {"a.b": [1], "json": True},
+        "answer": [{"text": "One. ", "citations": [2, 0, 7, -1]},
+        {"text": " Two", "citations": [], "score": 0.5}, {"text": "", "citations": [1]},
+        {"text": "Four"}],
     },
     {"run_id": "s", "topic_id": "t1", "references": [], "answer": []},
-    {"run_id": "r", "topic_id": "t2", "references": ["p9"], "answer": [{"text": "x", "citations": None}]},
+    {"run_id": "r", "topic_id": "t2", "references": ["p9"],
+    "answer": [{"text": "x", "citations": None}]},
 ]  # fmt: skip
 
 
@@ -176,35 +249,75 @@ def test_cited_answers_are_written_as_they_were(write, tmp_path, name):
 
 
 def test_an_answer_from_elsewhere_is_one_sentence_with_its_citations(write_run, tmp_path):
-    cited = {"answer": "a [2]", "grounded": True, "citations": [{"marker": "[2]", "doc_id": "d2"}, {"marker": "[1]", "doc_id": "d1"}]}
-    records = [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=cited), record("r", [], error="time-out")]
+    cited = {
+        "answer": "a [2]",
+        "grounded": True,
+        "citations": [{"marker": "[2]", "doc_id": "d2"}, {"marker": "[1]", "doc_id": "d1"}],
+    }
+    records = [
+        record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)], answer=cited),
+        record("r", [], error="time-out"),
+    ]
     results = rs.load_results(write_run("run", records))
     with pytest.warns(UserWarning, match="has no place for 1 errors$"):
         first, second = lines_of(rs.write_trec_rag(results, tmp_path / "out.jsonl"))
-    assert (first["references"], first["answer"]) == (["d1", "d2"], [{"text": "a [2]", "citations": [1, 0]}]) and second["answer"] == []
+    assert (first["references"], first["answer"]) == (
+        ["d1", "d2"],
+        [{"text": "a [2]", "citations": [1, 0]}],
+    ) and second["answer"] == []
 
 
 def test_a_citation_of_what_was_not_found_is_refused(write_run, tmp_path):
-    results = rs.load_results(write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a", "citations": [{"doc_id": "d9"}]})]))
-    with pytest.raises(rs.DataError, match=r"citations\.doc_id: 'd9' is cited for query 'q' and is none of its hits"):
+    results = rs.load_results(
+        write_run(
+            "run",
+            [
+                record(
+                    "q",
+                    [hit("c1", "d1", 1)],
+                    answer={"answer": "a", "citations": [{"doc_id": "d9"}]},
+                )
+            ],
+        )
+    )
+    with pytest.raises(
+        rs.DataError,
+        match=r"citations\.doc_id: 'd9' is cited for query 'q' and is none of its hits",
+    ):
         rs.write_trec_rag(results, tmp_path / "out.jsonl")
 
 
 def test_a_field_under_our_own_name_is_a_problem(write):
-    with pytest.raises(rs.DataError, match=r"in\.jsonl:1: answer_sentences: found answer_sentences; another name"):
+    with pytest.raises(
+        rs.DataError, match=r"in\.jsonl:1: answer_sentences: found answer_sentences; another name"
+    ):
         rs.load_results(write("in.jsonl", [ANSWERS[0] | {"answer_sentences": 1}]))
 
 
-SENTENCE = st.fixed_dictionaries({"text": TEXT}, optional={"citations": st.lists(st.integers(-1, 3), max_size=2), "own": OWN})
+SENTENCE = st.fixed_dictionaries(
+    {"text": TEXT}, optional={"citations": st.lists(st.integers(-1, 3), max_size=2), "own": OWN}
+)
 
 
 @settings(max_examples=40)
-@given(st.lists(st.tuples(st.lists(IDS, max_size=2), st.lists(SENTENCE, max_size=3), OWN), min_size=1, max_size=3))
+@given(
+    st.lists(
+        st.tuples(st.lists(IDS, max_size=2), st.lists(SENTENCE, max_size=3), OWN),
+        min_size=1,
+        max_size=3,
+    )
+)
 def test_any_cited_answers_come_back(tmp_path_factory, rows):
     folder = tmp_path_factory.mktemp("rag")
-    lines = [{"run_id": "r", "topic_id": f"t{n}", "references": names, "answer": answer, **own} for n, (names, answer, own) in enumerate(rows)]
+    lines = [
+        {"run_id": "r", "topic_id": f"t{n}", "references": names, "answer": answer, **own}
+        for n, (names, answer, own) in enumerate(rows)
+    ]
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert lines_of(rs.write_trec_rag(rs.load_results(folder / "in.jsonl"), folder / "out.jsonl")) == lines
+    assert (
+        lines_of(rs.write_trec_rag(rs.load_results(folder / "in.jsonl"), folder / "out.jsonl"))
+        == lines
+    )
 
 
 # RAGChecker's inputs and outputs
@@ -212,8 +325,10 @@ def test_any_cited_answers_come_back(tmp_path_factory, rows):
 CHECKED = {
     "results": [
         {
-            "query_id": "7", "query": "longest?", "gt_answer": "The Nile.", "response": "nile", "metrics": {"f1": 0.5, "recall": None}, "response_claims": [["a"]],
-            "retrieved_context": [{"doc_id": "000", "text": "It is.", "lang": "en"}, {"text": "x", "span": {"start": 1}}], "json": 1,
+            "query_id": "7", "query": "longest?", "gt_answer": "The Nile.", "response": "nile",
+            "metrics": {"f1": 0.5, "recall": None}, "response_claims": [["a"]],
+            "retrieved_context": [{"doc_id": "000", "text": "It is.", "lang": "en"},
+            {"text": "x", "span": {"start": 1}}], "json": 1,
         },
         {"query_id": "8", "query": "", "gt_answer": "?", "retrieved_context": [], "metrics": {}},
     ],
@@ -229,14 +344,30 @@ def test_a_ragchecker_file_is_written_as_it_was(write, tmp_path, name):
     assert_same(rs.load_results(file), results)
 
 
-def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(write_run, write_golden, tmp_path):
-    results = rs.load_results(write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a"})]))
+def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(
+    write_run, write_golden, tmp_path
+):
+    results = rs.load_results(
+        write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a"})])
+    )
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "reference_answer": "right"}]))
-    written = json.loads(rs.write_ragchecker(results, tmp_path / "run.json", golden).read_text())["results"][0]
-    assert (written["gt_answer"], written["response"], written["query"]) == ("right", "a", "question q")
-    assert {name: written["retrieved_context"][0][name] for name in ("doc_id", "text")} == {"doc_id": "d1", "text": "snip"}
+    written = json.loads(rs.write_ragchecker(results, tmp_path / "run.json", golden).read_text())[
+        "results"
+    ][0]
+    assert (written["gt_answer"], written["response"], written["query"]) == (
+        "right",
+        "a",
+        "question q",
+    )
+    assert {name: written["retrieved_context"][0][name] for name in ("doc_id", "text")} == {
+        "doc_id": "d1",
+        "text": "snip",
+    }
     with pytest.raises(rs.DataError, match=r"hits\.text: the hit of rank 1 has none"):
-        rs.write_ragchecker(rs.Results(results.runs, results.responses, results.hits.drop(columns="text")), tmp_path / "x.json")
+        rs.write_ragchecker(
+            rs.Results(results.runs, results.responses, results.hits.drop(columns="text")),
+            tmp_path / "x.json",
+        )
 
 
 # BEIR folders
@@ -252,10 +383,17 @@ QUESTIONS = [
 def test_a_beir_folder_is_written_as_it_was_with_its_metadata(write, tmp_path):
     write("set/queries.jsonl", QUESTIONS)
     (tmp_path / "set" / "qrels").mkdir()
-    (tmp_path / "set" / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n")
+    (tmp_path / "set" / "qrels" / "test.tsv").write_text(
+        "query-id\tcorpus-id\tscore\nq2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n"
+    )
     golden = rs.load_golden(tmp_path / "set")
     folder = rs.write_beir(golden, tmp_path / "again")
     assert lines_of(folder / "queries.jsonl") == QUESTIONS
-    assert (folder / "qrels" / "test.tsv").read_text() == (tmp_path / "set" / "qrels" / "test.tsv").read_text()
+    assert (folder / "qrels" / "test.tsv").read_text() == (
+        tmp_path / "set" / "qrels" / "test.tsv"
+    ).read_text()
     assert_same(rs.load_golden(folder), golden)
-    assert golden.queries["x_metadata.url"].notna().tolist() == [True, False, False] and golden.problems.empty
+    assert (
+        golden.queries["x_metadata.url"].notna().tolist() == [True, False, False]
+        and golden.problems.empty
+    )

@@ -21,8 +21,10 @@ matplotlib.use("Agg")
 DEMO = Path(__file__).parents[1] / "data" / "demo"
 JUDGE = {"judge": "m", "prompt_hash": "p1", "temperature": 0.0}
 SCORING = {
-    "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None, "policies": {"errors": "miss", "match": "auto"},
-    "ruler": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]}, "metric_versions": {"mrr@k": 1, "hit@k": 1}, "fields": {"hits.text": True, "chunks": None}},
+    "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None,
+    "policies": {"errors": "miss", "match": "auto"},
+    "ruler": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]},
+    "metric_versions": {"mrr@k": 1, "hit@k": 1}, "fields": {"hits.text": True, "chunks": None}},
 }  # fmt: skip
 
 
@@ -51,7 +53,9 @@ def table(store):
 
 def parted(metric, *scorings, chunkers=None):
     chunkers = chunkers or ["c@1"] * len(scorings)
-    return segments({f"r{n}": ruler_parts(one, metric, chunker=chunkers[n]) for n, one in enumerate(scorings)})
+    return segments(
+        {f"r{n}": ruler_parts(one, metric, chunker=chunkers[n]) for n, one in enumerate(scorings)}
+    )
 
 
 def with_ruler(**parts):
@@ -61,14 +65,34 @@ def with_ruler(**parts):
 @pytest.mark.parametrize(
     ("metric", "other", "broken_by"),
     [
-        ("mrr@10", with_ruler(golden="4 queries") | {"golden_hash": "bbbbbbbb2"}, "other labels (aaaaaaaa → bbbbbbbb)"),
-        ("mrr@10", SCORING | {"level": "doc", "rule": "by_doc"}, "other match level (chunk → doc); other rule (by_chunk → by_doc)"),
+        (
+            "mrr@10",
+            with_ruler(golden="4 queries") | {"golden_hash": "bbbbbbbb2"},
+            "other labels (aaaaaaaa → bbbbbbbb)",
+        ),
+        (
+            "mrr@10",
+            SCORING | {"level": "doc", "rule": "by_doc"},
+            "other match level (chunk → doc); other rule (by_chunk → by_doc)",
+        ),
         ("mrr@10", SCORING | {"rule": "mine"}, "other rule (by_chunk → mine)"),
-        ("mrr@10", SCORING | {"policies": {"errors": "nan", "match": "auto"}}, "policy errors (miss → nan)"),
+        (
+            "mrr@10",
+            SCORING | {"policies": {"errors": "nan", "match": "auto"}},
+            "policy errors (miss → nan)",
+        ),
         ("mrr@10", SCORING | {"profile": "trec"}, "profile (none → trec)"),
         ("mrr@10", with_ruler(metric_versions={"mrr@k": 2}), "version of mrr@k (1 → 2)"),
-        ("mrr@10", with_ruler(fields={"hits.text": False}), "result field hits.text (recorded → not recorded)"),
-        ("faithfulness", with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"prompt_hash": "p2"}]}), "judge of faithfulness (m:p1:0 → m:p2:0)"),
+        (
+            "mrr@10",
+            with_ruler(fields={"hits.text": False}),
+            "result field hits.text (recorded → not recorded)",
+        ),
+        (
+            "faithfulness",
+            with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"prompt_hash": "p2"}]}),
+            "judge of faithfulness (m:p1:0 → m:p2:0)",
+        ),
     ],
 )
 def test_each_part_of_the_ruler_breaks_the_line(metric, other, broken_by):
@@ -78,22 +102,28 @@ def test_each_part_of_the_ruler_breaks_the_line(metric, other, broken_by):
 
 def test_labels_without_a_recorded_content_go_by_their_hash():
     plain = {name: value for name, value in SCORING.items() if name != "ruler"}
-    (_, second) = parted("mrr@10", plain, plain | {"golden_hash": "bbbbbbbb2"})
+    _, second = parted("mrr@10", plain, plain | {"golden_hash": "bbbbbbbb2"})
     assert second.broken_by == "other labels (aaaaaaaa → bbbbbbbb)"
-    assert len(parted("mrr@10", SCORING, SCORING | {"golden_hash": "bbbbbbbb2"})) == 1, "only notes have changed"
+    assert len(parted("mrr@10", SCORING, SCORING | {"golden_hash": "bbbbbbbb2"})) == 1, (
+        "only notes have changed"
+    )
 
 
 def test_another_chunker_breaks_the_line_and_says_what_differs():
-    (_, second) = parted("mrr@10", SCORING, SCORING, chunkers=["split@1+py3", "split@1@400+py3"])
+    _, second = parted("mrr@10", SCORING, SCORING, chunkers=["split@1+py3", "split@1@400+py3"])
     assert second.broken_by == "passages cut anew (split@1 → split@1@400)"
 
 
 @pytest.mark.parametrize(
     ("metric", "other"),
     [
-        ("mrr@10", with_ruler(metric_versions={"mrr@k": 1, "hit@k": 9})), ("mrr@10", with_ruler(judge_fingerprint={})),
-        ("faithfulness", with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})), ("mrr@10", with_ruler(fields={"hits.text": True, "chunks": False})),
-        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"errors": "miss", "match": "chunk"}}), ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
+        ("mrr@10", with_ruler(metric_versions={"mrr@k": 1, "hit@k": 9})),
+        ("mrr@10", with_ruler(judge_fingerprint={})),
+        ("faithfulness",
+        with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})),
+        ("mrr@10", with_ruler(fields={"hits.text": True, "chunks": False})),
+        ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"errors": "miss", "match": "chunk"}}),
+        ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
     ],
 )  # fmt: skip
 def test_what_is_unknown_or_beside_the_metric_breaks_nothing(metric, other):
@@ -101,11 +131,18 @@ def test_what_is_unknown_or_beside_the_metric_breaks_nothing(metric, other):
 
 
 def test_a_run_that_states_nothing_does_not_hide_a_change():
-    assert [one.run_ids for one in parted("mrr@10", SCORING, {}, SCORING | {"level": "doc"}, chunkers=["c", None, "c"])] == [("r0", "r1"), ("r2",)]
+    assert [
+        one.run_ids
+        for one in parted(
+            "mrr@10", SCORING, {}, SCORING | {"level": "doc"}, chunkers=["c", None, "c"]
+        )
+    ] == [("r0", "r1"), ("r2",)]
 
 
 def test_a_ruler_that_returns_is_known_again():
-    assert [(one.number, one.like) for one in parted("mrr@10", *[SCORING] * 3, chunkers=["a", "b", "a"])] == [(1, 1), (2, 2), (3, 1)]
+    assert [
+        (one.number, one.like) for one in parted("mrr@10", *[SCORING] * 3, chunkers=["a", "b", "a"])
+    ] == [(1, 1), (2, 2), (3, 1)]
 
 
 def test_the_history_is_broken_where_labels_and_passages_change(table):
@@ -113,22 +150,41 @@ def test_the_history_is_broken_where_labels_and_passages_change(table):
     broken = table.dropna(subset=["broken_by"]).set_index("run_id")["broken_by"]
     assert broken.index.tolist() == ["06-bm25-passages-400", "07-dense", "14-rerank-30-relabelled"]
     assert broken["14-rerank-30-relabelled"] == "other labels (5ad89f3d → 63253d3c)"
-    assert broken["06-bm25-passages-400"] == "passages cut anew (docstring-sections@1 → docstring-sections@1@400)"
+    assert (
+        broken["06-bm25-passages-400"]
+        == "passages cut anew (docstring-sections@1 → docstring-sections@1@400)"
+    )
 
 
 def test_the_history_is_joined_by_what_can_still_be_compared(table):
-    bridges = table.dropna(subset=["bridge"]).set_index("run_id")[["bridge", "bridge_how", "bridge_mean", "by_ruler"]]
+    bridges = table.dropna(subset=["bridge"]).set_index("run_id")[
+        ["bridge", "bridge_how", "bridge_mean", "by_ruler"]
+    ]
     means = table.set_index("run_id")["mean"]
     assert bridges["bridge"].tolist() == ["05-bm25-k1.5", "05-bm25-k1.5", "13-rerank-30"]
-    assert bridges["bridge_how"].tolist() == ["compared by document", "measured as before", "the same results, measured by both"]
+    assert bridges["bridge_how"].tolist() == [
+        "compared by document",
+        "measured as before",
+        "the same results, measured by both",
+    ]
     assert bridges["by_ruler"].tolist()[:2] == [0, 0]
-    assert bridges["by_ruler"].iloc[2] == pytest.approx(means["14-rerank-30-relabelled"] - means["13-rerank-30"])
+    assert bridges["by_ruler"].iloc[2] == pytest.approx(
+        means["14-rerank-30-relabelled"] - means["13-rerank-30"]
+    )
 
 
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
-    table = rs.trend(store, "mrr@10", golden=[golden, earlier_golden(golden, DEMO / "golden_before.yaml")])  # paraphrases count together, if known
+    # paraphrases count together, if known
+    table = rs.trend(
+        store, "mrr@10", golden=[golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
+    )
     with pytest.warns(UserWarning, match="different rulers"):
-        stored = store.metrics(ignore_invariants=True).query("metric == 'mrr@10'").set_index("run_id").loc[table["run_id"]]
+        stored = (
+            store.metrics(ignore_invariants=True)
+            .query("metric == 'mrr@10'")
+            .set_index("run_id")
+            .loc[table["run_id"]]
+        )
     for name in ("mean", "low", "high", "n", "n_expected"):
         np.testing.assert_allclose(table[name], stored[name])
 
@@ -137,21 +193,47 @@ def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_pa
     # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
     alone = rs.trend(store, "mrr@10", order=names)
-    assert alone["broken_by"].notna().tolist() == [False, False, True] and alone["bridge"].isna().all()
+    assert (
+        alone["broken_by"].notna().tolist() == [False, False, True] and alone["bridge"].isna().all()
+    )
     joined = rs.trend(store, "mrr@10", order=names, golden=golden).iloc[2]
     today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
-    assert (joined["bridge"], joined["bridge_how"]) == ("13-rerank-30", "scored again by the newer ruler")
-    assert joined["bridge_mean"] == pytest.approx(today) and joined["by_ruler"] == pytest.approx(today - alone["mean"].iloc[1])
+    assert (joined["bridge"], joined["bridge_how"]) == (
+        "13-rerank-30",
+        "scored again by the newer ruler",
+    )
+    assert joined["bridge_mean"] == pytest.approx(today) and joined["by_ruler"] == pytest.approx(
+        today - alone["mean"].iloc[1]
+    )
 
 
 @pytest.fixture
 def changing(write_golden, write_run, tmp_path):
     """A store of three runs: a and b, then c by other labels for q3; and the newer golden set."""
     old = rs.load_golden(write_golden(THREE_QUERIES))
-    new = rs.load_golden(write_golden([*THREE_QUERIES[:2], THREE_QUERIES[2] | {"expected_doc_ids": ["dx"], "expected_chunk_ids": ["x"]}], "new.yaml"))
+    new = rs.load_golden(
+        write_golden(
+            [
+                *THREE_QUERIES[:2],
+                THREE_QUERIES[2] | {"expected_doc_ids": ["dx"], "expected_chunk_ids": ["x"]},
+            ],
+            "new.yaml",
+        )
+    )
     store = rs.RunStore(tmp_path / "store")
-    for n, (name, records, by) in enumerate([("a", RUN_A, old), ("b", RUN_B, old), ("c", RUN_B, new)]):
-        run = rs.load_results(write_run(name, records, system="s", created_at=f"2026-01-0{n + 1}T00:00:00Z", chunker_version="test@1", config={"which": name}))
+    for n, (name, records, by) in enumerate(
+        [("a", RUN_A, old), ("b", RUN_B, old), ("c", RUN_B, new)]
+    ):
+        run = rs.load_results(
+            write_run(
+                name,
+                records,
+                system="s",
+                created_at=f"2026-01-0{n + 1}T00:00:00Z",
+                chunker_version="test@1",
+                config={"which": name},
+            )
+        )
         store.save(run, golden=by)
     return store, new
 
@@ -160,7 +242,11 @@ def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
     row = rs.trend(store, "hit@1", golden=new).iloc[2]
     # b finds q2 and q3 at rank 1 by the old labels; by the new ones, which want x for q3, q2 alone.
-    assert (row["bridge"], row["bridge_mean"], row["by_ruler"]) == ("b", pytest.approx(1 / 3), pytest.approx(-1 / 3))
+    assert (row["bridge"], row["bridge_mean"], row["by_ruler"]) == (
+        "b",
+        pytest.approx(1 / 3),
+        pytest.approx(-1 / 3),
+    )
 
 
 def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
@@ -174,12 +260,30 @@ def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
 def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_run, tmp_path):
     golden, store = rs.load_golden(write_golden(THREE_QUERIES)), rs.RunStore(tmp_path / "store")
     for n, version in enumerate(["test@1", "test@2"]):
-        records = [record(one["query_id"], [one_hit | {"chunker_version": version} for one_hit in one["hits_top_k"]]) for one in (RUN_A, RUN_B)[n]]
+        records = [
+            record(
+                one["query_id"],
+                [one_hit | {"chunker_version": version} for one_hit in one["hits_top_k"]],
+            )
+            for one in (RUN_A, RUN_B)[n]
+        ]
         store.save(
-            rs.load_results(write_run(f"r{n}", records, created_at=f"2026-01-0{n + 1}T00:00:00Z", chunker_version=version)), golden=golden, match="chunk"
+            rs.load_results(
+                write_run(
+                    f"r{n}",
+                    records,
+                    created_at=f"2026-01-0{n + 1}T00:00:00Z",
+                    chunker_version=version,
+                )
+            ),
+            golden=golden,
+            match="chunk",
         )
     table = rs.trend(store, "hit@1")
-    assert table["broken_by"].iloc[1] == "passages cut anew (test@1 → test@2)" and table["bridge"].isna().all()
+    assert (
+        table["broken_by"].iloc[1] == "passages cut anew (test@1 → test@2)"
+        and table["bridge"].isna().all()
+    )
 
 
 def noisy(means):
@@ -204,7 +308,9 @@ def test_the_band_is_where_one_more_run_lands():
     scores = noisy([0.50, 0.52, 0.54])
     floor = rs.noise_floor(scores, "mrr", repeats=["r0", "r1", "r2"]).iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(1 + 1 / 3)
-    assert (floor["n_repeats"], floor["n"], floor["df"]) == (3, 4, 2) and floor["sd"] == pytest.approx(0.02)
+    assert (floor["n_repeats"], floor["n"], floor["df"]) == (3, 4, 2) and floor[
+        "sd"
+    ] == pytest.approx(0.02)
     assert (floor["low"], floor["high"]) == (pytest.approx(0.52 - half), pytest.approx(0.52 + half))
     assert floor["flip_rate"] == 1.0
 
@@ -213,9 +319,15 @@ def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
     scores = noisy([0.50, 0.52, 0.54, 0.50])
     row = rs.trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r3").iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(2)
-    assert (row["band_low"], row["band_high"]) == (pytest.approx(0.50 - half), pytest.approx(0.50 + half))
+    assert (row["band_low"], row["band_high"]) == (
+        pytest.approx(0.50 - half),
+        pytest.approx(0.50 + half),
+    )
     around = rs.trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r1")
-    assert around["is_baseline"].tolist() == [True, True, True, False] and around["band_high"].iloc[0] < 0.52 + half
+    assert (
+        around["is_baseline"].tolist() == [True, True, True, False]
+        and around["band_high"].iloc[0] < 0.52 + half
+    )
 
 
 def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside():
@@ -223,7 +335,9 @@ def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside()
     table = rs.trend(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
     assert table["in_band"].tolist() == [True, True, False, True, False, False]
     assert table.loc[table["left_band"], "run_id"].tolist() == ["r4"]
-    assert not rs.trend(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])["left_band"].any()
+    assert not rs.trend(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
+        "left_band"
+    ].any()
 
 
 @pytest.mark.parametrize(
@@ -245,17 +359,31 @@ def test_first_outside(side, counts, place):
 def test_bands_of_a_simulated_unchanged_system_hold_their_level():
     draw = np.random.default_rng(3)
     means = draw.normal(0.5, 0.02, (150, 6))
-    floors = [rs.noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0] for row in means]
-    inside = [floor["low"] <= row[5] <= floor["high"] for floor, row in zip(floors, means, strict=True)]
-    assert 0.90 <= np.mean(inside) <= 0.995  # 95 %, give or take three standard errors; with z in place of t it were 88 %
+    floors = [
+        rs.noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0]
+        for row in means
+    ]
+    inside = [
+        floor["low"] <= row[5] <= floor["high"] for floor, row in zip(floors, means, strict=True)
+    ]
+    # 95 %, give or take three standard errors; with z in place of t it were 88 %
+    assert 0.90 <= np.mean(inside) <= 0.995
 
 
 def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
     floor = rs.noise_floor(store, "mrr@10")
-    means = table.set_index("run_id")["mean"].loc[["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]]
-    assert floor["runs"].tolist() == [", ".join(means.index)] and floor["sd"].iloc[0] == pytest.approx(means.std())
+    means = table.set_index("run_id")["mean"].loc[
+        ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
+    ]
+    assert floor["runs"].tolist() == [", ".join(means.index)] and floor["sd"].iloc[
+        0
+    ] == pytest.approx(means.std())
     in_band = table.dropna(subset=["in_band"])
-    assert in_band["segment"].unique().tolist() == [4] and in_band["in_band"].all() and in_band["band_from"].unique().tolist() == ["3 repeats of hybrid_rerank"]
+    assert (
+        in_band["segment"].unique().tolist() == [4]
+        and in_band["in_band"].all()
+        and in_band["band_from"].unique().tolist() == ["3 repeats of hybrid_rerank"]
+    )
     parts = rs.noise_components(store, "mrr@10").set_index("source")
     assert (parts["sd_of_mean"].drop("queries") ** 2).sum() == pytest.approx(means.var())
     assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
@@ -265,50 +393,77 @@ def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
     found = rs.trend(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
     means = table.set_index("run_id")["mean"]
-    assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"]) and np.isnan(middle["06-bm25-passages-400"])
+    assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"]) and np.isnan(
+        middle["06-bm25-passages-400"]
+    )
     assert middle["18-rerank-unstemmed"] == pytest.approx(means["14-rerank-30-relabelled"])
     early = rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
-    assert early.loc[early["left_band"], "run_id"].tolist() == ["07-dense"] and early["band_low"].notna().all()
+    assert (
+        early.loc[early["left_band"], "run_id"].tolist() == ["07-dense"]
+        and early["band_low"].notna().all()
+    )
 
 
 def judged(write_golden, write_run, tmp_path, values):
     """Results of one run whose judge was asked several times: query -> values by judge repeat."""
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results(
-        write_run("a", [record(name, [hit("c1", "d1", 1)], answer=answer("yes")) for name in values], system="s", created_at="2026-01-01T00:00:00Z")
+        write_run(
+            "a",
+            [record(name, [hit("c1", "d1", 1)], answer=answer("yes")) for name in values],
+            system="s",
+            created_at="2026-01-01T00:00:00Z",
+        )
     )
     rows = [
-        {"run_id": "a", "query_id": name, "criterion": "faithfulness", "item": "", "value": value, "judge": "m", "repeat": n}
+        {"run_id": "a", "query_id": name, "criterion": "faithfulness", "item": "", "value": value,
+        "judge": "m", "repeat": n}
         for name, of in values.items() for n, value in enumerate(of, 1)
     ]  # fmt: skip
     return replace(results, judgments=pd.DataFrame(rows)), golden
 
 
 def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path):
-    results, golden = judged(write_golden, write_run, tmp_path, {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]})
+    results, golden = judged(
+        write_golden, write_run, tmp_path, {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]}
+    )
     scores = rs.score(results, golden, ["faithfulness"])
     found = rs.noise_components(scores, "faithfulness", results=results).set_index("source")
-    # As the judge repeats by hand in test_variance_components, a tenth of the size; q3 was judged once only.
-    assert found["variance"].to_dict() == {"queries": pytest.approx(0.07), "judge repeats": pytest.approx(0.02)}
+    # As the judge repeats by hand in test_variance_components, a tenth of the size; q3 was judged
+    # once only.
+    assert found["variance"].to_dict() == {
+        "queries": pytest.approx(0.07),
+        "judge repeats": pytest.approx(0.02),
+    }
     assert found[["n", "n_judge_repeats", "n_left_out"]].iloc[0].tolist() == [2, 2, 1]
 
 
 def test_slices_are_trends_of_their_own(store, golden):
     table = rs.trend(store, "mrr@10", golden=golden, by="difficulty")
-    means = rs.summarize(store.measured("mrr@10")[0].assign(created_at=pd.NaT), golden, by="difficulty", metrics=["mrr@10"]).set_index(
-        ["run_id", "difficulty"]
-    )["mean"]
+    means = rs.summarize(
+        store.measured("mrr@10")[0].assign(created_at=pd.NaT),
+        golden,
+        by="difficulty",
+        metrics=["mrr@10"],
+    ).set_index(["run_id", "difficulty"])["mean"]
     assert len(table) == 54
-    np.testing.assert_allclose(table["mean"], means.loc[list(zip(table["run_id"], table["difficulty"], strict=True))])
+    np.testing.assert_allclose(
+        table["mean"], means.loc[list(zip(table["run_id"], table["difficulty"], strict=True))]
+    )
     own = table[table["difficulty"] == "hard"].set_index("run_id")
-    assert own.loc["14-rerank-30-relabelled", "by_ruler"] == pytest.approx(own.loc["14-rerank-30-relabelled", "mean"] - own.loc["13-rerank-30", "mean"])
+    assert own.loc["14-rerank-30-relabelled", "by_ruler"] == pytest.approx(
+        own.loc["14-rerank-30-relabelled", "mean"] - own.loc["13-rerank-30", "mean"]
+    )
     figure = matplotlib.pyplot.figure().subfigures(1, 2)[1]
     axes = rs.plot.trend_slices(table, figure=figure)
     assert figure.axes[:3] == axes
     assert [ax.get_title() for ax in axes] == ["easy (n = 41)", "hard (n = 49)", "medium (n = 60)"]
     assert len({ax.get_ylim() for ax in axes}) == 1
     narrow = rs.plot.trend_slices(rs.trend(store, "mrr@10", golden=golden, by="category"))
-    assert narrow[-1].get_ylim()[1] >= table["high"].max() and narrow[0].get_ylim()[1] == pytest.approx(1.0)  # concept reaches up to .92, its band to 1
+    # concept reaches up to .92, its band to 1
+    assert narrow[-1].get_ylim()[1] >= table["high"].max() and narrow[0].get_ylim()[
+        1
+    ] == pytest.approx(1.0)
     with pytest.raises(rs.DataError, match=r"sliced by difficulty; rs\.plot\.trend_slices"):
         rs.plot.trend(table)
 
@@ -316,8 +471,11 @@ def test_slices_are_trends_of_their_own(store, golden):
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"metric": "mine"}, "mine"), ({"metric": "mrr@10", "by": "difficulty"}, "by= needs a golden set"), ({"metric": "mrr@10", "order": "x_nothing"}, "no column x_nothing"),
-        ({"metric": "mrr@10", "baseline": "nobody"}, "no run or system 'nobody'"), ({"metric": "mrr@10", "repeats": ["07-dense"]}, "at least two runs"),
+        ({"metric": "mine"}, "mine"),
+        ({"metric": "mrr@10", "by": "difficulty"}, "by= needs a golden set"),
+        ({"metric": "mrr@10", "order": "x_nothing"}, "no column x_nothing"),
+        ({"metric": "mrr@10", "baseline": "nobody"}, "no run or system 'nobody'"),
+        ({"metric": "mrr@10", "repeats": ["07-dense"]}, "at least two runs"),
         ({"metric": "mrr@10", "order": ["07-dense", "07-dense"]}, "each run once"),
     ],
 )  # fmt: skip
@@ -349,15 +507,28 @@ def texts(ax):
 def test_the_picture_breaks_its_lines_and_says_why(table):
     ax = rs.plot.trend(table)
     assert [text for text in texts(ax) if "▾" in text] == [
-        "▾ passages cut anew (docstring-sections@1 → docstring-sections@1@400)", "▾ passages cut anew (docstring-sections@1@400 → docstring-sections@1)",
+        "▾ passages cut anew (docstring-sections@1 → docstring-sections@1@400)",
+        "▾ passages cut anew (docstring-sections@1@400 → docstring-sections@1)",
         "other labels (5ad89f3d → 63253d3c) ▾",
     ]  # fmt: skip
     assert "+0.037" in texts(ax) and ax.get_title() == "n = 150 queries a run"
     # No drawn-through line crosses a break; dashed ones, the bridges, do.
-    lines = [line for line in ax.get_lines() if len(line.get_xdata()) > 1 and line.get_xdata()[0] != line.get_xdata()[-1]]
-    crossing = [line.get_linestyle() for line in lines for at in (5.5, 6.5, 13.5) if line.get_xdata()[0] < at < line.get_xdata()[-1]]
+    lines = [
+        line
+        for line in ax.get_lines()
+        if len(line.get_xdata()) > 1 and line.get_xdata()[0] != line.get_xdata()[-1]
+    ]
+    crossing = [
+        line.get_linestyle()
+        for line in lines
+        for at in (5.5, 6.5, 13.5)
+        if line.get_xdata()[0] < at < line.get_xdata()[-1]
+    ]
     assert set(crossing) == {"--"} and sum(line.get_linestyle() == "--" for line in lines) == 3
-    assert ax.get_legend().get_texts()[0].get_text().replace("\n", "") == "noise of 3 repeats of hybrid_rerank: 95 % of runs"
+    assert (
+        ax.get_legend().get_texts()[0].get_text().replace("\n", "")
+        == "noise of 3 repeats of hybrid_rerank: 95 % of runs"
+    )
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
@@ -371,7 +542,11 @@ def test_the_picture_marks_baseline_and_departure(store, golden):
 def test_words_above_the_axes_do_not_overlap(table):
     ax = rs.plot.trend(table)
     ax.figure.draw_without_rendering()
-    boxes = [text.get_window_extent() for text in [*ax.texts, ax.title] if "▾" in text.get_text() or text is ax.title]
+    boxes = [
+        text.get_window_extent()
+        for text in [*ax.texts, ax.title]
+        if "▾" in text.get_text() or text is ax.title
+    ]
     assert not [(a, b) for n, a in enumerate(boxes) for b in boxes[n + 1 :] if a.overlaps(b)]
     edges = ax.figure.bbox
     assert all(edges.x0 <= box.x0 and box.x1 <= edges.x1 and box.y1 <= edges.y1 for box in boxes)
@@ -379,8 +554,12 @@ def test_words_above_the_axes_do_not_overlap(table):
 
 def test_a_store_and_its_scores_can_be_drawn_at_once(changing):
     store, _ = changing
-    assert [tick.get_text().split("\n")[0] for tick in rs.plot.trend(store, "hit@1").get_xticklabels()] == ["a", "b", "c"]
-    assert rs.plot.trend(store.scores("hit@1", runs=["a", "b"]), "hit@1").get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
+    assert [
+        tick.get_text().split("\n")[0] for tick in rs.plot.trend(store, "hit@1").get_xticklabels()
+    ] == ["a", "b", "c"]
+    assert rs.plot.trend(store.scores("hit@1", runs=["a", "b"]), "hit@1").get_lines()[
+        0
+    ].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
     with pytest.raises(rs.DataError, match="no metric"):
         rs.plot.trend(store)
 
@@ -388,11 +567,41 @@ def test_a_store_and_its_scores_can_be_drawn_at_once(changing):
 def test_the_command_prints_the_table_and_the_breaks(capsys):
     from ragscore.cli import main
 
-    assert main(["trend", str(DEMO / "history"), "--metric", "mrr@10", "--golden", str(DEMO / "golden.yaml"), "--baseline", "05-bm25-k1.5"]) == 0
+    assert (
+        main(
+            [
+                "trend",
+                str(DEMO / "history"),
+                "--metric",
+                "mrr@10",
+                "--golden",
+                str(DEMO / "golden.yaml"),
+                "--baseline",
+                "05-bm25-k1.5",
+            ]
+        )
+        == 0
+    )
     printed = capsys.readouterr().out.splitlines()
-    assert printed[5].split() == ["05-bm25-k1.5", "bm25", "0.236", "0.183", "0.299", "150", "of", "150", "1", "baseline"]
-    assert printed[7].split()[:3] == ["07-dense", "dense", "0.441"] and printed[7].endswith("left the band")
-    assert printed[-2].startswith("segment 4 from 14-rerank-30-relabelled: other labels (5ad89f3d → 63253d3c); joined by 13-rerank-30")
+    assert printed[5].split() == [
+        "05-bm25-k1.5",
+        "bm25",
+        "0.236",
+        "0.183",
+        "0.299",
+        "150",
+        "of",
+        "150",
+        "1",
+        "baseline",
+    ]
+    assert printed[7].split()[:3] == ["07-dense", "dense", "0.441"] and printed[7].endswith(
+        "left the band"
+    )
+    assert printed[-2].startswith(
+        "segment 4 from 14-rerank-30-relabelled: other labels (5ad89f3d → 63253d3c); joined by"
+        " 13-rerank-30"
+    )
     assert printed[-2].endswith("+0.037 of the step is the ruler's")
     assert main(["trend", str(DEMO / "history"), "--metric", "mrr@10", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

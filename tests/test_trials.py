@@ -16,7 +16,12 @@ def scores_of(table, metric="hit@1", state=None):
     """A scores frame: `table` has one row of values per query, one column per trial."""
     parts = [
         pd.DataFrame(
-            {"run_id": f"t{n}", "state": (state or {}).get(f"t{n}", "scored"), "level": "doc", metric: [row[n] for row in table.values()]},
+            {
+                "run_id": f"t{n}",
+                "state": (state or {}).get(f"t{n}", "scored"),
+                "level": "doc",
+                metric: [row[n] for row in table.values()],
+            },
             index=pd.Index(list(table), name="query_id"),
         )
         for n in range(len(next(iter(table.values()))))
@@ -29,7 +34,9 @@ THREE = {"q1": [1, 0, 1], "q2": [0, 1, 0]}
 
 def test_three_trials_of_two_queries():
     rows = rs.trials(scores_of(THREE), "hit@1", 2).set_index("query_id")
-    assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3]) and rows["pass^2"].tolist() == pytest.approx([1 / 3, 0])
+    assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3]) and rows[
+        "pass^2"
+    ].tolist() == pytest.approx([1 / 3, 0])
     summary = rs.trial_summary(rows.reset_index()).set_index("measure")["mean"]
     assert summary.to_dict() == pytest.approx({"pass_rate": 0.5, "pass@2": 5 / 6, "pass^2": 1 / 6})
 
@@ -38,8 +45,14 @@ def test_three_trials_of_two_queries():
 def test_both_measures_are_the_ratios_of_binomial_coefficients(n):
     c = np.arange(n + 1, dtype="float64")
     for k in range(1, n + 1):
-        assert pass_at_k(n, c, k) == pytest.approx([float(1 - Fraction(comb(n - i, k), comb(n, k))) for i in range(n + 1)], rel=1e-12, abs=1e-15)
-        assert pass_power_k(n, c, k) == pytest.approx([float(Fraction(comb(i, k), comb(n, k))) for i in range(n + 1)], rel=1e-12, abs=1e-300)
+        assert pass_at_k(n, c, k) == pytest.approx(
+            [float(1 - Fraction(comb(n - i, k), comb(n, k))) for i in range(n + 1)],
+            rel=1e-12,
+            abs=1e-15,
+        )
+        assert pass_power_k(n, c, k) == pytest.approx(
+            [float(Fraction(comb(i, k), comb(n, k))) for i in range(n + 1)], rel=1e-12, abs=1e-300
+        )
 
 
 def test_many_trials_neither_overflow_nor_lose_small_probabilities():
@@ -51,13 +64,17 @@ def test_many_trials_neither_overflow_nor_lose_small_probabilities():
 def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold():
     rows = rs.trials(scores_of({"q": [0, 1]}, "hallucinated"), "hallucinated", 1)
     assert rows["n_passed"].tolist() == [1]
-    assert rs.trials(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100)["n_passed"].tolist() == [1]
+    assert rs.trials(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100)[
+        "n_passed"
+    ].tolist() == [1]
     with pytest.raises(rs.DataError, match="latency_ms has no success of its own"):
         rs.trials(scores_of({"q": [90.0]}, "latency_ms"), "latency_ms", 1)
 
 
 def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
-    scores = scores_of({"q1": [1, np.nan], "q2": [np.nan, np.nan]}, state={"t1": ["failed", "scored"]})
+    scores = scores_of(
+        {"q1": [1, np.nan], "q2": [np.nan, np.nan]}, state={"t1": ["failed", "scored"]}
+    )
     rows = rs.trials(scores, "hit@1", 2).set_index("query_id")
     assert rows.loc["q1", ["n", "n_passed", "pass@2", "pass^2"]].tolist() == [2, 1, 1, 0]
     assert rows.loc["q2", "n"] == 0 and np.isnan(rows.loc["q2", "pass@2"])
@@ -66,7 +83,9 @@ def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
 
 @pytest.mark.parametrize("k", [0, 4])
 def test_k_beyond_the_trials_is_refused(k):
-    with pytest.raises(rs.DataError, match=f"k is {k} and all has 3 trials; whole numbers from 1 to 3"):
+    with pytest.raises(
+        rs.DataError, match=f"k is {k} and all has 3 trials; whole numbers from 1 to 3"
+    ):
         rs.trials(scores_of(THREE), "hit@1", k)
 
 
@@ -89,34 +108,60 @@ def test_trials_that_do_not_match_are_refused(spoil, message):
 def test_runs_of_a_system_are_its_trials(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     ranks = {"a1": ("a", 1, 1), "a2": ("a", 2, 3), "b1": ("b", 1, 1), "b2": ("b", 2, 1)}
-    files = [write_run(name, [record("q", [hit("c", "d", rank)])], system=system, repeat=repeat) for name, (system, repeat, rank) in ranks.items()]
+    files = [
+        write_run(name, [record("q", [hit("c", "d", rank)])], system=system, repeat=repeat)
+        for name, (system, repeat, rank) in ranks.items()
+    ]
     results = rs.load_results(files)
     scores = rs.score(results, golden, ["hit@1"])
     rows = rs.trials(scores, "hit@1", 2, runs=results.runs).set_index("system")
     assert rows["pass^2"].to_dict() == {"a": 0, "b": 1}
     assert rs.trials(scores, "hit@1", 2, runs=["a1", "b1"])["pass^2"].tolist() == [1]
     with pytest.raises(rs.DataError, match="repeat 1 of a is there twice"):
-        rs.trials(scores, "hit@1", 2, runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")))
+        rs.trials(
+            scores,
+            "hit@1",
+            2,
+            runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")),
+        )
     with pytest.raises(rs.DataError, match="found \\['nobody'\\]"):
         rs.trials(scores, "hit@1", 1, runs=["nobody"])
 
 
 def repeats(**more):
     """Runs t0, t1, t2: the first two are repeats of system s."""
-    return pd.DataFrame({"run_id": ["t0", "t1", "t2"], "system": ["s", "s", "other"], "repeat": pd.array([1, 2, pd.NA], dtype="Int64")} | more)
+    return pd.DataFrame(
+        {
+            "run_id": ["t0", "t1", "t2"],
+            "system": ["s", "s", "other"],
+            "repeat": pd.array([1, 2, pd.NA], dtype="Int64"),
+        }
+        | more
+    )
 
 
 def test_repeats_of_a_system_are_averaged_query_by_query_and_other_runs_stay():
-    found = rs.average_repeats(scores_of({"q1": [1, 0, 1], "q2": [0, 0, 1], "q3": [np.nan, 1, 0], "q4": [np.nan, np.nan, 0]}), repeats())
+    found = rs.average_repeats(
+        scores_of(
+            {"q1": [1, 0, 1], "q2": [0, 0, 1], "q3": [np.nan, 1, 0], "q4": [np.nan, np.nan, 0]}
+        ),
+        repeats(),
+    )
     table = found.reset_index().pivot(index="query_id", columns="run_id", values="hit@1")
     # q3 has a value in one repeat only, q4 in none
-    np.testing.assert_array_equal(table[["s", "t2"]].to_numpy(), [[0.5, 1], [0, 1], [1, 0], [np.nan, 0]])
+    np.testing.assert_array_equal(
+        table[["s", "t2"]].to_numpy(), [[0.5, 1], [0, 1], [1, 0], [np.nan, 0]]
+    )
     assert found.index.name == "query_id" and found["run_id"].cat.categories.tolist() == ["s", "t2"]
 
 
 def test_repeats_leave_n_the_number_of_queries():
     scores = scores_of({f"q{n}": [n % 2, n % 2, 1] for n in range(10)})
-    row = rs.summarize(rs.average_repeats(scores, repeats()), metrics=["hit@1"]).set_index("run_id").loc["s"]
+    row = (
+        rs.summarize(rs.average_repeats(scores, repeats()), metrics=["hit@1"])
+        .set_index("run_id")
+        .loc["s"]
+    )
     alone = rs.summarize(scores[scores["run_id"] == "t0"], metrics=["hit@1"]).iloc[0]
     assert row["n"] == 10 and (row["low"], row["high"]) == (alone["low"], alone["high"])
 
@@ -125,16 +170,26 @@ def test_a_query_that_a_repeat_was_not_asked_is_averaged_over_the_others_and_cou
     scores = scores_of({"q1": [1, 0, 1], "q2": [0, np.nan, 1]}, state={"t1": ["scored", "missing"]})
     with pytest.warns(UserWarning, match="not asked: 1 of s; averaged over the others"):
         found = rs.average_repeats(scores, repeats())
-    assert found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0] and found["state"].eq("scored").all()
+    assert (
+        found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0]
+        and found["state"].eq("scored").all()
+    )
     with pytest.warns(UserWarning, match="not asked: 1 of s"):
         rs.average_repeats(scores.iloc[[0, 1, 2, 4, 5]], repeats())
 
 
 def test_runs_without_repeats_are_left_as_they_are():
     scores = scores_of(THREE)
-    for runs in (repeats(repeat=[pd.NA] * 3), repeats(system=["a", "b", "c"]), repeats().drop(columns="repeat")):
+    for runs in (
+        repeats(repeat=[pd.NA] * 3),
+        repeats(system=["a", "b", "c"]),
+        repeats().drop(columns="repeat"),
+    ):
         found = rs.average_repeats(scores, runs)
-        assert found["hit@1"].tolist() == scores["hit@1"].tolist() and found["run_id"].astype("str").tolist() == scores["run_id"].tolist()
+        assert (
+            found["hit@1"].tolist() == scores["hit@1"].tolist()
+            and found["run_id"].astype("str").tolist() == scores["run_id"].tolist()
+        )
 
 
 def test_a_run_that_is_called_like_a_system_of_repeats_is_refused():

@@ -16,7 +16,13 @@ OTHER = {"path": "notes/b.md", "heading": "# A"}
 
 def case(query_id="test_001", **more):
     """A sound case of a set of supports."""
-    return {"id": query_id, "query": "?", "answerable": True, "gold_supports": [SUPPORT], "category": "factual"} | more
+    return {
+        "id": query_id,
+        "query": "?",
+        "answerable": True,
+        "gold_supports": [SUPPORT],
+        "category": "factual",
+    } | more
 
 
 @pytest.fixture
@@ -32,8 +38,21 @@ def found(write_golden):
 
 SOUND = [
     case(),
-    case("test_002", category="multi_hop", gold_supports=[SUPPORT, OTHER], required_support_groups=[[0, 1]], folders=["notes"], vaults=["home"], tags=["home"]),
-    case("test_003", category="recency/conflict", gold_supports=[SUPPORT, OTHER], recency_conflict_rule="cite_newer"),
+    case(
+        "test_002",
+        category="multi_hop",
+        gold_supports=[SUPPORT, OTHER],
+        required_support_groups=[[0, 1]],
+        folders=["notes"],
+        vaults=["home"],
+        tags=["home"],
+    ),
+    case(
+        "test_003",
+        category="recency/conflict",
+        gold_supports=[SUPPORT, OTHER],
+        recency_conflict_rule="cite_newer",
+    ),
     {"id": "test_004", "query": "?", "answerable": False, "category": "general"},
 ]
 
@@ -44,7 +63,8 @@ def test_a_sound_set_has_no_problem(found):
 
 NUMBERED = [case(f"test_{n:03}") for n in range(1, 20)]
 BROKEN = {
-    "ids follow the set's pattern": ([*NUMBERED, case("test_20")], "test_20 (others are like test_001)"),
+    "ids follow the set's pattern": ([*NUMBERED, case("test_20")],
+    "test_20 (others are like test_001)"),
     "answerable needs supports": ([SOUND[0], case("test_002", gold_supports=[])], "none"),
     "unanswerable expects nothing": ([case(answerable=False)], "notes/a.md## A > ## B"),
     "unanswerable has no key facts": ([case(answerable=False, gold_supports=[], expected_key_facts=["x"])], "x"),
@@ -52,18 +72,21 @@ BROKEN = {
     "factual has no groups": ([case(required_support_groups=[[0]])], "1 groups"),
     "factual has no recency rule": ([case(recency_conflict_rule="cite_both")], "cite_both"),
     "multi_hop has groups": ([SOUND[1] | {"required_support_groups": None}], "none"),
-    "multi_hop has two supports": ([case(category="multi_hop", required_support_groups=[[0]])], "1"),
+    "multi_hop has two supports": ([case(category="multi_hop", required_support_groups=[[0]])],
+    "1"),
     "groups name supports": ([SOUND[1] | {"required_support_groups": [[0, 2]]}], "2"),
     "recency has a rule": ([SOUND[2] | {"recency_conflict_rule": None}], "none"),
     "recency rules are known": ([SOUND[2] | {"recency_conflict_rule": "newest"}], "newest"),
     "recency has two supports": ([SOUND[2] | {"gold_supports": [SUPPORT]}], "1"),
-    "general is unanswerable": ([case(category="general", gold_supports=[], must_contain=["x"])], "true"),
+    "general is unanswerable": ([case(category="general", gold_supports=[], must_contain=["x"])],
+    "true"),
     "general has no supports": ([case(category="general")], "notes/a.md## A > ## B"),
     "general has no key facts": ([SOUND[3] | {"expected_key_facts": ["x"]}], "x"),
     "paths have forward slashes": ([case(gold_supports=[{"path": "notes\\a.md"}])], "notes\\a.md"),
     "folders have forward slashes": ([case(folders=["notes\\old", "notes"])], "notes\\old"),
     "headings are joined by ' > '": ([case(gold_supports=[SUPPORT | {"heading": "A> B"}])], "A> B"),
-    "tags name the question's vaults": ([SOUND[1], case(vaults=["work"], tags=["home", "free"])], "home"),
+    "tags name the question's vaults": ([SOUND[1], case(vaults=["work"], tags=["home", "free"])],
+    "home"),
     "supports are in the folders": ([case(folders=["note", "other"])], "notes/a.md"),
     "some target is relevant": ([{"id": "q", "query": "?", "answerable": True, "expected_doc_ids": {"d": 0}}], "0"),
     "must_contain is not forbidden": ([{"id": "q", "query": "?", "must_contain": ["do use merge"], "forbidden": ["use"]}], "'do use merge' holds 'use'"),
@@ -84,19 +107,49 @@ def test_each_rule_finds_the_set_that_breaks_it(found, rule):
 
 
 def test_rules_about_frames_that_no_file_gives(found):
-    queries = pd.DataFrame({"query_id": ["q"], "query": ["?"], "answerable": [True], "position": [0]})
-    target = {"query_id": "q", "level": "doc", "target_id": "d", "alternative": 0, "grade": 1, "doc_id": "d"}
-    two = rs.Golden(queries=queries, targets=pd.DataFrame([target, target | {"alternative": 1, "grade": 2}]))
-    assert rs.validate(two)[["rule", "field", "found"]].values.tolist() == [["targets have one grade", "expected_doc_ids", "d: grades 1 and 2"]]
-    empty = rs.Golden(queries=queries, targets=pd.DataFrame([target | {"level": "predicate", "target_id": "metadata"}]))
-    assert rs.validate(empty)["rule"].tolist() == ["predicates ask for something"] and rs.validate(empty)["line"].isna().all()
+    queries = pd.DataFrame(
+        {"query_id": ["q"], "query": ["?"], "answerable": [True], "position": [0]}
+    )
+    target = {
+        "query_id": "q",
+        "level": "doc",
+        "target_id": "d",
+        "alternative": 0,
+        "grade": 1,
+        "doc_id": "d",
+    }
+    two = rs.Golden(
+        queries=queries, targets=pd.DataFrame([target, target | {"alternative": 1, "grade": 2}])
+    )
+    assert rs.validate(two)[["rule", "field", "found"]].values.tolist() == [
+        ["targets have one grade", "expected_doc_ids", "d: grades 1 and 2"]
+    ]
+    empty = rs.Golden(
+        queries=queries,
+        targets=pd.DataFrame([target | {"level": "predicate", "target_id": "metadata"}]),
+    )
+    assert (
+        rs.validate(empty)["rule"].tolist() == ["predicates ask for something"]
+        and rs.validate(empty)["line"].isna().all()
+    )
 
 
 def test_every_rule_is_broken_by_some_test():
-    assert {check.name for check in CHECKS} - set(BROKEN) == {"targets have one grade", "predicates ask for something"}
+    assert {check.name for check in CHECKS} - set(BROKEN) == {
+        "targets have one grade",
+        "predicates ask for something",
+    }
 
 
-@pytest.mark.parametrize("ids", [["2024-1", "2024-22", "2024-333"], ["pd-001", "np-002", "py-3", "x"], ["a", "b"], [f"q{n}" for n in range(1, 30)]])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["2024-1", "2024-22", "2024-333"],
+        ["pd-001", "np-002", "py-3", "x"],
+        ["a", "b"],
+        [f"q{n}" for n in range(1, 30)],
+    ],
+)
 def test_ids_without_a_pattern_break_none(found, ids):
     assert found(*(case(query_id) for query_id in ids)) == []
 
@@ -108,8 +161,10 @@ def test_headings_may_hold_arrows(found, heading):
 
 def test_what_loading_finds_is_in_the_table_with_its_line(write_golden):
     rows = [
-        {"id": "a", "query": "?", "expected_doc_ids": ["d"], "group": "g"}, {"id": "b", "query": "?", "expected_doc_ids": ["e"], "group": "g"},
-        {"id": "b", "query": "?", "expected_doc_ids": ["e"]}, {"id": "c", "query": "?", "expected_doc_ids": {"d": -1, "e": 1}},
+        {"id": "a", "query": "?", "expected_doc_ids": ["d"], "group": "g"},
+        {"id": "b", "query": "?", "expected_doc_ids": ["e"], "group": "g"},
+        {"id": "b", "query": "?", "expected_doc_ids": ["e"]},
+        {"id": "c", "query": "?", "expected_doc_ids": {"d": -1, "e": 1}},
         {"id": "d", "query": 1.5, "tags": "x", "reference_answer": "y"},
     ]  # fmt: skip
     table = rs.validate(write_golden(rows))
@@ -118,37 +173,73 @@ def test_what_loading_finds_is_in_the_table_with_its_line(write_golden):
 
 
 def test_a_problem_names_the_line_of_its_field(write_golden):
-    file = write_golden("- id: q\n  query: what?\n  answerable: false\n  tags: [x]\n  expected_doc_ids:\n    - d\n")
+    file = write_golden(
+        "- id: q\n  query: what?\n  answerable: false\n  tags: [x]\n  expected_doc_ids:\n    - d\n"
+    )
     (problem,) = rs.validate(file).to_dict("records")
-    assert (problem["line"], problem["field"], problem["file"], problem["found"]) == (5, "expected_doc_ids", str(file), "d")
-    lines = write_golden(json.dumps(SOUND[0]) + "\n" + json.dumps(case("test_002", folders=["x"])) + "\n", "golden.jsonl")
+    assert (problem["line"], problem["field"], problem["file"], problem["found"]) == (
+        5,
+        "expected_doc_ids",
+        str(file),
+        "d",
+    )
+    lines = write_golden(
+        json.dumps(SOUND[0]) + "\n" + json.dumps(case("test_002", folders=["x"])) + "\n",
+        "golden.jsonl",
+    )
     assert rs.validate(lines)["line"].tolist() == [2]
 
 
 def test_expected_ids_must_be_in_the_catalogue(found):
-    rows = [{"id": "q", "query": "?", "expected_doc_ids": ["d", "zz"], "expected_chunk_ids": ["c9"]}]
-    assert found(*rows, catalogue=pd.DataFrame({"doc_id": ["d"]})) == [("ids are in the catalogue", "q", "zz")]
-    assert {what for _, _, what in found(*rows, catalogue=pd.DataFrame({"doc_id": ["d"], "chunk_id": ["c"]}))} == {"zz", "c9"}
+    rows = [
+        {"id": "q", "query": "?", "expected_doc_ids": ["d", "zz"], "expected_chunk_ids": ["c9"]}
+    ]
+    assert found(*rows, catalogue=pd.DataFrame({"doc_id": ["d"]})) == [
+        ("ids are in the catalogue", "q", "zz")
+    ]
+    assert {
+        what
+        for _, _, what in found(*rows, catalogue=pd.DataFrame({"doc_id": ["d"], "chunk_id": ["c"]}))
+    } == {"zz", "c9"}
 
 
 def test_the_demos_questions_break_no_rule():
-    assert rs.validate(Path(__file__).parents[1] / "data" / "demo" / "golden.yaml").to_dict("records") == []
+    assert (
+        rs.validate(Path(__file__).parents[1] / "data" / "demo" / "golden.yaml").to_dict("records")
+        == []
+    )
 
 
-def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_file(write_golden, tmp_path, capsys):
-    sound, broken = str(write_golden(SOUND, "sound.yaml")), str(write_golden([case(answerable=False)], "broken.yaml"))
+def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_file(
+    write_golden, tmp_path, capsys
+):
+    sound, broken = (
+        str(write_golden(SOUND, "sound.yaml")),
+        str(write_golden([case(answerable=False)], "broken.yaml")),
+    )
     assert main(["validate", sound]) == 0 and capsys.readouterr() == ("", "")
     assert main(["validate", broken]) == 1
     assert (
-        capsys.readouterr().out == f"{broken}:2: test_001: gold_supports: notes/a.md## A > ## B; no expected ids or supports: the question should be refused\n"
+        capsys.readouterr().out
+        == f"{broken}:2: test_001: gold_supports: notes/a.md## A > ## B; no expected ids or"
+        " supports: the question should be refused\n"
     )
-    assert main(["validate", broken, "--json"]) == 1 and json.loads(capsys.readouterr().out)[0]["rule"] == "unanswerable expects nothing"
+    assert (
+        main(["validate", broken, "--json"]) == 1
+        and json.loads(capsys.readouterr().out)[0]["rule"] == "unanswerable expects nothing"
+    )
     (tmp_path / "no.yaml").write_text("a: [", encoding="utf-8")
-    assert main(["validate", str(tmp_path / "no.yaml")]) == 2 and main(["validate", str(tmp_path / "absent.yaml")]) == 2
+    assert (
+        main(["validate", str(tmp_path / "no.yaml")]) == 2
+        and main(["validate", str(tmp_path / "absent.yaml")]) == 2
+    )
     assert len(capsys.readouterr().err.splitlines()) == 2
 
 
 def test_the_command_takes_a_catalogue(write_golden, tmp_path, capsys):
     pd.DataFrame({"doc_id": ["d"]}).to_parquet(tmp_path / "chunks.parquet")
     golden = str(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["zz"]}]))
-    assert main(["validate", golden, "--catalogue", str(tmp_path / "chunks.parquet")]) == 1 and "zz; ids of the catalogue" in capsys.readouterr().out
+    assert (
+        main(["validate", golden, "--catalogue", str(tmp_path / "chunks.parquet")]) == 1
+        and "zz; ids of the catalogue" in capsys.readouterr().out
+    )

@@ -16,7 +16,9 @@ def test_what_is_heard_is_not_shown_and_listening_leaves_no_trace():
         with heard() as inner:
             warnings.warn("inside", UserWarning, stacklevel=1)
         warnings.warn("after", DeprecationWarning, stacklevel=1)
-    assert [str(one) for one in said] == ["once", "once", "after"] and [str(one) for one in inner] == ["inside"]
+    assert [str(one) for one in said] == ["once", "once", "after"] and [
+        str(one) for one in inner
+    ] == ["inside"]
     assert [type(one) for one in said] == [UserWarning, UserWarning, DeprecationWarning]
     assert warnings.filters == filters and warnings.showwarning is show
 

@@ -1,4 +1,8 @@
-"""The command line: one function that adds a command's parser, one that runs it; both in the module of the command's group."""
+"""The command line.
+
+One function that adds a command's parser, one that runs it; both in the module of the command's
+group.
+"""
 
 from ragscore.cli.commands import COMMANDS, main, make_parser
 

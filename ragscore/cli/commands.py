@@ -1,9 +1,12 @@
-"""The commands, and running one. Results go to standard output, errors as one line to standard error.
+"""The commands, and running one.
+
+Results go to standard output, errors as one line to standard error.
 
 Exit status: 0 done, 1 a finding, 2 could not be done, 3 everything that was asked for failed.
 
-A new command is a row of COMMANDS: a function that takes the subparsers, adds its own parser with what `options` offers and
-names, by `set_defaults(run=...)`, the function that does the work: it takes the parsed arguments and returns None or the exit status.
+A new command is a row of COMMANDS: a function that takes the subparsers, adds its own parser with
+what `options` offers and names, by `set_defaults(run=...)`, the function that does the work: it
+takes the parsed arguments and returns None or the exit status.
 """
 
 import argparse
@@ -25,7 +28,8 @@ from ragscore.cli.stored import add_runs, add_trend
 from ragscore.frames import DataError
 
 COMMANDS: tuple[Callable[[Commands], None], ...] = (
-    add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend, add_run, add_judge, add_demo,
+    add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend,
+    add_run, add_judge, add_demo,
 )  # fmt: skip
 
 
@@ -35,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = lambda message, *rest, **more: print(f"ragscore: warning: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *rest, **more: print(
+                f"ragscore: warning: {message}", file=sys.stderr
+            )
             return args.run(args) or 0  # a command that finds something says 1
     except (DataError, FileNotFoundError, PermissionError) as error:
         print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
@@ -47,7 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of every command."""
-    parser = argparse.ArgumentParser(prog="ragscore", description="Score and compare retrieval and RAG runs.")
+    parser = argparse.ArgumentParser(
+        prog="ragscore", description="Score and compare retrieval and RAG runs."
+    )
     parser.add_argument("--version", action="version", version=f"ragscore {ragscore.__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     for add in COMMANDS:

@@ -11,10 +11,12 @@ from ragscore.policies import POLICIES
 from ragscore.ranks import TIES
 from ragscore.rulers import COMPONENTS
 
-SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")  # policies that `score` takes besides the match level
+# policies that `score` takes besides the match level
+SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")
 COMPARED_BY = SCORED_BY[:3]
 
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # what add_subparsers returns; argparse gives it no public name
+# what add_subparsers returns; argparse gives it no public name
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
@@ -26,35 +28,72 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 def add_golden(parser: argparse.ArgumentParser) -> None:
     """--golden."""
-    parser.add_argument("--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names")
+    parser.add_argument(
+        "--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names"
+    )
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """Where runs come from and how their hits are matched: --store, --match, --ties."""
-    parser.add_argument("--store", metavar="DIR", help="folder of stored runs that run arguments may name")
-    parser.add_argument("--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query")
-    parser.add_argument("--ties", metavar="|".join(TIES), help="rank each list as its file says (the default), or anew as trec_eval does")
+    parser.add_argument(
+        "--store", metavar="DIR", help="folder of stored runs that run arguments may name"
+    )
+    parser.add_argument(
+        "--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query"
+    )
+    parser.add_argument(
+        "--ties",
+        metavar="|".join(TIES),
+        help="rank each list as its file says (the default), or anew as trec_eval does",
+    )
 
 
 def add_policies(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
     """One option per scoring policy."""
     for name in names:
         allowed = POLICIES[name]
-        parser.add_argument(flag(name), metavar="|".join(allowed), help=f"how to score: {allowed[0]} is the default (see rs.score)")
+        parser.add_argument(
+            flag(name),
+            metavar="|".join(allowed),
+            help=f"how to score: {allowed[0]} is the default (see rs.score)",
+        )
 
 
 def add_allowances(parser: argparse.ArgumentParser) -> None:
     """What may differ between the runs that are compared: --margin, --vary, --ignore-invariants."""
-    parser.add_argument("--margin", action="append", default=[], metavar="LABEL=LOSS", help="a loss that doesn't matter, for the verdict (several times)")
-    parser.add_argument("--vary", action="append", metavar="KEY", help="a config key that is meant to differ (several times); others that differ are warned of")
+    parser.add_argument(
+        "--margin",
+        action="append",
+        default=[],
+        metavar="LABEL=LOSS",
+        help="a loss that doesn't matter, for the verdict (several times)",
+    )
+    parser.add_argument(
+        "--vary",
+        action="append",
+        metavar="KEY",
+        help=(
+            "a config key that is meant to differ (several times); others that differ are warned of"
+        ),
+    )
     allowed = f"all, or one of {', '.join(COMPONENTS)}"
-    parser.add_argument("--ignore-invariants", action="append", default=[], metavar="PART", help=f"what measures may differ here (several times): {allowed}")
+    parser.add_argument(
+        "--ignore-invariants",
+        action="append",
+        default=[],
+        metavar="PART",
+        help=f"what measures may differ here (several times): {allowed}",
+    )
 
 
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
     """What was allowed to differ, as parameters of `rs.compare_runs`."""
     ignored = True if "all" in args.ignore_invariants else args.ignore_invariants or False
-    return {"margins": losses(args.margin, "--margin") or None, "vary": args.vary, "ignore_invariants": ignored}
+    return {
+        "margins": losses(args.margin, "--margin") or None,
+        "vary": args.vary,
+        "ignore_invariants": ignored,
+    }
 
 
 def losses(texts: Sequence[str], field: str) -> dict[str, float]:
@@ -67,7 +106,9 @@ def losses(texts: Sequence[str], field: str) -> dict[str, float]:
         except ValueError as error:
             if isinstance(error, DataError):
                 raise
-            raise DataError(f"found {text!r}", field=field, allowed="a metric and a loss, such as mrr@10=0.02") from error
+            raise DataError(
+                f"found {text!r}", field=field, allowed="a metric and a loss, such as mrr@10=0.02"
+            ) from error
     return found
 
 
@@ -95,7 +136,11 @@ def refuse_without_effect(args: argparse.Namespace, names: Sequence[str]) -> Non
     """Stop if options were given that a profile decides itself."""
     given = [flag(name) for name in names if getattr(args, name) is not None]
     if args.profile and given:
-        raise DataError(f"{', '.join(given)} has no effect with it", field="--profile", allowed="leave one of them out")
+        raise DataError(
+            f"{', '.join(given)} has no effect with it",
+            field="--profile",
+            allowed="leave one of them out",
+        )
 
 
 def as_json(content: Any) -> str:

@@ -19,13 +19,31 @@ def add_runs(commands: Commands) -> None:
 
 def add_trend(commands: Commands) -> None:
     """`ragscore trend DIR --metric LABEL`."""
-    parser = commands.add_parser("trend", help="one metric over the runs of a store, broken where what measures changed")
+    parser = commands.add_parser(
+        "trend", help="one metric over the runs of a store, broken where what measures changed"
+    )
     parser.add_argument("store", metavar="DIR")
     parser.add_argument("--metric", required=True, metavar="LABEL", help="a metric such as mrr@10")
-    parser.add_argument("--golden", action="append", default=[], help="golden file, to bridge a relabelling and to slice (several times)")
-    parser.add_argument("--by", metavar="COLUMN", help="slice by a column or tag of the golden file")
-    parser.add_argument("--order", default="created_at", metavar="COLUMN", help="column of the runs to order by (default: created_at)")
-    parser.add_argument("--baseline", metavar="RUN", help="the run around which the noise band lies (default: the last group of repeats)")
+    parser.add_argument(
+        "--golden",
+        action="append",
+        default=[],
+        help="golden file, to bridge a relabelling and to slice (several times)",
+    )
+    parser.add_argument(
+        "--by", metavar="COLUMN", help="slice by a column or tag of the golden file"
+    )
+    parser.add_argument(
+        "--order",
+        default="created_at",
+        metavar="COLUMN",
+        help="column of the runs to order by (default: created_at)",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="RUN",
+        help="the run around which the noise band lies (default: the last group of repeats)",
+    )
     add_json(parser)
     parser.set_defaults(run=_trend)
 
@@ -33,12 +51,22 @@ def add_trend(commands: Commands) -> None:
 def _runs(args: argparse.Namespace) -> None:
     runs = open_store(args.store).runs()
     if not len(runs):
-        raise DataError("not a store: no folder in it holds a run.json", file=args.store, allowed="the folder of a rs.RunStore")
-    print(as_json(records_of(runs)) if args.json else runs.drop(columns="config", errors="ignore").to_string(index=False))
+        raise DataError(
+            "not a store: no folder in it holds a run.json",
+            file=args.store,
+            allowed="the folder of a rs.RunStore",
+        )
+    print(
+        as_json(records_of(runs))
+        if args.json
+        else runs.drop(columns="config", errors="ignore").to_string(index=False)
+    )
 
 
 def _trend(args: argparse.Namespace) -> None:
     store = open_store(args.store)
     goldens = [load_golden(file) for file in args.golden]
-    table = trend(store, args.metric, golden=goldens, by=args.by, order=args.order, baseline=args.baseline)
+    table = trend(
+        store, args.metric, golden=goldens, by=args.by, order=args.order, baseline=args.baseline
+    )
     print(as_json(records_of(table)) if args.json else trend_text(table))

@@ -1,4 +1,7 @@
-"""Collecting: a system under test is asked every golden query; two such runs, compared but for their timing."""
+"""Collecting.
+
+A system under test is asked every golden query; two such runs, compared but for their timing.
+"""
 
 from ragscore.collect.run import collect
 from ragscore.collect.same import SameRun, same_run

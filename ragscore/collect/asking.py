@@ -1,4 +1,7 @@
-"""Asking: several queries at a time, each as often as it takes, no faster than allowed. Threads, so that a running event loop doesn't matter."""
+"""Asking: several queries at a time, each as often as it takes, no faster than allowed.
+
+Threads, so that a running event loop doesn't matter.
+"""
 
 import queue
 import threading
@@ -11,7 +14,8 @@ from ragscore.collect.reply import record_of
 from ragscore.errors import DataError
 from ragscore.systems import AskError, Request, System
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before asking again: up to the first, twice as long each time
+# seconds before asking again: up to the first, twice as long each time
+FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 
 Answered = tuple[dict[str, Any], dict[str, Any]]
 """A record, and what the system said of itself."""
@@ -27,7 +31,8 @@ class Manner:
     workers
         How many queries are in flight at a time.
     timeout
-        Seconds that one attempt may take; None: no limit. Without one, a single worker is the calling thread itself.
+        Seconds that one attempt may take; None: no limit. Without one, a single worker is the
+        calling thread itself.
     retries
         How often a query is asked again after an error that may pass.
     rate
@@ -43,7 +48,9 @@ class Manner:
         for name, lowest in (("workers", 1), ("retries", 0)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-                raise DataError(f"found {value!r}", field=name, allowed=f"a whole number from {lowest}")
+                raise DataError(
+                    f"found {value!r}", field=name, allowed=f"a whole number from {lowest}"
+                )
         for name in ("timeout", "rate"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, (int, float)) and value > 0):
@@ -70,13 +77,19 @@ class Pace:
             return turn - now
 
 
-def asked(system: System, requests: list[Request], manner: Manner, keep: Callable[[Answered], Kept]) -> Iterator[Kept]:
-    """What `keep` makes of the answer to each request, as they come; leaving the loop early leaves those in flight to themselves.
+def asked(
+    system: System, requests: list[Request], manner: Manner, keep: Callable[[Answered], Kept]
+) -> Iterator[Kept]:
+    """What `keep` makes of the answer to each request, as they come.
 
-    A worker keeps an answer before it asks again, one worker at a time: so no more answers can get lost than there are workers.
+    Leaving the loop early leaves those in flight to themselves.
+
+    A worker keeps an answer before it asks again, one worker at a time: so no more answers can get
+    lost than there are workers.
     """
     stop, keeping, pace = threading.Event(), threading.Lock(), Pace(manner.rate)
-    if manner.workers == 1 and manner.timeout is None:  # nothing asks for a thread: connections that are bound to this one work
+    # nothing asks for a thread: connections that are bound to this one work
+    if manner.workers == 1 and manner.timeout is None:
         for request in requests:
             yield keep(answered(system, request, manner, pace, stop.wait))
         return
@@ -111,8 +124,13 @@ def asked(system: System, requests: list[Request], manner: Manner, keep: Callabl
             pass
 
 
-def answered(system: System, request: Request, manner: Manner, pace: Pace, sleep: Callable[[float], Any]) -> Answered:
-    """The record of one request: its reply, or the error of the last attempt with what hits there were."""
+def answered(
+    system: System, request: Request, manner: Manner, pace: Pace, sleep: Callable[[float], Any]
+) -> Answered:
+    """The record of one request.
+
+    Its reply, or the error of the last attempt with what hits there were.
+    """
     import tenacity
 
     attempts, started = 0, 0.0
@@ -136,7 +154,10 @@ def answered(system: System, request: Request, manner: Manner, pace: Pace, sleep
 
 
 def _wait(state: Any) -> float:
-    """As long as the system asks for, else a random time whose limit doubles; never more than a minute."""
+    """As long as the system asks for, else a random time whose limit doubles.
+
+    Never more than a minute.
+    """
     import tenacity
 
     error = state.outcome.exception()
@@ -146,7 +167,10 @@ def _wait(state: Any) -> float:
 
 
 def _failed(request: Request, error: AskError, elapsed_ms: float, attempts: int) -> Answered:
-    """The record of a query that failed; the hits that came with the error are kept if a record can hold them."""
+    """The record of a query that failed.
+
+    The hits that came with the error are kept if a record can hold them.
+    """
     text = str(error) or type(error).__name__
     try:
         return record_of(request, error.reply, elapsed_ms, text, attempts)

@@ -39,12 +39,15 @@ def write_line(handle: BinaryIO, values: dict[str, Any]) -> None:
 
 @contextmanager
 def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> Iterator[Journal]:
-    """The journal of a folder, begun with this header or gone on with; `header["asked"]` must be that of the journal.
+    """The journal of a folder, begun with this header or gone on with.
+
+    `header["asked"]` must be that of the journal.
 
     Raises
     ------
     DataError
-        It was begun with other settings, another process writes it, or a line before the last isn't a record.
+        It was begun with other settings, another process writes it, or a line before the last isn't
+        a record.
     """
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / NAME
@@ -73,7 +76,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def _lock(handle: BinaryIO, file: Path) -> None:
-    """Two collectors on one journal would ask everything twice; the lock ends with its process, however that ends."""
+    """Two collectors on one journal would ask everything twice.
+
+    The lock ends with its process, however that ends.
+    """
     try:
         import fcntl
     except ModuleNotFoundError:
@@ -81,7 +87,11 @@ def _lock(handle: BinaryIO, file: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise DataError("another process is collecting into this folder", file=file, allowed="wait for it, or another folder") from error
+        raise DataError(
+            "another process is collecting into this folder",
+            file=file,
+            allowed="wait for it, or another folder",
+        ) from error
 
 
 def _whole_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
@@ -93,7 +103,12 @@ def _whole_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         values = _values(line, "asked" if number == 1 else "query_id")
         if values is None and number < len(lines):
-            raise DataError("not a line of a journal", file=file, line=number, allowed="remove it, or begin anew with fresh=True (--fresh)")
+            raise DataError(
+                "not a line of a journal",
+                file=file,
+                line=number,
+                allowed="remove it, or begin anew with fresh=True (--fresh)",
+            )
         if values is None:
             break
         found.append(values)
@@ -113,12 +128,18 @@ def _values(line: bytes, key: str) -> dict[str, Any] | None:
 
 def _check_same(begun: dict[str, Any], now: dict[str, Any], file: Path) -> None:
     one, other = flat(begun), flat(now)
-    differing = [key for key in dict.fromkeys([*one, *other]) if key not in one or key not in other or one[key] != other[key]]
+    differing = [
+        key
+        for key in dict.fromkeys([*one, *other])
+        if key not in one or key not in other or one[key] != other[key]
+    ]
     if differing:
         parts = [f"{key} was {_shown(one, key)}, now {_shown(other, key)}" for key in differing[:5]]
         more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
         raise DataError(
-            f"this run was begun with other settings: {'; '.join(parts)}{more}", file=file, allowed="the same settings, another folder, or fresh=True (--fresh)"
+            f"this run was begun with other settings: {'; '.join(parts)}{more}",
+            file=file,
+            allowed="the same settings, another folder, or fresh=True (--fresh)",
         )
 
 

@@ -1,4 +1,7 @@
-"""What a run was made with: its id and time, settings, what the system says of itself, code, libraries and machine. No secrets."""
+"""What a run was made with.
+
+Its id and time, settings, what the system says of itself, code, libraries and machine. No secrets.
+"""
 
 import os
 import platform
@@ -13,11 +16,28 @@ from typing import Any
 from ragscore.config import dumped
 from ragscore.metrics_json import config_hash
 
-LIBRARIES = ("ragscore", "pandas", "numpy", "pyarrow", "httpx", "tenacity", "openai", "bm25s", "onnxruntime", "torch", "transformers", "sentence-transformers")
+LIBRARIES = (
+    "ragscore",
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "httpx",
+    "tenacity",
+    "openai",
+    "bm25s",
+    "onnxruntime",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+)
 
 
 def new_run_id(nanoseconds: int | None = None) -> str:
-    """An id that sorts by time: `run_` and the 32 digits of a UUIDv7 (RFC 9562), its 12 bits after the milliseconds a finer time."""
+    """An id that sorts by time.
+
+    `run_` and the 32 digits of a UUIDv7 (RFC 9562), its 12 bits after the milliseconds a finer
+    time.
+    """
     milliseconds, rest = divmod(time.time_ns() if nanoseconds is None else nanoseconds, 1_000_000)
     finer = rest * 4096 // 1_000_000
     value = milliseconds << 80 | 0x7 << 76 | finer << 64 | 0b10 << 62 | secrets.randbits(62)
@@ -30,15 +50,26 @@ def now() -> str:
 
 
 def code_version() -> dict[str, Any]:
-    """The commit of the working directory, and whether files differ from it; nothing outside a repository."""
+    """The commit of the working directory, and whether files differ from it.
+
+    Nothing outside a repository.
+    """
     commit = _git("rev-parse", "HEAD")
     changed = _git("status", "--porcelain", "--untracked-files=no") if commit else None
-    return ({"commit": commit} if commit else {}) | ({"uncommitted_changes": True} if changed else {})
+    return ({"commit": commit} if commit else {}) | (
+        {"uncommitted_changes": True} if changed else {}
+    )
 
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            ["git", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -56,9 +87,16 @@ def environment() -> dict[str, Any]:
 
 
 def _hardware() -> dict[str, Any]:
-    found: dict[str, Any] = {"system": f"{platform.system()} {platform.release()}", "machine": platform.machine(), "cpus": os.cpu_count(), "cpu": _cpu()}
+    found: dict[str, Any] = {
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "cpus": os.cpu_count(),
+        "cpu": _cpu(),
+    }
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found["memory_gb"] = round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1)
+        found["memory_gb"] = round(
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1
+        )
     return {name: value for name, value in found.items() if value}
 
 
@@ -67,7 +105,14 @@ def _cpu() -> str | None:
     if sys.platform == "linux":
         try:
             with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123  # a file of the kernel
-                return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+                return next(
+                    (
+                        line.partition(":")[2].strip()
+                        for line in lines
+                        if line.startswith("model name")
+                    ),
+                    None,
+                )
         except OSError:
             return None
     return platform.processor() or None
@@ -85,9 +130,12 @@ class Reported:
             self.values.setdefault(name, {})[dumped(value)] = value
 
     def merged(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """A config with what was reported, and what is odd about it: a value other than the one that was sent, or several.
+        """A config with what was reported, and what is odd about it.
 
-        What clashes with the config stands apart under `reported`; of several values all are listed, by their text.
+        A value other than the one that was sent, or several.
+
+        What clashes with the config stands apart under `reported`; of several values all are
+        listed, by their text.
         """
         merged, apart, odd = dict(config), {}, []
         for name, found in self.values.items():
@@ -99,7 +147,10 @@ class Reported:
                 merged[name] = value
             elif dumped(config[name]) != dumped(value):
                 apart[name] = value
-                odd.append(f"the system reports {name} {_short(dumped(value))} where {_short(dumped(config[name]))} was set")
+                odd.append(
+                    f"the system reports {name} {_short(dumped(value))} where"
+                    f" {_short(dumped(config[name]))} was set"
+                )
         return merged | ({"reported": apart} if apart else {}), odd
 
 
@@ -108,7 +159,9 @@ def description(header: dict[str, Any], reported: Reported) -> tuple[dict[str, A
     config, odd = reported.merged(header["config"])
     run = {name: value for name, value in header["run"].items() if value is not None}
     k = config.get("k")
-    return {**run, "config": config, "config_hash": config_hash(config)} | ({"k": k} if isinstance(k, int) else {}), odd
+    return {**run, "config": config, "config_hash": config_hash(config)} | (
+        {"k": k} if isinstance(k, int) else {}
+    ), odd
 
 
 def _short(text: str) -> str:

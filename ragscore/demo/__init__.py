@@ -1,1 +1,4 @@
-"""`ragscore demo`: a real corpus out of the installed manuals, and four real retrieval systems over it."""
+"""`ragscore demo`.
+
+A real corpus out of the installed manuals, and four real retrieval systems over it.
+"""

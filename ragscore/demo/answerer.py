@@ -1,7 +1,10 @@
-"""The demo's answerer: names the entries it would use, cites their passages, and refuses by one rule for all systems.
+"""The demo's answerer.
 
-It writes its own words only, no text of the manuals. The rule: refuse a question whose words are strange to the manuals
-and not covered by the passages found; the threshold is tuned on half of the golden set and reported on the other.
+Names the entries it would use, cites their passages, and refuses by one rule for all systems.
+
+It writes its own words only, no text of the manuals. The rule: refuse a question whose words are
+strange to the manuals and not covered by the passages found; the threshold is tuned on half of the
+golden set and reported on the other.
 """
 
 from dataclasses import dataclass
@@ -16,13 +19,17 @@ from ragscore.demo.retrievers import Index, Ranking
 REFUSAL = "These manuals don't answer that."
 N_NAMED = 2  # documents an answer names
 N_READ = 10  # passages the refusal rule reads
-COVERAGE_WEIGHT = 0.2  # of what the passages cover, against words that no passage uses; chosen on the tuning half
+# of what the passages cover, against words that no passage uses; chosen on the tuning half
+COVERAGE_WEIGHT = 0.2
 Values = npt.NDArray[np.float64]
 
 
 @dataclass
 class Familiarity:
-    """How familiar a question's words are: 0.2 × what the passages found cover of them, minus the share no passage uses."""
+    """How familiar a question's words are.
+
+    0.2 × what the passages found cover of them, minus the share no passage uses.
+    """
 
     index: Index
 
@@ -30,7 +37,10 @@ class Familiarity:
         tokens = self.index.words(self.index.chunks["text"].tolist())
         self.vocabulary: dict[str, int] = tokens.vocab
         self.words: list[set[int]] = [set(ids) for ids in tokens.ids]
-        counts = np.bincount(np.concatenate([np.fromiter(ids, dtype=np.int64) for ids in self.words]), minlength=len(self.vocabulary))
+        counts = np.bincount(
+            np.concatenate([np.fromiter(ids, dtype=np.int64) for ids in self.words]),
+            minlength=len(self.vocabulary),
+        )
         self.rarity: Values = np.log((1 + len(self.words)) / (1 + counts))
         self.unused = float(np.log(1 + len(self.words)))  # the rarity of a word that no passage has
 
@@ -47,17 +57,30 @@ class Familiarity:
 
 
 def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> float:
-    """The threshold below which to refuse: best mean of right refusals and right answers; the lowest of equals."""
+    """The threshold below which to refuse.
+
+    Best mean of right refusals and right answers; the lowest of equals.
+    """
     candidates = np.unique(familiarity)
     refuses = familiarity[None, :] < candidates[:, None]
-    balanced = ((refuses & ~answerable).sum(axis=1) / max((~answerable).sum(), 1) + (~refuses & answerable).sum(axis=1) / max(answerable.sum(), 1)) / 2
+    balanced = (
+        (refuses & ~answerable).sum(axis=1) / max((~answerable).sum(), 1)
+        + (~refuses & answerable).sum(axis=1) / max(answerable.sum(), 1)
+    ) / 2
     return float(candidates[np.argmax(balanced)])
 
 
-def answer(ranking: Ranking, chunks: pd.DataFrame, refuses: bool) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def answer(
+    ranking: Ranking, chunks: pd.DataFrame, refuses: bool
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """One answer: fields of its response, and its citations."""
     if refuses or not len(ranking.chunk):
-        return {"answer": REFUSAL, "grounded": False, "refused": True, "refusal_reason": "unfamiliar_words" if len(ranking.chunk) else "no_hits"}, []
+        return {
+            "answer": REFUSAL,
+            "grounded": False,
+            "refused": True,
+            "refusal_reason": "unfamiliar_words" if len(ranking.chunk) else "no_hits",
+        }, []
     found = chunks.iloc[ranking.chunk].drop_duplicates("doc_id").head(N_NAMED)
     named = [f"{doc_id} [{number}]" for number, doc_id in enumerate(found["doc_id"], 1)]
     citations = [

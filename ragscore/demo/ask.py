@@ -1,4 +1,7 @@
-"""The demo's systems as systems under test: asked one question at a time, as `ragscore run bm25` and `ragscore demo --serve` do."""
+"""The demo's systems as systems under test.
+
+Asked one question at a time, as `ragscore run bm25` and `ragscore demo --serve` do.
+"""
 
 from collections.abc import Iterable
 from functools import partial
@@ -22,10 +25,13 @@ TAKES = frozenset(("k", "with_answer", "filters", "folders"))
 
 
 def demo_system(name: str, cache: Path) -> System:
-    """One of the demo's systems over the manuals of this machine, its index built; vectors are kept in `cache`.
+    """One of the demo's systems over the manuals of this machine, its index built.
 
-    It can be told `k` (10), `with_answer`, `filters` (`doc_type`, which is the library, `doc_id`, `path`, `heading` or `chunk_id`: a text,
-    or a list of them) and `folders` (`pandas`, `pandas.DataFrame`: names that begin so), and reports its configuration.
+    Vectors are kept in `cache`.
+
+    It can be told `k` (10), `with_answer`, `filters` (`doc_type`, which is the library, `doc_id`,
+    `path`, `heading` or `chunk_id`: a text, or a list of them) and `folders` (`pandas`,
+    `pandas.DataFrame`: names that begin so), and reports its configuration.
 
     Raises
     ------
@@ -42,21 +48,42 @@ def demo_index(cache: Path) -> Index:
 
 
 def systems_over(index: Index, version: str, names: Iterable[str] = SYSTEMS) -> dict[str, System]:
-    """Systems of the demo over one index, all that they need built; `version` is that of the chunker."""
+    """Systems of the demo over one index, all that they need built.
+
+    `version` is that of the chunker.
+    """
     chosen = list(names)
     _check_known(chosen)
     read = Familiarity(index)
     for name in chosen:
-        index.search(name, "warm up", 1)  # whatever is built at first use is built before the first question's clock starts
-    return {name: System(name, partial(_ask, index, read, version, name), {"kind": "demo", "retriever": name}, takes=TAKES) for name in chosen}
+        # whatever is built at first use is built before the first question's clock starts
+        index.search(name, "warm up", 1)
+    return {
+        name: System(
+            name,
+            partial(_ask, index, read, version, name),
+            {"kind": "demo", "retriever": name},
+            takes=TAKES,
+        )
+        for name in chosen
+    }
 
 
 def _check_known(names: Iterable[str]) -> None:
     if unknown := [name for name in names if name not in SYSTEMS]:
-        raise DataError(f"found {unknown[0]!r}", field="system", allowed=f"one of {', '.join(SYSTEMS)}")
+        raise DataError(
+            f"found {unknown[0]!r}", field="system", allowed=f"one of {', '.join(SYSTEMS)}"
+        )
 
 
-def _ask(index: Index, read: Familiarity, version: str, name: str, request: Request, seconds: float | None) -> dict[str, Any]:
+def _ask(
+    index: Index,
+    read: Familiarity,
+    version: str,
+    name: str,
+    request: Request,
+    seconds: float | None,
+) -> dict[str, Any]:
     started = perf_counter()
     among = _among(index.chunks, request)
     latency = {} if among is None else {"folder_selection_ms": _since(started)}
@@ -64,10 +91,22 @@ def _ask(index: Index, read: Familiarity, version: str, name: str, request: Requ
     k = int(request.get("k", K))
     ranking = index.search(name, request["query"], k, among)
     latency["retrieval_ms"] = _since(started)
-    config = {key: value for key, value in system_config(name, k, version, index.settings).items() if key != "retriever"}
-    found = {"hits": [_own(hit) for hit in ranked_hits(ranking, index.chunks)], "mode": name, "latency": latency, "config": config}
+    config = {
+        key: value
+        for key, value in system_config(name, k, version, index.settings).items()
+        if key != "retriever"
+    }
+    found = {
+        "hits": [_own(hit) for hit in ranked_hits(ranking, index.chunks)],
+        "mode": name,
+        "latency": latency,
+        "config": config,
+    }
     if request.get("folders"):
-        found["scope"] = {"folders": request["folders"], "available": sorted(index.chunks["doc_type"].unique())}
+        found["scope"] = {
+            "folders": request["folders"],
+            "available": sorted(index.chunks["doc_type"].unique()),
+        }
     if request.get("with_answer") is False:
         return found
     started = perf_counter()
@@ -75,7 +114,14 @@ def _ask(index: Index, read: Familiarity, version: str, name: str, request: Requ
     given, citations = answer(ranking, index.chunks, known < REFUSE_BELOW)
     latency["generation_ms"] = _since(started)
     config["answerer"] = answerer_config(REFUSE_BELOW)
-    return found | given | {"citations": [_own(citation) for citation in citations], "familiarity": round(float(known), 4)}
+    return (
+        found
+        | given
+        | {
+            "citations": [_own(citation) for citation in citations],
+            "familiarity": round(float(known), 4),
+        }
+    )
 
 
 def _since(started: float) -> float:
@@ -84,8 +130,13 @@ def _since(started: float) -> float:
 
 
 def _own(row: dict[str, Any]) -> dict[str, Any]:
-    """A hit or citation with the fields of a record: its place in a list is its position, its span has a unit."""
-    return {key: value for key, value in row.items() if key != "position" and not key.startswith("x_")}
+    """A hit or citation with the fields of a record.
+
+    Its place in a list is its position, its span has a unit.
+    """
+    return {
+        key: value for key, value in row.items() if key != "position" and not key.startswith("x_")
+    }
 
 
 def _among(chunks: pd.DataFrame, request: Request) -> Chosen | None:
@@ -98,21 +149,31 @@ def _among(chunks: pd.DataFrame, request: Request) -> Chosen | None:
         chosen &= chunks[_column(name)].isin(_texts(value, f"filters.{name}")).to_numpy()
     if folders:
         names = _texts(folders, "folders")
-        inside = chunks["path"].isin(names) | chunks["path"].str.startswith(tuple(f"{one}." for one in names))
+        inside = chunks["path"].isin(names) | chunks["path"].str.startswith(
+            tuple(f"{one}." for one in names)
+        )
         chosen &= inside.to_numpy()
     return chosen
 
 
 def _column(name: str) -> str:
     if name not in FILTERS:
-        raise _refused(DataError("no such field of a passage", field=f"filters.{name}", allowed=f"one of {', '.join(FILTERS)}"))
+        raise _refused(
+            DataError(
+                "no such field of a passage",
+                field=f"filters.{name}",
+                allowed=f"one of {', '.join(FILTERS)}",
+            )
+        )
     return name
 
 
 def _texts(value: Any, field: str) -> list[str]:
     texts = value if isinstance(value, list) else [value]
     if not all(isinstance(one, str) for one in texts):
-        raise _refused(DataError(f"found {value!r}", field=field, allowed="a text, or a list of texts"))
+        raise _refused(
+            DataError(f"found {value!r}", field=field, allowed="a text, or a list of texts")
+        )
     return texts
 
 

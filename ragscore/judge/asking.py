@@ -1,13 +1,16 @@
-"""One question to a model: from what it is shown to verdicts, through the cache, with one chance to mend its reply.
+"""One question to a model.
 
-What is judged is the user's message, one JSON object; what is asked is the system's message. No text that is judged can get out
-of its place, whatever it holds.
+From what it is shown to verdicts, through the cache, with one chance to mend its reply.
+
+What is judged is the user's message, one JSON object; what is asked is the system's message. No
+text that is judged can get out of its place, whatever it holds.
 """
 
 import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +27,10 @@ Payload = dict[str, Any]
 
 
 class JudgeFailed(Exception):
-    """No verdict: the call failed, or its reply can't be used, not even after it was asked to mend it."""
+    """No verdict.
+
+    The call failed, or its reply can't be used, not even after it was asked to mend it.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,17 @@ class Asker:
     cache: Cache
     purse: Purse
 
-    def ask(self, judge: str, prompt: Prompt, payload: Payload, parse: Parse, items: list[str], repeat: int, now: Usage, made: Usage) -> list[Verdict]:
+    def ask(
+        self,
+        judge: str,
+        prompt: Prompt,
+        payload: Payload,
+        parse: Parse,
+        items: list[str],
+        repeat: int,
+        now: Usage,
+        made: Usage,
+    ) -> list[Verdict]:
         """The verdicts of one reply.
 
         Parameters
@@ -57,17 +73,28 @@ class Asker:
             value, repaired = read_reply(text, prompt.schema, shown)
             return parse(value, items), repaired
 
-        kept, is_free = self.cache.once(key, lambda: self._asked(prompt, payload, read, repeat, now))
+        kept, is_free = self.cache.once(
+            key, lambda: self._asked(prompt, payload, read, repeat, now)
+        )
         now.n_cached += is_free
         model = self.client.endpoint.model
-        made.add(Usage(tokens=_sum(kept.prompt_tokens, kept.completion_tokens), cost_usd=self.purse.cost(model, kept.prompt_tokens, kept.completion_tokens)))
+        made.add(
+            Usage(
+                tokens=_sum(kept.prompt_tokens, kept.completion_tokens),
+                cost_usd=self.purse.cost(model, kept.prompt_tokens, kept.completion_tokens),
+            )
+        )
         try:
             return read(kept.text)[0]
         except ReplyError as error:  # kept by a version of this library that read replies otherwise
             self.cache.forget(key)
-            raise JudgeFailed(f"the reply kept in the cache can't be used any more: {error}") from error
+            raise JudgeFailed(
+                f"the reply kept in the cache can't be used any more: {error}"
+            ) from error
 
-    def embed(self, texts: list[str], now: Usage, made: Usage) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def embed(
+        self, texts: list[str], now: Usage, made: Usage
+    ) -> np.ndarray[Any, np.dtype[np.float64]]:
         """A row for each text; raises as `ask`."""
         endpoint = self.client.endpoint
         if callable(endpoint.embedding):
@@ -83,10 +110,24 @@ class Asker:
 
         kept, is_free = self.cache.once(key, ask)
         now.n_cached += is_free
-        made.add(Usage(tokens=_sum(kept.prompt_tokens), cost_usd=self.purse.cost(str(endpoint.embedding), kept.prompt_tokens, kept.completion_tokens)))
+        made.add(
+            Usage(
+                tokens=_sum(kept.prompt_tokens),
+                cost_usd=self.purse.cost(
+                    str(endpoint.embedding), kept.prompt_tokens, kept.completion_tokens
+                ),
+            )
+        )
         return _matrix(json.loads(kept.text), len(texts))
 
-    def _asked(self, prompt: Prompt, payload: Payload, read: Callable[[str], tuple[list[Verdict], bool]], repeat: int, now: Usage) -> Kept:
+    def _asked(
+        self,
+        prompt: Prompt,
+        payload: Payload,
+        read: Callable[[str], tuple[list[Verdict], bool]],
+        repeat: int,
+        now: Usage,
+    ) -> Kept:
         """The reply, mended once if need be."""
         endpoint = self.client.endpoint
         messages, tokens = self.messages(prompt, payload), [0.0, 0.0]
@@ -95,14 +136,20 @@ class Asker:
             self.purse.check()
             seed = None if endpoint.seed is None else endpoint.seed + repeat - 1
             now.n_repairs += attempt == 2
+            send = partial(self.client.chat, messages, prompt.name, prompt.schema, seed)
             try:
-                reply = self._called(lambda: self.client.chat(messages, prompt.name, prompt.schema, seed))  # noqa: B023 (called at once)
+                reply = self._called(send)
             except _Garbled as error:
                 fault = str(error)
                 continue
             now.n_retries += reply.n_retries
             self._pay(endpoint.model, reply.prompt_tokens, reply.completion_tokens, now)
-            tokens = [so_far + (math.nan if new is None else new) for so_far, new in zip(tokens, (reply.prompt_tokens, reply.completion_tokens), strict=True)]
+            tokens = [
+                so_far + (math.nan if new is None else new)
+                for so_far, new in zip(
+                    tokens, (reply.prompt_tokens, reply.completion_tokens), strict=True
+                )
+            ]
             try:
                 if reply.finish == "length":
                     raise ReplyError("the reply was cut off at the limit of tokens")
@@ -122,11 +169,21 @@ class Asker:
         text = prompt.text
         if self.client.endpoint.structured != "json_schema":
             text += f"\nThe reply's JSON schema: {json.dumps(prompt.schema)}\n"
-        return [{"role": "system", "content": text}, {"role": "user", "content": json.dumps(payload, ensure_ascii=False, indent=1)}]
+        return [
+            {"role": "system", "content": text},
+            {"role": "user", "content": json.dumps(payload, ensure_ascii=False, indent=1)},
+        ]
 
     def _key(self, judge: str, prompt: Prompt, payload: Payload, repeat: int) -> str:
         endpoint = self.client.endpoint
-        how = [endpoint.address, endpoint.model, endpoint.temperature, endpoint.seed, endpoint.structured, endpoint.options]
+        how = [
+            endpoint.address,
+            endpoint.model,
+            endpoint.temperature,
+            endpoint.seed,
+            endpoint.structured,
+            endpoint.options,
+        ]
         return digest([FORMAT, judge, prompt.hash, how, repeat, payload])
 
     def _called(self, call: Callable[[], Any]) -> Any:
@@ -137,7 +194,9 @@ class Asker:
                 raise _Garbled(str(error)) from error
             raise JudgeFailed(str(error)) from error
 
-    def _pay(self, model: str, prompt_tokens: int | None, completion_tokens: int | None, now: Usage) -> None:
+    def _pay(
+        self, model: str, prompt_tokens: int | None, completion_tokens: int | None, now: Usage
+    ) -> None:
         cost = self.purse.cost(model, prompt_tokens, completion_tokens)
         self.purse.pay(cost)
         now.add(Usage(n_calls=1, tokens=_sum(prompt_tokens, completion_tokens), cost_usd=cost))
@@ -158,7 +217,10 @@ def _matrix(vectors: Sequence[Sequence[float]], n: int) -> np.ndarray[Any, np.dt
 
 
 def _mend(fault: str) -> str:
-    return f"Your reply can't be used: {fault}. Reply again, with one JSON object of the shape asked for and nothing else."
+    return (
+        f"Your reply can't be used: {fault}. Reply again, with one JSON object of the shape asked"
+        " for and nothing else."
+    )
 
 
 def _sum(*tokens: int | None) -> float:

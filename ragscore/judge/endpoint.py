@@ -1,6 +1,7 @@
 """An OpenAI-compatible endpoint: chat completions and embeddings, over the `openai` client.
 
-A local llama.cpp, vLLM or Ollama server is a `base_url`. Nothing else of the library opens a connection to a model.
+A local llama.cpp, vLLM or Ollama server is a `base_url`. Nothing else of the library opens a
+connection to a model.
 """
 
 import os
@@ -34,22 +35,25 @@ class Endpoint:
     model
         The model's name at the endpoint.
     base_url
-        Of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1; None is api.openai.com, or OPENAI_BASE_URL.
+        Of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1; None is api.openai.com, or
+        OPENAI_BASE_URL.
     api_key
-        By default RAGSCORE_JUDGE_API_KEY, and without a `base_url` OPENAI_API_KEY: that one is never sent to an address that you name
-        here. It is shown nowhere and written to no file.
+        By default RAGSCORE_JUDGE_API_KEY, and without a `base_url` OPENAI_API_KEY: that one is
+        never sent to an address that you name here. It is shown nowhere and written to no file.
     temperature, seed
-        Sent with every call; None leaves them out, and to the server. Repeat r of a judgment is asked with seed + r - 1.
+        Sent with every call; None leaves them out, and to the server. Repeat r of a judgment is
+        asked with seed + r - 1.
     embedding
-        Of answer relevance: a model of this endpoint, or a callable from a list of texts to a list of vectors.
+        Of answer relevance: a model of this endpoint, or a callable from a list of texts to a list
+        of vectors.
     structured
-        How the reply's shape is enforced: by its JSON schema, as any JSON object (the schema then stands in the prompt), or by the
-        prompt alone ("none").
+        How the reply's shape is enforced: by its JSON schema, as any JSON object (the schema then
+        stands in the prompt), or by the prompt alone ("none").
     options
         Further fields of every chat request, such as {"max_tokens": 1000}.
     timeout, retries
-        Seconds for a call, and how often one is asked anew after 429, 5xx or a lost connection, with growing pauses and jitter, or as
-        the server says.
+        Seconds for a call, and how often one is asked anew after 429, 5xx or a lost connection,
+        with growing pauses and jitter, or as the server says.
     """
 
     model: str
@@ -67,15 +71,27 @@ class Endpoint:
         if not isinstance(self.model, str) or not self.model.strip():
             raise DataError(f"found {self.model!r}", field="model", allowed="the name of a model")
         if self.structured not in STRUCTURED:
-            raise DataError(f"found {self.structured!r}", field="structured", allowed=f"one of {', '.join(STRUCTURED)}")
+            raise DataError(
+                f"found {self.structured!r}",
+                field="structured",
+                allowed=f"one of {', '.join(STRUCTURED)}",
+            )
         if taken := [name for name in _OURS if name in self.options]:
-            raise DataError(f"found {', '.join(taken)}", field="options", allowed="fields that Endpoint has no argument for")
+            raise DataError(
+                f"found {', '.join(taken)}",
+                field="options",
+                allowed="fields that Endpoint has no argument for",
+            )
 
     @property
     def address(self) -> str:
         """Where it is, without what a URL may hold of secrets."""
-        parts = urlsplit(self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+        parts = urlsplit(
+            self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+        )
+        return urlunsplit(
+            (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
+        )
 
     @property
     def embedding_name(self) -> str | None:
@@ -105,11 +121,19 @@ class Reply:
 
 
 class Client:
-    """Calls to an endpoint; safe to share between threads. The connection is made with the first call."""
+    """Calls to an endpoint; safe to share between threads.
+
+    The connection is made with the first call.
+    """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._client = _openai().OpenAI(api_key=endpoint.key(), base_url=endpoint.base_url, timeout=endpoint.timeout, max_retries=endpoint.retries)
+        self._client = _openai().OpenAI(
+            api_key=endpoint.key(),
+            base_url=endpoint.base_url,
+            timeout=endpoint.timeout,
+            max_retries=endpoint.retries,
+        )
 
     def __enter__(self) -> "Client":
         return self
@@ -117,7 +141,9 @@ class Client:
     def __exit__(self, *error: object) -> None:
         self._client.close()
 
-    def chat(self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None) -> Reply:
+    def chat(
+        self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None
+    ) -> Reply:
         """One chat completion.
 
         Raises
@@ -127,34 +153,60 @@ class Client:
         Unusable
             The endpoint refuses the key, the model or the address.
         """
-        fields: dict[str, Any] = {"model": self.endpoint.model, "messages": messages, **self.endpoint.options}
-        fields |= {} if self.endpoint.temperature is None else {"temperature": self.endpoint.temperature}
+        fields: dict[str, Any] = {
+            "model": self.endpoint.model,
+            "messages": messages,
+            **self.endpoint.options,
+        }
+        fields |= (
+            {} if self.endpoint.temperature is None else {"temperature": self.endpoint.temperature}
+        )
         fields |= {} if seed is None else {"seed": seed}
         fields |= _format(self.endpoint.structured, name, schema)
         known = {key: value for key, value in fields.items() if key not in self.endpoint.options}
-        raw = self._call(lambda: self._client.chat.completions.with_raw_response.create(**known, extra_body=self.endpoint.options or None))
+        raw = self._call(
+            lambda: self._client.chat.completions.with_raw_response.create(
+                **known, extra_body=self.endpoint.options or None
+            )
+        )
         parsed = self._parsed(raw)
         choices = getattr(parsed, "choices", None)
         if not choices or choices[0].message is None:
             raise CallFailed("the endpoint's answer holds no choice")
         usage = getattr(parsed, "usage", None)
         tokens = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
-        return Reply(choices[0].message.content or "", choices[0].finish_reason or "", tokens[0], tokens[1], raw.retries_taken)
+        return Reply(
+            choices[0].message.content or "",
+            choices[0].finish_reason or "",
+            tokens[0],
+            tokens[1],
+            raw.retries_taken,
+        )
 
     def embed(self, texts: list[str]) -> tuple[list[list[float]], int | None]:
         """A vector for each text, and the tokens that it took; raises as `chat`."""
-        raw = self._call(lambda: self._client.embeddings.with_raw_response.create(model=str(self.endpoint.embedding), input=texts, encoding_format="float"))
+        raw = self._call(
+            lambda: self._client.embeddings.with_raw_response.create(
+                model=str(self.endpoint.embedding), input=texts, encoding_format="float"
+            )
+        )
         parsed = self._parsed(raw)
         found = sorted(getattr(parsed, "data", None) or [], key=lambda one: one.index)
         if [one.index for one in found] != list(range(len(texts))):
             raise CallFailed(f"the endpoint gave {len(found)} vectors for {len(texts)} texts")
-        return [list(one.embedding) for one in found], getattr(getattr(parsed, "usage", None), "prompt_tokens", None)
+        return [list(one.embedding) for one in found], getattr(
+            getattr(parsed, "usage", None), "prompt_tokens", None
+        )
 
     def _call(self, send: Callable[[], Any]) -> Any:
         openai = _openai()
         try:
             return send()
-        except (openai.AuthenticationError, openai.PermissionDeniedError, openai.NotFoundError) as error:
+        except (
+            openai.AuthenticationError,
+            openai.PermissionDeniedError,
+            openai.NotFoundError,
+        ) as error:
             raise Unusable(self._without_key(str(error))) from None
         except openai.APIError as error:
             raise CallFailed(self._without_key(f"{type(error).__name__}: {error}")[:300]) from None
@@ -172,7 +224,12 @@ class Client:
 
 def _format(structured: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
     if structured == "json_schema":
-        return {"response_format": {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}}
+        return {
+            "response_format": {
+                "type": "json_schema",
+                "json_schema": {"name": name, "strict": True, "schema": schema},
+            }
+        }
     return {"response_format": {"type": "json_object"}} if structured == "json_object" else {}
 
 
@@ -180,5 +237,7 @@ def _openai() -> Any:
     try:
         import openai
     except ImportError as error:
-        raise DataError("judges need the openai client", field="judge", allowed="pip install 'ragscore[judge]'") from error
+        raise DataError(
+            "judges need the openai client", field="judge", allowed="pip install 'ragscore[judge]'"
+        ) from error
     return openai

@@ -1,7 +1,8 @@
 """A model's reply -> the JSON object it was asked for, or a `ReplyError` that says why it is not one.
 
-A reply is taken whole: as JSON, or as one block of code that holds JSON. JSON with prose around it is taken only if there is
-one object, and not if that object stands in what the model was shown: it may be a quotation.
+A reply is taken whole: as JSON, or as one block of code that holds JSON. JSON with prose around it
+is taken only if there is one object, and not if that object stands in what the model was shown: it
+may be a quotation.
 """
 
 import json
@@ -30,7 +31,8 @@ def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str,
     Raises
     ------
     ReplyError
-        No JSON object, more than one, one that may be a quotation, a key twice, or one that doesn't fit the schema.
+        No JSON object, more than one, one that may be a quotation, a key twice, or one that doesn't
+        fit the schema.
     """
     bare = _THOUGHTS.sub("", text, count=1).strip()
     if not bare:
@@ -82,7 +84,10 @@ def _check(value: Any, schema: dict[str, Any]) -> None:
     if not isinstance(value, dict):
         raise ReplyError(_NO_OBJECT)
     for error in Draft202012Validator(schema).iter_errors(value):
-        raise ReplyError(f"the reply doesn't fit its schema at {error.json_path}: {error.validator} {json.dumps(error.validator_value)[:200]}")
+        raise ReplyError(
+            f"the reply doesn't fit its schema at {error.json_path}: {error.validator}"
+            f" {json.dumps(error.validator_value)[:200]}"
+        )
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

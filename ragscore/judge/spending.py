@@ -1,6 +1,9 @@
-"""What judging costs: tokens as the endpoint reports them, money from a table of prices, and a limit to it.
+"""What judging costs.
 
-Unknown is NaN, never 0: a model without a price has no cost, and what is not known can't be kept below a limit.
+Tokens as the endpoint reports them, money from a table of prices, and a limit to it.
+
+Unknown is NaN, never 0: a model without a price has no cost, and what is not known can't be kept
+below a limit.
 """
 
 import math
@@ -40,7 +43,8 @@ class Purse:
     Parameters
     ----------
     prices
-        US dollars per million tokens by model: (prompt, completion), or one number for both, as for embeddings.
+        US dollars per million tokens by model: (prompt, completion), or one number for both, as for
+        embeddings.
     max_cost
         No call starts once this much is spent; calls under way are finished.
     """
@@ -50,7 +54,9 @@ class Purse:
         without = [model for model in models if model not in self.prices]
         if max_cost is not None and without:
             raise DataError(
-                f"no price of {', '.join(without)}", field="max_cost", allowed="prices={model: (prompt, completion)}, in US dollars per million tokens"
+                f"no price of {', '.join(without)}",
+                field="max_cost",
+                allowed="prices={model: (prompt, completion)}, in US dollars per million tokens",
             )
         self.max_cost, self.spent = max_cost, 0.0
         self._lock = threading.Lock()
@@ -80,5 +86,9 @@ class Purse:
 def _pair(model: str, price: float | tuple[float, float] | list[float]) -> tuple[float, float]:
     pair = (price, price) if isinstance(price, (int, float)) else tuple(price)
     if len(pair) != 2 or not all(isinstance(one, (int, float)) and one >= 0 for one in pair):
-        raise DataError(f"found {price!r} for {model}", field="prices", allowed="(prompt, completion) in US dollars per million tokens, or one number for both")
+        raise DataError(
+            f"found {price!r} for {model}",
+            field="prices",
+            allowed="(prompt, completion) in US dollars per million tokens, or one number for both",
+        )
     return float(pair[0]), float(pair[1])

@@ -11,14 +11,29 @@ Verdict = dict[str, Any]
 
 
 def _object(**fields: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    return {
+        "type": "object",
+        "properties": fields,
+        "required": list(fields),
+        "additionalProperties": False,
+    }
 
 
 _TEXT = {"type": "string"}
 _FLAG = {"type": "boolean"}
 _TEXTS = {"type": "array", "items": _TEXT}
-_POINTS = _object(reasoning=_TEXT, supported_claims=_TEXTS, unsupported_claims=_TEXTS, score={"type": "integer", "minimum": 0, "maximum": 5})
-_NUMBERED = _object(verdicts={"type": "array", "items": _object(n={"type": "integer"}, reason=_TEXT, supported=_FLAG)})
+_POINTS = _object(
+    reasoning=_TEXT,
+    supported_claims=_TEXTS,
+    unsupported_claims=_TEXTS,
+    score={"type": "integer", "minimum": 0, "maximum": 5},
+)
+_NUMBERED = _object(
+    verdicts={
+        "type": "array",
+        "items": _object(n={"type": "integer"}, reason=_TEXT, supported=_FLAG),
+    }
+)
 
 SHAPES = {
     "groundedness": _POINTS,
@@ -35,10 +50,15 @@ SHAPES = {
 
 def points(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Points of the whole answer, and a row for each claim that the judge lists."""
-    rows: list[Verdict] = [{"item": "", "value": float(reply["score"]), "reason": reply["reasoning"]}]
+    rows: list[Verdict] = [
+        {"item": "", "value": float(reply["score"]), "reason": reply["reasoning"]}
+    ]
     for verdict, value in (("supported", 1.0), ("unsupported", 0.0)):
         listed = [claim for claim in reply[f"{verdict}_claims"] if claim.strip()]
-        rows += [{"item": f"{verdict} {n}", "value": value, "verdict": verdict, "item_text": claim} for n, claim in enumerate(listed, 1)]
+        rows += [
+            {"item": f"{verdict} {n}", "value": value, "verdict": verdict, "item_text": claim}
+            for n, claim in enumerate(listed, 1)
+        ]
     return rows
 
 
@@ -53,7 +73,9 @@ def supported(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     if sorted(one["n"] for one in reply["verdicts"]) != list(range(1, len(items) + 1)):
         raise ReplyError(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
     return [
-        {"item": str(n), "value": float(one["supported"]), "verdict": "supported" if one["supported"] else "unsupported", "reason": one["reason"], "item_text": text}
+        {"item": str(n), "value": float(one["supported"]),
+        "verdict": "supported" if one["supported"] else "unsupported", "reason": one["reason"],
+        "item_text": text}
         for n, text in enumerate(items, 1)
         if (one := by_number[n])
     ]  # fmt: skip
@@ -61,16 +83,31 @@ def supported(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
 
 def chunk_verdict(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Whether the one passage shown is relevant."""
-    return [{"value": float(reply["relevant"]), "verdict": "relevant" if reply["relevant"] else "irrelevant", "reason": reply["reason"]}]
+    return [
+        {
+            "value": float(reply["relevant"]),
+            "verdict": "relevant" if reply["relevant"] else "irrelevant",
+            "reason": reply["reason"],
+        }
+    ]
 
 
 def refusal_verdict(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """Whether the answer refuses."""
-    return [{"item": "", "value": float(reply["abstained"]), "verdict": "abstained" if reply["abstained"] else "answered", "reason": reply["reason"]}]
+    return [
+        {
+            "item": "",
+            "value": float(reply["abstained"]),
+            "verdict": "abstained" if reply["abstained"] else "answered",
+            "reason": reply["reason"],
+        }
+    ]
 
 
 def stated(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     """The generated questions; their values come from embeddings."""
-    if len(reply["questions"]) != len(items) or not all(text.strip() for text in reply["questions"]):
+    if len(reply["questions"]) != len(items) or not all(
+        text.strip() for text in reply["questions"]
+    ):
         raise ReplyError(f"the reply must hold {len(items)} questions")
     return [{"item": str(n), "item_text": text} for n, text in enumerate(reply["questions"], 1)]

@@ -1,8 +1,9 @@
 """Labelling by hand: which hits answer which question, written into the golden file click by click.
 
-`spans`, `splice`, `golden_text` change a row of a file's text and nothing beside it; `on_disk` writes it, `history` takes it back;
-`marks` says what a click means, `pool` and `sheet` what a person sees; `session` is all of it without a widget; `panel` and `cards`
-show it in a notebook, `terminal` in a terminal.
+`spans`, `splice`, `golden_text` change a row of a file's text and nothing beside it; `on_disk`
+writes it, `history` takes it back; `marks` says what a click means, `pool` and `sheet` what a
+person sees; `session` is all of it without a widget; `panel` and `cards` show it in a notebook,
+`terminal` in a terminal.
 """
 
 import os
@@ -18,13 +19,17 @@ __all__ = ["LabelConflict", "LabelSession", "label"]
 
 
 def label(
-    golden_file: str | os.PathLike[str], results: Results | str | os.PathLike[str] | list[str], *, show: str = "all", **options: Any
+    golden_file: str | os.PathLike[str], results: Results | str | os.PathLike[str] | list[str], *,
+    show: str = "all", **options: Any
 ) -> "LabelPanel":  # fmt: skip
-    """A panel for labelling by hand in a notebook: the question, the hits of one or several runs, and a click for what supports the answer.
+    """A panel for labelling by hand in a notebook.
 
-    Every click is written into the golden file before its mark appears: only the row of that question changes, comments and all
-    other rows survive byte for byte, what others wrote meanwhile stays, and a change of the same row is shown, never written over.
-    The file as it was before the sitting is kept beside it (.bak). A closed notebook or a dead kernel loses nothing.
+    The question, the hits of one or several runs, and a click for what supports the answer.
+
+    Every click is written into the golden file before its mark appears: only the row of that
+    question changes, comments and all other rows survive byte for byte, what others wrote meanwhile
+    stays, and a change of the same row is shown, never written over. The file as it was before the
+    sitting is kept beside it (.bak). A closed notebook or a dead kernel loses nothing.
 
     Parameters
     ----------
@@ -33,8 +38,9 @@ def label(
     results
         The runs whose hits are shown: `Results`, or what `rs.load_results` takes.
     show
-        Which questions to begin with: all, unlabelled, labelled, should refuse, near misses (high-ranked hits without a label, to find
-        missing ones), nothing right found, not in the file.
+        Which questions to begin with: all, unlabelled, labelled, should refuse, near misses
+        (high-ranked hits without a label, to find missing ones), nothing right found, not in the
+        file.
     options
         level, runs, depth, texts and near of `LabelSession`.
 
@@ -50,7 +56,11 @@ def label(
     try:
         from ragscore.label.panel import LabelPanel
     except ModuleNotFoundError as error:
-        raise DataError(f"the package {error.name} is missing", field="label", allowed="pip install 'ragscore[lab]'") from error
+        raise DataError(
+            f"the package {error.name} is missing",
+            field="label",
+            allowed="pip install 'ragscore[lab]'",
+        ) from error
     session = LabelSession(golden_file, results, **options)
     session.show(show)
     return LabelPanel(session)

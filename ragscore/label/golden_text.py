@@ -1,6 +1,7 @@
 """The text of a golden file with its rows, and that text with one row changed, read again to make sure that only this row is.
 
-In: bytes of a golden file (ours, or a chatbot's cases). Out: `GoldenText`, which never changes; an edit gives another one.
+In: bytes of a golden file (ours, or a chatbot's cases). Out: `GoldenText`, which never changes; an
+edit gives another one.
 """
 
 import gzip
@@ -43,16 +44,31 @@ class GoldenText:
         Raises
         ------
         DataError
-            What can't be read, or an id that is missing or there twice: what can't be told apart can't be changed.
+            What can't be read, or an id that is missing or there twice: what can't be told apart
+            can't be changed.
         """
         problems = Problems(self.path, strict=True)
-        listed = list(yaml_rows(self.path, problems, self._body) if self.is_yaml else json_rows(self.path, problems, self._body.split("\n")))
+        listed = list(
+            yaml_rows(self.path, problems, self._body)
+            if self.is_yaml
+            else json_rows(self.path, problems, self._body.split("\n"))
+        )
         found: dict[str, Row] = {}
         for row in listed:
             query_id = as_id(row.values.get("id"))
             if query_id is None or query_id in found:
-                fault = "the field is missing or no id" if query_id is None else f"{query_id} appears more than once"
-                raise DataError(fault, file=self.path, line=row.line_of("id"), field="id", allowed="ids must be there and unique")
+                fault = (
+                    "the field is missing or no id"
+                    if query_id is None
+                    else f"{query_id} appears more than once"
+                )
+                raise DataError(
+                    fault,
+                    file=self.path,
+                    line=row.line_of("id"),
+                    field="id",
+                    allowed="ids must be there and unique",
+                )
             found[query_id] = row
         return found
 
@@ -81,18 +97,36 @@ class GoldenText:
         Raises
         ------
         DataError
-            The row is written in a way in which it can't be changed alone, such as an alias of another one.
+            The row is written in a way in which it can't be changed alone, such as an alias of
+            another one.
         """
-        wanted = {name: value for name, value in {**self.rows[query_id].values, **changes}.items() if value is not None or name not in changes}
-        tries: list[Callable[[], GoldenText]] = [lambda: self._spliced(query_id, changes, whole=False), lambda: self._spliced(query_id, changes, whole=True)]
+        wanted = {
+            name: value
+            for name, value in {**self.rows[query_id].values, **changes}.items()
+            if value is not None or name not in changes
+        }
+        tries: list[Callable[[], GoldenText]] = [
+            lambda: self._spliced(query_id, changes, whole=False),
+            lambda: self._spliced(query_id, changes, whole=True),
+        ]
         return self._first_right(tries, query_id, wanted)
 
     def added(self, values: Values) -> "GoldenText":
         """The text with one more row at its end."""
         query_id = str(values["id"])
         if query_id in self.rows:
-            raise DataError(f"{query_id} is there already", file=self.path, line=self.rows[query_id].line, field="id", allowed="ids must be unique")
-        return self._first_right([lambda: self._with(with_row(self._body, self.spans, values, is_yaml=self.is_yaml))], query_id, values)
+            raise DataError(
+                f"{query_id} is there already",
+                file=self.path,
+                line=self.rows[query_id].line,
+                field="id",
+                allowed="ids must be unique",
+            )
+        return self._first_right(
+            [lambda: self._with(with_row(self._body, self.spans, values, is_yaml=self.is_yaml))],
+            query_id,
+            values,
+        )
 
     def replaced(self, start: int, end: int, new: str) -> "GoldenText":
         """The text with one part put back as it was."""
@@ -118,21 +152,34 @@ class GoldenText:
             row = items[list(here.rows).index(query_id)]
             if row.kind != "map":
                 raise DataError("the row is an alias", file=self.path)
-            here = here._with(with_field(here._body, row, name, here.rows[query_id].values.get(name), value, whole=whole))
+            here = here._with(
+                with_field(
+                    here._body, row, name, here.rows[query_id].values.get(name), value, whole=whole
+                )
+            )
         return here
 
-    def _first_right(self, tries: "list[Callable[[], GoldenText]]", query_id: str, wanted: Values) -> "GoldenText":
+    def _first_right(
+        self, tries: "list[Callable[[], GoldenText]]", query_id: str, wanted: Values
+    ) -> "GoldenText":
         """The first text in which this row is as wanted, and every other row as it was."""
         expected = {name: row.values for name, row in self.rows.items()} | {query_id: wanted}
         for attempt in tries:
             try:
                 found = attempt()
-                if list(found.rows) == list(expected) and all(same(row.values, expected[name]) for name, row in found.rows.items()):
+                if list(found.rows) == list(expected) and all(
+                    same(row.values, expected[name]) for name, row in found.rows.items()
+                ):
                     return found
             except (DataError, yaml.YAMLError):
                 continue
         line = self.rows[query_id].line if query_id in self.rows else None
-        raise DataError(f"the row of {query_id} can't be changed alone", file=self.path, line=line, allowed="a plain list of mappings; edit this row by hand")
+        raise DataError(
+            f"the row of {query_id} can't be changed alone",
+            file=self.path,
+            line=line,
+            allowed="a plain list of mappings; edit this row by hand",
+        )
 
 
 def same(one: Any, other: Any) -> bool:
@@ -141,4 +188,8 @@ def same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(same(a, b) for a, b in zip(one, other, strict=True))
-    return isinstance(one, bool) == isinstance(other, bool) and one == other and getattr(one, "text", str(one)) == getattr(other, "text", str(other))
+    return (
+        isinstance(one, bool) == isinstance(other, bool)
+        and one == other
+        and getattr(one, "text", str(one)) == getattr(other, "text", str(other))
+    )

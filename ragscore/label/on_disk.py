@@ -1,4 +1,7 @@
-"""A golden file on disk, changed by several people: read again before each write, backed up once, renamed into place."""
+"""A golden file on disk, changed by several people.
+
+Read again before each write, backed up once, renamed into place.
+"""
 
 import gzip
 import os
@@ -40,7 +43,10 @@ class GoldenFile:
         return self.now
 
     def write(self, content: GoldenText) -> None:
-        """Put the content in the file's place: all of it or nothing, and on the disk before this returns."""
+        """Put the content in the file's place.
+
+        All of it or nothing, and on the disk before this returns.
+        """
         if self.backup is None:
             self.backup = _kept(self.path)
         staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.staging")
@@ -66,25 +72,39 @@ class GoldenFile:
                 with suppress(ImportError, OSError):
                     import fcntl
 
-                    fcntl.flock(folder, fcntl.LOCK_EX)  # ends with the descriptor, however this process ends
+                    # ends with the descriptor, however this process ends
+                    fcntl.flock(folder, fcntl.LOCK_EX)
             yield
 
 
 def _text(path: Path) -> str:
     """The file's text, its line ends and byte-order mark as they are."""
     if not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl", ".json")):
-        raise DataError(f"found {path.name!r}", field="golden_file", allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)")
+        raise DataError(
+            f"found {path.name!r}",
+            field="golden_file",
+            allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
+        )
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"byte {error.object[error.start]:#x} is not UTF-8", file=path, allowed="files must be UTF-8") from error
+        raise DataError(
+            f"byte {error.object[error.start]:#x} is not UTF-8",
+            file=path,
+            allowed="files must be UTF-8",
+        ) from error
     except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
+        raise DataError(
+            f"can't be read: {error.args[-1] if error.args else error}", file=path
+        ) from error
 
 
 def _kept(path: Path) -> Path:
-    """A copy of the file beside it, under the first free of .bak, .bak2, .bak3, ...: no backup is ever written over."""
+    """A copy of the file beside it, under the first free of .bak, .bak2, .bak3, ....
+
+    No backup is ever written over.
+    """
     number = 1
     while True:
         copy = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")

@@ -1,6 +1,9 @@
-"""Labelling without any widget: the questions, their pooled hits, and clicks that are in the golden file before they return.
+"""Labelling without any widget.
 
-In: a golden file and runs. Out: that file, changed row by row. The panel and the terminal only show this and pass on clicks.
+The questions, their pooled hits, and clicks that are in the golden file before they return.
+
+In: a golden file and runs. Out: that file, changed row by row. The panel and the terminal only show
+this and pass on clicks.
 """
 
 import os
@@ -13,7 +16,17 @@ import pandas as pd
 from ragscore.frames import DataError, Results, check_type
 from ragscore.label.golden_text import Changes, GoldenText, Values, same
 from ragscore.label.history import Done, inserted, without
-from ragscore.label.marks import CHATBOT, LEVELS, OURS, Wording, marked, not_refused, refused, unmarked, with_snippet
+from ragscore.label.marks import (
+    CHATBOT,
+    LEVELS,
+    OURS,
+    Wording,
+    marked,
+    not_refused,
+    refused,
+    unmarked,
+    with_snippet,
+)
 from ragscore.label.on_disk import GoldenFile
 from ragscore.label.pool import pooled_hits
 from ragscore.label.sheet import Sheet
@@ -21,14 +34,17 @@ from ragscore.load import load_results
 from ragscore.load.source import as_text
 
 NEAR = 3  # ranks that count as high in a review of near misses
-COPIED = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")  # what a new question takes from the one it is made from
+# what a new question takes from the one it is made from
+COPIED = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")
 FILTERS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "all": lambda questions: questions["query_id"].notna(),
     "unlabelled": lambda questions: questions["state"] == "unlabelled",
     "labelled": lambda questions: questions["state"] == "labelled",
     "should refuse": lambda questions: questions["state"] == "should refuse",
     "near misses": lambda questions: questions["n_near_misses"] > 0,
-    "nothing right found": lambda questions: (questions["state"] == "labelled") & (questions["n_right"] == 0),
+    "nothing right found": lambda questions: (
+        (questions["state"] == "labelled") & (questions["n_right"] == 0)
+    ),
     "not in the file": lambda questions: questions["state"] == "not in the file",
 }
 Action = Callable[[Values], Changes]
@@ -42,17 +58,24 @@ class LabelConflict(DataError):
     query_id
         Whose row.
     changed
-        One row per field that changed: `field`, `shown` (as it was seen here), `now` (as it is in the file).
+        One row per field that changed: `field`, `shown` (as it was seen here), `now` (as it is in
+        the file).
     """
 
     def __init__(self, path: Path, query_id: str, changed: pd.DataFrame) -> None:
         self.query_id, self.changed = query_id, changed
         fields = ", ".join(changed["field"]) or "the whole row"
-        super().__init__(f"{query_id} was changed by someone else ({fields})", file=path, allowed="look at it as it is now, then click again")
+        super().__init__(
+            f"{query_id} was changed by someone else ({fields})",
+            file=path,
+            allowed="look at it as it is now, then click again",
+        )
 
 
 class LabelSession:
-    """A sitting of labelling: which question is shown, its hits, and what was clicked. Every click is in the file when it returns.
+    """A sitting of labelling: which question is shown, its hits, and what was clicked.
+
+    Every click is in the file when it returns.
 
     Parameters
     ----------
@@ -61,7 +84,8 @@ class LabelSession:
     results
         `Results`, or what `rs.load_results` takes.
     level
-        What a click writes: "anchor" (path, heading and a snippet, which survive re-chunking), "chunk" or "doc" (ids).
+        What a click writes: "anchor" (path, heading and a snippet, which survive re-chunking),
+        "chunk" or "doc" (ids).
     runs
         Which of the runs to pool; by default all, in their order.
     depth
@@ -81,16 +105,21 @@ class LabelSession:
     Raises
     ------
     DataError
-        A file that can't be read or whose ids are not unique; another level; hits that don't have what the level needs.
+        A file that can't be read or whose ids are not unique; another level; hits that don't have
+        what the level needs.
     """
 
     def __init__(
-        self, golden_file: str | os.PathLike[str], results: Results | str | os.PathLike[str] | list[str], *, level: str = "anchor",
-        runs: list[str] | None = None, depth: int = 20, texts: pd.DataFrame | None = None, near: int = NEAR,
+        self, golden_file: str | os.PathLike[str],
+        results: Results | str | os.PathLike[str] | list[str], *, level: str = "anchor",
+        runs: list[str] | None = None, depth: int = 20, texts: pd.DataFrame | None = None,
+        near: int = NEAR,
     ) -> None:  # fmt: skip
         check_type(golden_file, (str, os.PathLike), "golden_file", "the name of a golden file")
         if level not in LEVELS:
-            raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+            raise DataError(
+                f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}"
+            )
         loaded = results if isinstance(results, Results) else load_results(results)
         self.file, self.level = GoldenFile(golden_file), level
         self.wording = _wording(self.file.now)
@@ -100,12 +129,27 @@ class LabelSession:
         pool = pooled_hits(loaded, runs, depth=depth, texts=texts, by_id=level == "chunk")
         column = "path" if level == "anchor" else f"{level}_id"
         if len(pool) and (column not in pool or pool[column].isna().all()):
-            raise DataError(f"no hit has a {column}", field=f"hits.{column}", allowed=f"another level: {', '.join(LEVELS)}")
+            raise DataError(
+                f"no hit has a {column}",
+                field=f"hits.{column}",
+                allowed=f"another level: {', '.join(LEVELS)}",
+            )
         asked = loaded.responses.drop_duplicates("query_id")
-        self._sheet = Sheet(self.file.path, self.wording, level, near, pool, dict(zip(asked["query_id"], asked["query"], strict=True)))
+        self._sheet = Sheet(
+            self.file.path,
+            self.wording,
+            level,
+            near,
+            pool,
+            dict(zip(asked["query_id"], asked["query"], strict=True)),
+        )
         self._sheet.update(self.file.now.rows)
         if n_problems := len(self._sheet.problems.records):
-            warnings.warn(f"{golden_file} has {n_problems} problems; rs.validate lists them", UserWarning, stacklevel=2)
+            warnings.warn(
+                f"{golden_file} has {n_problems} problems; rs.validate lists them",
+                UserWarning,
+                stacklevel=2,
+            )
         self.query_id = self._sheet.names[0] if self._sheet.names else ""
 
     # What is shown.
@@ -114,8 +158,9 @@ class LabelSession:
     def questions(self) -> pd.DataFrame:
         """One row per question of the file, then those that only the runs have.
 
-        Columns: query_id, query, `state` (labelled, should refuse, unlabelled, not in the file), `n_targets` (labels that say "right",
-        of every level), `n_hits` (pooled), `n_right` (hits with such a label), `n_near_misses` (high-ranked hits without any, in labelled questions).
+        Columns: query_id, query, `state` (labelled, should refuse, unlabelled, not in the file),
+        `n_targets` (labels that say "right", of every level), `n_hits` (pooled), `n_right` (hits
+        with such a label), `n_near_misses` (high-ranked hits without any, in labelled questions).
         """
         return self._sheet.questions()
 
@@ -128,7 +173,8 @@ class LabelSession:
     def hits(self) -> pd.DataFrame:
         """The pooled hits of the question shown, one row per passage, with `grade`, `own_grade` and `labels` as they are now.
 
-        In a review of near misses the high-ranked hits without any label come first; clicks don't move rows.
+        In a review of near misses the high-ranked hits without any label come first; clicks don't
+        move rows.
         """
         here = self._sheet.passages(self.query_id)
         order = self._order.get(self.query_id)
@@ -179,7 +225,11 @@ class LabelSession:
     def go(self, query_id: str) -> None:
         """Show a question, as the file has it now."""
         if query_id not in self._sheet.names:
-            raise DataError(f"no question {query_id!r}", field="query_id", allowed="a query_id of the golden file or of these runs")
+            raise DataError(
+                f"no question {query_id!r}",
+                field="query_id",
+                allowed="a query_id of the golden file or of these runs",
+            )
         self.query_id, self.message = query_id, ""
         self.refresh()
         self._order.clear()
@@ -187,9 +237,14 @@ class LabelSession:
             self._order[query_id] = self._sheet.near_first(query_id)
 
     def show(self, filter: str) -> None:
-        """Stop only at some questions from now on: all, unlabelled, labelled, should refuse, near misses, nothing right found, not in the file."""
+        """Stop only at some questions from now on.
+
+        All, unlabelled, labelled, should refuse, near misses, nothing right found, not in the file.
+        """
         if filter not in FILTERS:
-            raise DataError(f"found {filter!r}", field="filter", allowed=f"one of {', '.join(FILTERS)}")
+            raise DataError(
+                f"found {filter!r}", field="filter", allowed=f"one of {', '.join(FILTERS)}"
+            )
         self._filter = filter
         there = self.stops()
         if there and self.query_id not in there:
@@ -201,7 +256,9 @@ class LabelSession:
     def stops(self) -> list[str]:
         """The questions that the filter lets through, in the order of the file."""
         questions = self.questions
-        return questions.loc[FILTERS[self._filter](questions).to_numpy(dtype=bool), "query_id"].tolist()
+        return questions.loc[
+            FILTERS[self._filter](questions).to_numpy(dtype=bool), "query_id"
+        ].tolist()
 
     def next(self) -> None:
         """Show the next question that the filter lets through, from the last one on to the first."""
@@ -216,7 +273,14 @@ class LabelSession:
         if not names:
             return
         here = names.index(self.query_id)
-        found = next((name for n in range(1, len(names) + 1) if (name := names[(here + way * n) % len(names)]) in there), None)
+        found = next(
+            (
+                name
+                for n in range(1, len(names) + 1)
+                if (name := names[(here + way * n) % len(names)]) in there
+            ),
+            None,
+        )
         if found is not None:
             self.go(found)
         else:
@@ -246,8 +310,16 @@ class LabelSession:
             raise DataError(f"found {grade!r}", field="grade", allowed="0, 1, 2 or 3")
         hit = self._sheet.hit(self.query_id, number)
         snippet = self._sheet.snippet(self.query_id, hit) if self.level == "anchor" else None
-        told = f"hit {number} {'does not support the answer' if grade == 0 else f'has grade {grade}' if grade > 1 else 'supports the answer'}"
-        self._save(told, lambda values: marked(values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.wording))
+        told = (
+            f"hit {number}"
+            f" {'does not support the answer' if grade == 0 else f'has grade {grade}' if grade > 1 else 'supports the answer'}"
+        )
+        self._save(
+            told,
+            lambda values: marked(
+                values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.wording
+            ),
+        )
 
     def unmark(self, number: int) -> None:
         """Take a hit's label away; the other hits that the same label covers lose it, too."""
@@ -276,7 +348,9 @@ class LabelSession:
             self._save("unlabelled again", lambda values: not_refused(values, self.wording))
 
     def add_snippet(self, number: int, snippet: str) -> None:
-        """Add words by which a hit is found again, as they stand in its text; a hit without a label gets one.
+        """Add words by which a hit is found again, as they stand in its text.
+
+        A hit without a label gets one.
 
         Raises
         ------
@@ -285,22 +359,38 @@ class LabelSession:
         """
         hit, words = self._sheet.hit(self.query_id, number), snippet.strip()
         if self.level != "anchor":
-            raise DataError(f"the level is {self.level}", field="snippet", allowed="anchors only have snippets")
+            raise DataError(
+                f"the level is {self.level}", field="snippet", allowed="anchors only have snippets"
+            )
         if not words or words.lower() not in (hit.get("text") or "").lower():
-            raise DataError("these words are not in the hit's text" if words else "found nothing", field="snippet", allowed="words as they stand in the text")
-        self._save(f"hit {number} is found by these words, too", lambda values: with_snippet(values, hit, self._sheet.met(values, hit), words, self.wording))
+            raise DataError(
+                "these words are not in the hit's text" if words else "found nothing",
+                field="snippet",
+                allowed="words as they stand in the text",
+            )
+        self._save(
+            f"hit {number} is found by these words, too",
+            lambda values: with_snippet(
+                values, hit, self._sheet.met(values, hit), words, self.wording
+            ),
+        )
 
     def add_question(self, query: str, query_id: str | None = None) -> str:
-        """Write a new question behind the last one, made from the one shown: it takes over its language, difficulty, category and tags, no labels.
+        """Write a new question behind the last one, made from the one shown.
 
-        Its hits are those of the question it is made from, so that it can be labelled at once. Returns its id.
+        It takes over its language, difficulty, category and tags, no labels.
+
+        Its hits are those of the question it is made from, so that it can be labelled at once.
+        Returns its id.
         """
         origin, text = self.query_id, query.strip()
         if not text:
             raise DataError("found nothing", field="query", allowed="the text of a question")
         name = query_id or self._free_id(origin)
         known = self.file.now.values(origin) or {}
-        values = self._new_row(name, text) | {field: value for field, value in known.items() if field in COPIED and value}
+        values = self._new_row(name, text) | {
+            field: value for field, value in known.items() if field in COPIED and value
+        }
         self._add(values, f"added {name}")
         if name not in self._sheet.asked:
             self._sheet.share_hits(name, origin)
@@ -316,7 +406,11 @@ class LabelSession:
             There is nothing to take back, or someone else changed the row since.
         """
         if not self._done:
-            raise DataError("nothing was clicked", field="undo", allowed="undo takes back the clicks of this sitting")
+            raise DataError(
+                "nothing was clicked",
+                field="undo",
+                allowed="undo takes back the clicks of this sitting",
+            )
         last = self._done[-1]
         with self.file.alone():
             self.file.write(without(self.file.read(), last))
@@ -335,40 +429,64 @@ class LabelSession:
     # Inside.
 
     def _save(self, told: str, action: Action) -> None:
-        """Do to the row what a click says; a question that only the runs have joins the file first, and one undo takes both back."""
-        origin, is_new = self.file.now, self.state == "not in the file" and self.query_id in self._sheet.asked
+        """Do to the row what a click says.
+
+        A question that only the runs have joins the file first, and one undo takes both back.
+        """
+        origin, is_new = (
+            self.file.now,
+            self.state == "not in the file" and self.query_id in self._sheet.asked,
+        )
         if is_new:
             self._add(self._new_row(self.query_id, self.query), told)
         with self.file.alone():
             before = self.file.read()
-            if self.query_id not in before.rows or self.query_id in self._sheet.changed(before.rows):
+            if self.query_id not in before.rows or self.query_id in self._sheet.changed(
+                before.rows
+            ):
                 raise self._conflict(before)
             after, rows = self._acted(before, action)
             if rows:
                 self.file.write(after)
         if is_new:
-            self._done[-1] = Done(f"{self.query_id}: added, {told}", self.query_id, added=inserted(origin, after))
+            self._done[-1] = Done(
+                f"{self.query_id}: added, {told}", self.query_id, added=inserted(origin, after)
+            )
         elif rows:
             self._done.append(Done(f"{self.query_id}: {told}", self.query_id, rows=tuple(rows)))
         self.refresh()
         self.message = told if rows or is_new else "nothing to change"
 
-    def _acted(self, content: GoldenText, action: Action) -> tuple[GoldenText, list[tuple[str, str, str]]]:
+    def _acted(
+        self, content: GoldenText, action: Action
+    ) -> tuple[GoldenText, list[tuple[str, str, str]]]:
         """The text after a click, and the rows that it changed: id, as it was, as it is."""
         rows = []
         for name in self._together(content):
             old = content.rows[name].values
-            changes = {field: value for field, value in action(old).items() if not same(value, old.get(field))}
+            changes = {
+                field: value
+                for field, value in action(old).items()
+                if not same(value, old.get(field))
+            }
             if changes:
                 after = content.edited(name, changes)
-                rows.append((name, content.part(*content.segment(name)), after.part(*after.segment(name))))
+                rows.append(
+                    (name, content.part(*content.segment(name)), after.part(*after.segment(name)))
+                )
                 content = after
         return content, rows
 
     def _together(self, content: GoldenText) -> list[str]:
         """At level doc, every paraphrase of the question: a group must expect the same documents."""
         group = content.rows[self.query_id].values.get("group") if self.level == "doc" else None
-        return [self.query_id] if group is None else [name for name, row in content.rows.items() if same(row.values.get("group"), group)]
+        return (
+            [self.query_id]
+            if group is None
+            else [
+                name for name, row in content.rows.items() if same(row.values.get("group"), group)
+            ]
+        )
 
     def _add(self, values: Values, told: str) -> None:
         with self.file.alone():
@@ -381,15 +499,30 @@ class LabelSession:
 
     def _conflict(self, now: GoldenText) -> LabelConflict:
         """What someone else changed; from now on their row is the one shown."""
-        old, new = (rows[self.query_id].values if self.query_id in rows else {} for rows in (self._sheet.rows, now.rows))
-        fields = [name for name in dict.fromkeys([*old, *new]) if not same(old.get(name), new.get(name))]
-        changed = pd.DataFrame({"field": fields, "shown": [old.get(name) for name in fields], "now": [new.get(name) for name in fields]}, dtype="object")
+        old, new = (
+            rows[self.query_id].values if self.query_id in rows else {}
+            for rows in (self._sheet.rows, now.rows)
+        )
+        fields = [
+            name for name in dict.fromkeys([*old, *new]) if not same(old.get(name), new.get(name))
+        ]
+        changed = pd.DataFrame(
+            {
+                "field": fields,
+                "shown": [old.get(name) for name in fields],
+                "now": [new.get(name) for name in fields],
+            },
+            dtype="object",
+        )
         self.refresh()
         return LabelConflict(self.file.path, self.query_id, changed)
 
     def _new_row(self, query_id: str, query: str) -> Values:
         if self.wording is CHATBOT:
-            empty: Values = {name: [] for name in ("expected_key_facts", "gold_supports", "tags", "vaults", "folders")}
+            empty: Values = {
+                name: []
+                for name in ("expected_key_facts", "gold_supports", "tags", "vaults", "folders")
+            }
             return {"id": query_id, "question": query, "answerable": True, **empty}
         return {"id": query_id, "query": query}
 
@@ -402,5 +535,11 @@ class LabelSession:
 
 def _wording(content: GoldenText) -> Wording:
     """What the file calls things: a chatbot's cases have a `question`."""
-    is_cases = not content.is_yaml and content.rows and all("question" in row.values and "query" not in row.values for row in content.rows.values())
+    is_cases = (
+        not content.is_yaml
+        and content.rows
+        and all(
+            "question" in row.values and "query" not in row.values for row in content.rows.values()
+        )
+    )
     return CHATBOT if is_cases else OURS

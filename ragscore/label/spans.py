@@ -1,4 +1,6 @@
-"""Where each row of a golden file, and each field of it, stands in the file's text: what splicing replaces, and nothing beside it.
+"""Where each row of a golden file, and each field of it, stands in the file's text.
+
+What splicing replaces, and nothing beside it.
 
 In: the text of a YAML list or of JSON lines. Out: `Span`s, as positions in that text.
 """
@@ -63,13 +65,20 @@ def _value(event: Any, events: Iterator[Any], text: str) -> Span:
     if isinstance(event, yaml.AliasEvent):
         return Span(start, end, "alias")
     if isinstance(event, yaml.ScalarEvent):
-        return Span(start, start + len(text[start:end].rstrip()), "scalar", is_loose=event.style in ("|", ">"))
+        return Span(
+            start,
+            start + len(text[start:end].rstrip()),
+            "scalar",
+            is_loose=event.style in ("|", ">"),
+        )
     is_flow = bool(event.flow_style)
     if isinstance(event, yaml.SequenceStartEvent):
         items: list[Span] = []
         for inner in events:
             if isinstance(inner, yaml.SequenceEndEvent):
-                return Span(start, _end(start, inner, items, is_flow), "list", is_flow, items=tuple(items))
+                return Span(
+                    start, _end(start, inner, items, is_flow), "list", is_flow, items=tuple(items)
+                )
             items.append(_value(inner, events, text))
     fields: dict[str, tuple[tuple[int, int], Span]] = {}
     for inner in events:
@@ -83,7 +92,10 @@ def _value(event: Any, events: Iterator[Any], text: str) -> Span:
 
 
 def _end(start: int, closing: Any, inside: list[Span], is_flow: bool) -> int:
-    """The end of a collection: its bracket, or the end of its last value, for a parser ends a block at what comes next."""
+    """The end of a collection.
+
+    Its bracket, or the end of its last value, for a parser ends a block at what comes next.
+    """
     return int(closing.end_mark.index) if is_flow or not inside else max(start, inside[-1].end)
 
 
@@ -106,7 +118,10 @@ def _object(text: str, start: int) -> Span:
         value_start = _skip(text, _skip(text, key_end) + 1)
         _, value_end = _DECODER.raw_decode(text, value_start)
         kind = {"{": "map", "[": "list"}.get(text[value_start], "scalar")
-        fields[name] = ((place, key_end), Span(value_start, value_end, kind, is_flow=kind != "scalar"))
+        fields[name] = (
+            (place, key_end),
+            Span(value_start, value_end, kind, is_flow=kind != "scalar"),
+        )
         place = _skip(text, value_end)
         place = _skip(text, place + 1) if text[place] == "," else place
     return Span(start, place + 1, "map", is_flow=True, fields=fields)

@@ -1,6 +1,9 @@
-"""A row's fields changed in the text of a golden file: the few characters that change are replaced, every other one stays.
+"""A row's fields changed in the text of a golden file.
 
-In: a text, a row's span, and what shall change. Out: the new text. Nobody trusts it: `golden_text` reads it again before it is written.
+The few characters that change are replaced, every other one stays.
+
+In: a text, a row's span, and what shall change. Out: the new text. Nobody trusts it: `golden_text`
+reads it again before it is written.
 """
 
 import json
@@ -14,7 +17,8 @@ from ragscore.load.golden_write import flow_text, yaml_text
 Edit = tuple[int, int, str]
 """Where a part begins and ends, and what stands there instead."""
 ORDER = (
-    "id", "query", "question", "answerable", "expected_doc_ids", "expected_chunk_ids", "chunker_version", "expected_source_keys", "gold_supports",
+    "id", "query", "question", "answerable", "expected_doc_ids", "expected_chunk_ids",
+    "chunker_version", "expected_source_keys", "gold_supports",
     "required_support_groups",
 )  # fmt: skip
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -34,7 +38,8 @@ def with_field(text: str, row: Span, name: str, old: Any, new: Any, *, whole: bo
     old
         The value that the field has.
     whole
-        Write a changed list anew; else only its items that changed, which keeps the comments between the others.
+        Write a changed list anew; else only its items that changed, which keeps the comments
+        between the others.
     """
     if row.is_flow:
         return spliced(text, _member_edit(text, row, name, new))
@@ -47,17 +52,30 @@ def with_field(text: str, row: Span, name: str, old: Any, new: Any, *, whole: bo
         for edit in reversed(_item_edits(text, value, old, new)):
             text = spliced(text, edit)
         return text
-    return spliced(text, (start, value.end, _indented(yaml_text([{name: new}]), _column(text, start))))
+    return spliced(
+        text, (start, value.end, _indented(yaml_text([{name: new}]), _column(text, start)))
+    )
 
 
 def with_row(text: str, rows: Span | None, values: dict[str, Any], *, is_yaml: bool) -> str:
     """The text with one more row at its end."""
     if not is_yaml:
-        return spliced(text, (len(text), len(text), _on_own_line(text, json.dumps(values, ensure_ascii=False))))
+        return spliced(
+            text, (len(text), len(text), _on_own_line(text, json.dumps(values, ensure_ascii=False)))
+        )
     if rows is None or not rows.is_flow:
         column = _column(text, rows.start) if rows else 0
-        lines = [" " * column + line if line else line for line in yaml_text([values]).rstrip("\n").split("\n")]
-        apart = "\n" if rows and len(rows.items) > 1 and text[rows.items[-2].end : rows.items[-1].start].count("\n") > 1 else ""
+        lines = [
+            " " * column + line if line else line
+            for line in yaml_text([values]).rstrip("\n").split("\n")
+        ]
+        apart = (
+            "\n"
+            if rows
+            and len(rows.items) > 1
+            and text[rows.items[-2].end : rows.items[-1].start].count("\n") > 1
+            else ""
+        )
         return spliced(text, (len(text), len(text), _on_own_line(text, "\n".join(lines), apart)))
     write = _json_text if _is_json(text[rows.start : rows.end]) else flow_text
     place = rows.items[-1].end if rows.items else rows.start + 1
@@ -76,7 +94,11 @@ def _added(text: str, row: Span, name: str, new: Any) -> Edit:
     """
     column = _column(text, row.start)
     lines = _indented(yaml_text([{name: new}]), column)
-    before = [value.end for key, (_, value) in row.fields.items() if _rank(key) < _rank(name) and not value.last.is_loose]
+    before = [
+        value.end
+        for key, (_, value) in row.fields.items()
+        if _rank(key) < _rank(name) and not value.last.is_loose
+    ]
     if not before:
         return row.start, row.start, lines + "\n" + " " * column
     place = _line_end(text, max(before))
@@ -102,14 +124,25 @@ def _item_edits(text: str, span: Span, old: list[Any], new: list[Any]) -> list[E
     edits: list[Edit] = []
     dashes = [text.rindex("-", 0, item.start) for item in span.items]
     indent = " " * _column(text, dashes[0])
-    before, after = ([json.dumps(item, sort_keys=True, default=str) for item in items] for items in (old, new))
+    before, after = (
+        [json.dumps(item, sort_keys=True, default=str) for item in items] for items in (old, new)
+    )
     for what, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         written = [_item_text(item, span).replace("\n", "\n" + indent) for item in new[k:m]]
         if what == "insert":
-            place = _line_start(text, dashes[i]) if i < len(old) else _line_end(text, span.items[-1].end)
-            edits.append((place, place, _as_lines(text, place, "\n".join(indent + item for item in written))))
+            place = (
+                _line_start(text, dashes[i])
+                if i < len(old)
+                else _line_end(text, span.items[-1].end)
+            )
+            edits.append(
+                (place, place, _as_lines(text, place, "\n".join(indent + item for item in written)))
+            )
         elif what == "delete":
-            edits += [(_line_start(text, dashes[n]), _line_end(text, span.items[n].end), "") for n in range(i, j)]
+            edits += [
+                (_line_start(text, dashes[n]), _line_end(text, span.items[n].end), "")
+                for n in range(i, j)
+            ]
         elif what == "replace":
             edits.append((dashes[i], span.items[j - 1].end, ("\n" + indent).join(written)))
     return edits
@@ -120,18 +153,33 @@ def _item_text(item: Any, span: Span) -> str:
     maps = [one for one in span.items if one.kind == "map"]
     if not isinstance(item, dict) or (maps and all(one.is_flow for one in maps)):
         return f"- {flow_text(item)}"
-    return yaml_text([{"items": [item]}]).rstrip("\n").removeprefix("- items:\n").replace("\n  ", "\n").removeprefix("  ")
+    return (
+        yaml_text([{"items": [item]}])
+        .rstrip("\n")
+        .removeprefix("- items:\n")
+        .replace("\n  ", "\n")
+        .removeprefix("  ")
+    )
 
 
 def _member_edit(text: str, row: Span, name: str, new: Any) -> Edit:
-    """A member of a row in braces changed or taken out; a new one goes behind the last. JSON stays JSON."""
+    """A member of a row in braces changed or taken out; a new one goes behind the last.
+
+    JSON stays JSON.
+    """
     write = _json_text if _is_json(text[row.start : row.end]) else flow_text
     values = [value for _, value in row.fields.values()]
     if name in row.fields:
         value = row.fields[name][1]
-        return (value.start, value.end, write(new)) if new is not None else _without_member(row, name)
+        return (
+            (value.start, value.end, write(new)) if new is not None else _without_member(row, name)
+        )
     place = values[-1].end if values else row.start + 1
-    return place, place, "" if new is None else f"{', ' if values else ''}{write(name)}: {write(new)}"
+    return (
+        place,
+        place,
+        "" if new is None else f"{', ' if values else ''}{write(name)}: {write(new)}",
+    )
 
 
 def _without_member(row: Span, name: str) -> Edit:
@@ -153,8 +201,11 @@ def _is_json(text: str) -> bool:
 
 
 def _json_text(value: Any) -> str:
-    # JSON may stand in a YAML file, which has no place for some characters and takes others for line ends.
-    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    # JSON may stand in a YAML file, which has no place for some characters and takes others for
+    # line ends.
+    return _UNPRINTABLE.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False)
+    )
 
 
 def _rank(name: str) -> int:
@@ -164,7 +215,9 @@ def _rank(name: str) -> int:
 def _indented(written: str, column: int) -> str:
     """The fields of a one-row YAML text, as lines that stand at a column (the first one without its indent)."""
     lines = written.rstrip("\n").split("\n")
-    return "\n".join([lines[0][2:], *(" " * column + line[2:] if line.strip() else line for line in lines[1:])])
+    return "\n".join(
+        [lines[0][2:], *(" " * column + line[2:] if line.strip() else line for line in lines[1:])]
+    )
 
 
 def _line_start(text: str, place: int) -> int:

@@ -1,4 +1,6 @@
-"""The labelling loop in a terminal: the same session, clicks typed as words. Reads lines, so a file of them does as well as a person.
+"""The labelling loop in a terminal: the same session, clicks typed as words.
+
+Reads lines, so a file of them does as well as a person.
 
 In: a session and lines of input. Out: what a person should see, line by line.
 """
@@ -31,8 +33,13 @@ _GRADED = re.compile(r"(\d+)(?:=([0-3]))?")
 Say = Callable[[str], None]
 
 
-def label_in_terminal(session: LabelSession, lines: Iterable[str], say: Say = print, *, width: int | None = None) -> None:
-    """Show the session's questions and do what each line says, until `q` or the end of the lines; a line that can't be done changes nothing."""
+def label_in_terminal(
+    session: LabelSession, lines: Iterable[str], say: Say = print, *, width: int | None = None
+) -> None:
+    """Show the session's questions and do what each line says, until `q` or the end of the lines.
+
+    A line that can't be done changes nothing.
+    """
     columns = width or shutil.get_terminal_size((100, 24)).columns
     say(_question(session, columns))
     for line in lines:
@@ -43,7 +50,11 @@ def label_in_terminal(session: LabelSession, lines: Iterable[str], say: Say = pr
         try:
             shown = _do(session, command or "n", columns)
         except (DataError, OSError) as error:
-            shown = f"not written: {error}" + (f"\n{error.changed.to_string(index=False)}" if isinstance(error, LabelConflict) else "")
+            shown = f"not written: {error}" + (
+                f"\n{error.changed.to_string(index=False)}"
+                if isinstance(error, LabelConflict)
+                else ""
+            )
         if shown is None:
             shown = session.message
             if session.query_id != before or command in ("l", ""):
@@ -57,7 +68,8 @@ def _do(session: LabelSession, command: str, width: int) -> str | None:
     """What a line says; text to show, or None where the session's message tells it."""
     word, _, rest = command.partition(" ")
     plain: dict[str, Callable[[], None]] = {
-        "n": session.next, "p": session.previous, "u": session.undo, "l": session.refresh, "x": lambda: session.refuse(session.state != "should refuse"),
+        "n": session.next, "p": session.previous, "u": session.undo, "l": session.refresh,
+        "x": lambda: session.refuse(session.state != "should refuse"),
     }  # fmt: skip
     if command in plain:
         plain[command]()
@@ -95,31 +107,46 @@ def _marked(session: LabelSession, marks: list[tuple[int, int]]) -> str:
 
 def _question(session: LabelSession, width: int) -> str:
     done, total = session.progress
-    head = f"── {session.query_id} · {session.state} · {done} of {total} labelled · {session.filter}"
+    head = (
+        f"── {session.query_id} · {session.state} · {done} of {total} labelled · {session.filter}"
+    )
     parts = [head, textwrap.fill(session.query, width)]
     if session.note:
         parts.append(textwrap.fill(f"reference answer: {session.note}", width))
     if session.unmet:
-        parts.append(textwrap.fill(f"expected, but none of these hits: {', '.join(session.unmet)}", width))
+        parts.append(
+            textwrap.fill(f"expected, but none of these hits: {', '.join(session.unmet)}", width)
+        )
     hits = [_hit(hit, width) for _, hit in session.hits.iterrows()]
     return "\n".join([*parts, *(hits or ["no run was asked this question"])])
 
 
 def _hit(hit: "pd.Series", width: int) -> str:
     mark = " " if pd.isna(hit["grade"]) else "✘" if hit["grade"] == 0 else "✔"
-    place = " › ".join(str(hit[name]) for name in ("path", "heading") if name in hit and isinstance(hit[name], str)) or str(hit.get("doc_id"))
+    place = " › ".join(
+        str(hit[name]) for name in ("path", "heading") if name in hit and isinstance(hit[name], str)
+    ) or str(hit.get("doc_id"))
     grade = f" · grade {hit['grade']}" if not pd.isna(hit["grade"]) and hit["grade"] > 1 else ""
     said = f" · {hit['labels']}" if hit["labels"] and pd.isna(hit["own_grade"]) else ""
     head = f"{mark} {hit['number']:>2}  {place} · {hit['found']}{grade}{said}"
     text = hit["text"] if isinstance(hit["text"], str) else ""
-    body = textwrap.wrap(" ".join(_printable(text).split()), width - 6, max_lines=LINES, placeholder=" …")
+    body = textwrap.wrap(
+        " ".join(_printable(text).split()), width - 6, max_lines=LINES, placeholder=" …"
+    )
     return "\n".join([_printable(head), *(f"      {line}" for line in body)])
 
 
 def _near(session: LabelSession) -> str:
     found = session.near_misses()
-    rows = [f"{row['query_id']}  rank {row['best_rank']} in {row['n_runs']} runs  {row.get('path') or row.get('doc_id')}" for row in found.to_dict("records")]
-    return "\n".join([_printable(row) for row in rows] or ["none: every high-ranked hit of a labelled question is judged"])
+    rows = [
+        f"{row['query_id']}  rank {row['best_rank']} in {row['n_runs']} runs "
+        f" {row.get('path') or row.get('doc_id')}"
+        for row in found.to_dict("records")
+    ]
+    return "\n".join(
+        [_printable(row) for row in rows]
+        or ["none: every high-ranked hit of a labelled question is judged"]
+    )
 
 
 def _printable(text: str) -> str:

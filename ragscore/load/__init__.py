@@ -1,4 +1,7 @@
-"""Files -> frames. One reader per format; every one ends in frames or in one `DataError` with file and line."""
+"""Files -> frames.
+
+One reader per format; every one ends in frames or in one `DataError` with file and line.
+"""
 
 import os
 import warnings
@@ -19,7 +22,13 @@ from ragscore.load.documents import load_documents
 from ragscore.load.golden_file import KNOWN_FIELDS, read_golden
 from ragscore.load.golden_write import write_golden
 from ragscore.load.imports import golden_formats, import_results, load_table, result_formats
-from ragscore.load.json_run import is_json_run, read_json_qrels, read_json_run, write_json_qrels, write_json_run
+from ragscore.load.json_run import (
+    is_json_run,
+    read_json_qrels,
+    read_json_run,
+    write_json_qrels,
+    write_json_run,
+)
 from ragscore.load.judgments import write_judgments
 from ragscore.load.per_query import read_per_query, read_sqlite
 from ragscore.load.predicates import fits_golden, read_predicates, write_predicates
@@ -68,18 +77,39 @@ __all__ = [
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 Paths = str | os.PathLike[str] | list[str] | list[Path]
 
-# Our own format first, then one line a format: what `fits` sees is a sample of the file; a file that fits several is refused, so keep them apart.
+# Our own format first, then one line a format: what `fits` sees is a sample of the file; a file
+# that fits several is refused, so keep them apart.
 GOLDEN_FORMATS = [
-    Format("ragscore", lambda seen: seen.kind == "yaml" or (seen.kind in ("jsonl", "json") and seen.has("id", "query")), read_golden, fields=KNOWN_FIELDS),
-    Format("qrels_jsonl", lambda seen: seen.kind in ("jsonl", "json") and seen.has("relevant_docs"), read_qrels_jsonl),
+    Format(
+        "ragscore",
+        lambda seen: (
+            seen.kind == "yaml" or (seen.kind in ("jsonl", "json") and seen.has("id", "query"))
+        ),
+        read_golden,
+        fields=KNOWN_FIELDS,
+    ),
+    Format(
+        "qrels_jsonl",
+        lambda seen: seen.kind in ("jsonl", "json") and seen.has("relevant_docs"),
+        read_qrels_jsonl,
+    ),
     Format("trec_qrels", is_qrels, read_qrels, options=("topics",)),
-    Format("beir", lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"), read_beir, options=("split",)),
+    Format(
+        "beir",
+        lambda seen: seen.kind == "folder" and seen.has("queries.jsonl", "qrels"),
+        read_beir,
+        options=("split",),
+    ),
     Format("json_qrels", is_json_run, read_json_qrels),
     Format("predicates", fits_golden, read_predicates),
     Format("ragchecker", fits_ragchecker, read_ragchecker_golden),
     Format(
         "chatbot",
-        lambda seen: seen.kind == "jsonl" and seen.has("id", "question") and bool(seen.keys & {"gold_supports", "expected_key_facts"}),
+        lambda seen: (
+            seen.kind == "jsonl"
+            and seen.has("id", "question")
+            and bool(seen.keys & {"gold_supports", "expected_key_facts"})
+        ),
         read_chatbot_golden,
     ),
     *golden_formats(),
@@ -87,13 +117,25 @@ GOLDEN_FORMATS = [
 RESULT_FORMATS = [
     Format(
         "per_query",
-        lambda seen: seen.kind in ("jsonl", "json") and seen.has("query_id") and not (seen.keys & {"retrieved", "ranked"} or fits_results(seen)),
+        lambda seen: (
+            seen.kind in ("jsonl", "json")
+            and seen.has("query_id")
+            and not (seen.keys & {"retrieved", "ranked"} or fits_results(seen))
+        ),
         read_per_query,
         fields=RECORD_FIELDS,
     ),
-    Format("chatbot", lambda seen: seen.kind == "jsonl" and seen.has("test_case_id", "retrieved_chunks"), read_chatbot),
+    Format(
+        "chatbot",
+        lambda seen: seen.kind == "jsonl" and seen.has("test_case_id", "retrieved_chunks"),
+        read_chatbot,
+    ),
     Format("retrievers", fits_results, read_retrievers),
-    Format("trec_rag", lambda seen: seen.kind == "jsonl" and seen.has("topic_id", "references", "answer"), read_trec_rag),
+    Format(
+        "trec_rag",
+        lambda seen: seen.kind == "jsonl" and seen.has("topic_id", "references", "answer"),
+        read_trec_rag,
+    ),
     Format("ragchecker", fits_ragchecker, read_ragchecker),
     Format("sqlite", lambda seen: seen.kind == "sqlite", read_sqlite),
     Format("trec_run", is_run, read_run, options=("ties",), apart=named_by_file),
@@ -118,73 +160,105 @@ def load_golden(
     Parameters
     ----------
     path
-        YAML list or JSON lines; graded judgements as JSON lines (`relevant_docs`), TREC qrels (also .gz) or a BEIR folder.
-        Without it, the file that the environment variable RAGSCORE_GOLDEN names.
+        YAML list or JSON lines; graded judgements as JSON lines (`relevant_docs`), TREC qrels (also
+        .gz) or a BEIR folder. Without it, the file that the environment variable RAGSCORE_GOLDEN
+        names.
     format
         The name of a format, where the content doesn't tell it.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
-        How to read a row without expected documents: "unlabelled" (only `answerable: false`, or an empty
-        `expected_doc_ids` without other targets, means "should refuse") or "refuse" (the older reading: no document
-        expected means "should refuse").
+        How to read a row without expected documents: "unlabelled" (only `answerable: false`, or an
+        empty `expected_doc_ids` without other targets, means "should refuse") or "refuse" (the
+        older reading: no document expected means "should refuse").
     catalogue
-        A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in it.
+        A frame with `chunk_id` and / or `doc_id`, such as `results.chunks`: expected ids must be in
+        it.
     topics
-        For TREC qrels: the file with the questions' texts (TREC topics, id and text apart by a tab, or JSON lines). Without it a
-        question's text is its id.
+        For TREC qrels: the file with the questions' texts (TREC topics, id and text apart by a tab,
+        or JSON lines). Without it a question's text is its id.
     split
         For a BEIR folder: which of its qrels files; not needed if there is only one.
 
     Raises
     ------
     DataError
-        File, line, field, what was found and what is allowed: unreadable files, duplicate ids (all of them, sorted),
-        paraphrase groups whose members expect different documents, ids that the catalogue doesn't know.
+        File, line, field, what was found and what is allowed: unreadable files, duplicate ids (all
+        of them, sorted), paraphrase groups whose members expect different documents, ids that the
+        catalogue doesn't know.
 
     Warns
     -----
     UserWarning
-        Some questions carry no expectation at all: they are unlabelled, not "should refuse". A field that isn't known
-        resembles one that is (it is kept as `x_<name>`). Judgements with a negative grade ("not judged") are left out.
+        Some questions carry no expectation at all: they are unlabelled, not "should refuse". A
+        field that isn't known resembles one that is (it is kept as `x_<name>`). Judgements with a
+        negative grade ("not judged") are left out.
     """
     if absent_docs not in ("unlabelled", "refuse"):
-        raise DataError(f"found {absent_docs!r}", field="absent_docs", allowed="'unlabelled' or 'refuse'")
+        raise DataError(
+            f"found {absent_docs!r}", field="absent_docs", allowed="'unlabelled' or 'refuse'"
+        )
     chosen = path if path is not None else os.environ.get(GOLDEN_VARIABLE)
-    _check_path(chosen, (str, os.PathLike, type(None)), "path", f"a path, or nothing and the environment variable {GOLDEN_VARIABLE}")
+    _check_path(
+        chosen,
+        (str, os.PathLike, type(None)),
+        "path",
+        f"a path, or nothing and the environment variable {GOLDEN_VARIABLE}",
+    )
     if not chosen:
-        raise DataError("no golden file given", field="path", allowed=f"a path, or the environment variable {GOLDEN_VARIABLE}")
+        raise DataError(
+            "no golden file given",
+            field="path",
+            allowed=f"a path, or the environment variable {GOLDEN_VARIABLE}",
+        )
     file = Path(chosen)
     _check_exists([file])
     found = choose(file, GOLDEN_FORMATS, format, "golden files")
-    golden: Golden = found.read(file, strict, absent_docs, catalogue, **found.understood({"topics": topics, "split": split}, file))
-    judged = golden.checks.loc[is_among(golden.checks["kind"], ["expected_empty", "forbidden_source_key"]), "query_id"]
-    n_unlabelled = int((golden.queries["answerable"].isna() & ~is_among(golden.queries["query_id"], judged)).sum())
+    golden: Golden = found.read(
+        file,
+        strict,
+        absent_docs,
+        catalogue,
+        **found.understood({"topics": topics, "split": split}, file),
+    )
+    judged = golden.checks.loc[
+        is_among(golden.checks["kind"], ["expected_empty", "forbidden_source_key"]), "query_id"
+    ]
+    n_unlabelled = int(
+        (golden.queries["answerable"].isna() & ~is_among(golden.queries["query_id"], judged)).sum()
+    )
     if n_unlabelled:
-        text = f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they are unlabelled and only absent_docs='refuse' reads them as should-refuse"
+        text = (
+            f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they"
+            " are unlabelled and only absent_docs='refuse' reads them as should-refuse"
+        )
         warnings.warn(text, UserWarning, stacklevel=2)
     return golden
 
 
-def load_results(paths: Paths, *, format: str | None = None, strict: bool = True, ties: str = "file") -> Results:
+def load_results(
+    paths: Paths, *, format: str | None = None, strict: bool = True, ties: str = "file"
+) -> Results:
     """Load one or many runs.
 
-    Read are `per_query.jsonl` files (with `run.json` beside them), kebab's SQLite file, TREC run files (also .gz), JSON objects
-    {query: {document: score}}, and metric reports (`metrics` with `per_query`: they give `reported` values and no hits).
+    Read are `per_query.jsonl` files (with `run.json` beside them), kebab's SQLite file, TREC run
+    files (also .gz), JSON objects {query: {document: score}}, and metric reports (`metrics` with
+    `per_query`: they give `reported` values and no hits).
 
     A TREC run is named by its tag, or by its file where another file has the same tag.
 
     Parameters
     ----------
     paths
-        A file, a folder that holds `per_query.jsonl` (or folders that do), a glob pattern, or a list of these. Runs keep this order;
-        a pattern's files are sorted by name.
+        A file, a folder that holds `per_query.jsonl` (or folders that do), a glob pattern, or a
+        list of these. Runs keep this order; a pattern's files are sorted by name.
     format
         The name of a format, where the content doesn't tell it.
     strict
         False loads what can be loaded and returns the rest as `results.problems`.
     ties
-        "file": the stored rank, else list order. "trec": every list is ranked anew as trec_eval does; see `rs.rank_hits`.
+        "file": the stored rank, else list order. "trec": every list is ranked anew as trec_eval
+        does; see `rs.rank_hits`.
 
     Raises
     ------
@@ -194,23 +268,29 @@ def load_results(paths: Paths, *, format: str | None = None, strict: bool = True
     Warns
     -----
     UserWarning
-        The ranks of a TREC run start at 0: they are moved up by one. A field of a run file that isn't known resembles one
-        that is (it is kept as `x_<name>`).
+        The ranks of a TREC run start at 0: they are moved up by one. A field of a run file that
+        isn't known resembles one that is (it is kept as `x_<name>`).
     """
     if ties not in TIES:
         raise DataError(f"found {ties!r}", field="ties", allowed=f"one of {', '.join(TIES)}")
     files = _files(paths)
     formats = [choose(file, RESULT_FORMATS, format, "results") for file in files]
     parts: list[Results] = []
-    for file, found in zip(files, formats, strict=True):  # no comprehension: warnings name the caller by counting frames
+    # no comprehension: warnings name the caller by counting frames
+    for file, found in zip(files, formats, strict=True):
         parts.append(_read_run(file, found, strict, ties))
     twice = _named_twice(parts)
     parts = [
-        found.apart(file, part) if found.apart is not None and twice & _names(part) else part for file, found, part in zip(files, formats, parts, strict=True)
+        found.apart(file, part) if found.apart is not None and twice & _names(part) else part
+        for file, found, part in zip(files, formats, parts, strict=True)
     ]
     twice = _named_twice(parts)
     if twice:
-        raise DataError(f"{', '.join(sorted(twice))} named by more than one file", field="run_id", allowed="one file per run; name runs in run.json")
+        raise DataError(
+            f"{', '.join(sorted(twice))} named by more than one file",
+            field="run_id",
+            allowed="one file per run; name runs in run.json",
+        )
     return parts[0] if len(parts) == 1 else concat_results(parts)
 
 
@@ -225,8 +305,16 @@ def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path
     _check_path(path, (str, os.PathLike), "path", "the path of one run")
     files = _files(path)
     if len(files) > 1:
-        raise DataError(f"{path} holds {len(files)} runs", field="path", allowed=f"one run at a time, such as {files[0]}")
-    return files[0] if choose(files[0], RESULT_FORMATS, format, "results").read is read_per_query else None
+        raise DataError(
+            f"{path} holds {len(files)} runs",
+            field="path",
+            allowed=f"one run at a time, such as {files[0]}",
+        )
+    return (
+        files[0]
+        if choose(files[0], RESULT_FORMATS, format, "results").read is read_per_query
+        else None
+    )
 
 
 def _read_run(file: Path, found: Format, strict: bool, ties: str) -> Results:
@@ -242,17 +330,27 @@ def _names(part: Results) -> set[str]:
 
 def _named_twice(parts: list[Results]) -> set[str]:
     """Run ids that more than one part has."""
-    return {run_id for run_id, n in Counter(run_id for part in parts for run_id in _names(part)).items() if n > 1}
+    return {
+        run_id
+        for run_id, n in Counter(run_id for part in parts for run_id in _names(part)).items()
+        if n > 1
+    }
 
 
 def _files(paths: Paths) -> list[Path]:
     allowed = "a path or pattern, or a list of these"
     _check_path(paths, (str, os.PathLike, list, tuple), "paths", allowed)
-    given: list[str | os.PathLike[str]] = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    given: list[str | os.PathLike[str]] = (
+        [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    )
     found: list[Path] = []
     for path in given:
         _check_path(path, (str, os.PathLike), "paths", allowed)
-        matches: list[str] = sorted(glob(str(path))) if has_magic(str(path)) and not Path(path).exists() else [str(path)]
+        matches: list[str] = (
+            sorted(glob(str(path)))
+            if has_magic(str(path)) and not Path(path).exists()
+            else [str(path)]
+        )
         if not matches:
             raise DataError(f"no file matches {path}", field="paths")
         found += [file for one in matches for file in _files_of(Path(one))]
@@ -277,7 +375,10 @@ RUN_FILES = ("per_query.jsonl", "results.jsonl")
 
 
 def _files_of(path: Path) -> list[Path]:
-    """The run file of a folder, or those of the run folders in it; a folder without any is looked at as a whole."""
+    """The run file of a folder, or those of the run folders in it.
+
+    A folder without any is looked at as a whole.
+    """
     if not path.is_dir():
         return [path]
     own = [path / name for name in RUN_FILES if (path / name).exists()]

@@ -1,9 +1,13 @@
-"""The fast reader of our run file: blocks of lines parsed by pyarrow.json, made into columns beside each other.
+"""The fast reader of our run file.
 
-The per-line reader (per_query.py) is the definition of the format. This one gives the same frames or declines: at the first sign of
-anything that it can't prove to be equal, the caller reads the whole file line by line, and faults, warnings and odd values are told there.
-So nothing here reports an error. What must hold of a block: UTF-8, one object on each line (pyarrow takes several, and objects over several
-lines), no field or type that the schema doesn't have (pyarrow refuses those, keys that are there twice, and half surrogate pairs).
+Blocks of lines parsed by pyarrow.json, made into columns beside each other.
+
+The per-line reader (per_query.py) is the definition of the format. This one gives the same frames
+or declines: at the first sign of anything that it can't prove to be equal, the caller reads the
+whole file line by line, and faults, warnings and odd values are told there. So nothing here reports
+an error. What must hold of a block: UTF-8, one object on each line (pyarrow takes several, and
+objects over several lines), no field or type that the schema doesn't have (pyarrow refuses those,
+keys that are there twice, and half surrogate pairs).
 """
 
 import gzip
@@ -41,7 +45,11 @@ _SAMPLED = 32  # lines of the first block from which the schema is learned
 _DURATION = "latency_"
 FRAMES = ("responses", "hits", "citations")
 FAILED = (Declined, OSError, EOFError, zlib.error, pa.ArrowException)
-_DTYPES: dict[Any, Any] = {pa.string(): pd.StringDtype(na_value=np.nan), pa.bool_(): pd.BooleanDtype(), pa.int64(): pd.Int64Dtype()}
+_DTYPES: dict[Any, Any] = {
+    pa.string(): pd.StringDtype(na_value=np.nan),
+    pa.bool_(): pd.BooleanDtype(),
+    pa.int64(): pd.Int64Dtype(),
+}
 
 
 @dataclass
@@ -59,7 +67,10 @@ class Block:
 
 
 def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
-    """The frames of a file of records, equal to those that the per-line reader gives; None where that one must read it."""
+    """The frames of a file of records, equal to those that the per-line reader gives.
+
+    None where that one must read it.
+    """
     try:
         if path.stat().st_size < FROM_BYTES:
             return None
@@ -68,7 +79,12 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
             seen.take(block)
             parts.append(block.columns)
         return {
-            kind: frame_of(kind, {name: _joined(parts, kind, name, type_) for name, type_ in types.items()}, run_id) for kind, types in seen.types().items()
+            kind: frame_of(
+                kind,
+                {name: _joined(parts, kind, name, type_) for name, type_ in types.items()},
+                run_id,
+            )
+            for kind, types in seen.types().items()
         }
     except FAILED:
         return None
@@ -117,7 +133,8 @@ class _Parser:
         try:
             records = self._records(data)
         except pa.ArrowInvalid:
-            # A field that the schema doesn't have, or one that is wrong: our own parser tells which, and knows all of the block afterwards.
+            # A field that the schema doesn't have, or one that is wrong: our own parser tells
+            # which, and knows all of the block afterwards.
             self.learn(data.rstrip(b"\n").split(b"\n"))
             records = self._records(data)
         if len(records) != len(starts) - 1:
@@ -126,14 +143,19 @@ class _Parser:
         return Block(columns, rows, data, starts)
 
     def _records(self, data: bytes) -> pa.StructArray:
-        options = pa_json.ParseOptions(explicit_schema=pa.schema(list(self.schema)), unexpected_field_behavior="error")
+        options = pa_json.ParseOptions(
+            explicit_schema=pa.schema(list(self.schema)), unexpected_field_behavior="error"
+        )
         read = pa_json.ReadOptions(use_threads=False, block_size=len(data) + 1)
         table = pa_json.read_json(pa.BufferReader(data), read_options=read, parse_options=options)
         return table.combine_chunks().to_struct_array().chunk(0)
 
 
 def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
-    """Where each line begins, and the end of the block; declines unless each looks like one object and all of it is UTF-8 without NUL."""
+    """Where each line begins, and the end of the block.
+
+    Declines unless each looks like one object and all of it is UTF-8 without NUL.
+    """
     if len(data) >= _LONGEST:
         raise Declined
     found = np.frombuffer(data, dtype=np.uint8)
@@ -142,8 +164,13 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
         ends = np.append(ends, len(data))
     starts = np.append(0, ends + 1)
     starts[-1] = len(data)
-    # A brace, a line end and a brace stand nowhere within a JSON value: as many records as lines means one on each.
-    if b"\0" in data or (found[ends - 1] != ord("}")).any() or (found[starts[:-1]] != ord("{")).any():
+    # A brace, a line end and a brace stand nowhere within a JSON value: as many records as lines
+    # means one on each.
+    if (
+        b"\0" in data
+        or (found[ends - 1] != ord("}")).any()
+        or (found[starts[:-1]] != ord("{")).any()
+    ):
         raise Declined
     offsets = pa.py_buffer(np.array([0, len(data)], dtype=np.int32))
     pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
@@ -151,7 +178,10 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
 
 
 def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[Block]:
-    """The blocks of the file in order, a few of them parsed at once: pyarrow works outside Python's lock."""
+    """The blocks of the file in order, a few of them parsed at once.
+
+    Pyarrow works outside Python's lock.
+    """
     parse, n_at_once = _Parser(), min(os.cpu_count() or 1, _N_AT_ONCE)
     with ThreadPoolExecutor(n_at_once) as pool:
         waiting: deque[Future[Block]] = deque()
@@ -167,12 +197,22 @@ def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[Block]:
 
 def _sample(data: bytes) -> list[bytes]:
     """Some lines, the first among them."""
-    starts = {0, *(data.find(b"\n", len(data) * place // _SAMPLED) + 1 for place in range(1, _SAMPLED))} - {len(data)}
-    return [data[start : end if (end := data.find(b"\n", start)) >= 0 else len(data)] for start in sorted(starts)]
+    starts = {
+        0,
+        *(data.find(b"\n", len(data) * place // _SAMPLED) + 1 for place in range(1, _SAMPLED)),
+    } - {len(data)}
+    return [
+        data[start : end if (end := data.find(b"\n", start)) >= 0 else len(data)]
+        for start in sorted(starts)
+    ]
 
 
 class Seen:
-    """What the blocks of a file show together: the columns of each frame, in the order in which the per-line reader meets them, and their types."""
+    """What the blocks of a file show together.
+
+    The columns of each frame, in the order in which the per-line reader meets them, and their
+    types.
+    """
 
     def __init__(self) -> None:
         self._order: dict[str, dict[str, None]] = {kind: {} for kind in FRAMES}
@@ -187,7 +227,11 @@ class Seen:
         for kind in FRAMES:
             for name, column in block.columns[kind].items():
                 self._types[kind].setdefault(name, set()).add(column.type)
-                if column.type == pa.int64() and name not in KINDS[kind].dtypes and _is_long(column):
+                if (
+                    column.type == pa.int64()
+                    and name not in KINDS[kind].dtypes
+                    and _is_long(column)
+                ):
                     self._long.add((kind, name))
 
     def types(self) -> dict[str, dict[str, pa.DataType]]:
@@ -196,12 +240,19 @@ class Seen:
         Raises
         ------
         Declined
-            Query ids that are there twice, none at all, or columns that only the per-line reader can settle.
+            Query ids that are there twice, none at all, or columns that only the per-line reader
+            can settle.
         """
         ids = pa.chunked_array(self._ids, pa.string())
         if not len(ids) or len(ids.unique()) < len(ids):
             raise Declined
-        return {kind: {name: self._type(kind, name) for name in _names(kind, self._types[kind], self._order[kind])} for kind in FRAMES}
+        return {
+            kind: {
+                name: self._type(kind, name)
+                for name in _names(kind, self._types[kind], self._order[kind])
+            }
+            for kind in FRAMES
+        }
 
     def _type(self, kind: str, name: str) -> pa.DataType:
         found = self._types[kind][name]
@@ -226,21 +277,43 @@ def _names(kind: str, found: dict[str, set[pa.DataType]], order: dict[str, None]
 
 
 def _take_order(block: Block, order: dict[str, dict[str, None]], is_first: bool) -> None:
-    """Take note of own columns, read anew from those records that have the first value of one: nulls before it don't count."""
+    """Take note of own columns, read anew from those records that have the first value of one.
+
+    Nulls before it don't count.
+    """
     if is_first:
         _take_names(block, 0, order)
-    new = {kind: [name for name in columns if name not in order[kind] and name not in KINDS[kind].dtypes] for kind, columns in block.columns.items()}
+    new = {
+        kind: [
+            name for name in columns if name not in order[kind] and name not in KINDS[kind].dtypes
+        ]
+        for kind, columns in block.columns.items()
+    }
     if any(name.startswith(_DURATION) for name in new["responses"]):
-        raise Declined  # a duration's place counts from where its name stands first, with a value or without
-    for record in sorted({int(block.rows[kind][_first(block.columns[kind][name])]) for kind, names in new.items() for name in names}):
+        # a duration's place counts from where its name stands first, with a value or without
+        raise Declined
+    for record in sorted(
+        {
+            int(block.rows[kind][_first(block.columns[kind][name])])
+            for kind, names in new.items()
+            for name in names
+        }
+    ):
         _take_names(block, record, order)
 
 
 def _take_names(block: Block, record: int, order: dict[str, dict[str, None]]) -> None:
     tables = Tables()
-    read_record(Row(parsed(block.line(record).decode("utf-8")), 1), tables, Problems("", strict=False))
+    read_record(
+        Row(parsed(block.line(record).decode("utf-8")), 1), tables, Problems("", strict=False)
+    )
     for kind in FRAMES:
-        for name in (name for row in getattr(tables, kind) for name in row if name.startswith(("x_", _DURATION))):
+        for name in (
+            name
+            for row in getattr(tables, kind)
+            for name in row
+            if name.startswith(("x_", _DURATION))
+        ):
             order[kind].setdefault(name)
 
 
@@ -248,13 +321,19 @@ def _first(column: pa.Array) -> int:
     return int(np.asarray(column.is_valid()).argmax())
 
 
-def _joined(parts: list[dict[str, Columns]], kind: str, name: str, type_: pa.DataType) -> pa.ChunkedArray:
+def _joined(
+    parts: list[dict[str, Columns]], kind: str, name: str, type_: pa.DataType
+) -> pa.ChunkedArray:
     return pa.chunked_array([column_of(part[kind], name, type_) for part in parts], type_)
 
 
 def column_of(columns: Columns, name: str, type_: pa.DataType) -> pa.Array:
     """One column of a block; null where the block doesn't have it."""
-    return columns[name].cast(type_) if name in columns else pa.nulls(len(next(iter(columns.values()), ())), type_)
+    return (
+        columns[name].cast(type_)
+        if name in columns
+        else pa.nulls(len(next(iter(columns.values()), ())), type_)
+    )
 
 
 def frame_of(kind: str, columns: Columns, run_id: str) -> pd.DataFrame:
@@ -262,10 +341,15 @@ def frame_of(kind: str, columns: Columns, run_id: str) -> pd.DataFrame:
     if not columns:
         return empty(kind)
     n = len(columns["query_id"])
-    found: dict[str, Any] = {"run_id": categorical(np.zeros(n, dtype=np.int8), pd.Index([run_id], dtype="str"))}
+    found: dict[str, Any] = {
+        "run_id": categorical(np.zeros(n, dtype=np.int8), pd.Index([run_id], dtype="str"))
+    }
     found |= {name: _series(column) for name, column in columns.items()}
     missing = [name for name in KINDS[kind].required if name not in found]
-    return pd.DataFrame(found | {name: pd.Series(np.nan, index=range(n), dtype="str") for name in missing}, copy=False)
+    return pd.DataFrame(
+        found | {name: pd.Series(np.nan, index=range(n), dtype="str") for name in missing},
+        copy=False,
+    )
 
 
 def _series(column: pa.ChunkedArray) -> Any:

@@ -1,7 +1,10 @@
-"""The Arrow schema of a run file, learned from some of its records: known fields have their types, others the one they are seen with.
+"""The Arrow schema of a run file, learned from some of its records.
 
-Types are learned from values that the per-line reader's own parser gave, never by pyarrow: its inference turns texts into times, and
-its process ends on lines that are nested without end. A field that no single type holds makes the fast reader decline.
+Known fields have their types, others the one they are seen with.
+
+Types are learned from values that the per-line reader's own parser gave, never by pyarrow: its
+inference turns texts into times, and its process ends on lines that are nested without end. A field
+that no single type holds makes the fast reader decline.
 """
 
 from collections.abc import Iterable
@@ -25,29 +28,50 @@ def _struct(**types: pa.DataType) -> pa.DataType:
     return pa.struct(list(types.items()))
 
 
-SPAN = _struct(**dict.fromkeys(("kind", "path"), _TEXT), **dict.fromkeys(("start", "end", "line_start", "line_end", "page", "start_ms", "end_ms"), _WHOLE))
+SPAN = _struct(
+    **dict.fromkeys(("kind", "path"), _TEXT),
+    **dict.fromkeys(
+        ("start", "end", "line_start", "line_end", "page", "start_ms", "end_ms"), _WHOLE
+    ),
+)
 RETRIEVAL = _struct(fusion_score=_NUMBER, lexical_score=_NUMBER, vector_score=_NUMBER)
 USAGE = _struct(prompt_tokens=_WHOLE, completion_tokens=_WHOLE)
 _PLACE = {"chunk_id": _TEXT, "doc_id": _TEXT, "heading_path": pa.list_(_TEXT), "citation": SPAN}
 HIT = _struct(
-    rank=_WHOLE, **_PLACE, **dict.fromkeys(("doc_path", "snippet", "score_kind", "source_key", "chunker_version"), _TEXT), stale=_FLAG, text_cut=_FLAG,
+    rank=_WHOLE, **_PLACE,
+    **dict.fromkeys(("doc_path", "snippet", "score_kind", "source_key", "chunker_version"), _TEXT),
+    stale=_FLAG, text_cut=_FLAG,
     retrieval=RETRIEVAL, score=_NUMBER, score_lexical=_NUMBER, score_vector=_NUMBER, metadata=_NULL,
 )  # fmt: skip
 CITATION = _struct(marker=_TEXT, path=_TEXT, **_PLACE)
 ANSWER = _struct(
-    answer=_TEXT, refusal_reason=_TEXT, grounded=_FLAG, refused=_FLAG, cost_usd=_NUMBER, usage=USAGE, citations=pa.list_(CITATION), hops=_NULL,
+    answer=_TEXT, refusal_reason=_TEXT, grounded=_FLAG, refused=_FLAG, cost_usd=_NUMBER,
+    usage=USAGE, citations=pa.list_(CITATION), hops=_NULL,
 )  # fmt: skip
-RECORD = _struct(**dict.fromkeys(("query_id", "query", "mode", "error", "scope"), _TEXT), elapsed_ms=_NUMBER, hits_top_k=pa.list_(HIT), answer=ANSWER)
-_LEVELS = ((RECORD, KNOWN_RECORD), (HIT, KNOWN_HIT), (ANSWER, KNOWN_ANSWER), (CITATION, KNOWN_CITATION))
+RECORD = _struct(
+    **dict.fromkeys(("query_id", "query", "mode", "error", "scope"), _TEXT),
+    elapsed_ms=_NUMBER,
+    hits_top_k=pa.list_(HIT),
+    answer=ANSWER,
+)
+_LEVELS = (
+    (RECORD, KNOWN_RECORD),
+    (HIT, KNOWN_HIT),
+    (ANSWER, KNOWN_ANSWER),
+    (CITATION, KNOWN_CITATION),
+)
 
 
 def learned(seen: pa.DataType, lines: Iterable[bytes]) -> pa.DataType:
-    """The type with the fields of these lines too; only fields that are there, for each costs time in every row.
+    """The type with the fields of these lines too.
+
+    Only fields that are there, for each costs time in every row.
 
     Raises
     ------
     Declined
-        A line that isn't one JSON object, a field of two types or of one that a known field can't have, or a name that resembles a known one.
+        A line that isn't one JSON object, a field of two types or of one that a known field can't
+        have, or a name that resembles a known one.
     """
     for line in lines:
         try:
@@ -94,7 +118,15 @@ def _typed(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
         types = {field.name: field.type for field in known}
         if known == RECORD:
             types |= {field.name: _NUMBER for field in seen if field.name.startswith("latency_")}
-        return pa.struct([(field.name, _typed(field.type, types[field.name]) if field.name in types else field.type) for field in seen])
+        return pa.struct(
+            [
+                (
+                    field.name,
+                    _typed(field.type, types[field.name]) if field.name in types else field.type,
+                )
+                for field in seen
+            ]
+        )
     if pa.types.is_list(known) and pa.types.is_list(seen):
         return pa.list_(_typed(seen.value_type, known.value_type))
     if pa.types.is_null(seen):
@@ -109,6 +141,7 @@ def _check_names(seen: pa.DataType, known: pa.DataType) -> None:
     for level, names in _LEVELS:
         if known == level and any(meant(field.name, names) is not None for field in seen):
             raise Declined
-    # A span_unit changes how start, end and kind are read even where it is null, which a column can't tell from absent.
+    # A span_unit changes how start, end and kind are read even where it is null, which a column
+    # can't tell from absent.
     if known in (HIT, CITATION) and seen.get_field_index("span_unit") >= 0:
         raise Declined

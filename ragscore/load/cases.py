@@ -1,7 +1,8 @@
 """What every importer reads a record into, and the step from there to frames.
 
-A `Case` is one question as one system answered it, with what is expected of it if the file says so. Files of other tools carry
-labels and results side by side, often without ids, with repeats and with judges that failed: `imported` sorts that out once.
+A `Case` is one question as one system answered it, with what is expected of it if the file says so.
+Files of other tools carry labels and results side by side, often without ids, with repeats and with
+judges that failed: `imported` sorts that out once.
 """
 
 import hashlib
@@ -36,7 +37,10 @@ class Stored:
 
 @dataclass
 class Case:
-    """One record of a foreign file. None = the file doesn't say; `hits` None = nothing is known of retrieval."""
+    """One record of a foreign file.
+
+    None = the file doesn't say; `hits` None = nothing is known of retrieval.
+    """
 
     line: int
     query: str | None = None
@@ -64,12 +68,20 @@ class Case:
     @property
     def is_answered(self) -> bool:
         """Whether a system was asked: the record holds something that only a run can have."""
-        return self.hits is not None or bool(self.stored) or any(value is not None for value in (self.answer, self.error, self.latency_ms, self.run))
+        return (
+            self.hits is not None
+            or bool(self.stored)
+            or any(
+                value is not None for value in (self.answer, self.error, self.latency_ms, self.run)
+            )
+        )
 
     @property
     def is_labelled(self) -> bool:
         """Whether the record says what is right."""
-        given = bool(self.gold_texts or self.checks) or any(ids is not None for ids in self.gold_ids.values())
+        given = bool(self.gold_texts or self.checks) or any(
+            ids is not None for ids in self.gold_ids.values()
+        )
         return given or self.reference_answer is not None or self.answerable is not None
 
 
@@ -80,8 +92,9 @@ class Imported:
     Attributes
     ----------
     results
-        One run per system in the file and repeat; None where the file holds labels only. `results.reported` has the stored scores,
-        `results.judgments` those that a judge gave, with state "scored" or "judge_failed" (value NaN).
+        One run per system in the file and repeat; None where the file holds labels only.
+        `results.reported` has the stored scores, `results.judgments` those that a judge gave, with
+        state "scored" or "judge_failed" (value NaN).
     golden
         The labels, one row per question; None where the file has none.
     problems
@@ -93,11 +106,16 @@ class Imported:
     problems: pd.DataFrame
 
     def __repr__(self) -> str:
-        return f"Imported: {self.results or 'no results'}; {self.golden or 'no golden labels'}; {len(self.problems)} problems"
+        return (
+            f"Imported: {self.results or 'no results'}; {self.golden or 'no golden labels'};"
+            f" {len(self.problems)} problems"
+        )
 
 
 def hash_query(query: str) -> str:
-    """An id for a question that has none: `q-` and 12 hex digits; letter case, spacing and Unicode form don't matter.
+    """An id for a question that has none.
+
+    `q-` and 12 hex digits; letter case, spacing and Unicode form don't matter.
 
     The same question has the same id in every file.
     """
@@ -106,7 +124,9 @@ def hash_query(query: str) -> str:
 
 
 def imported(cases: list[Case], described: dict[str, Any], problems: Problems) -> Imported:
-    """Frames of all cases: questions get ids, repeats get runs of their own, texts without ids get them.
+    """Frames of all cases.
+
+    Questions get ids, repeats get runs of their own, texts without ids get them.
 
     `described` has the fields of the runs frame that hold for the whole file: at least run_id.
     """
@@ -117,45 +137,70 @@ def imported(cases: list[Case], described: dict[str, Any], problems: Problems) -
     answered = [case for case in kept if case.is_answered]
     results = _results(answered, described, declared, problems) if answered else None
     golden = _golden(kept, problems) if any(case.is_labelled for case in kept) else None
-    return Imported(results, golden and replace(golden, problems=problems.frame()), problems.frame())
+    return Imported(
+        results, golden and replace(golden, problems=problems.frame()), problems.frame()
+    )
 
 
 def _identify(case: Case, problems: Problems) -> bool:
     """Give the case an id; False, and a problem, where there is neither id nor question."""
     if case.query_id is None and (case.query is None or not case.query.strip()):
-        problems.add("neither a question nor an id", line=case.line, allowed="text of the question, or its id")
+        problems.add(
+            "neither a question nor an id",
+            line=case.line,
+            allowed="text of the question, or its id",
+        )
         return False
     case.query_id = case.query_id or hash_query(case.query or "")
     return True
 
 
 def _number_repeats(cases: list[Case], declared: bool, problems: Problems) -> None:
-    """Number the answers of one run to one question from 1; undeclared repeats are warned of, declared ones that collide moved on."""
+    """Number the answers of one run to one question from 1.
+
+    Undeclared repeats are warned of, declared ones that collide moved on.
+    """
     taken: dict[tuple[str | None, str | None], set[int]] = {}
     twice: dict[str, None] = {}
     for case in cases:
         used = taken.setdefault((case.run, case.query_id), set())
-        number = case.repeat if case.repeat is not None and case.repeat not in used else max(used, default=0) + 1
+        number = (
+            case.repeat
+            if case.repeat is not None and case.repeat not in used
+            else max(used, default=0) + 1
+        )
         if used and (case.repeat is None or case.repeat in used):
             twice[str(case.query_id)] = None
         used.add(number)
         case.repeat = number
     if twice:
         several = "1 question stands" if len(twice) == 1 else f"{len(twice)} questions stand"
-        text = f"{problems.file}: {several} there more than once ({', '.join(list(twice)[:5])}); each further answer is kept as a repeat, in a run of its own"
+        text = (
+            f"{problems.file}: {several} there more than once ({', '.join(list(twice)[:5])}); each"
+            " further answer is kept as a repeat, in a run of its own"
+        )
         warnings.warn(text, UserWarning, stacklevel=6)
 
 
 def _name_texts(cases: list[Case]) -> None:
-    """Chunk ids for passages that have a text and no id: that of the same text elsewhere in the file, else a hash of the text."""
+    """Chunk ids for passages that have a text and no id.
+
+    That of the same text elsewhere in the file, else a hash of the text.
+    """
     hits = [hit for case in cases for hit in case.hits or []]
-    known = {_normal(hit["text"]): hit["chunk_id"] for hit in hits if hit.get("text") and hit.get("chunk_id")}
+    known = {
+        _normal(hit["text"]): hit["chunk_id"]
+        for hit in hits
+        if hit.get("text") and hit.get("chunk_id")
+    }
     for hit in hits:
         if hit.get("text") and not hit.get("chunk_id") and not hit.get("doc_id"):
             hit["chunk_id"] = known.get(_normal(hit["text"]), _text_id(hit["text"]))
     for case in cases:
         if case.gold_texts and not case.gold_ids.get("chunk"):
-            case.gold_ids["chunk"] = [known.get(_normal(text), _text_id(text)) for text in case.gold_texts]
+            case.gold_ids["chunk"] = [
+                known.get(_normal(text), _text_id(text)) for text in case.gold_texts
+            ]
 
 
 def _normal(text: str) -> str:
@@ -166,8 +211,12 @@ def _text_id(text: str) -> str:
     return "text-" + hashlib.sha256(_normal(text).encode("utf-8", "replace")).hexdigest()[:12]
 
 
-def _results(cases: list[Case], described: dict[str, Any], declared: bool, problems: Problems) -> Results:
-    tables: dict[str, list[dict[str, Any]]] = {name: [] for name in ("responses", "hits", "judgments", "reported")}
+def _results(
+    cases: list[Case], described: dict[str, Any], declared: bool, problems: Problems
+) -> Results:
+    tables: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("responses", "hits", "judgments", "reported")
+    }
     runs: dict[str, dict[str, Any]] = {}
     for case in cases:
         run = _run(case, described, declared)
@@ -176,62 +225,155 @@ def _results(cases: list[Case], described: dict[str, Any], declared: bool, probl
         counts["n_failed"] += case.error is not None
         cell = {"run_id": run["run_id"], "query_id": case.query_id}
         tables["responses"].append(cell | _response(case))
-        tables["hits"] += [cell | {"rank": rank} | hit for rank, hit in enumerate(case.hits or [], 1)]
+        tables["hits"] += [
+            cell | {"rank": rank} | hit for rank, hit in enumerate(case.hits or [], 1)
+        ]
         of_metric = {one.metric: one for one in case.stored}
-        tables["judgments"] += [cell | _judgment(one) for one in of_metric.values() if one.is_judged or one.value is None]
-        tables["reported"] += [cell | {"metric": one.metric, "value": one.value} for one in of_metric.values() if one.value is not None]
-    frames = {name: from_records(settle(records), name) for name, records in tables.items() if records or name in ("responses", "hits")}
-    return Results(runs=from_records(list(runs.values()), "runs"), **frames, problems=problems.frame())
+        tables["judgments"] += [
+            cell | _judgment(one)
+            for one in of_metric.values()
+            if one.is_judged or one.value is None
+        ]
+        tables["reported"] += [
+            cell | {"metric": one.metric, "value": one.value}
+            for one in of_metric.values()
+            if one.value is not None
+        ]
+    frames = {
+        name: from_records(settle(records), name)
+        for name, records in tables.items()
+        if records or name in ("responses", "hits")
+    }
+    return Results(
+        runs=from_records(list(runs.values()), "runs"), **frames, problems=problems.frame()
+    )
 
 
 def _run(case: Case, described: dict[str, Any], declared: bool) -> dict[str, Any]:
-    """The run of a case: the file's, with the system's name where a file holds several, and a number where there are repeats."""
-    base = described["run_id"] if case.run is None else case.run if described.get("runs_are_named") else f"{described['run_id']}.{case.run}"
-    base = re.sub(r"[^\w.+@=-]+", "-", base).strip("-.") or "run"  # a run's id is a folder's name in a store
+    """The run of a case.
+
+    The file's, with the system's name where a file holds several, and a number where there are
+    repeats.
+    """
+    base = (
+        described["run_id"]
+        if case.run is None
+        else case.run
+        if described.get("runs_are_named")
+        else f"{described['run_id']}.{case.run}"
+    )
+    # a run's id is a folder's name in a store
+    base = re.sub(r"[^\w.+@=-]+", "-", base).strip("-.") or "run"
     suffix = f"-r{case.repeat}" if declared or (case.repeat or 1) > 1 else ""
     known = {name: value for name, value in described.items() if name != "runs_are_named"}
-    return {**known, "run_id": f"{base}{suffix}", "system": case.run or described.get("system") or base, "repeat": case.repeat}
+    return {
+        **known,
+        "run_id": f"{base}{suffix}",
+        "system": case.run or described.get("system") or base,
+        "repeat": case.repeat,
+    }
 
 
 def _response(case: Case) -> dict[str, Any]:
     refused = case.refused if case.refused is not None else implied_refusal(case.answer, None)
-    numbers = {"elapsed_ms": case.latency_ms, "prompt_tokens": case.prompt_tokens, "completion_tokens": case.completion_tokens, "cost_usd": case.cost_usd}
-    return {"query": case.query, "answer": case.answer, "refused": refused, "error": case.error, **numbers, **flatten(case.extra)}
+    numbers = {
+        "elapsed_ms": case.latency_ms,
+        "prompt_tokens": case.prompt_tokens,
+        "completion_tokens": case.completion_tokens,
+        "cost_usd": case.cost_usd,
+    }
+    return {
+        "query": case.query,
+        "answer": case.answer,
+        "refused": refused,
+        "error": case.error,
+        **numbers,
+        **flatten(case.extra),
+    }
 
 
 def _judgment(one: Stored) -> dict[str, Any]:
     is_scored = one.error is None and (one.value is not None or one.verdict is not None)
-    state, reason = ("scored", one.reason) if is_scored else ("judge_failed", one.error or one.reason)
-    record = {"criterion": one.metric, "item": "", "value": one.value, "verdict": one.verdict, "reason": reason, "judge": one.judge}
+    state, reason = (
+        ("scored", one.reason) if is_scored else ("judge_failed", one.error or one.reason)
+    )
+    record = {
+        "criterion": one.metric,
+        "item": "",
+        "value": one.value,
+        "verdict": one.verdict,
+        "reason": reason,
+        "judge": one.judge,
+    }
     return record | {"cost_usd": one.cost_usd, "state": state}
 
 
 def _golden(cases: list[Case], problems: Problems) -> Golden:
-    """Labels of each question, those of its repeats joined; the first of two that contradict each other stays, and is a problem."""
+    """Labels of each question, those of its repeats joined.
+
+    The first of two that contradict each other stays, and is a problem.
+    """
     by_id: dict[str, list[Case]] = {}
     for case in cases:
         by_id.setdefault(str(case.query_id), []).append(case)
-    tables: dict[str, dict[Any, dict[str, Any]]] = {name: {} for name in ("queries", "targets", "tags", "checks")}
+    tables: dict[str, dict[Any, dict[str, Any]]] = {
+        name: {} for name in ("queries", "targets", "tags", "checks")
+    }
     for position, (query_id, same) in enumerate(by_id.items()):
-        tables["queries"][query_id] = {"query_id": query_id, "position": position, **_labels(same, problems)}
+        tables["queries"][query_id] = {
+            "query_id": query_id,
+            "position": position,
+            **_labels(same, problems),
+        }
         for case in same:
             for level, ids in case.gold_ids.items():
                 for one in ids:
-                    target = {"query_id": query_id, "level": level, "target_id": one, "alternative": 0, "grade": 1, f"{level}_id": one}
+                    target = {
+                        "query_id": query_id,
+                        "level": level,
+                        "target_id": one,
+                        "alternative": 0,
+                        "grade": 1,
+                        f"{level}_id": one,
+                    }
                     tables["targets"][query_id, level, one] = target
-            tables["tags"] |= {(query_id, kind, one): {"query_id": query_id, "kind": kind, "value": one} for kind, ones in case.tags.items() for one in ones}
-            tables["checks"] |= {(query_id, kind, one): {"query_id": query_id, "kind": kind, "text": one} for kind, ones in case.checks.items() for one in ones}
-    return Golden(**{name: from_records(list(records.values()), name) for name, records in tables.items()})
+            tables["tags"] |= {
+                (query_id, kind, one): {"query_id": query_id, "kind": kind, "value": one}
+                for kind, ones in case.tags.items()
+                for one in ones
+            }
+            tables["checks"] |= {
+                (query_id, kind, one): {"query_id": query_id, "kind": kind, "text": one}
+                for kind, ones in case.checks.items()
+                for one in ones
+            }
+    return Golden(
+        **{name: from_records(list(records.values()), name) for name, records in tables.items()}
+    )
 
 
 def _labels(same: list[Case], problems: Problems) -> dict[str, Any]:
-    found: dict[str, Any] = {"query": next((case.query for case in same if case.query is not None), ""), "answerable": None}
+    found: dict[str, Any] = {
+        "query": next((case.query for case in same if case.query is not None), ""),
+        "answerable": None,
+    }
     for case in same:
-        given = {"answerable": case.answerable, "reference_answer": case.reference_answer, **case.labels}
+        given = {
+            "answerable": case.answerable,
+            "reference_answer": case.reference_answer,
+            **case.labels,
+        }
         for name, value in given.items():
             if value is not None and found.get(name) not in (None, value):
-                problems.add(f"{name} {json.dumps(value, ensure_ascii=False)[:60]} for a question that has another one already", line=case.line, field=name)
+                problems.add(
+                    f"{name} {json.dumps(value, ensure_ascii=False)[:60]} for a question that has"
+                    " another one already",
+                    line=case.line,
+                    field=name,
+                )
             elif value is not None:
                 found[name] = value
-    expects = any(case.reference_answer or any(case.gold_ids.values()) or case.checks for case in same)
+    expects = any(
+        case.reference_answer or any(case.gold_ids.values()) or case.checks for case in same
+    )
     return found | ({"answerable": True} if found["answerable"] is None and expects else {})

@@ -1,4 +1,7 @@
-"""Cells of foreign records as text, list of texts, number or score: leniently, but never guessing and never silently."""
+"""Cells of foreign records as text, list of texts, number or score.
+
+Leniently, but never guessing and never silently.
+"""
 
 import json
 import math
@@ -9,9 +12,12 @@ from ragscore.load.source import Problems, Row, as_id, as_text, shown
 from ragscore.load.table_rows import nested
 
 SAME = {
-    "faithfulness": "faithfulness", "context_precision": "context_precision", "llm_context_precision_with_reference": "context_precision",
-    "contextual precision": "context_precision", "context_recall": "context_recall", "llm_context_recall": "context_recall",
-    "contextual recall": "context_recall", "context-recall": "context_recall", "context-faithfulness": "faithfulness", "answer_relevancy": "answer_relevance",
+    "faithfulness": "faithfulness", "context_precision": "context_precision",
+    "llm_context_precision_with_reference": "context_precision",
+    "contextual precision": "context_precision", "context_recall": "context_recall",
+    "llm_context_recall": "context_recall",
+    "contextual recall": "context_recall", "context-recall": "context_recall",
+    "context-faithfulness": "faithfulness", "answer_relevancy": "answer_relevance",
 }  # fmt: skip
 """Other tools' names (lower case) of judged metrics that are ours by formula: claims supported / claims, and so on."""
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
@@ -24,7 +30,10 @@ def our_name(metric: str, same: dict[str, str] = SAME) -> str:
 
 
 def score_of(value: Any) -> tuple[float | None, str | None]:
-    """A stored score as (number, verdict): yes / no and booleans are 1 / 0, another word is a verdict without a number."""
+    """A stored score as (number, verdict).
+
+    Yes / no and booleans are 1 / 0, another word is a verdict without a number.
+    """
     if isinstance(value, bool):
         return float(value), str(value).lower()
     if (number := as_number(value)) is not None:
@@ -47,13 +56,21 @@ def as_number(value: Any) -> float | None:
 
 
 def stored(metric: str, value: Any, *, same: dict[str, str] = SAME, **about: Any) -> Stored:
-    """A score under our name of its metric; one that came with an error is none, whatever number stands beside it."""
+    """A score under our name of its metric.
+
+    One that came with an error is none, whatever number stands beside it.
+    """
     number, verdict = (None, None) if about.get("error") is not None else score_of(value)
-    return Stored(our_name(metric, same), number, verdict=about.pop("verdict", None) or verdict, **about)
+    return Stored(
+        our_name(metric, same), number, verdict=about.pop("verdict", None) or verdict, **about
+    )
 
 
 class Cells:
-    """The cells of one record, taken out by name; what isn't of the asked kind is a problem with its line."""
+    """The cells of one record, taken out by name.
+
+    What isn't of the asked kind is a problem with its line.
+    """
 
     def __init__(self, row: Row, problems: Problems) -> None:
         self.values, self.line, self.problems = dict(row.values), row.line, problems
@@ -77,7 +94,11 @@ class Cells:
         """A number; NaN is none."""
         value = self.take(*names)
         found = as_number(value)
-        if found is None and value is not None and not (isinstance(value, float) and math.isnan(value)):
+        if (
+            found is None
+            and value is not None
+            and not (isinstance(value, float) and math.isnan(value))
+        ):
             self._refuse(value, names, "a number or null")
         return found
 
@@ -109,7 +130,10 @@ class Cells:
         return found
 
     def texts(self, *names: str) -> list[str] | None:
-        """A list of texts; one text is a list of one, a cell of CSV may hold the list as JSON or Python's repr."""
+        """A list of texts.
+
+        One text is a list of one, a cell of CSV may hold the list as JSON or Python's repr.
+        """
         value = nested(self.take(*names))
         if value is None:
             return None
@@ -144,11 +168,19 @@ class Cells:
         self.problems.add(f"found {shown(value)}", line=self.line, field=names[0], allowed=allowed)
 
 
-def hits_of(texts: list[str] | None, chunk_ids: list[str] | None, doc_ids: list[str] | None, scores: list[float | None]) -> list[dict[str, Any]] | None:
+def hits_of(
+    texts: list[str] | None,
+    chunk_ids: list[str] | None,
+    doc_ids: list[str] | None,
+    scores: list[float | None],
+) -> list[dict[str, Any]] | None:
     """Hits from lists side by side, in the order of their ranks; None where no list is given."""
     lists = {"text": texts, "chunk_id": chunk_ids, "doc_id": doc_ids, "score": scores or None}
     given = {name: values for name, values in lists.items() if values is not None}
     if not any(name in given for name in ("text", "chunk_id", "doc_id")):
         return None
     longest = max(len(values) for name, values in given.items() if name != "score")
-    return [{name: values[place] for name, values in given.items() if place < len(values)} for place in range(longest)]
+    return [
+        {name: values[place] for name, values in given.items() if place < len(values)}
+        for place in range(longest)
+    ]

@@ -1,7 +1,8 @@
 """Runs of a chatbot's evaluation, `results/<run_id>/{results.jsonl, config.json, metrics.json}` -> `Results`.
 
-A test case that ended in an error has no row there: its absence shows as missing. What the harness computed itself
-(`retrieval_metrics`, `metrics.json`) becomes `reported`, judges' scores and claims become `judgments`.
+A test case that ended in an error has no row there: its absence shows as missing. What the harness
+computed itself (`retrieval_metrics`, `metrics.json`) becomes `reported`, judges' scores and claims
+become `judgments`.
 """
 
 import json
@@ -19,9 +20,14 @@ from ragscore.load.extras import flatten, settle
 from ragscore.load.fields import flag, identifier, is_int, number, text, whole
 from ragscore.load.source import Problems, Row, as_id, as_text, json_rows, open_text, parsed, shown
 
-HIT_NUMBERS = {"score_final": "score", "score_vector": "score_vector", "score_lexical": "score_lexical"}
+HIT_NUMBERS = {
+    "score_final": "score",
+    "score_vector": "score_vector",
+    "score_lexical": "score_lexical",
+}
 CUT_LENGTHS = range(195, 206)  # a text cut to 200 characters, with its ellipsis
-JUDGED = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}  # its name there -> the criterion, which is the metric's name
+# its name there -> the criterion, which is the metric's name
+JUDGED = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
 RUN_LEVEL = ""  # the query_id of a value that was reported for the run as a whole
 _FRAMES = ("responses", "hits", "citations", "judgments", "reported")
@@ -51,9 +57,17 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     tables.judgments = [record | judge for record in tables.judgments]
     for record in [record for name in _FRAMES for record in getattr(tables, name)]:
         record["run_id"] = run["run_id"]
-    frames: dict[str, Any] = {name: from_records(settle(getattr(tables, name)), name) for name in _FRAMES}
-    optional = {name: frames[name] if len(frames[name]) else None for name in ("judgments", "reported")}
-    return Results(runs=from_records([run], "runs"), **(frames | optional), problems=problems.frame(run["run_id"]))
+    frames: dict[str, Any] = {
+        name: from_records(settle(getattr(tables, name)), name) for name in _FRAMES
+    }
+    optional = {
+        name: frames[name] if len(frames[name]) else None for name in ("judgments", "reported")
+    }
+    return Results(
+        runs=from_records([run], "runs"),
+        **(frames | optional),
+        problems=problems.frame(run["run_id"]),
+    )
 
 
 def _beside(path: Path, name: str) -> dict[str, Any] | None:
@@ -73,23 +87,55 @@ def _beside(path: Path, name: str) -> dict[str, Any] | None:
 def _judge(config: dict[str, Any], problems: Problems) -> dict[str, Any]:
     """What the configuration says of the judge."""
     temperature = number(config.get("judge_temperature"), "judge_temperature", None, problems)
-    return {"judge": as_text(config.get("judge_model")), "temperature": temperature, "x_prompt_version": as_text(config.get("judge_prompt_version"))}
+    return {
+        "judge": as_text(config.get("judge_model")),
+        "temperature": temperature,
+        "x_prompt_version": as_text(config.get("judge_prompt_version")),
+    }
 
 
-def _run(path: Path, config: dict[str, Any] | None, metrics: dict[str, Any] | None, tables: _Tables) -> dict[str, Any]:
-    """The row of the runs frame; aggregates of `metrics.json` go to `reported`, what else it holds to `x_*`."""
+def _run(
+    path: Path, config: dict[str, Any] | None, metrics: dict[str, Any] | None, tables: _Tables
+) -> dict[str, Any]:
+    """The row of the runs frame.
+
+    Aggregates of `metrics.json` go to `reported`, what else it holds to `x_*`.
+    """
     left = dict(metrics or {})
-    stem = path.absolute().parent.name if path.name.startswith("results.jsonl") else path.name.split(".")[0]
+    stem = (
+        path.absolute().parent.name
+        if path.name.startswith("results.jsonl")
+        else path.name.split(".")[0]
+    )
     run_id = as_id(left.pop("run_id", None)) or stem
     stored = left.pop("aggregate_metrics", {})
     aggregates = stored if isinstance(stored, dict) else {}
-    numbers = [(name, value) for name, value in _leaves(aggregates) if value is None or _is_number(value)]
-    tables.reported += [{"query_id": RUN_LEVEL, "metric": name, "value": math.nan if value is None else float(value)} for name, value in numbers]
+    numbers = [
+        (name, value) for name, value in _leaves(aggregates) if value is None or _is_number(value)
+    ]
+    tables.reported += [
+        {
+            "query_id": RUN_LEVEL,
+            "metric": name,
+            "value": math.nan if value is None else float(value),
+        }
+        for name, value in numbers
+    ]
     left |= {"aggregate_metrics": others} if (others := _without_numbers(aggregates)) else {}
     n_failed = sum(response["error"] is not None for response in tables.responses)
-    run: dict[str, Any] = {"run_id": run_id, "created_at": _time(left.get("timestamp"), run_id), "config_hash": as_text(left.pop("config_hash", None))}
-    run |= {"config": json.dumps(config, ensure_ascii=False) if config is not None else None, "n_queries": len(tables.responses), "n_failed": n_failed}
-    stated = config or next((json.loads(one["x_config.json"]) for one in tables.responses if "x_config.json" in one), {})
+    run: dict[str, Any] = {
+        "run_id": run_id,
+        "created_at": _time(left.get("timestamp"), run_id),
+        "config_hash": as_text(left.pop("config_hash", None)),
+    }
+    run |= {
+        "config": json.dumps(config, ensure_ascii=False) if config is not None else None,
+        "n_queries": len(tables.responses),
+        "n_failed": n_failed,
+    }
+    stated = config or next(
+        (json.loads(one["x_config.json"]) for one in tables.responses if "x_config.json" in one), {}
+    )
     return run | {"k": stated["k"] if is_int(stated.get("k")) else None} | flatten(left)
 
 
@@ -105,8 +151,16 @@ def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
 
 def _without_numbers(values: dict[str, Any]) -> dict[str, Any]:
     """The other values, with the objects that they stand in."""
-    inner = {name: _without_numbers(value) for name, value in values.items() if isinstance(value, dict) and value}
-    plain = {name: value for name, value in values.items() if name not in inner and value is not None and not _is_number(value)}
+    inner = {
+        name: _without_numbers(value)
+        for name, value in values.items()
+        if isinstance(value, dict) and value
+    }
+    plain = {
+        name: value
+        for name, value in values.items()
+        if name not in inner and value is not None and not _is_number(value)
+    }
     return plain | {name: value for name, value in inner.items() if value}
 
 
@@ -119,7 +173,11 @@ def _time(written: Any, run_id: str) -> pd.Timestamp | None:
     if written is None and not re.fullmatch(r"\d{8}_\d{6}", run_id):
         return None
     try:
-        time = pd.Timestamp(written) if written is not None else pd.to_datetime(run_id, format="%Y%m%d_%H%M%S")
+        time = (
+            pd.Timestamp(written)
+            if written is not None
+            else pd.to_datetime(run_id, format="%Y%m%d_%H%M%S")
+        )
     except (ValueError, TypeError):
         return None  # the text itself stays in x_timestamp
     return time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
@@ -129,7 +187,12 @@ def _read_row(row: Row, tables: _Tables, problems: Problems) -> None:
     values = dict(row.values)
     query_id = as_id(values.pop("test_case_id", None))
     if query_id is None:
-        problems.add(f"found {shown(row.values.get('test_case_id'))}", line=row.line, field="test_case_id", allowed="text")
+        problems.add(
+            f"found {shown(row.values.get('test_case_id'))}",
+            line=row.line,
+            field="test_case_id",
+            allowed="text",
+        )
         return
     if query_id in tables.lines:
         found = f"'{query_id}' stood on line {tables.lines[query_id]} already"
@@ -145,18 +208,28 @@ def _read_row(row: Row, tables: _Tables, problems: Problems) -> None:
     if (scope := values.pop("scope", None)) is not None:
         response["scope"] = json.dumps(scope, ensure_ascii=False)
     response |= _latency(values, row, problems)
-    response["refused"] = flag(_part(values, "abstention", row, problems).pop("abstained", None), "abstention.abstained", row.line, problems)
+    response["refused"] = flag(
+        _part(values, "abstention", row, problems).pop("abstained", None),
+        "abstention.abstained",
+        row.line,
+        problems,
+    )
     if (config := values.pop("config", None)) is not None:
         response["x_config.json"] = json.dumps(config, ensure_ascii=False)
     tables.hits += _hits(values.pop("retrieved_chunks", None), query_id, row, problems)
     tables.citations += _references(values.pop("references", None), query_id, row, problems)
     tables.judgments += _judgments(values, query_id, row, problems)
     tables.reported += _reported(_part(values, "retrieval_metrics", row, problems), query_id)
-    tables.responses.append(response | flatten({name: value for name, value in values.items() if value != {}}))
+    tables.responses.append(
+        response | flatten({name: value for name, value in values.items() if value != {}})
+    )
 
 
 def _part(values: dict[str, Any], name: str, row: Row, problems: Problems) -> dict[str, Any]:
-    """An object of the row, as a copy that stands in `values` and may be emptied; anything else is a problem."""
+    """An object of the row, as a copy that stands in `values` and may be emptied.
+
+    Anything else is a problem.
+    """
     part = values.get(name)
     if part is not None and not isinstance(part, dict):
         problems.add(f"found {shown(part)}", line=row.line, field=name, allowed="an object or null")
@@ -166,7 +239,9 @@ def _part(values: dict[str, Any], name: str, row: Row, problems: Problems) -> di
 
 def _latency(values: dict[str, Any], row: Row, problems: Problems) -> dict[str, Any]:
     latency = _part(values, "latency", row, problems)
-    found: dict[str, Any] = {"elapsed_ms": number(latency.pop("total_ms", None), "latency.total_ms", row.line, problems)}
+    found: dict[str, Any] = {
+        "elapsed_ms": number(latency.pop("total_ms", None), "latency.total_ms", row.line, problems)
+    }
     for name in [name for name in latency if name.endswith("_ms")]:
         found[f"latency_{name}"] = number(latency.pop(name), f"latency.{name}", row.line, problems)
     return found
@@ -177,7 +252,9 @@ def _objects(items: Any, name: str, row: Row, problems: Problems) -> list[dict[s
     listed = items if isinstance(items, list) else [] if items is None else [items]
     for item in listed:
         if not isinstance(item, dict):
-            problems.add(f"found {shown(item)}", line=row.line, field=name, allowed="a list of objects")
+            problems.add(
+                f"found {shown(item)}", line=row.line, field=name, allowed="a list of objects"
+            )
     return [item for item in listed if isinstance(item, dict)]
 
 
@@ -185,10 +262,19 @@ def _hits(items: Any, query_id: str, row: Row, problems: Problems) -> Iterator[d
     chunks = _objects(items, "retrieved_chunks", row, problems)
     for chunk, rank in zip(chunks, _ranks(chunks, row, problems), strict=True):
         values = {name: value for name, value in chunk.items() if name != "rank"}
-        found: dict[str, Any] = {"query_id": query_id, "rank": rank, "chunk_id": identifier(values.pop("chunk_id", None), "chunk_id", row.line, problems)}
+        found: dict[str, Any] = {
+            "query_id": query_id,
+            "rank": rank,
+            "chunk_id": identifier(values.pop("chunk_id", None), "chunk_id", row.line, problems),
+        }
         for name, column in {"rel_path": "path", "heading_path": "heading", "text": "text"}.items():
-            found[column] = text(values.pop(name, None), f"retrieved_chunks.{name}", row.line, problems)
-        found |= {column: number(values.pop(name, None), f"retrieved_chunks.{name}", row.line, problems) for name, column in HIT_NUMBERS.items()}
+            found[column] = text(
+                values.pop(name, None), f"retrieved_chunks.{name}", row.line, problems
+            )
+        found |= {
+            column: number(values.pop(name, None), f"retrieved_chunks.{name}", row.line, problems)
+            for name, column in HIT_NUMBERS.items()
+        }
         if (body := found["text"]) is not None:
             found["text_cut"] = body.endswith("...") and len(body) in CUT_LENGTHS
         yield found | flatten(values)
@@ -200,15 +286,22 @@ def _ranks(chunks: list[dict[str, Any]], row: Row, problems: Problems) -> list[i
     in_order = list(range(1, len(chunks) + 1))
     if all(rank is None for rank in stored):
         return in_order
-    if all(is_int(rank) and 1 <= rank < 2**31 for rank in stored) and len(set(stored)) == len(stored):
+    if all(is_int(rank) and 1 <= rank < 2**31 for rank in stored) and len(set(stored)) == len(
+        stored
+    ):
         return [int(rank) for rank in stored]
     problems.add(
-        f"found the ranks {shown(stored)}", line=row.line, field="retrieved_chunks.rank", allowed="a rank of its own for each chunk, from 1, or none at all"
+        f"found the ranks {shown(stored)}",
+        line=row.line,
+        field="retrieved_chunks.rank",
+        allowed="a rank of its own for each chunk, from 1, or none at all",
     )
     return in_order
 
 
-def _references(items: Any, query_id: str, row: Row, problems: Problems) -> Iterator[dict[str, Any]]:
+def _references(
+    items: Any, query_id: str, row: Row, problems: Problems
+) -> Iterator[dict[str, Any]]:
     for position, reference in enumerate(_objects(items, "references", row, problems), 1):
         values = dict(reference)
         found: dict[str, Any] = {"query_id": query_id, "position": position}
@@ -217,42 +310,74 @@ def _references(items: Any, query_id: str, row: Row, problems: Problems) -> Iter
         yield found | flatten(values)
 
 
-def _judgments(values: dict[str, Any], query_id: str, row: Row, problems: Problems) -> list[dict[str, Any]]:
+def _judgments(
+    values: dict[str, Any], query_id: str, row: Row, problems: Problems
+) -> list[dict[str, Any]]:
     """A row per judge's score, one per claim, and on the first of them what both judges cost."""
     found: list[dict[str, Any]] = []
     for name, criterion in JUDGED.items():
         judged = _part(values, name, row, problems)
-        if (score := number(judged.pop("score", None), f"{name}.score", row.line, problems)) is None:
+        if (
+            score := number(judged.pop("score", None), f"{name}.score", row.line, problems)
+        ) is None:
             continue
         own: dict[str, Any] = {"query_id": query_id, "criterion": criterion}
         reason = text(judged.pop("reasoning", None), f"{name}.reasoning", row.line, problems)
-        claims = [claim for listed, verdict in CLAIMS.items() for claim in _claims(judged, listed, verdict, name, row, problems)]
+        claims = [
+            claim
+            for listed, verdict in CLAIMS.items()
+            for claim in _claims(judged, listed, verdict, name, row, problems)
+        ]
         found.append({**own, "item": "", "value": score, "reason": reason, **flatten(judged)})
         found += [own | claim for claim in claims]
         judged.clear()
     cost = _part(values, "cost", row, problems)
     if found and cost:
-        found[0]["tokens"] = whole(cost.pop("judge_tokens", None), "cost.judge_tokens", row.line, problems)
-        found[0]["cost_usd"] = number(cost.pop("judge_cost_usd", None), "cost.judge_cost_usd", row.line, problems)
+        found[0]["tokens"] = whole(
+            cost.pop("judge_tokens", None), "cost.judge_tokens", row.line, problems
+        )
+        found[0]["cost_usd"] = number(
+            cost.pop("judge_cost_usd", None), "cost.judge_cost_usd", row.line, problems
+        )
     return found
 
 
-def _claims(judged: dict[str, Any], name: str, verdict: str, judge: str, row: Row, problems: Problems) -> list[dict[str, Any]]:
+def _claims(
+    judged: dict[str, Any], name: str, verdict: str, judge: str, row: Row, problems: Problems
+) -> list[dict[str, Any]]:
     """The claims of one list; a list without any stays in `judged`, to be written back."""
     claims = judged.get(name)
     if not claims:
         return []
     del judged[name]
     if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        problems.add(f"found {shown(claims)}", line=row.line, field=f"{judge}.{name}", allowed="a list of texts")
+        problems.add(
+            f"found {shown(claims)}",
+            line=row.line,
+            field=f"{judge}.{name}",
+            allowed="a list of texts",
+        )
         return []
     value = float(verdict == "supported")
-    return [{"item": f"{verdict} {n}", "value": value, "verdict": verdict, "item_text": claim} for n, claim in enumerate(claims, 1)]
+    return [
+        {"item": f"{verdict} {n}", "value": value, "verdict": verdict, "item_text": claim}
+        for n, claim in enumerate(claims, 1)
+    ]
 
 
 def _reported(metrics: dict[str, Any], query_id: str) -> list[dict[str, Any]]:
-    """What the harness stored for this case; true and false as 1 and 0. What isn't a number stays in `metrics`."""
-    numbers = {name: value for name, value in metrics.items() if value is None or isinstance(value, (bool, int, float))}
+    """What the harness stored for this case; true and false as 1 and 0.
+
+    What isn't a number stays in `metrics`.
+    """
+    numbers = {
+        name: value
+        for name, value in metrics.items()
+        if value is None or isinstance(value, (bool, int, float))
+    }
     for name in numbers:
         del metrics[name]
-    return [{"query_id": query_id, "metric": name, "value": math.nan if value is None else float(value)} for name, value in numbers.items()]
+    return [
+        {"query_id": query_id, "metric": name, "value": math.nan if value is None else float(value)}
+        for name, value in numbers.items()
+    ]

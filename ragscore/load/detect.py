@@ -1,6 +1,9 @@
-"""Which format a file is in, told from its content: a sample of it, and the table of formats that recognise one.
+"""Which format a file is in, told from its content.
 
-A file that fits several formats, or none, is an error that names the candidates and the `format=` to pass.
+A sample of it, and the table of formats that recognise one.
+
+A file that fits several formats, or none, is an error that names the candidates and the `format=`
+to pass.
 """
 
 import csv
@@ -29,9 +32,11 @@ class Sample:
     Attributes
     ----------
     kind
-        folder, sqlite, parquet, zip, frame (a DataFrame), jsonl (its first line is a JSON object), json (one JSON value over the whole file), yaml, text, empty.
+        folder, sqlite, parquet, zip, frame (a DataFrame), jsonl (its first line is a JSON object),
+        json (one JSON value over the whole file), yaml, text, empty.
     keys
-        The keys of its first JSON object or YAML mapping; for a folder or zip, the names in it; for a table, its columns.
+        The keys of its first JSON object or YAML mapping; for a folder or zip, the names in it; for
+        a table, its columns.
     first
         That object, `{}` for other kinds.
     line
@@ -54,10 +59,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Format:
-    """One file format: how a sample of it is recognised, and its reader `(path, strict, **options)`.
+    """One file format.
 
-    `options` are the load options that only some formats have; `apart` gives runs other names if another file's have the same.
-    `fields` are those of a record, for a format whose reader takes a file that lacks what it is recognised by.
+    How a sample of it is recognised, and its reader `(path, strict, **options)`.
+
+    `options` are the load options that only some formats have; `apart` gives runs other names if
+    another file's have the same. `fields` are those of a record, for a format whose reader takes a
+    file that lacks what it is recognised by.
     """
 
     name: str
@@ -77,8 +85,16 @@ class Format:
         """
         present = {name: value for name, value in given.items() if value is not None}
         if unknown := sorted(present.keys() - set(self.options)):
-            allowed = f"no {', '.join(unknown)}; format {self.name} has {', '.join(self.options) or 'no such options'}"
-            raise DataError(f"{unknown[0]}={present[unknown[0]]!r} means nothing in format {self.name}", file=file, field=unknown[0], allowed=allowed)
+            allowed = (
+                f"no {', '.join(unknown)}; format {self.name} has"
+                f" {', '.join(self.options) or 'no such options'}"
+            )
+            raise DataError(
+                f"{unknown[0]}={present[unknown[0]]!r} means nothing in format {self.name}",
+                file=file,
+                field=unknown[0],
+                allowed=allowed,
+            )
         return present
 
 
@@ -100,7 +116,9 @@ def sample(path: Path) -> Sample:
     if path.name.removesuffix(".gz").endswith((".yaml", ".yml")):
         return Sample(path, "yaml", line=line)
     first = _json(line)
-    if isinstance(first, dict) and not (len(first) and path.name.removesuffix(".gz").endswith(".json")):
+    if isinstance(first, dict) and not (
+        len(first) and path.name.removesuffix(".gz").endswith(".json")
+    ):
         return Sample(path, "jsonl", frozenset(first), first, line, text)
     if line.lstrip()[0] in "[{":
         whole = first if first is not None else _json(text)
@@ -115,8 +133,9 @@ def sample(path: Path) -> Sample:
 def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> Format:
     """The format of a file: the one asked for, else the only one that its content fits.
 
-    The first of `formats` is our own: a file that fits none, but is named .jsonl or .yaml, goes to its reader, which can say line and field;
-    one whose first record has a question only if another field of ours stands beside it, for it may be of any tool else.
+    The first of `formats` is our own: a file that fits none, but is named .jsonl or .yaml, goes to
+    its reader, which can say line and field; one whose first record has a question only if another
+    field of ours stands beside it, for it may be of any tool else.
 
     Raises
     ------
@@ -124,35 +143,64 @@ def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> 
         An unknown `format`, or a file that fits several formats or none; the candidates are named.
     """
     seen = sample(path)
-    is_named = seen.kind != "folder" and path.name.removesuffix(".gz").endswith((".jsonl", ".yaml", ".yml"))
+    is_named = seen.kind != "folder" and path.name.removesuffix(".gz").endswith(
+        (".jsonl", ".yaml", ".yml")
+    )
     own = formats[0]
     is_plain = seen.kind == "text" or not seen.keys & {"query", "question"}
     lacks_id = "query" in seen.keys and bool(seen.keys & (own.fields - {"query"}))
-    return only_fitting(seen, formats, wanted, what, own if is_named and (is_plain or lacks_id) else None)
+    return only_fitting(
+        seen, formats, wanted, what, own if is_named and (is_plain or lacks_id) else None
+    )
 
 
-def only_fitting(seen: Sample, formats: list[Format], wanted: str | None, what: str, otherwise: Format | None = None) -> Format:
-    """The format asked for, else the only one that a sample fits, else `otherwise`; raises as `choose` does."""
+def only_fitting(
+    seen: Sample,
+    formats: list[Format],
+    wanted: str | None,
+    what: str,
+    otherwise: Format | None = None,
+) -> Format:
+    """The format asked for, else the only one that a sample fits, else `otherwise`.
+
+    Raises as `choose` does.
+    """
     by_name = {one.name: one for one in formats}
     if wanted is not None:
         if wanted not in by_name:
-            raise DataError(f"unknown format {wanted!r}", field="format", allowed=f"one of {', '.join(by_name)}")
+            raise DataError(
+                f"unknown format {wanted!r}", field="format", allowed=f"one of {', '.join(by_name)}"
+            )
         return by_name[wanted]
     fitting = [one for one in formats if one.fits(seen)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
         raise DataError(
-            f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}", file=seen.path, field="format", allowed="pass format= to choose"
+            f"fits {len(fitting)} formats: {', '.join(one.name for one in fitting)}",
+            file=seen.path,
+            field="format",
+            allowed="pass format= to choose",
         )
     if otherwise is not None:
         return otherwise
-    raise DataError(f"fits no format of {what} ({_described(seen)})", file=seen.path, field="format", allowed=f"pass format=, one of {', '.join(by_name)}")
+    raise DataError(
+        f"fits no format of {what} ({_described(seen)})",
+        file=seen.path,
+        field="format",
+        allowed=f"pass format=, one of {', '.join(by_name)}",
+    )
 
 
 def _described(seen: Sample) -> str:
     keys = ", ".join(sorted(seen.keys)[:12])
-    return f"{seen.kind} with {keys}" if keys else f"{seen.kind} that begins {seen.line[:60]!r}" if seen.line else seen.kind
+    return (
+        f"{seen.kind} with {keys}"
+        if keys
+        else f"{seen.kind} that begins {seen.line[:60]!r}"
+        if seen.line
+        else seen.kind
+    )
 
 
 def _begin(path: Path) -> bytes:
@@ -163,7 +211,9 @@ def _begin(path: Path) -> bytes:
         with path.open("rb") as plain:
             return plain.read(SAMPLED_BYTES)
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
+        raise DataError(
+            f"can't be read: {error.args[-1] if error.args else error}", file=path
+        ) from error
 
 
 def _json(text: str) -> Any:
@@ -190,7 +240,11 @@ def _keys_of_begin(text: str) -> frozenset[str]:
 def _table_columns(top: dict[str, Any]) -> frozenset[str]:
     """The keys of an object; those of a table written as columns and rows are its columns."""
     columns = top.get("columns")
-    return frozenset(map(str, columns)) if set(top) == {"columns", "data"} and isinstance(columns, list) else frozenset(top)
+    return (
+        frozenset(map(str, columns))
+        if set(top) == {"columns", "data"} and isinstance(columns, list)
+        else frozenset(top)
+    )
 
 
 def _csv_columns(line: str) -> frozenset[str]:

@@ -1,4 +1,7 @@
-"""Our golden file (YAML list or JSON lines) -> `Golden`. A superset of the list of questions that kebab reads."""
+"""Our golden file (YAML list or JSON lines) -> `Golden`.
+
+A superset of the list of questions that kebab reads.
+"""
 
 import json
 from dataclasses import dataclass, field
@@ -17,11 +20,13 @@ from ragscore.load.yaml_rows import yaml_rows
 TEXT_FIELDS = ("lang", "difficulty", "category", "group", "variant", "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK_FIELDS = {
-    "must_contain": "must_contain", "forbidden": "forbidden", "expected_key_facts": "key_fact", "expected_substrings": "expected_substring",
+    "must_contain": "must_contain", "forbidden": "forbidden", "expected_key_facts": "key_fact",
+    "expected_substrings": "expected_substring",
     "must_not_contain_source_keys": "forbidden_source_key",
 }  # fmt: skip
 OTHER_FIELDS = (
-    "id", "query", "answerable", "expected_doc_ids", "expected_chunk_ids", "chunker_version", "gold_supports", "required_support_groups", "expected_source_keys",
+    "id", "query", "answerable", "expected_doc_ids", "expected_chunk_ids", "chunker_version",
+    "gold_supports", "required_support_groups", "expected_source_keys",
     "expected_metadata", "expected_empty", "recency_conflict_rule", FIELD,
 )  # fmt: skip
 KNOWN_FIELDS = frozenset((*TEXT_FIELDS, *TAG_FIELDS, *CHECK_FIELDS, *OTHER_FIELDS))
@@ -40,7 +45,9 @@ class Tables:
     lines: dict[str, int] = field(default_factory=dict)
 
 
-def read_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
+def read_golden(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
     """Read and check one golden file; `ragscore.load_golden` documents the arguments."""
     problems = Problems(path, strict)
     is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
@@ -50,7 +57,9 @@ def read_golden(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFr
     return golden
 
 
-def golden_of(rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
+def golden_of(
+    rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
     """A golden set from rows that have our fields, with the checks that span rows."""
     tables, ids = Tables(), _ids(rows, problems)
     for row, query_id in zip(rows, ids, strict=True):
@@ -60,7 +69,10 @@ def golden_of(rows: list[Row], problems: Problems, absent_docs: str, catalogue: 
     if catalogue is not None:
         check_catalogue(tables.targets, catalogue, problems)
     names = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
-    return Golden(**{name: from_records(getattr(tables, name), name) for name in names}, problems=problems.frame())
+    return Golden(
+        **{name: from_records(getattr(tables, name), name) for name in names},
+        problems=problems.frame(),
+    )
 
 
 def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
@@ -68,8 +80,15 @@ def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
     ids = [as_id(row.values.get("id")) for row in rows]
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is None:
-            found = f"found {shown(row.values['id'])}" if "id" in row.values else "the field is missing"
-            problems.add(found, line=row.line_of("id"), field="id", allowed="text, quoted where YAML reads a date or a yes/no")
+            found = (
+                f"found {shown(row.values['id'])}" if "id" in row.values else "the field is missing"
+            )
+            problems.add(
+                found,
+                line=row.line_of("id"),
+                field="id",
+                allowed="text, quoted where YAML reads a date or a yes/no",
+            )
     lines: dict[str, list[int]] = {}
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is not None:
@@ -78,7 +97,12 @@ def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
     if not twice:
         return ids
     found = ", ".join(f"{query_id} (first on line {where[0]})" for query_id, where in twice.items())
-    problems.add(f"appear more than once: {found}", line=max(where[-1] for where in twice.values()), field="id", allowed="ids must be unique")
+    problems.add(
+        f"appear more than once: {found}",
+        line=max(where[-1] for where in twice.values()),
+        field="id",
+        allowed="ids must be unique",
+    )
     seen: set[str | None] = set()
     return [None if query_id in seen or seen.add(query_id) else query_id for query_id in ids]  # type: ignore[func-returns-value]
 
@@ -95,26 +119,49 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
     targets = list(targets_of(row, query_id, problems))
     left = take_left(targets)
     tables.targets += targets
-    checks = [{"query_id": query_id, "kind": kind, "text": text} for name, kind in CHECK_FIELDS.items() for text in _texts(row, name, problems)]
+    checks = [
+        {"query_id": query_id, "kind": kind, "text": text}
+        for name, kind in CHECK_FIELDS.items()
+        for text in _texts(row, name, problems)
+    ]
     if _boolean(row, "expected_empty", problems):
         checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
     if rule := _text(row, "recency_conflict_rule", problems):
         checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
     checks += product_check(row, query_id, problems) + choices_of(row, query_id, problems)
     tables.checks += _unique(checks)
-    tables.tags += _unique([{"query_id": query_id, "kind": kind, "value": text} for name, kind in TAG_FIELDS.items() for text in _texts(row, name, problems)])
+    tables.tags += _unique(
+        [
+            {"query_id": query_id, "kind": kind, "value": text}
+            for name, kind in TAG_FIELDS.items()
+            for text in _texts(row, name, problems)
+        ]
+    )
     tables.support_groups += _unique(list(support_groups(row, query_id, targets, problems)))
     tables.conditions += _conditions(row, query_id, problems)
     tables.lines[query_id] = row.line
-    record: dict[str, Any] = left | {"query_id": query_id, "query": query, "answerable": _answerable(row, targets, checks, problems, absent_docs)}
+    record: dict[str, Any] = left | {
+        "query_id": query_id,
+        "query": query,
+        "answerable": _answerable(row, targets, checks, problems, absent_docs),
+    }
     record["position"] = len(tables.queries)
-    record |= {name: text for name in TEXT_FIELDS if (text := _text(row, name, problems)) is not None}
-    record |= {f"x_{name}": _plain(value) for name, value in values.items() if name not in KNOWN_FIELDS and value is not None}
+    record |= {
+        name: text for name in TEXT_FIELDS if (text := _text(row, name, problems)) is not None
+    }
+    record |= {
+        f"x_{name}": _plain(value)
+        for name, value in values.items()
+        if name not in KNOWN_FIELDS and value is not None
+    }
     tables.queries.append(record)
 
 
 def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
-    """The product that `filters` names: hits whose text doesn't hold it are what `filter_hits` drops."""
+    """The product that `filters` names.
+
+    Hits whose text doesn't hold it are what `filter_hits` drops.
+    """
     filters = row.values.get("filters")
     if not isinstance(filters, dict):
         return []
@@ -122,7 +169,13 @@ def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str,
     return [{"query_id": query_id, "kind": "product", "text": product}] if product else []
 
 
-def _answerable(row: Row, targets: list[dict[str, Any]], checks: list[dict[str, Any]], problems: Problems, absent_docs: str) -> bool | None:
+def _answerable(
+    row: Row,
+    targets: list[dict[str, Any]],
+    checks: list[dict[str, Any]],
+    problems: Problems,
+    absent_docs: str,
+) -> bool | None:
     stated = _boolean(row, "answerable", problems)
     if stated is not None:
         return stated
@@ -132,7 +185,9 @@ def _answerable(row: Row, targets: list[dict[str, Any]], checks: list[dict[str, 
         return True
     if not targets and isinstance(row.values.get("expected_doc_ids"), (list, dict)):
         return False
-    is_expected = any(check["kind"] in ("must_contain", "key_fact", "expected_substring") for check in checks) or bool(row.values.get("reference_answer"))
+    is_expected = any(
+        check["kind"] in ("must_contain", "key_fact", "expected_substring") for check in checks
+    ) or bool(row.values.get("reference_answer"))
     return True if is_expected else None
 
 
@@ -141,10 +196,20 @@ def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, A
     if wanted is None:
         return []
     if not isinstance(wanted, dict):
-        problems.add(f"found {shown(wanted)}", line=row.line_of("expected_metadata"), field="expected_metadata", allowed="a mapping")
+        problems.add(
+            f"found {shown(wanted)}",
+            line=row.line_of("expected_metadata"),
+            field="expected_metadata",
+            allowed="a mapping",
+        )
         return []
     return [
-        {"query_id": query_id, "target_id": "metadata", "key": key, "value": json.dumps(value, ensure_ascii=False, sort_keys=True)}
+        {
+            "query_id": query_id,
+            "target_id": "metadata",
+            "key": key,
+            "value": json.dumps(value, ensure_ascii=False, sort_keys=True),
+        }
         for key, value in wanted.items()
     ]
 
@@ -159,28 +224,56 @@ def _check_groups(tables: Tables, problems: Problems) -> None:
     divergent: dict[str, list[str]] = {}
     for query in tables.queries:
         group = query.get("group")
-        if group is not None and docs[canonical.setdefault(group, query["query_id"])] != docs[query["query_id"]]:
+        if (
+            group is not None
+            and docs[canonical.setdefault(group, query["query_id"])] != docs[query["query_id"]]
+        ):
             divergent.setdefault(group, []).append(query["query_id"])
     for group, members in sorted(divergent.items()):
-        found = f"{', '.join(sorted(members))} of group {group!r} expect other documents than {canonical[group]}"
-        problems.add(found, line=tables.lines[members[0]], field="group", allowed="one set of expected_doc_ids per group")
+        found = (
+            f"{', '.join(sorted(members))} of group {group!r} expect other documents than"
+            f" {canonical[group]}"
+        )
+        problems.add(
+            found,
+            line=tables.lines[members[0]],
+            field="group",
+            allowed="one set of expected_doc_ids per group",
+        )
 
 
-def check_catalogue(targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems) -> None:
+def check_catalogue(
+    targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems
+) -> None:
     """Every expected id must be in the catalogue, as far as it has that kind of id."""
-    for level, column, name in (("doc", "doc_id", "expected_doc_ids"), ("chunk", "chunk_id", "expected_chunk_ids")):
+    for level, column, name in (
+        ("doc", "doc_id", "expected_doc_ids"),
+        ("chunk", "chunk_id", "expected_chunk_ids"),
+    ):
         if column in catalogue.columns:
             expected = {target[column] for target in targets if target["level"] == level}
             unknown = sorted(expected - set(catalogue[column].dropna()))
             if unknown:
-                problems.add(f"{len(unknown)} ids are not in the catalogue: {', '.join(unknown)}", field=name)
+                problems.add(
+                    f"{len(unknown)} ids are not in the catalogue: {', '.join(unknown)}", field=name
+                )
 
 
 def _plain(value: Any) -> Any:
     """A user's own field: scalars as they are, anything nested as JSON text."""
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False)
-    return int(value) if is_int(value) else float(value) if isinstance(value, float) else str(value) if isinstance(value, str) else value
+    return (
+        int(value)
+        if is_int(value)
+        else (
+            float(value)
+            if isinstance(value, float)
+            else str(value)
+            if isinstance(value, str)
+            else value
+        )
+    )
 
 
 def _unique(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -197,7 +290,12 @@ def _texts(row: Row, name: str, problems: Problems) -> list[str]:
         return []
     texts = [as_text(item) for item in value] if isinstance(value, list) else [None]
     if None in texts:
-        problems.add(f"found {shown(value)}", line=row.line_of(name), field=name, allowed="a list of texts (quote a yes/no)")
+        problems.add(
+            f"found {shown(value)}",
+            line=row.line_of(name),
+            field=name,
+            allowed="a list of texts (quote a yes/no)",
+        )
     return [one for one in texts if one is not None]
 
 

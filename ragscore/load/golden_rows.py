@@ -1,4 +1,7 @@
-"""Judged documents of questions -> `Golden`: what every format of relevance judgements (qrels) shares."""
+"""Judged documents of questions -> `Golden`.
+
+What every format of relevance judgements (qrels) shares.
+"""
 
 import re
 import warnings
@@ -36,7 +39,10 @@ class Judged:
     n_repeated: int = 0
 
     def add(self, query_id: str, doc_id: str, grade: int, line: int, problems: Problems) -> None:
-        """One judgement on a line of its own. A negative grade means "not judged"; the same judgement again adds nothing."""
+        """One judgement on a line of its own.
+
+        A negative grade means "not judged"; the same judgement again adds nothing.
+        """
         known = self.grades.setdefault(query_id, {})
         if grade < 0:
             self.n_negative += 1
@@ -46,34 +52,71 @@ class Judged:
         elif known[doc_id] == grade:
             self.n_repeated += 1
         else:
-            found = f"{doc_id!r} has grade {grade} here and {known[doc_id]} on line {self.lines[query_id, doc_id]} for query {query_id!r}"
-            problems.add(found, line=line, field="grade", allowed="one grade per query and document")
+            found = (
+                f"{doc_id!r} has grade {grade} here and {known[doc_id]} on line"
+                f" {self.lines[query_id, doc_id]} for query {query_id!r}"
+            )
+            problems.add(
+                found, line=line, field="grade", allowed="one grade per query and document"
+            )
 
-    def golden(self, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
-        """The frames. A question without a relevant document is unlabelled, unless `absent_docs` says that it should be refused."""
+    def golden(
+        self, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
+    ) -> Golden:
+        """The frames.
+
+        A question without a relevant document is unlabelled, unless `absent_docs` says that it
+        should be refused.
+        """
         self._say_what_is_left_out(problems)
         otherwise = False if absent_docs == "refuse" else None
         queries, targets = [], []
         for position, (query_id, more) in enumerate(self.queries.items()):
             grades = self.grades.get(query_id, {})
             answerable = True if any(grade > 0 for grade in grades.values()) else otherwise
-            queries.append({"query_id": query_id, "query": query_id, "answerable": answerable, "position": position, **more})
+            queries.append(
+                {
+                    "query_id": query_id,
+                    "query": query_id,
+                    "answerable": answerable,
+                    "position": position,
+                    **more,
+                }
+            )
             targets += [
-                {"query_id": query_id, "level": "doc", "target_id": doc_id, "alternative": 0, "grade": grade, "doc_id": doc_id}
+                {
+                    "query_id": query_id,
+                    "level": "doc",
+                    "target_id": doc_id,
+                    "alternative": 0,
+                    "grade": grade,
+                    "doc_id": doc_id,
+                }
                 for doc_id, grade in grades.items()
             ]
         if catalogue is not None:
             check_catalogue(targets, catalogue, problems)
-        return Golden(queries=from_records(queries, "queries"), targets=from_records(targets, "targets"), problems=problems.frame())
+        return Golden(
+            queries=from_records(queries, "queries"),
+            targets=from_records(targets, "targets"),
+            problems=problems.frame(),
+        )
 
     def _say_what_is_left_out(self, problems: Problems) -> None:
         for n, found in (
-            (self.n_negative, "judgements with a negative grade are left out: those documents count as not judged"),
+            (
+                self.n_negative,
+                (
+                    "judgements with a negative grade are left out: those documents count as not"
+                    " judged"
+                ),
+            ),
             (self.n_repeated, "judgements that stand there twice count once"),
         ):
             if n:
                 problems.note(f"{n} {found}", field="grade")
-                warnings.warn(f"{problems.file}: {n} {found}", UserWarning, stacklevel=5)  # where load_golden was called
+                # where load_golden was called
+                warnings.warn(f"{problems.file}: {n} {found}", UserWarning, stacklevel=5)
 
 
 def as_grade(text: str) -> int | None:

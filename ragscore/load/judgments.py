@@ -1,4 +1,7 @@
-"""`judgments.jsonl` beside a run's file: one verdict per line, fields named as the columns of the judgments frame."""
+"""`judgments.jsonl` beside a run's file.
+
+One verdict per line, fields named as the columns of the judgments frame.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -36,11 +39,20 @@ def write_judgments(results: Results, path: str | Path) -> Path:
     check_type(results, Results, "results")
     check_one_run(results)
     if results.judgments is None:
-        raise DataError("the run has no judgments", field="results.judgments", allowed="those of rs.judge")
+        raise DataError(
+            "the run has no judgments", field="results.judgments", allowed="those of rs.judge"
+        )
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
     rows = present(results.judgments.drop(columns="run_id"))
     return write_lines(
-        file, ({**{name: value for name, value in row.items() if not name.startswith("x_")}, **own_fields(row, _KNOWN, "judgments")} for row in rows)
+        file,
+        (
+            {
+                **{name: value for name, value in row.items() if not name.startswith("x_")},
+                **own_fields(row, _KNOWN, "judgments"),
+            }
+            for row in rows
+        ),
     )
 
 
@@ -49,17 +61,27 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame 
     if not file.exists():
         return None
     faults = problems.of(file)
-    records = [record for row in json_rows(file, faults) if (record := _record(row, faults)) is not None]
+    records = [
+        record for row in json_rows(file, faults) if (record := _record(row, faults)) is not None
+    ]
     return from_records(settle([{"run_id": run_id} | record for record in records]), "judgments")
 
 
 def _record(row: Row, problems: Problems) -> dict[str, Any] | None:
     """One verdict; None, and a problem, for one of no query or no criterion."""
     values = dict(row.values)
-    found: dict[str, Any] = {name: identifier(values.pop(name, None), name, row.line, problems) for name in ("query_id", "criterion")}
+    found: dict[str, Any] = {
+        name: identifier(values.pop(name, None), name, row.line, problems)
+        for name in ("query_id", "criterion")
+    }
     if missing := [name for name, value in found.items() if value is None]:
         if all(name not in row.values or row.values[name] is None for name in missing):
-            problems.add("the field is missing", line=row.line, field=missing[0], allowed="text that isn't empty")
+            problems.add(
+                "the field is missing",
+                line=row.line,
+                field=missing[0],
+                allowed="text that isn't empty",
+            )
         return None
     values.pop("run_id", None)
     for name, dtype in KINDS["judgments"].dtypes.items():

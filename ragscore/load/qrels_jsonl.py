@@ -1,4 +1,7 @@
-"""Graded judgements as JSON lines (`query_id`, `query`, `relevant_docs` {document: grade}, `reference_answer`) <-> `Golden`."""
+"""Graded judgements as JSON lines (`query_id`, `query`, `relevant_docs` {document.
+
+Grade}, `reference_answer`) <-> `Golden`.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,9 @@ HIGHEST_GRADE = 255
 FIELDS = frozenset(("query_id", "query", "relevant_docs", "reference_answer"))
 
 
-def read_qrels_jsonl(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
+def read_qrels_jsonl(
+    path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
+) -> Golden:
     """One question a line; a grade of 0 is judged and not relevant."""
     problems, judged = Problems(path, strict), Judged()
     lines: dict[str, int] = {}
@@ -35,13 +40,34 @@ def _read_row(row: Row, judged: Judged, lines: dict[str, int], problems: Problem
     if query_id is None:
         problems.add(f"found {shown(written)}", line=row.line, field="query_id", allowed=ID_ALLOWED)
     elif query_id in lines:
-        problems.add(f"'{query_id}' stood on line {lines[query_id]} already", line=row.line, field="query_id", allowed="one line per query")
+        problems.add(
+            f"'{query_id}' stood on line {lines[query_id]} already",
+            line=row.line,
+            field="query_id",
+            allowed="one line per query",
+        )
     elif query is None:
-        problems.add(f"found {shown(row.values.get('query'))}", line=row.line, field="query", allowed="text")
+        problems.add(
+            f"found {shown(row.values.get('query'))}", line=row.line, field="query", allowed="text"
+        )
     elif not isinstance(docs, dict):
-        problems.add(f"found {shown(docs)}", line=row.line, field="relevant_docs", allowed="an object {document: grade}, which may be empty")
-    elif (bad := next(((doc, grade) for doc, grade in docs.items() if not _is_grade(grade) or not doc), None)) is not None:
-        problems.add(f"{bad[0]!r} has {shown(bad[1])}", line=row.line, field="relevant_docs", allowed=f"whole grades from 0 to {HIGHEST_GRADE}")
+        problems.add(
+            f"found {shown(docs)}",
+            line=row.line,
+            field="relevant_docs",
+            allowed="an object {document: grade}, which may be empty",
+        )
+    elif (
+        bad := next(
+            ((doc, grade) for doc, grade in docs.items() if not _is_grade(grade) or not doc), None
+        )
+    ) is not None:
+        problems.add(
+            f"{bad[0]!r} has {shown(bad[1])}",
+            line=row.line,
+            field="relevant_docs",
+            allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
+        )
     else:
         lines[query_id] = row.line
         answer = text(values.pop("reference_answer", None), "reference_answer", row.line, problems)
@@ -56,8 +82,8 @@ def _is_grade(value: Any) -> bool:
 def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
     """Write the targets of one level as graded judgements, one question a line (gzip if the file ends in .gz).
 
-    A set that was loaded from such a file gives the same objects again, unknown fields included. Every question is
-    written; one without judgements has an empty `relevant_docs`.
+    A set that was loaded from such a file gives the same objects again, unknown fields included.
+    Every question is written; one without judgements has an empty `relevant_docs`.
 
     Parameters
     ----------
@@ -76,15 +102,28 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
     Warns
     -----
     UserWarning
-        Counts what the format has no place for: alternatives (they become judgements of their own), other targets, checks, tags, labels.
+        Counts what the format has no place for: alternatives (they become judgements of their own),
+        other targets, checks, tags, labels.
     """
     grades = grades_of(golden, level)
-    if (highest := int(golden.targets["grade"].max()) if len(golden.targets) else 0) > HIGHEST_GRADE:
-        raise DataError(f"found the grade {highest}", field="targets.grade", allowed=f"whole grades from 0 to {HIGHEST_GRADE}")
+    if (
+        highest := int(golden.targets["grade"].max()) if len(golden.targets) else 0
+    ) > HIGHEST_GRADE:
+        raise DataError(
+            f"found the grade {highest}",
+            field="targets.grade",
+            allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
+        )
     records = []
     for query in present(golden.queries):
-        record = {"query_id": query["query_id"], "query": query["query"], "relevant_docs": grades.get(query["query_id"], {})}
-        record |= {"reference_answer": query["reference_answer"]} if "reference_answer" in query else {}
+        record = {
+            "query_id": query["query_id"],
+            "query": query["query"],
+            "relevant_docs": grades.get(query["query_id"], {}),
+        }
+        record |= (
+            {"reference_answer": query["reference_answer"]} if "reference_answer" in query else {}
+        )
         records.append(record | own_fields(query, FIELDS, "queries"))
     warn_of_left_out(path, left_of_golden(golden, level, kept=("reference_answer",)))
     return write_lines(path, records)

@@ -6,9 +6,11 @@ from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-ALIKE = 0.82  # `docid`, `answerabel` and `tag` are that close; `group_id` and `cost` are names of their own
+# `docid`, `answerabel` and `tag` are that close; `group_id` and `cost` are names of their own
+ALIKE = 0.82
 _MEANT = {"hits": "hits_top_k"}  # short for it, though not similar
-_OWN = {"model", "index_id", "content", "chunk_index"}  # names that people give to fields of their own, similar or not
+# names that people give to fields of their own, similar or not
+_OWN = {"model", "index_id", "content", "chunk_index"}
 
 
 class Slips:
@@ -29,12 +31,19 @@ class Slips:
         """One `UserWarning` per name."""
         for (name, meant), (first, _, n_rows) in self.found.items():
             rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
-            warnings.warn(f"{self.file}:{first}: unknown field {name!r} in {rows}; did you mean {meant!r}?", UserWarning, stacklevel=stacklevel + 1)
+            warnings.warn(
+                f"{self.file}:{first}: unknown field {name!r} in {rows}; did you mean {meant!r}?",
+                UserWarning,
+                stacklevel=stacklevel + 1,
+            )
 
 
 @lru_cache(maxsize=4096)
 def meant(name: str, known: frozenset[str]) -> str | None:
-    """The known name that this one resembles; None for a known name and for one that resembles none."""
+    """The known name that this one resembles.
+
+    None for a known name and for one that resembles none.
+    """
     if name in known or name in _OWN:
         return None
     if _MEANT.get(name) in known:

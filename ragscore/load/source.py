@@ -1,6 +1,7 @@
 """Files as records that still know their lines, with scalars as they were written.
 
-In: a path. Out: `Row`s of plain Python values, or one `DataError`; `Problems` decides whether a fault stops the load.
+In: a path. Out: `Row`s of plain Python values, or one `DataError`; `Problems` decides whether a
+fault stops the load.
 """
 
 import gzip
@@ -36,7 +37,10 @@ class WrittenDate(str):
 
 @dataclass(frozen=True)
 class Row:
-    """One record of a file and where it stands: its first line, and the line of each field where that is known."""
+    """One record of a file and where it stands.
+
+    Its first line, and the line of each field where that is known.
+    """
 
     values: dict[str, Any]
     line: int
@@ -48,22 +52,36 @@ class Row:
 
 
 class Problems:
-    """Collects what can't be taken: the first fault stops a strict load, else each becomes a row of `problems`."""
+    """Collects what can't be taken.
+
+    The first fault stops a strict load, else each becomes a row of `problems`.
+    """
 
     def __init__(self, file: Path | str, strict: bool) -> None:
         self.file, self.strict = str(file), strict
         self.records: list[dict[str, Any]] = []
         self.slips = Slips(file)
 
-    def add(self, found: str, *, line: int | None = None, field: str | None = None, allowed: str | None = None) -> None:
+    def add(
+        self,
+        found: str,
+        *,
+        line: int | None = None,
+        field: str | None = None,
+        allowed: str | None = None,
+    ) -> None:
         """Take note of a fault, or stop here if the load is strict."""
         if self.strict:
             raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
-        self.records.append({"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed})
+        self.records.append(
+            {"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed}
+        )
 
     def note(self, found: str, *, field: str | None = None) -> None:
         """Take note of what is left out by the format's own rules; that stops no load."""
-        self.records.append({"file": self.file, "line": None, "field": field, "found": found, "allowed": None})
+        self.records.append(
+            {"file": self.file, "line": None, "field": field, "found": found, "allowed": None}
+        )
 
     def of(self, file: Path | str) -> "Problems":
         """The same list of faults, for those of another file."""
@@ -84,7 +102,9 @@ def open_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise _not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
     except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path) from error
+        raise DataError(
+            f"can't be read: {error.args[-1] if error.args else error}", file=path
+        ) from error
 
 
 def text_lines(path: Path, told: Callable[[int], object] = int) -> Iterator[str]:
@@ -121,11 +141,19 @@ def _check_text(path: Path) -> None:
 
 
 def _not_text(path: Path, error: UnicodeDecodeError, line: int) -> DataError:
-    return DataError(f"byte {error.object[error.start]:#x} is not UTF-8", file=path, line=line, allowed="files must be UTF-8")
+    return DataError(
+        f"byte {error.object[error.start]:#x} is not UTF-8",
+        file=path,
+        line=line,
+        allowed="files must be UTF-8",
+    )
 
 
 def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row per non-blank line; a line that isn't a JSON object is a problem of its own. `lines`, if given, are what the file holds."""
+    """One row per non-blank line; a line that isn't a JSON object is a problem of its own.
+
+    `lines`, if given, are what the file holds.
+    """
     first = True
     for number, line in enumerate(open_text(path).split("\n") if lines is None else lines, 1):
         if not line.strip():
@@ -137,7 +165,11 @@ def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None
         try:
             values = parsed(line)
         except (ValueError, RecursionError) as error:
-            found = f"not valid JSON ({error})" if not isinstance(error, RecursionError) else "nested too deeply"
+            found = (
+                f"not valid JSON ({error})"
+                if not isinstance(error, RecursionError)
+                else "nested too deeply"
+            )
             problems.add(found, line=number, allowed="one JSON object per line")
             continue
         if isinstance(values, dict):
@@ -147,16 +179,26 @@ def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None
 
 
 def _other_format(first: str) -> tuple[str, str] | None:
-    """What a file is whose first line can't be that of JSON lines, and how to make it one; None for a plausible line."""
+    """What a file is whose first line can't be that of JSON lines, and how to make it one.
+
+    None for a plausible line.
+    """
     if first.startswith("["):
         return "the file is a JSON array", "one JSON object per line (jq -c '.[]' makes them)"
     if not first.startswith("{") and any(separator in first for separator in ",;\t"):
-        return f"the file looks like CSV with the header {shown(first)}", "one JSON object per line (pandas: to_json(orient='records', lines=True))"
+        return (
+            f"the file looks like CSV with the header {shown(first)}",
+            "one JSON object per line (pandas: to_json(orient='records', lines=True))",
+        )
     return None
 
 
 def parsed(text: str) -> Any:
-    """The value of a JSON text; a ValueError for a key that is there twice, and for half a surrogate pair, which is no text though json takes it."""
+    """The value of a JSON text.
+
+    A ValueError for a key that is there twice, and for half a surrogate pair, which is no text
+    though json takes it.
+    """
     values = json.loads(text, object_pairs_hook=unique_keys)
     if "\\ud" in text.lower():
         json.dumps(values, ensure_ascii=False).encode()
@@ -184,17 +226,34 @@ def as_text(value: Any) -> str | None:
 
 
 def as_id(value: Any) -> str | None:
-    """An id as written, never empty; None for booleans, dates, floats of JSON and whatever isn't an id."""
-    if isinstance(value, WrittenDate) or (isinstance(value, float) and not isinstance(value, WrittenFloat)):
+    """An id as written, never empty.
+
+    None for booleans, dates, floats of JSON and whatever isn't an id.
+    """
+    if isinstance(value, WrittenDate) or (
+        isinstance(value, float) and not isinstance(value, WrittenFloat)
+    ):
         return None
     return as_text(value) or None
 
 
 def shown(value: Any) -> str:
     """A found value in an error message: its JSON, cut to a readable length, with its kind."""
-    kind = {bool: "a boolean", dict: "a mapping", list: "a list", bytes: "bytes", type(None): "nothing (null)"}.get(type(value))
+    kind = {
+        bool: "a boolean",
+        dict: "a mapping",
+        list: "a list",
+        bytes: "bytes",
+        type(None): "nothing (null)",
+    }.get(type(value))
     if kind is None:
-        kind = "a date" if isinstance(value, WrittenDate) else "text" if isinstance(value, str) else "a number"
+        kind = (
+            "a date"
+            if isinstance(value, WrittenDate)
+            else "text"
+            if isinstance(value, str)
+            else "a number"
+        )
     if value is None:
         return kind
     text = json.dumps(value, ensure_ascii=False, default=str)

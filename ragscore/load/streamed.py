@@ -1,7 +1,11 @@
-"""A run file of any size, block by block: what is read goes to disk, and comes back as frames of a few rows once all of the file is known.
+"""A run file of any size, block by block.
 
-Only then is it known which columns there are and of what type, so each table is held twice for a moment, on disk. In memory are a few blocks, and of
-each record its id. Both readers of the format are used as `read_per_query` uses them: the fast one, and for a file that it declines the per-line one.
+What is read goes to disk, and comes back as frames of a few rows once all of the file is known.
+
+Only then is it known which columns there are and of what type, so each table is held twice for a
+moment, on disk. In memory are a few blocks, and of each record its id. Both readers of the format
+are used as `read_per_query` uses them: the fast one, and for a file that it declines the per-line
+one.
 """
 
 import pickle
@@ -19,7 +23,15 @@ import pyarrow as pa
 from ragscore.cast import EXACT
 from ragscore.frames import from_records
 from ragscore.load import arrow_lines
-from ragscore.load.arrow_lines import FAILED, FRAMES, Block, Seen, column_of, frame_of, parsed_blocks
+from ragscore.load.arrow_lines import (
+    FAILED,
+    FRAMES,
+    Block,
+    Seen,
+    column_of,
+    frame_of,
+    parsed_blocks,
+)
 from ragscore.load.extras import settle
 from ragscore.load.record import Tables, read_record
 from ragscore.load.source import Problems, json_rows, text_lines
@@ -33,7 +45,10 @@ Told = Callable[[int], object]
 
 @dataclass
 class Spooled:
-    """One table of a run on disk: `frames` reads it anew, `n_of` says how many rows each response has in it."""
+    """One table of a run on disk.
+
+    `frames` reads it anew, `n_of` says how many rows each response has in it.
+    """
 
     frames: Callable[[], Iterator[pd.DataFrame]]
     n_of: npt.NDArray[np.int64]
@@ -41,15 +56,22 @@ class Spooled:
 
 @dataclass
 class Streamed:
-    """A run that was read: its tables by kind, the ids of its responses, and how many of them failed."""
+    """A run that was read.
+
+    Its tables by kind, the ids of its responses, and how many of them failed.
+    """
 
     tables: dict[str, Spooled]
     query_ids: pd.Series
     n_failed: int
 
 
-def stream_records(path: Path, run_id: str, problems: Problems, folder: Path, told: Told) -> Streamed:
-    """Read a file of records into `folder`, from where its tables come: those that have rows, and `responses`.
+def stream_records(
+    path: Path, run_id: str, problems: Problems, folder: Path, told: Told
+) -> Streamed:
+    """Read a file of records into `folder`, from where its tables come.
+
+    Those that have rows, and `responses`.
 
     Raises
     ------
@@ -57,7 +79,9 @@ def stream_records(path: Path, run_id: str, problems: Problems, folder: Path, to
         As `read_per_query`. What that one warns of is left in `problems.slips`.
     """
     large = path.stat().st_size >= arrow_lines.FROM_BYTES
-    return (_fast(path, run_id, folder, told) if large else None) or _by_line(path, run_id, problems, folder, told)
+    return (_fast(path, run_id, folder, told) if large else None) or _by_line(
+        path, run_id, problems, folder, told
+    )
 
 
 def _fast(path: Path, run_id: str, folder: Path, told: Told) -> Streamed | None:
@@ -78,16 +102,28 @@ def _fast(path: Path, run_id: str, folder: Path, told: Told) -> Streamed | None:
             return None
         responses = block.columns["responses"]
         ids.append(responses["query_id"])
-        n_failed += len(responses["error"]) - responses["error"].null_count if "error" in responses else 0
+        n_failed += (
+            len(responses["error"]) - responses["error"].null_count if "error" in responses else 0
+        )
         for kind, spool in spools.items():
             spool.add(block, kind)
-    tables = {kind: Spooled(partial(spools[kind].frames, kind, types[kind], run_id), np.concatenate(spools[kind].n_of)) for kind in FRAMES if types[kind]}
+    tables = {
+        kind: Spooled(
+            partial(spools[kind].frames, kind, types[kind], run_id),
+            np.concatenate(spools[kind].n_of),
+        )
+        for kind in FRAMES
+        if types[kind]
+    }
     return Streamed(tables, pd.Series(pa.chunked_array(ids).to_pandas(), dtype="str"), n_failed)
 
 
 @dataclass
 class _ColumnSpool:
-    """Columns of one table on disk, those that each block has: an Arrow stream after the other in one file."""
+    """Columns of one table on disk, those that each block has.
+
+    An Arrow stream after the other in one file.
+    """
 
     file: Path
     starts: list[int] = field(default_factory=list)
@@ -109,11 +145,20 @@ class _ColumnSpool:
                 writer.write_batch(batch)
         self.sizes.append((batch.num_rows, batch.nbytes))
 
-    def frames(self, kind: str, types: dict[str, pa.DataType], run_id: str) -> Iterator[pd.DataFrame]:
+    def frames(
+        self, kind: str, types: dict[str, pa.DataType], run_id: str
+    ) -> Iterator[pd.DataFrame]:
         with self.file.open("rb") as opened:
             for group in _batches(self.sizes):
                 read = [_columns_at(opened, self.starts[number]) for number in group]
-                yield frame_of(kind, {name: pa.chunked_array([column_of(one, name, type_) for one in read], type_) for name, type_ in types.items()}, run_id)
+                yield frame_of(
+                    kind,
+                    {
+                        name: pa.chunked_array([column_of(one, name, type_) for one in read], type_)
+                        for name, type_ in types.items()
+                    },
+                    run_id,
+                )
 
 
 def _columns_at(opened: IO[bytes], start: int) -> dict[str, pa.Array]:
@@ -155,7 +200,11 @@ def _by_line(path: Path, run_id: str, problems: Problems, folder: Path, told: To
             n_bytes = counts[0]
             _flush(tables, spools, run_id)
     _flush(tables, spools, run_id)
-    kept = {kind: Spooled(partial(spool.frames, kind), np.array(spool.n_of, dtype=np.int64)) for kind, spool in spools.items() if spool.telling}
+    kept = {
+        kind: Spooled(partial(spool.frames, kind), np.array(spool.n_of, dtype=np.int64))
+        for kind, spool in spools.items()
+        if spool.telling
+    }
     return Streamed(kept, pd.Series(ids, dtype="str"), n_failed)
 
 
@@ -176,7 +225,10 @@ def _flush(tables: Tables, spools: dict[str, "_RecordSpool"], run_id: str) -> No
 
 @dataclass
 class _RecordSpool:
-    """Records of one table on disk, and those among them that tell its columns: the first of each column, and of each type of value in it."""
+    """Records of one table on disk, and those among them that tell its columns.
+
+    The first of each column, and of each type of value in it.
+    """
 
     file: Path
     n_of: list[int] = field(default_factory=list)
@@ -188,7 +240,10 @@ class _RecordSpool:
 
     def add(self, records: list[dict[str, Any]]) -> None:
         for record in records:
-            shown = {(name, type(value), type(value) is int and abs(value) > EXACT) for name, value in record.items()}
+            shown = {
+                (name, type(value), type(value) is int and abs(value) > EXACT)
+                for name, value in record.items()
+            }
             if not shown <= self.seen:
                 self.seen |= shown
                 self.telling.append(record)
@@ -200,5 +255,6 @@ class _RecordSpool:
         n = len(self.telling)
         with self.file.open("rb") as opened:
             while opened.peek(1):  # our own records, written above
-                # With the telling records in front, a few rows get the columns that all of them together have.
+                # With the telling records in front, a few rows get the columns that all of them
+                # together have.
                 yield from_records(settle([*self.telling, *pickle.load(opened)]), kind).iloc[n:]

@@ -1,6 +1,9 @@
-"""Rows of a table whatever holds it: CSV, JSON lines, a JSON array, `{columns, data}`, Parquet, or a DataFrame.
+"""Rows of a table whatever holds it.
 
-In: a path or a frame. Out: `Row`s of plain Python values (None = missing), so that a reader never asks where its table came from.
+CSV, JSON lines, a JSON array, `{columns, data}`, Parquet, or a DataFrame.
+
+In: a path or a frame. Out: `Row`s of plain Python values (None = missing), so that a reader never
+asks where its table came from.
 """
 
 import ast
@@ -27,7 +30,10 @@ CELL_LIMIT = 1 << 24
 
 
 def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
-    """One row per record; a row that isn't a mapping is a problem with its line (in a frame, its row from 1)."""
+    """One row per record.
+
+    A row that isn't a mapping is a problem with its line (in a frame, its row from 1).
+    """
     if isinstance(source, pd.DataFrame):
         yield from _frame_rows(source)
         return
@@ -56,7 +62,12 @@ def json_value(path: Path) -> Any:
     except RecursionError as error:
         raise DataError("nested too deeply", file=path, allowed="one JSON value") from error
     except ValueError as error:
-        raise DataError(f"not valid JSON ({error})", file=path, line=getattr(error, "lineno", None), allowed="one JSON value") from error
+        raise DataError(
+            f"not valid JSON ({error})",
+            file=path,
+            line=getattr(error, "lineno", None),
+            allowed="one JSON value",
+        ) from error
     return value
 
 
@@ -69,8 +80,15 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
     value = json_value(path)
-    if isinstance(value, dict) and isinstance(value.get("data"), list) and isinstance(value.get("columns"), list):
-        value = [dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one for one in value["data"]]
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("data"), list)
+        and isinstance(value.get("columns"), list)
+    ):
+        value = [
+            dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
+            for one in value["data"]
+        ]
     if isinstance(value, dict):
         value = [value]
     for number, one in enumerate(value if isinstance(value, list) else [value], 1):
@@ -81,22 +99,35 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
 
 
 def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
-    """Cells as text, empty ones as None; a row with more or fewer cells than the header is a problem."""
+    """Cells as text, empty ones as None.
+
+    A row with more or fewer cells than the header is a problem.
+    """
     csv.field_size_limit(CELL_LIMIT)
     reader = csv.reader(io.StringIO(open_text(path), newline=""))
     try:
         header = next(reader, [])
         if twice := sorted({name for name in header if header.count(name) > 1}):
-            raise DataError(f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once")
+            raise DataError(
+                f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once"
+            )
         begins = reader.line_num + 1
         for cells in reader:
             if len(cells) == len(header):
-                yield Row({name: cell or None for name, cell in zip(header, cells, strict=True)}, begins)
+                yield Row(
+                    {name: cell or None for name, cell in zip(header, cells, strict=True)}, begins
+                )
             elif cells:
-                problems.add(f"{len(cells)} cells under a header of {len(header)}", line=begins, allowed="as many cells as columns")
+                problems.add(
+                    f"{len(cells)} cells under a header of {len(header)}",
+                    line=begins,
+                    allowed="as many cells as columns",
+                )
             begins = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"not readable as CSV ({error})", file=path, line=reader.line_num) from error
+        raise DataError(
+            f"not readable as CSV ({error})", file=path, line=reader.line_num
+        ) from error
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
@@ -112,9 +143,16 @@ def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
     columns = [str(name) for name in frame.columns]
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
         try:
-            yield Row({name: _plain(cell) for name, cell in zip(columns, cells, strict=True)}, number)
+            yield Row(
+                {name: _plain(cell) for name, cell in zip(columns, cells, strict=True)}, number
+            )
         except (UnicodeEncodeError, RecursionError) as error:
-            raise DataError(f"a value can't be taken ({error})", file="frame", line=number, allowed="text, numbers, lists and mappings of them") from error
+            raise DataError(
+                f"a value can't be taken ({error})",
+                file="frame",
+                line=number,
+                allowed="text, numbers, lists and mappings of them",
+            ) from error
 
 
 def _plain(cell: Any) -> Any:
@@ -127,7 +165,12 @@ def _plain(cell: Any) -> Any:
         return [_plain(one) for one in cell]
     if isinstance(cell, dict):
         return {_plain(str(name)): _plain(one) for name, one in cell.items()}
-    if cell is None or cell is pd.NaT or cell is pd.NA or (isinstance(cell, float) and math.isnan(cell)):
+    if (
+        cell is None
+        or cell is pd.NaT
+        or cell is pd.NA
+        or (isinstance(cell, float) and math.isnan(cell))
+    ):
         return None
     if isinstance(cell, str):
         cell.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError

@@ -1,4 +1,7 @@
-"""Texts of questions that stand in a file of their own: TREC topics, a table of two columns, or JSON lines."""
+"""Texts of questions that stand in a file of their own.
+
+TREC topics, a table of two columns, or JSON lines.
+"""
 
 import re
 from pathlib import Path
@@ -39,7 +42,12 @@ def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[
         written = next((row.values[key] for key in ID_KEYS if key in row.values), None)
         query_id = as_id(written)
         if query_id is None:
-            problems.add(f"found {shown(written)}", line=row.line, field="_id", allowed="text that isn't empty, or a whole number")
+            problems.add(
+                f"found {shown(written)}",
+                line=row.line,
+                field="_id",
+                allowed="text that isn't empty, or a whole number",
+            )
             continue
         name = next((key for key in TEXT_KEYS if row.values.get(key) is not None), "text")
         value = row.values.get(name, "")
@@ -47,7 +55,13 @@ def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[
         if text is None:
             problems.add(f"found {shown(value)}", line=row.line, field="text", allowed="text")
         taken = (next(key for key in ID_KEYS if key in row.values), name)
-        _keep(texts, query_id, (text or "", {key: value for key, value in row.values.items() if key not in taken}), row.line, problems)
+        _keep(
+            texts,
+            query_id,
+            (text or "", {key: value for key, value in row.values.items() if key not in taken}),
+            row.line,
+            problems,
+        )
     return texts
 
 
@@ -57,7 +71,11 @@ def _tagged(text: str, problems: Problems) -> dict[str, str]:
         line = text.count("\n", 0, topic.start()) + 1
         number, title = _NUMBER.search(topic[1]), _TITLE.search(topic[1])
         if number is None or title is None:
-            problems.add(f"a topic without {'<num>' if number is None else '<title>'}", line=line, allowed="<num> and <title> in each <top>")
+            problems.add(
+                f"a topic without {'<num>' if number is None else '<title>'}",
+                line=line,
+                allowed="<num> and <title> in each <top>",
+            )
             continue
         _keep(texts, number[1], " ".join(title[1].split()), line, problems)
     return texts
@@ -70,7 +88,12 @@ def _table(text: str, problems: Problems) -> dict[str, str]:
             continue
         query_id, tab, query = line.partition("\t")
         if not tab or not query_id.strip():
-            problems.add(f"found {shown(line)}", line=number, field="topics", allowed="an id, a tab, a text; TREC topics; or JSON lines")
+            problems.add(
+                f"found {shown(line)}",
+                line=number,
+                field="topics",
+                allowed="an id, a tab, a text; TREC topics; or JSON lines",
+            )
             continue
         _keep(texts, query_id.strip(), query.strip(), number, problems)
     return texts
@@ -78,6 +101,8 @@ def _table(text: str, problems: Problems) -> dict[str, str]:
 
 def _keep(texts: dict[str, T], query_id: str, text: T, line: int, problems: Problems) -> None:
     if query_id in texts:
-        problems.add(f"'{query_id}' stood there before", line=line, field="_id", allowed="one text per query")
+        problems.add(
+            f"'{query_id}' stood there before", line=line, field="_id", allowed="one text per query"
+        )
     else:
         texts[query_id] = text

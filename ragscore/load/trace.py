@@ -11,14 +11,22 @@ _FIELD = "answer.hops"
 
 
 def read_hops(hops: Any, query_id: str, line: int, problems: Problems) -> list[dict[str, Any]]:
-    """One record per step, numbered as the file numbers them; durations as written, where 0 ms means that none was taken."""
+    """One record per step, numbered as the file numbers them.
+
+    Durations as written, where 0 ms means that none was taken.
+    """
     if hops is None:
         return []
     if not isinstance(hops, list) or not all(isinstance(hop, dict) for hop in hops):
-        problems.add(f"found {shown(hops)}", line=line, field=_FIELD, allowed="a list of objects, or null")
+        problems.add(
+            f"found {shown(hops)}", line=line, field=_FIELD, allowed="a list of objects, or null"
+        )
         return []
     numbers = _numbers(hops, line, problems)
-    return [{"query_id": query_id, "hop": number, **_hop(dict(hop), line, problems)} for number, hop in zip(numbers, hops, strict=True)]
+    return [
+        {"query_id": query_id, "hop": number, **_hop(dict(hop), line, problems)}
+        for number, hop in zip(numbers, hops, strict=True)
+    ]
 
 
 def hop_record(row: dict[str, Any]) -> dict[str, Any]:
@@ -39,22 +47,44 @@ def _numbers(hops: list[dict[str, Any]], line: int, problems: Problems) -> list[
     own = [hop.get("iter") for hop in hops]
     if all(number is None for number in own):
         return in_order
-    whole = [number for number in own if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31]
+    whole = [
+        number
+        for number in own
+        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31
+    ]
     if len(set(whole)) < len(own):
-        problems.add(f"found {shown(own)}", line=line, field=f"{_FIELD}.iter", allowed="whole numbers from 0, each once, or no number at all")
+        problems.add(
+            f"found {shown(own)}",
+            line=line,
+            field=f"{_FIELD}.iter",
+            allowed="whole numbers from 0, each once, or no number at all",
+        )
         return in_order
     return whole
 
 
 def _hop(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     values.pop("iter", None)
-    found: dict[str, Any] = {"kind": fields.text(values.pop("kind", None), f"{_FIELD}.kind", line, problems)}
+    found: dict[str, Any] = {
+        "kind": fields.text(values.pop("kind", None), f"{_FIELD}.kind", line, problems)
+    }
     asked = values.pop("sub_queries", None)
     if isinstance(asked, list) and all(as_text(query) is not None for query in asked):
         found["sub_queries"] = json.dumps(asked, ensure_ascii=False)
     elif asked is not None:
-        problems.add(f"found {shown(asked)}", line=line, field=f"{_FIELD}.sub_queries", allowed="a list of texts, or null")
-    found["chunks_added"] = fields.whole(values.pop("context_chunks_added", None), f"{_FIELD}.context_chunks_added", line, problems)
-    found["forced_stop"] = fields.flag(values.pop("forced_stop", None), f"{_FIELD}.forced_stop", line, problems)
-    found["llm_call_ms"] = fields.number(values.pop("llm_call_ms", None), f"{_FIELD}.llm_call_ms", line, problems)
+        problems.add(
+            f"found {shown(asked)}",
+            line=line,
+            field=f"{_FIELD}.sub_queries",
+            allowed="a list of texts, or null",
+        )
+    found["chunks_added"] = fields.whole(
+        values.pop("context_chunks_added", None), f"{_FIELD}.context_chunks_added", line, problems
+    )
+    found["forced_stop"] = fields.flag(
+        values.pop("forced_stop", None), f"{_FIELD}.forced_stop", line, problems
+    )
+    found["llm_call_ms"] = fields.number(
+        values.pop("llm_call_ms", None), f"{_FIELD}.llm_call_ms", line, problems
+    )
     return found | flatten(values)

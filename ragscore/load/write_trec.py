@@ -13,10 +13,12 @@ IDS = {"doc": "doc_id", "chunk": "chunk_id"}
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
-    """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz); the tag is the run_id.
+    """Write runs as one TREC run file (`qid Q0 docid rank score tag`, gzip if it ends in .gz).
 
-    Ranks and scores are written as they are, so that loading the file gives the same hits again. A run that has no scores at all
-    gets the number of its hits minus the rank, plus one.
+    The tag is the run_id.
+
+    Ranks and scores are written as they are, so that loading the file gives the same hits again. A
+    run that has no scores at all gets the number of its hits minus the rank, plus one.
 
     Parameters
     ----------
@@ -26,27 +28,49 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     Raises
     ------
     DataError
-        An id that is missing or holds a space, a document twice in one list (`rs.collapse_hits` keeps the first), a run of which
-        only some hits have scores.
+        An id that is missing or holds a space, a document twice in one list (`rs.collapse_hits`
+        keeps the first), a run of which only some hits have scores.
 
     Warns
     -----
     UserWarning
         Queries without hits: the format has no place for them.
     """
-    hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(["run_id", "query_id", "rank"], kind="stable")
+    hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(
+        ["run_id", "query_id", "rank"], kind="stable"
+    )
     refuse_spaces([hits["doc"], hits["query_id"], results.runs["run_id"]])
     refuse_repeated_documents(hits, "doc")
     cells = hits.groupby(["run_id", "query_id"], observed=True, sort=False)
     scores = scores_or_ranks(hits)
     # Queries stay in the order in which they were asked.
-    asked = {cell: place for place, cell in enumerate(zip(results.responses["run_id"], results.responses["query_id"], strict=True))}
-    order = [asked.get(cell, len(asked)) for cell in zip(hits["run_id"], hits["query_id"], strict=True)]
-    columns = zip(order, hits["query_id"], hits["doc"], hits["rank"], scores, hits["run_id"], strict=True)
+    asked = {
+        cell: place
+        for place, cell in enumerate(
+            zip(results.responses["run_id"], results.responses["query_id"], strict=True)
+        )
+    }
+    order = [
+        asked.get(cell, len(asked)) for cell in zip(hits["run_id"], hits["query_id"], strict=True)
+    ]
+    columns = zip(
+        order, hits["query_id"], hits["doc"], hits["rank"], scores, hits["run_id"], strict=True
+    )
     rows = sorted(columns, key=lambda row: row[0])
     if len(asked) > cells.ngroups:
-        warnings.warn(f"{len(asked) - cells.ngroups} queries without hits are not in {path}: a run file has no place for them", UserWarning, stacklevel=2)
-    return write_text(path, "".join(f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n" for _, query_id, doc, rank, score, run_id in rows))
+        warnings.warn(
+            f"{len(asked) - cells.ngroups} queries without hits are not in {path}: a run file has"
+            " no place for them",
+            UserWarning,
+            stacklevel=2,
+        )
+    return write_text(
+        path,
+        "".join(
+            f"{query_id} Q0 {doc} {rank} {score!r} {run_id}\n"
+            for _, query_id, doc, rank, score, run_id in rows
+        ),
+    )
 
 
 def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
@@ -55,7 +79,8 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
     Warns
     -----
     UserWarning
-        What the format has no place for: queries without such targets; alternatives of one target, which become judgements of their own.
+        What the format has no place for: queries without such targets; alternatives of one target,
+        which become judgements of their own.
 
     Raises
     ------
@@ -64,7 +89,9 @@ def write_trec_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
     """
     judged = _judgements(golden, level, path)
     refuse_spaces([judged["query_id"], judged["doc"]])
-    lines = (f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False))
+    lines = (
+        f"{query_id} 0 {doc} {grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
+    )
     return write_text(path, "".join(lines))
 
 
@@ -74,18 +101,28 @@ def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
     if twice.any():
         first = hits[twice].iloc[0]
         raise DataError(
-            f"{first[column]!r} is there twice for query {first['query_id']!r} of run {first['run_id']!r} ({int(twice.sum())} hits are like that)",
+            f"{first[column]!r} is there twice for query {first['query_id']!r} of run"
+            f" {first['run_id']!r} ({int(twice.sum())} hits are like that)",
             field="hits",
-            allowed="each document once in a list; rs.collapse_hits(results.hits) keeps the first hit of each",
+            allowed=(
+                "each document once in a list; rs.collapse_hits(results.hits) keeps the first hit"
+                " of each"
+            ),
         )
 
 
 def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
-    """Query, document and grade of every target of the level, in file order; what the format can't say is counted in a warning."""
+    """Query, document and grade of every target of the level, in file order.
+
+    What the format can't say is counted in a warning.
+    """
     targets, judged = golden.targets[golden.targets["level"] == level], judged_rows(golden, level)
     n_alternatives = int((targets["alternative"] > 0).sum())
     n_without = int((~is_among(golden.queries["query_id"], targets["query_id"])).sum())
-    for n, what in ((n_alternatives, "alternatives become targets of their own"), (n_without, f"queries have no {level} target and are not")):
+    for n, what in (
+        (n_alternatives, "alternatives become targets of their own"),
+        (n_without, f"queries have no {level} target and are not"),
+    ):
         if n:
             warnings.warn(f"{n} {what} in {path}", UserWarning, stacklevel=3)
     return judged
@@ -96,7 +133,9 @@ def judged_rows(golden: Golden, level: str) -> pd.DataFrame:
     targets = golden.targets[golden.targets["level"] == level]
     judged = targets.assign(doc=ids_of(targets, level, "targets"))[["query_id", "doc", "grade"]]
     # One document may stand for several targets: the best grade is what finding it can earn.
-    return judged.assign(grade=judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")).drop_duplicates(ignore_index=True)
+    return judged.assign(
+        grade=judged.groupby(["query_id", "doc"], sort=False)["grade"].transform("max")
+    ).drop_duplicates(ignore_index=True)
 
 
 def grades_of(golden: Golden, level: str) -> dict[str, dict[str, int]]:
@@ -108,13 +147,25 @@ def grades_of(golden: Golden, level: str) -> dict[str, dict[str, int]]:
 
 
 def left_of_golden(golden: Golden, level: str, kept: tuple[str, ...] = ()) -> dict[str, int]:
-    """How much of a golden set a file of judgements of one level has no place for; `kept` are further columns of `queries` that it has."""
+    """How much of a golden set a file of judgements of one level has no place for.
+
+    `kept` are further columns of `queries` that it has.
+    """
     is_level = golden.targets["level"] == level
     known = {"query_id", "query", "position", "answerable", *kept}
-    labels = golden.queries[[name for name in golden.queries if name not in known and not str(name).startswith("x_")]]
-    parts = {"conditions": golden.conditions, "support group members": golden.support_groups, "checks": golden.checks, "tags": golden.tags}
+    labels = golden.queries[
+        [name for name in golden.queries if name not in known and not str(name).startswith("x_")]
+    ]
+    parts = {
+        "conditions": golden.conditions,
+        "support group members": golden.support_groups,
+        "checks": golden.checks,
+        "tags": golden.tags,
+    }
     return {
-        "alternatives of targets, which become judgements of their own": int((golden.targets.loc[is_level, "alternative"] > 0).sum()),
+        "alternatives of targets, which become judgements of their own": int(
+            (golden.targets.loc[is_level, "alternative"] > 0).sum()
+        ),
         "targets of other levels": int((~is_level).sum()),
         **{what: len(frame) for what, frame in parts.items()},
         "stated refusals": len(golden.refusals),
@@ -129,7 +180,11 @@ def ids_of(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
     column = IDS[level]
     n_without = int(frame[column].isna().sum()) if column in frame else len(frame)
     if n_without:
-        raise DataError(f"{n_without} of {len(frame)} rows have no {column}", field=f"{kind}.{column}", allowed="an id in every row")
+        raise DataError(
+            f"{n_without} of {len(frame)} rows have no {column}",
+            field=f"{kind}.{column}",
+            allowed="an id in every row",
+        )
     return frame[column] if column in frame else pd.Series([], index=frame.index, dtype="str")
 
 
@@ -139,17 +194,30 @@ def refuse_spaces(columns: list[pd.Series], pattern: str = r"\s") -> None:
         texts = column.astype("str").drop_duplicates()
         bad = texts[texts.str.contains(pattern, regex=True) | (texts == "")]
         if len(bad):
-            raise DataError(f"{bad.iloc[0]!r}", field=str(column.name), allowed="ids without white space: the format's columns are apart by it")
+            raise DataError(
+                f"{bad.iloc[0]!r}",
+                field=str(column.name),
+                allowed="ids without white space: the format's columns are apart by it",
+            )
 
 
 def scores_or_ranks(hits: pd.DataFrame) -> list[float]:
-    """The score of each hit; for runs without scores, the number of the query's hits minus the rank, plus one."""
-    by_rank = hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"].transform("size") - hits["rank"] + 1.0
+    """The score of each hit.
+
+    For runs without scores, the number of the query's hits minus the rank, plus one.
+    """
+    by_rank = (
+        hits.groupby(["run_id", "query_id"], observed=True, sort=False)["rank"].transform("size")
+        - hits["rank"]
+        + 1.0
+    )
     score = hits["score"] if "score" in hits else pd.Series(float("nan"), index=hits.index)
     known = score.notna().groupby(hits["run_id"], observed=True).transform("mean")
     partly = hits.loc[(known > 0) & (known < 1), "run_id"].unique().tolist()
     if partly:
         raise DataError(
-            f"only some hits of {', '.join(map(str, partly))} have a score", field="hits.score", allowed="a score for all hits of a run, or for none"
+            f"only some hits of {', '.join(map(str, partly))} have a score",
+            field="hits.score",
+            allowed="a score for all hits of a run, or for none",
         )
     return [float(one) for one in score.where(known == 1, by_rank)]

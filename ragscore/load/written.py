@@ -1,4 +1,8 @@
-"""What the writers share: whole files that are there or not, JSON lines, one run at a time, and what a format has no place for."""
+"""What the writers share.
+
+Whole files that are there or not, JSON lines, one run at a time, and what a format has no place
+for.
+"""
 
 import gzip
 import json
@@ -16,7 +20,11 @@ from ragscore.load.extras import present
 def check_one_run(results: Results) -> None:
     """Refuse anything but one run, for formats in which a file is a run."""
     if len(results.runs) != 1:
-        raise DataError(f"found {len(results.runs)} runs", field="results", allowed="exactly one; choose it with results.select([name])")
+        raise DataError(
+            f"found {len(results.runs)} runs",
+            field="results",
+            allowed="exactly one; choose it with results.select([name])",
+        )
 
 
 def write_text(path: str | Path, text: str) -> Path:
@@ -37,7 +45,9 @@ def write_lines(path: str | Path, records: Iterable[dict[str, Any]]) -> Path:
 
 def write_json(path: str | Path, content: dict[str, Any], indent: int = 1) -> Path:
     """Write one indented JSON object; NaN is refused, it has no place in JSON."""
-    return write_text(path, json.dumps(content, ensure_ascii=False, indent=indent, allow_nan=False) + "\n")
+    return write_text(
+        path, json.dumps(content, ensure_ascii=False, indent=indent, allow_nan=False) + "\n"
+    )
 
 
 def json_line(record: dict[str, Any]) -> str:
@@ -46,7 +56,11 @@ def json_line(record: dict[str, Any]) -> str:
         return json.dumps(record, ensure_ascii=False)
     except TypeError as error:
         name, value = next(iter(record.items()))
-        raise DataError(f"{name} {value!r}: {error}", field="x_", allowed="text, numbers, true or false, and JSON text in x_*.json columns") from error
+        raise DataError(
+            f"{name} {value!r}: {error}",
+            field="x_",
+            allowed="text, numbers, true or false, and JSON text in x_*.json columns",
+        ) from error
 
 
 def warn_of_left_out(path: str | Path, counts: dict[str, int]) -> None:

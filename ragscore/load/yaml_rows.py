@@ -1,4 +1,7 @@
-"""A YAML list of mappings as `Row`s: scalars keep their spelling, and every fault is one with its line."""
+"""A YAML list of mappings as `Row`s.
+
+Scalars keep their spelling, and every fault is one with its line.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,16 +18,26 @@ _DEEPEST = 1000
 
 
 def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
-    """One row per mapping of a top-level YAML list, each field with its own line; `text`, if given, is what the file holds."""
+    """One row per mapping of a top-level YAML list, each field with its own line.
+
+    `text`, if given, is what the file holds.
+    """
     root = _root(path, open_text(path) if text is None else text)
     if root is None:
         return
     if not isinstance(root, yaml.SequenceNode):
-        raise DataError(f"the top level is a {_kind(root)}", file=path, line=_line(root), allowed="a list of questions")
+        raise DataError(
+            f"the top level is a {_kind(root)}",
+            file=path,
+            line=_line(root),
+            allowed="a list of questions",
+        )
     builder = yaml.constructor.SafeConstructor()
     for node in root.value:
         if not isinstance(node, yaml.MappingNode):
-            problems.add(f"found a {_kind(node)}", line=_line(node), allowed="a mapping with id and query")
+            problems.add(
+                f"found a {_kind(node)}", line=_line(node), allowed="a mapping with id and query"
+            )
             continue
         try:
             values = _value(node, builder, problems, frozenset())
@@ -44,21 +57,37 @@ def _root(path: Path, text: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise DataError(f"not valid YAML ({error.problem or error.context})", file=path, line=mark.line + 1 if mark else None) from error
+        raise DataError(
+            f"not valid YAML ({error.problem or error.context})",
+            file=path,
+            line=mark.line + 1 if mark else None,
+        ) from error
     except yaml.reader.ReaderError as error:
-        raise DataError(f"not valid YAML ({error.reason})", file=path, line=_bad_line(text)) from error
+        raise DataError(
+            f"not valid YAML ({error.reason})", file=path, line=_bad_line(text)
+        ) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise DataError(f"not valid YAML ({error})", file=path, line=1) from error
 
 
 def _refuse_depth(text: str, path: Path) -> None:
-    """Composing recurses in C, where too deep a file ends the whole process; the events before it come one after the other."""
+    """Composing recurses in C, where too deep a file ends the whole process.
+
+    The events before it come one after the other.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(
+            event, yaml.CollectionEndEvent
+        )
         if depth > _DEEPEST:
             line = event.start_mark.line + 1 if event.start_mark else None
-            raise DataError("nested too deeply", file=path, line=line, allowed=f"lists and mappings up to {_DEEPEST} deep")
+            raise DataError(
+                "nested too deeply",
+                file=path,
+                line=line,
+                allowed=f"lists and mappings up to {_DEEPEST} deep",
+            )
 
 
 def _bad_line(text: str) -> int:
@@ -79,7 +108,12 @@ def _value(node: yaml.Node, builder: Any, problems: Problems, above: frozenset[i
     seen: set[str] = set()
     for key, _ in node.value:
         if _key(key) in seen:
-            problems.add("the key appears twice", line=_line(key), field=_key(key), allowed="give each key once")
+            problems.add(
+                "the key appears twice",
+                line=_line(key),
+                field=_key(key),
+                allowed="give each key once",
+            )
         seen.add(_key(key))
     builder.flatten_mapping(node)  # takes in what `<<` names
     return {_key(key): _value(value, builder, problems, inside) for key, value in node.value}
@@ -89,7 +123,11 @@ def _scalar(node: yaml.ScalarNode, builder: Any) -> Any:
     tag = node.tag.removeprefix(_PREFIX)
     try:
         if tag in ("int", "float"):
-            written = WrittenInt(builder.construct_yaml_int(node)) if tag == "int" else WrittenFloat(builder.construct_yaml_float(node))
+            written = (
+                WrittenInt(builder.construct_yaml_int(node))
+                if tag == "int"
+                else WrittenFloat(builder.construct_yaml_float(node))
+            )
             written.text = node.value
             return written
         if tag in ("bool", "null"):
@@ -114,4 +152,10 @@ def _line(node: yaml.Node) -> int:
 
 
 def _kind(node: yaml.Node) -> str:
-    return "mapping" if isinstance(node, yaml.MappingNode) else "list" if isinstance(node, yaml.SequenceNode) else "scalar"
+    return (
+        "mapping"
+        if isinstance(node, yaml.MappingNode)
+        else "list"
+        if isinstance(node, yaml.SequenceNode)
+        else "scalar"
+    )

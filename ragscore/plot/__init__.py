@@ -1,4 +1,7 @@
-"""Pictures: a frame in, matplotlib Axes out. Each draws one idea, says n, and computes nothing a table couldn't give."""
+"""Pictures: a frame in, matplotlib Axes out.
+
+Each draws one idea, says n, and computes nothing a table couldn't give.
+"""
 
 from ragscore.plot.curves import k_curve, risk_coverage, tradeoff
 from ragscore.plot.grids import heat, refusals, transitions

@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 
 def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
-    """A ranking metric over its cut-off k: a line per run, with the 95 % intervals of its means as a band.
+    """A ranking metric over its cut-off k.
+
+    A line per run, with the 95 % intervals of its means as a band.
 
     Parameters
     ----------
     summary
         From `rs.summarize` (not sliced), with the metric at two or more k.
     metric
-        Its name without k: hit, recall, precision, ndcg, ...; "recall:doc" for one of another match level.
+        Its name without k: hit, recall, precision, ndcg, ...; "recall:doc" for one of another match
+        level.
 
     Raises
     ------
@@ -48,15 +51,34 @@ def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = N
     check_summary(summary)
     name, _, level = metric.partition(":")
     labels = {label: _cut_off(label, name, level) for label in summary["metric"].unique()}
-    rows = summary[summary["metric"].isin([label for label, k in labels.items() if k]) & (summary["n"] > 0)]
+    rows = summary[
+        summary["metric"].isin([label for label, k in labels.items() if k]) & (summary["n"] > 0)
+    ]
     if not len(rows):
-        raise DataError(f"no value of {metric} at any k", field="metric", allowed=f"the summary has {', '.join(labels)}")
+        raise DataError(
+            f"no value of {metric} at any k",
+            field="metric",
+            allowed=f"the summary has {', '.join(labels)}",
+        )
     ax = new_axes(ax)
     for run, number in numbered_runs(rows).items():
-        own = rows[rows["run_id"].astype("str") == run].assign(k=lambda t: t["metric"].map(labels)).sort_values("k")
+        own = (
+            rows[rows["run_id"].astype("str") == run]
+            .assign(k=lambda t: t["metric"].map(labels))
+            .sort_values("k")
+        )
         label = wrapped(f"{run} (n = {n_text(own, 'run_id', run)})")
-        ax.plot(own["k"], own["mean"], marker=MARKERS[number % 8], linestyle=LINES[number % 4], color=COLOURS[number % 8], label=label)
-        ax.fill_between(own["k"], own["low"], own["high"], color=COLOURS[number % 8], alpha=0.12, linewidth=0)
+        ax.plot(
+            own["k"],
+            own["mean"],
+            marker=MARKERS[number % 8],
+            linestyle=LINES[number % 4],
+            color=COLOURS[number % 8],
+            label=label,
+        )
+        ax.fill_between(
+            own["k"], own["low"], own["high"], color=COLOURS[number % 8], alpha=0.12, linewidth=0
+        )
     ax.set_xticks(sorted({k for k in labels.values() if k}))
     ax.set_xlabel("k")
     ax.set_ylabel(f"{name}@k{':' * bool(level)}{level}, mean with 95 % interval")
@@ -75,9 +97,12 @@ def _cut_off(column: str, name: str, level: str) -> int:
 
 
 def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """Risk against coverage as a threshold on the top score refuses more and more: a line per run, with 95 % intervals as a band.
+    """Risk against coverage as a threshold on the top score refuses more and more.
 
-    On the right nothing more is refused (the mark); lower and further right is better. n are the questions of which the answer's rightness is known.
+    A line per run, with 95 % intervals as a band.
+
+    On the right nothing more is refused (the mark); lower and further right is better. n are the
+    questions of which the answer's rightness is known.
 
     Parameters
     ----------
@@ -89,17 +114,37 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     DataError
         Not that frame, or one without a threshold that answers anything.
     """
-    check_columns(curve, {"run_id", "score_kind", "coverage", "risk", "risk_low", "risk_high", "n"}, "curve", "rs.refusal_curve(scores, golden, results)")
+    check_columns(
+        curve,
+        {"run_id", "score_kind", "coverage", "risk", "risk_low", "risk_high", "n"},
+        "curve",
+        "rs.refusal_curve(scores, golden, results)",
+    )
     rows = curve[curve["risk"].notna()]
     if not len(rows):
-        raise DataError("nothing is answered at any threshold", field="curve", allowed="rs.refusal_curve(scores, golden, results)")
+        raise DataError(
+            "nothing is answered at any threshold",
+            field="curve",
+            allowed="rs.refusal_curve(scores, golden, results)",
+        )
     ax = new_axes(ax)
     numbers = numbered_runs(rows)
     for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
         colour, number = COLOURS[numbers[str(run)] % 8], numbers[str(run)]
         label = wrapped(f"{run}, {kind} (n = {own['n'].iloc[0]})")
-        ax.plot(own["coverage"], own["risk"], color=colour, linestyle=LINES[number % 4], marker=MARKERS[number % 8], markevery=[0], linewidth=1.4, label=label)
-        ax.fill_between(own["coverage"], own["risk_low"], own["risk_high"], color=colour, alpha=0.1, linewidth=0)
+        ax.plot(
+            own["coverage"],
+            own["risk"],
+            color=colour,
+            linestyle=LINES[number % 4],
+            marker=MARKERS[number % 8],
+            markevery=[0],
+            linewidth=1.4,
+            label=label,
+        )
+        ax.fill_between(
+            own["coverage"], own["risk_low"], own["risk_high"], color=colour, alpha=0.1, linewidth=0
+        )
     ax.set_xlabel("coverage: share of the questions that is answered")
     ax.set_ylabel("risk: share of the answers that is wrong")
     ax.set_xlim(0, 1.02)
@@ -108,11 +153,16 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None) -> "Axes":
-    """Quality against what it takes: one point per run, with the 95 % intervals of both, and the Pareto front.
+def tradeoff(
+    scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None
+) -> "Axes":
+    """Quality against what it takes.
 
-    Times stand at their median, which one slow query doesn't move, everything else at its mean. Ringed and joined by a line are the runs that no other
-    run beats in one of the two without losing in the other.
+    One point per run, with the 95 % intervals of both, and the Pareto front.
+
+    Times stand at their median, which one slow query doesn't move, everything else at its mean.
+    Ringed and joined by a line are the runs that no other run beats in one of the two without
+    losing in the other.
 
     Parameters
     ----------
@@ -137,18 +187,34 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
     rows = {name: table[table["metric"] == name].set_index("run_id") for name in (metric, against)}
     both = (rows[metric]["n"] > 0) & (rows[against]["n"] > 0)
     if not both.any():
-        raise DataError(f"no run has values of both {metric} and {against}", field="scores", allowed="runs with n > 0 for both in rs.summarize(scores)")
+        raise DataError(
+            f"no run has values of both {metric} and {against}",
+            field="scores",
+            allowed="runs with n > 0 for both in rs.summarize(scores)",
+        )
     y, x = (_central(rows[name][both], name) for name in (metric, against))
     ax = new_axes(ax, width=6.4)
     for run, number in numbered_runs(y.reset_index()).items():
         place, height = x.loc[[run]], y.loc[[run]]
         ax.errorbar(
-            place["mean"], height["mean"], xerr=error_lengths(place), yerr=error_lengths(height), fmt=MARKERS[number % 8], color=COLOURS[number % 8],
-            label=wrapped(f"{run} (n = {height['n'].iloc[0]})"), capsize=2, markersize=7, linewidth=1,
+            place["mean"], height["mean"], xerr=error_lengths(place), yerr=error_lengths(height),
+            fmt=MARKERS[number % 8], color=COLOURS[number % 8],
+            label=wrapped(f"{run} (n = {height['n'].iloc[0]})"), capsize=2, markersize=7,
+            linewidth=1,
         )  # fmt: skip
     front = _front(x["mean"], y["mean"], describe(against).better, describe(metric).better)
-    ax.plot(x["mean"][front], y["mean"][front], linestyle=":", color="#333333", linewidth=1, zorder=0, label="Pareto front (ringed)")
-    ax.scatter(x["mean"][front], y["mean"][front], s=220, facecolor="none", edgecolor="#333333", zorder=0)
+    ax.plot(
+        x["mean"][front],
+        y["mean"][front],
+        linestyle=":",
+        color="#333333",
+        linewidth=1,
+        zorder=0,
+        label="Pareto front (ringed)",
+    )
+    ax.scatter(
+        x["mean"][front], y["mean"][front], s=220, facecolor="none", edgecolor="#333333", zorder=0
+    )
     ax.set_xlabel(f"{against}, {_centre(against)} with 95 % interval ({_better(against)})")
     ax.set_ylabel(f"{metric}, {_centre(metric)} with 95 % interval")
     ax.set_xlim(left=0)
@@ -159,7 +225,9 @@ def tradeoff(scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", 
 
 def _better(metric: str) -> str:
     better = describe(metric).better
-    return f"{better} is better" if better in ("higher", "lower") else "counted as: higher is better"
+    return (
+        f"{better} is better" if better in ("higher", "lower") else "counted as: higher is better"
+    )
 
 
 def _centre(metric: str) -> str:
@@ -168,11 +236,20 @@ def _centre(metric: str) -> str:
 
 def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Rows of a summary whose mean, low and high are what the metric is told by."""
-    return rows.assign(mean=rows["p50"], low=rows["p50_low"], high=rows["p50_high"]) if _centre(metric) == "median" else rows
+    return (
+        rows.assign(mean=rows["p50"], low=rows["p50_low"], high=rows["p50_high"])
+        if _centre(metric) == "median"
+        else rows
+    )
 
 
 def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
     """Runs that no other one beats in one value without losing in the other, from left to right."""
-    gains = pd.DataFrame({"x": -x if better_x == "lower" else x, "y": -y if better_y == "lower" else y})
-    is_beaten = [((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any() for _, own in gains.iterrows()]
+    gains = pd.DataFrame(
+        {"x": -x if better_x == "lower" else x, "y": -y if better_y == "lower" else y}
+    )
+    is_beaten = [
+        ((gains >= own).all(axis=1) & (gains > own).any(axis=1)).any()
+        for _, own in gains.iterrows()
+    ]
     return x[~np.array(is_beaten)].sort_values(kind="stable").index.tolist()

@@ -1,4 +1,7 @@
-"""Tables as pictures: slices by run, the 2 × 2 of answerable × refused, what became of each question."""
+"""Tables as pictures.
+
+Slices by run, the 2 × 2 of answerable × refused, what became of each question.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +16,22 @@ from ragscore.tables import shown_number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MEANS_MAP, COUNTS_MAP = "cividis", "Blues"  # light and dark alike to colour-blind readers and in grey; no question is white
+# light and dark alike to colour-blind readers and in grey; no question is white
+MEANS_MAP, COUNTS_MAP = "cividis", "Blues"
 FEW = 10  # queries below which a slice says little
 # decision -> row and column of its cell: answerable or not, answered or refused
-_CELLS = {"answered": (0, 0), "over-refusal": (0, 1), "unsupported answer": (1, 0), "right refusal": (1, 1)}
+_CELLS = {
+    "answered": (0, 0),
+    "over-refusal": (0, 1),
+    "unsupported answer": (1, 0),
+    "right refusal": (1, 1),
+}
 _GOOD, _BAD = "#CFE8DC", "#F5D6C6"
 
 
-def heat(summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Axes | None" = None) -> "Axes":
+def heat(
+    summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Axes | None" = None
+) -> "Axes":
     """One metric by slice and run: a cell per mean, with its number in it and n beside the slice.
 
     Parameters
@@ -28,50 +39,78 @@ def heat(summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Ax
     summary
         From `rs.summarize(scores, golden, by=...)`.
     limit
-        At most so many slices are drawn, those with the most queries; the title says how many there are.
+        At most so many slices are drawn, those with the most queries; the title says how many there
+        are.
 
     Raises
     ------
     DataError
         Not a sliced summary, no such metric in it, or no slice has a value.
     """
-    check_columns(summary, {"run_id", "metric", "mean", "n"}, "summary", "rs.summarize(scores, golden, by=...)")
+    check_columns(
+        summary,
+        {"run_id", "metric", "mean", "n"},
+        "summary",
+        "rs.summarize(scores, golden, by=...)",
+    )
     by = str(summary.columns[1])
     if by == "metric":
-        raise DataError("found a summary without slices", field="summary", allowed="rs.summarize(scores, golden, by=...)")
+        raise DataError(
+            "found a summary without slices",
+            field="summary",
+            allowed="rs.summarize(scores, golden, by=...)",
+        )
     rows = summary[(summary["metric"] == metric) & (summary["n"] > 0)]
     if not len(rows):
         known = ", ".join(summary.loc[summary["n"] > 0, "metric"].unique())
-        raise DataError(f"no slice has a value of {metric}", field="metric", allowed=f"the summary has {known}")
+        raise DataError(
+            f"no slice has a value of {metric}", field="metric", allowed=f"the summary has {known}"
+        )
     runs = list(numbered_runs(rows))
     rows = rows.assign(slice=rows[by].astype("str"), run=rows["run_id"].astype("str"))
     sizes = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
     largest = np.sort((-sizes["max"].to_numpy()).argsort(kind="stable")[:limit])
     kept = sizes.index[largest]
-    means = rows.pivot(index="slice", columns="run", values="mean").reindex(index=kept, columns=runs)
+    means = rows.pivot(index="slice", columns="run", values="mean").reindex(
+        index=kept, columns=runs
+    )
     is_unit = describe(metric).range == "0 to 1"
-    labels = [_slice_label(name, *n) for name, n in zip(kept, sizes.loc[kept].itertuples(index=False), strict=True)]
+    labels = [
+        _slice_label(name, *n)
+        for name, n in zip(kept, sizes.loc[kept].itertuples(index=False), strict=True)
+    ]
     lines = max(label.count("\n") + 1 for label in labels)
-    ax = new_axes(ax, width=1.15 * len(runs) + 3.6, height=max(0.34, 0.16 * lines + 0.06) * len(means) + 1.5)
+    ax = new_axes(
+        ax, width=1.15 * len(runs) + 3.6, height=max(0.34, 0.16 * lines + 0.06) * len(means) + 1.5
+    )
     image = _grid(ax, means.to_numpy("float64"), (0, 1) if is_unit else None, MEANS_MAP)
-    _in_cells(ax, means.to_numpy("float64"), [[shown_number(float(value), 2) for value in line] for line in means.to_numpy()], image)
+    _in_cells(
+        ax,
+        means.to_numpy("float64"),
+        [[shown_number(float(value), 2) for value in line] for line in means.to_numpy()],
+        image,
+    )
     ax.set_xticks(np.arange(len(runs)), [wrapped(run, 14) for run in runs], fontsize=9)
     ax.set_yticks(np.arange(len(means)), labels, fontsize=9)
     ax.set_ylabel(by)
-    notes = [f"the {len(kept)} largest of {len(sizes)} slices"] * (len(kept) < len(sizes)) + [f"*: fewer than {FEW} queries"] * bool(
-        (sizes["max"][kept] < FEW).any()
-    )
+    notes = [f"the {len(kept)} largest of {len(sizes)} slices"] * (len(kept) < len(sizes)) + [
+        f"*: fewer than {FEW} queries"
+    ] * bool((sizes["max"][kept] < FEW).any())
     ax.set_title("\n".join([f"{metric}, mean", *notes]), fontsize=10)
     return ax
 
 
 def _slice_label(name: str, low: int, high: int) -> str:
     name = name if len(name) < LONGEST - 40 else name[: LONGEST - 40] + "…"
-    return wrapped(f"{name}{'*' if high < FEW else ''} (n = {low if low == high else f'{low}–{high}'})", 34)
+    return wrapped(
+        f"{name}{'*' if high < FEW else ''} (n = {low if low == high else f'{low}–{high}'})", 34
+    )
 
 
 def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """The 2 × 2 of answerable × refused of every run: questions in each cell, and their share of its row with 95 % interval.
+    """The 2 × 2 of answerable × refused of every run.
+
+    Questions in each cell, and their share of its row with 95 % interval.
 
     What is wrong (over-refusals, unsupported answers) is hatched.
 
@@ -85,7 +124,12 @@ def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     DataError
         Not that frame.
     """
-    check_columns(table, {"run_id", "decision", "n", "of", "share", "low", "high"}, "table", "rs.refusal_table(scores, golden)")
+    check_columns(
+        table,
+        {"run_id", "decision", "n", "of", "share", "low", "high"},
+        "table",
+        "rs.refusal_table(scores, golden)",
+    )
     runs = numbered_runs(table)
     ax = new_axes(ax, width=3.1 * len(runs) + 1.6, height=2.7)
     for place, run in enumerate(runs):
@@ -95,7 +139,11 @@ def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     lefts = np.arange(len(runs)) * 2.4
     ax.set_xlim(-0.6, lefts[-1] + 1.6 if len(runs) else 1)
     ax.set_ylim(1.55, -0.55)
-    ax.set_xticks(np.concatenate([[left, left + 1] for left in lefts]), ["answered", "refused"] * len(runs), fontsize=9)
+    ax.set_xticks(
+        np.concatenate([[left, left + 1] for left in lefts]),
+        ["answered", "refused"] * len(runs),
+        fontsize=9,
+    )
     ax.set_yticks([0, 1], ["answerable", "should be\nrefused"])
     for left, run in zip(lefts, runs, strict=True):
         ax.text(left + 0.5, -0.62, wrapped(run, 26), ha="center", va="bottom", fontsize=10)
@@ -107,14 +155,37 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
     """One cell: what is right is plain, what is wrong is hatched."""
     down, right = _CELLS[row["decision"]]
     x, is_wrong = place * 2.4 + right, down != right
-    ax.bar(x, 0.96, width=0.96, bottom=down - 0.48, color=_BAD if is_wrong else _GOOD, hatch="//" if is_wrong else "", edgecolor="white", linewidth=0)
-    share = "no such question" if np.isnan(row["share"]) else f"{100 * row['share']:.0f} % ({100 * row['low']:.0f}–{100 * row['high']:.0f})"
+    ax.bar(
+        x,
+        0.96,
+        width=0.96,
+        bottom=down - 0.48,
+        color=_BAD if is_wrong else _GOOD,
+        hatch="//" if is_wrong else "",
+        edgecolor="white",
+        linewidth=0,
+    )
+    share = (
+        "no such question"
+        if np.isnan(row["share"])
+        else f"{100 * row['share']:.0f} % ({100 * row['low']:.0f}–{100 * row['high']:.0f})"
+    )
     box = {"facecolor": _BAD if is_wrong else _GOOD, "edgecolor": "none", "pad": 1.5}
-    ax.text(x, down, f"{row['decision']}\n{row['n']} of {row['of']}\n{share}", ha="center", va="center", fontsize=8.5, bbox=box)
+    ax.text(
+        x,
+        down,
+        f"{row['decision']}\n{row['n']} of {row['of']}\n{share}",
+        ha="center",
+        va="center",
+        fontsize=8.5,
+        bbox=box,
+    )
 
 
 def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """How many questions went from which class to which between two runs; the diagonal is framed: nothing changed there.
+    """How many questions went from which class to which between two runs; the diagonal is framed.
+
+    Nothing changed there.
 
     Parameters
     ----------
@@ -132,11 +203,29 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         raise DataError("no question in it", field="table", allowed="rs.fault_transitions(changes)")
     size = len(table)
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
-    image = _grid(ax, np.sqrt(counts), None, COUNTS_MAP)  # colours by the root: one large cell doesn't hide the others
-    _in_cells(ax, np.sqrt(counts), [[f"{n:.0f}" if n else "" for n in line] for line in counts], image)
+    # colours by the root: one large cell doesn't hide the others
+    image = _grid(ax, np.sqrt(counts), None, COUNTS_MAP)
+    _in_cells(
+        ax, np.sqrt(counts), [[f"{n:.0f}" if n else "" for n in line] for line in counts], image
+    )
     for place in range(size):
-        ax.bar(place, 0.94, width=0.94, bottom=place - 0.47, fill=False, edgecolor="black", linewidth=1.6)
-    ax.set_xticks(np.arange(size), [wrapped(str(name), 20) for name in table.columns], rotation=35, ha="right", rotation_mode="anchor", fontsize=9)
+        ax.bar(
+            place,
+            0.94,
+            width=0.94,
+            bottom=place - 0.47,
+            fill=False,
+            edgecolor="black",
+            linewidth=1.6,
+        )
+    ax.set_xticks(
+        np.arange(size),
+        [wrapped(str(name), 20) for name in table.columns],
+        rotation=35,
+        ha="right",
+        rotation_mode="anchor",
+        fontsize=9,
+    )
     ax.set_yticks(np.arange(size), [wrapped(str(name), 24) for name in table.index], fontsize=9)
     ax.set_xlabel("after")
     ax.set_ylabel("before")
@@ -146,7 +235,13 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
 
 def _grid(ax: "Axes", values: Any, limits: tuple[float, float] | None, colours: str) -> Any:
     low, high = limits or (np.nanmin(values), np.nanmax(values))
-    image = ax.imshow(np.ma.masked_invalid(values), cmap=colours, vmin=low, vmax=high if high > low else low + 1, aspect="auto")
+    image = ax.imshow(
+        np.ma.masked_invalid(values),
+        cmap=colours,
+        vmin=low,
+        vmax=high if high > low else low + 1,
+        aspect="auto",
+    )
     _bare(ax)
     return image
 
@@ -156,7 +251,15 @@ def _in_cells(ax: "Axes", values: Any, texts: list[list[str]], image: Any) -> No
     light = image.cmap(image.norm(values))[..., :3] @ np.array([0.299, 0.587, 0.114]) > 0.5
     for row, line in enumerate(texts):
         for column, text in enumerate(line):
-            ax.text(column, row, text, ha="center", va="center", fontsize=9, color="black" if light[row, column] or np.isnan(values[row, column]) else "white")
+            ax.text(
+                column,
+                row,
+                text,
+                ha="center",
+                va="center",
+                fontsize=9,
+                color="black" if light[row, column] or np.isnan(values[row, column]) else "white",
+            )
 
 
 def _bare(ax: "Axes") -> None:

@@ -16,33 +16,71 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OUTCOME_COLOURS = {"win": "#009E73", "loss": "#E69F00", "regression": "#D55E00", "draw": "#BBBBBB"}
-_OUTCOME_HATCHES = {"win": "", "loss": "//", "regression": "xx", "draw": "..", "both_miss": "\\\\", "only_a": "--", "only_b": "++"}
+_OUTCOME_HATCHES = {
+    "win": "",
+    "loss": "//",
+    "regression": "xx",
+    "draw": "..",
+    "both_miss": "\\\\",
+    "only_a": "--",
+    "only_b": "++",
+}
 _LINES = {"draw": "-", "win": "-", "loss": "--", "regression": ":"}
 GREY = "#777777"
 # verdict -> colour, marker, filled
-_VERDICTS = {"better": ("#009E73", "^", True), "no worse than margin": ("#0072B2", "D", True), "worse": ("#D55E00", "v", True)}
-_VERDICTS |= {"higher": ("#000000", "^", True), "lower": ("#000000", "v", True)}  # of columns without a declared direction
+_VERDICTS = {
+    "better": ("#009E73", "^", True),
+    "no worse than margin": ("#0072B2", "D", True),
+    "worse": ("#D55E00", "v", True),
+}
+# of columns without a declared direction
+_VERDICTS |= {"higher": ("#000000", "^", True), "lower": ("#000000", "v", True)}
 _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
 def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
-    """First-hit rank of every query in run a and run b, joined by a line; thicker where more queries share it.
+    """First-hit rank of every query in run a and run b, joined by a line.
+
+    Thicker where more queries share it.
 
     The lowest place is "miss". Only queries with a target and a row in both runs are drawn.
     """
-    rows = cmp.per_query[cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])]
-    miss = int(max(rows[["rank_a", "rank_b"]].max().max(), 1)) + 1 if rows[["rank_a", "rank_b"]].notna().any().any() else 2
-    lines = rows.assign(a=rows["rank_a"].fillna(miss), b=rows["rank_b"].fillna(miss), kind=rows["outcome"].replace("both_miss", "draw"))
+    rows = cmp.per_query[
+        cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])
+    ]
+    miss = (
+        int(max(rows[["rank_a", "rank_b"]].max().max(), 1)) + 1
+        if rows[["rank_a", "rank_b"]].notna().any().any()
+        else 2
+    )
+    lines = rows.assign(
+        a=rows["rank_a"].fillna(miss),
+        b=rows["rank_b"].fillna(miss),
+        kind=rows["outcome"].replace("both_miss", "draw"),
+    )
     counts = lines.groupby(["kind", "a", "b"]).size()
     ax = new_axes(ax, width=5.0, height=5.0)
     for kind in ("draw", "win", "loss", "regression"):
         drawn = counts[counts.index.get_level_values("kind") == kind]
         places = drawn.index.to_frame()
         for a, b, n in zip(places["a"], places["b"], drawn, strict=True):
-            ax.plot([0, 1], [a, b], color=OUTCOME_COLOURS[kind], linewidth=0.8 + 0.9 * np.sqrt(n), alpha=0.8, solid_capstyle="round", linestyle=_LINES[kind])
+            ax.plot(
+                [0, 1],
+                [a, b],
+                color=OUTCOME_COLOURS[kind],
+                linewidth=0.8 + 0.9 * np.sqrt(n),
+                alpha=0.8,
+                solid_capstyle="round",
+                linestyle=_LINES[kind],
+            )
         if len(drawn):
             ax.plot(
-                [], [], color=OUTCOME_COLOURS[kind], linewidth=2.5, linestyle=_LINES[kind], label=f"{kind if kind != 'draw' else 'same'} ({int(drawn.sum())})"
+                [],
+                [],
+                color=OUTCOME_COLOURS[kind],
+                linewidth=2.5,
+                linestyle=_LINES[kind],
+                label=f"{kind if kind != 'draw' else 'same'} ({int(drawn.sum())})",
             )
     ticks = [1, *range(5, miss, 5)]
     ax.set_yticks([*ticks, miss], [*map(str, ticks), "miss"])
@@ -55,40 +93,61 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def forest(deltas: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None) -> "Axes":
-    """The differences of two runs, metric by metric: a point with its paired 95 % interval, and what it allows to say.
+def forest(
+    deltas: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None
+) -> "Axes":
+    """The differences of two runs, metric by metric.
 
-    A filled mark is a difference that was found (▲ better, ▼ worse, ◆ no worse than the margin), an open circle one that can't be told. The two grey
-    ticks on a line are the least difference that so many queries find 4 times in 5; where there are none, no difference is detectable.
+    A point with its paired 95 % interval, and what it allows to say.
+
+    A filled mark is a difference that was found (▲ better, ▼ worse, ◆ no worse than the margin), an
+    open circle one that can't be told. The two grey ticks on a line are the least difference that
+    so many queries find 4 times in 5; where there are none, no difference is detectable.
 
     Parameters
     ----------
     deltas
         `Comparison.deltas`.
     metrics
-        Which, in this order; by default the headline metrics of 0 to 1 that have values, else all of that scale.
+        Which, in this order; by default the headline metrics of 0 to 1 that have values, else all
+        of that scale.
 
     Raises
     ------
     DataError
         Not that frame, a metric that it doesn't have, or none of one scale with values.
     """
-    check_columns(deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas")
+    check_columns(
+        deltas, {"metric", "delta", "low", "high", "mde", "verdict", "n"}, "deltas", "cmp.deltas"
+    )
     rows = _drawn_deltas(deltas, metrics)
     ax = new_axes(ax, width=7.2, height=0.3 * len(rows) + 1.3)
     ax.axvline(0, color="black", linewidth=0.8)
     for verdict, part in rows.groupby("verdict", sort=False):
         colour, marker, is_filled = _VERDICTS.get(str(verdict), _OPEN)
-        errors = np.nan_to_num(np.vstack([part["delta"] - part["low"], part["high"] - part["delta"]]).clip(0))
+        errors = np.nan_to_num(
+            np.vstack([part["delta"] - part["low"], part["high"] - part["delta"]]).clip(0)
+        )
         ax.errorbar(
-            part["delta"], part["place"], xerr=errors, fmt=marker, color=colour, markerfacecolor=colour if is_filled else "white", markersize=7, capsize=3,
+            part["delta"], part["place"], xerr=errors, fmt=marker, color=colour,
+            markerfacecolor=colour if is_filled else "white", markersize=7, capsize=3,
             linewidth=1.4, label=f"{verdict} ({len(part)})",
         )  # fmt: skip
     known = rows[rows["mde"].notna()]
     if len(known):
         ends = np.concatenate([-known["mde"], known["mde"]])
-        ax.plot(ends, np.tile(known["place"], 2), linestyle="none", marker="|", markersize=11, color="#999999", label="detectable from")
-    ax.set_yticks(rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)])
+        ax.plot(
+            ends,
+            np.tile(known["place"], 2),
+            linestyle="none",
+            marker="|",
+            markersize=11,
+            color="#999999",
+            label="detectable from",
+        )
+    ax.set_yticks(
+        rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)]
+    )
     ax.set_ylim(len(rows) - 0.5, -0.5)
     ax.set_xlabel("b − a, with paired 95 % interval (↓: lower is better)")
     ax.grid(axis="x", alpha=0.3)
@@ -98,16 +157,26 @@ def forest(deltas: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes 
 
 def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFrame:
     known = deltas.set_index("metric", drop=False)
-    usable = [name for name, n in zip(deltas["metric"], deltas["n"], strict=True) if n and np.isfinite(bounds_of(describe(name))).all()]
+    usable = [
+        name
+        for name, n in zip(deltas["metric"], deltas["n"], strict=True)
+        if n and np.isfinite(bounds_of(describe(name))).all()
+    ]
     unit = [name for name in usable if bounds_of(describe(name)) == (0, 1)]
     chosen = metrics or [name for name in HEADLINE if name in unit] or unit
     missing = [name for name in chosen if name not in known.index]
     if missing or not chosen:
         found = f"no metric {', '.join(missing)}" if missing else "no metric of 0 to 1 has values"
-        raise DataError(found, field="metrics", allowed=f"the comparison has {', '.join(deltas['metric'])}")
+        raise DataError(
+            found, field="metrics", allowed=f"the comparison has {', '.join(deltas['metric'])}"
+        )
     scales = {name: describe(name).range for name in chosen}
     if len(set(scales.values())) > 1:
-        raise DataError(", ".join(f"{name} ({scale})" for name, scale in scales.items()), field="metrics", allowed="metrics of one scale a figure")
+        raise DataError(
+            ", ".join(f"{name} ({scale})" for name, scale in scales.items()),
+            field="metrics",
+            allowed="metrics of one scale a figure",
+        )
     return known.loc[chosen].assign(place=np.arange(len(chosen))).reset_index(drop=True)
 
 
@@ -124,10 +193,13 @@ def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
         `Comparison.counts`; its words may be those of another harness.
     """
     check_type(counts, Mapping, "counts", "cmp.counts")
-    names = [name for name in OUTCOMES if name in counts] + [name for name in counts if name not in OUTCOMES]
+    names = [name for name in OUTCOMES if name in counts] + [
+        name for name in counts if name not in OUTCOMES
+    ]
     ax = new_axes(ax, width=6.0, height=0.32 * max(len(names), 1) + 1.0)
     drawn = ax.barh(
-        np.arange(len(names)), [counts[name] for name in names], color=[OUTCOME_COLOURS.get(name, "#DDDDDD") for name in names],
+        np.arange(len(names)), [counts[name] for name in names],
+        color=[OUTCOME_COLOURS.get(name, "#DDDDDD") for name in names],
         hatch=[_OUTCOME_HATCHES.get(name, "") for name in names], edgecolor="white", height=0.75,
     )  # fmt: skip
     ax.bar_label(drawn, padding=3, fontsize=9)
@@ -139,8 +211,12 @@ def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
     return ax
 
 
-def scatter(scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None) -> "Axes":
-    """One metric of every query in run a against the same in run b: above the line b is higher. Larger where more queries share a place.
+def scatter(
+    scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None
+) -> "Axes":
+    """One metric of every query in run a against the same in run b: above the line b is higher.
+
+    Larger where more queries share a place.
 
     Parameters
     ----------
@@ -155,21 +231,46 @@ def scatter(scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *,
         No such run or metric, or no query has a value in both.
     """
     check_scores(scores)
-    names = run_names(pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()}), [baseline, candidate])
+    names = run_names(
+        pd.DataFrame({"run_id": scores["run_id"].astype("str").unique()}), [baseline, candidate]
+    )
     check_columns(scores, {metric}, "metric", "a metric column of the scores")
-    first, second = (scores.loc[(scores["run_id"] == name).to_numpy() & (scores["state"] != "extra").to_numpy(), metric] for name in names)
+    first, second = (
+        scores.loc[
+            (scores["run_id"] == name).to_numpy() & (scores["state"] != "extra").to_numpy(), metric
+        ]
+        for name in names
+    )
     points = pd.DataFrame({"a": first, "b": second}).dropna()
     if not len(points):
-        raise DataError(f"no query has a value of {metric} in both runs", field="metric", allowed="a metric with n > 0 in rs.summarize(scores)")
+        raise DataError(
+            f"no query has a value of {metric} in both runs",
+            field="metric",
+            allowed="a metric with n > 0 in rs.summarize(scores)",
+        )
     places = points.groupby(["a", "b"]).size().rename("n").reset_index()
     from matplotlib.collections import PathCollection
 
     ax = new_axes(ax, width=5.8, height=4.6)
     side = np.sign(places["b"] - places["a"]) * (-1 if describe(metric).better == "lower" else 1)
-    for value, word, colour, marker in ((1, "b better", "#009E73", "^"), (0, "same", "#999999", "o"), (-1, "b worse", "#D55E00", "v")):
+    for value, word, colour, marker in (
+        (1, "b better", "#009E73", "^"),
+        (0, "same", "#999999", "o"),
+        (-1, "b worse", "#D55E00", "v"),
+    ):
         part = places[side == value]
         label = f"{word} ({int(part['n'].sum())})"
-        ax.scatter(part["a"], part["b"], s=14 + 14 * part["n"], color=colour, marker=marker, alpha=0.75, edgecolor="white", linewidth=0.6, label=label)
+        ax.scatter(
+            part["a"],
+            part["b"],
+            s=14 + 14 * part["n"],
+            color=colour,
+            marker=marker,
+            alpha=0.75,
+            edgecolor="white",
+            linewidth=0.6,
+            label=label,
+        )
     ends = [float(places[["a", "b"]].min().min()), float(places[["a", "b"]].max().max())]
     ends = [0.0, 1.0] if describe(metric).range == "0 to 1" else ends
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
@@ -179,7 +280,9 @@ def scatter(scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *,
     ax.margins(0.06)
     ax.grid(alpha=0.3)
     # Marks of a legend all of one size: their area means a count in the figure.
-    names_of = ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9, scatterpoints=1)
+    names_of = ax.legend(
+        loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9, scatterpoints=1
+    )
     for mark in names_of.findobj(PathCollection):
         mark.set_sizes([40])
     return ax

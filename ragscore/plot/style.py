@@ -1,4 +1,7 @@
-"""What all figures share: colours, hatches and markers, axes, legends, labels, and what a frame must be to be drawn."""
+"""What all figures share.
+
+Colours, hatches and markers, axes, legends, labels, and what a frame must be to be drawn.
+"""
 
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -13,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
-# Okabe & Ito's colours: told apart by colour-blind readers, and in grey together with the hatches and markers.
+# Okabe & Ito's colours: told apart by colour-blind readers, and in grey together with the hatches
+# and markers.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -65,12 +69,20 @@ def error_lengths(rows: pd.DataFrame) -> Any:
 
 
 def wrapped(text: str, width: int = 28) -> str:
-    """Text on several lines of at most `width` characters; names may break after an underscore too, and a dollar is no formula.
+    """Text on several lines of at most `width` characters.
+
+    Names may break after an underscore too, and a dollar is no formula.
 
     Of texts that no figure has room for only the beginning is shown.
     """
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
-    lines = "\n".join(wrap(text.replace("_", "_ ").replace(" = ", JOINED), width)).replace("_ ", "_").replace(JOINED, " = ") if len(text) > width else text
+    lines = (
+        "\n".join(wrap(text.replace("_", "_ ").replace(" = ", JOINED), width))
+        .replace("_ ", "_")
+        .replace(JOINED, " = ")
+        if len(text) > width
+        else text
+    )
     return lines.replace("$", r"\$")
 
 
@@ -78,7 +90,11 @@ def scale_of(summary: pd.DataFrame, metric: str) -> str:
     """A metric's range; a column of your own whose values are within 0 to 1 has that one."""
     declared = describe(metric).range
     values = summary.loc[summary["metric"] == metric, ["min", "max"]]
-    return "0 to 1" if declared == "any" and values["min"].min() >= 0 and values["max"].max() <= 1 else declared
+    return (
+        "0 to 1"
+        if declared == "any" and values["min"].min() >= 0 and values["max"].max() <= 1
+        else declared
+    )
 
 
 def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
@@ -87,13 +103,21 @@ def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
     usual = "0 to 1" if "0 to 1" in scales.values() else scales[metrics[0]]
     other = [f"{name} ({scale})" for name, scale in scales.items() if scale != usual]
     if other:
-        raise DataError(f"{', '.join(other)} beside metrics of scale {usual}", field="metrics", allowed="metrics of one scale a figure")
+        raise DataError(
+            f"{', '.join(other)} beside metrics of scale {usual}",
+            field="metrics",
+            allowed="metrics of one scale a figure",
+        )
 
 
 def check_summary(summary: pd.DataFrame) -> None:
     """Only the frame of `rs.summarize` without slices has one bar per run and metric."""
     if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
-        what = "a scores frame" if "state" in summary.columns else f"a frame with the columns {', '.join(map(str, summary.columns))}"
+        what = (
+            "a scores frame"
+            if "state" in summary.columns
+            else f"a frame with the columns {', '.join(map(str, summary.columns))}"
+        )
         raise DataError(f"found {what}", field="summary", allowed="rs.summarize(scores)")
     if summary.duplicated(["run_id", "metric"]).any():
         by = summary.columns[1]
@@ -110,13 +134,21 @@ def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str
     """Refuse a frame that lacks columns of the one to pass."""
     check_type(frame, pd.DataFrame, field)
     if not names <= set(frame.columns):
-        raise DataError(f"found a frame with the columns {', '.join(map(str, frame.columns))}", field=field, allowed=allowed)
+        raise DataError(
+            f"found a frame with the columns {', '.join(map(str, frame.columns))}",
+            field=field,
+            allowed=allowed,
+        )
 
 
 def check_scores(scores: pd.DataFrame) -> None:
     """Refuse what is no frame of `rs.score`."""
     if not {"run_id", "state", "level"} <= set(scores.columns):
-        what = "a summary" if "metric" in scores.columns else f"a frame with the columns {', '.join(map(str, scores.columns))}"
+        what = (
+            "a summary"
+            if "metric" in scores.columns
+            else f"a frame with the columns {', '.join(map(str, scores.columns))}"
+        )
         raise DataError(f"found {what}", field="scores", allowed="the frame of rs.score")
 
 
@@ -124,15 +156,26 @@ def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     """The rows of these metrics, all of which must be there."""
     missing = [name for name in metrics if name not in set(summary["metric"])]
     if missing:
-        raise DataError(f"no metric {', '.join(missing)} in the summary", field="metrics", allowed=f"it has {', '.join(summary['metric'].unique())}")
+        raise DataError(
+            f"no metric {', '.join(missing)} in the summary",
+            field="metrics",
+            allowed=f"it has {', '.join(summary['metric'].unique())}",
+        )
     return summary[summary["metric"].isin(metrics)]
 
 
 def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
-    """The runs drawn and their place among all runs of the scores: a run keeps its colour in every figure made from them."""
+    """The runs drawn and their place among all runs of the scores.
+
+    A run keeps its colour in every figure made from them.
+    """
     column = table["run_id"]
     present = set(column.astype("str"))
-    order = column.cat.categories.astype("str") if isinstance(column.dtype, pd.CategoricalDtype) else column.astype("str").unique()
+    order = (
+        column.cat.categories.astype("str")
+        if isinstance(column.dtype, pd.CategoricalDtype)
+        else column.astype("str").unique()
+    )
     return {run: number for number, run in enumerate(order) if run in present}
 
 

@@ -1,4 +1,7 @@
-"""A metric over runs, in order of time: broken where what measures changed, joined by bridges, with the noise floor behind."""
+"""A metric over runs, in order of time.
+
+Broken where what measures changed, joined by bridges, with the noise floor behind.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +9,18 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames import DataError
-from ragscore.plot.style import COLOURS, MARKERS, error_lengths, legend, n_text, new_axes, new_figure, scale_of, unit_scale, wrapped
+from ragscore.plot.style import (
+    COLOURS,
+    MARKERS,
+    error_lengths,
+    legend,
+    n_text,
+    new_axes,
+    new_figure,
+    scale_of,
+    unit_scale,
+    wrapped,
+)
 from ragscore.store import RunStore
 from ragscore.trend import COLUMNS
 from ragscore.trend import trend as trend_of
@@ -20,16 +34,20 @@ MAX_PANELS = 12
 _LINE = 11  # points of a line of text above the axes
 
 
-def trend(table: pd.DataFrame | RunStore, metric: str | None = None, *, ax: "Axes | None" = None) -> "Axes":
+def trend(
+    table: pd.DataFrame | RunStore, metric: str | None = None, *, ax: "Axes | None" = None
+) -> "Axes":
     """One metric over runs, one line per system with its 95 % intervals as a band.
 
-    A line ends where what measures changed; the reason stands above the break. A dashed line is a bridge: it starts, hollow, where an earlier run stands
-    when it is measured by the newer ruler. The grey band is where a run of an unchanged system lands, a ring marks the baseline.
+    A line ends where what measures changed; the reason stands above the break. A dashed line is a
+    bridge: it starts, hollow, where an earlier run stands when it is measured by the newer ruler.
+    The grey band is where a run of an unchanged system lands, a ring marks the baseline.
 
     Parameters
     ----------
     table
-        From `rs.trend`, without slices; or a store, or the scores of `store.scores()`, of which `metric` is then drawn.
+        From `rs.trend`, without slices; or a store, or the scores of `store.scores()`, of which
+        `metric` is then drawn.
 
     Raises
     ------
@@ -39,24 +57,50 @@ def trend(table: pd.DataFrame | RunStore, metric: str | None = None, *, ax: "Axe
     shown = _table(table, metric)
     sliced = [name for name in shown.columns if name not in COLUMNS]
     if shown["run_id"].duplicated().any():
-        raise DataError(f"several rows for a run, sliced by {', '.join(sliced)}", field="table", allowed="rs.plot.trend_slices(table)")
+        raise DataError(
+            f"several rows for a run, sliced by {', '.join(sliced)}",
+            field="table",
+            allowed="rs.plot.trend_slices(table)",
+        )
     labels = _labels(shown)
     # A slanted line of 8 points takes 0.28 inches of the axis, an upright one half of that.
     lines = max((label.count("\n") + 1 for label in labels), default=1)
     slanted = 0.28 * lines * len(shown) <= 6
     n_breaks = int(shown["broken_by"].notna().sum())
-    ax = new_axes(ax, width=max(7.0, (0.36 if slanted else 0.15 * lines) * len(shown) + 3), height=(3.6 if slanted else 4.8) + _LINE * n_breaks / 72)
+    ax = new_axes(
+        ax,
+        width=max(7.0, (0.36 if slanted else 0.15 * lines) * len(shown) + 3),
+        height=(3.6 if slanted else 4.8) + _LINE * n_breaks / 72,
+    )
     _draw(ax, shown)
     _write_breaks(ax, shown)
-    ax.set_xticks(shown["position"].to_numpy(), labels, rotation=30 if slanted else 90, ha="right" if slanted else "center", fontsize=8)
+    ax.set_xticks(
+        shown["position"].to_numpy(),
+        labels,
+        rotation=30 if slanted else 90,
+        ha="right" if slanted else "center",
+        fontsize=8,
+    )
     ax.set_ylabel(f"{shown['metric'].iloc[0]}, mean with 95 % interval")
-    ax.set_title(f"n = {n_text(shown, 'metric', shown['metric'].iloc[0])} queries a run", fontsize=10, pad=6 + _LINE * n_breaks)
+    ax.set_title(
+        f"n = {n_text(shown, 'metric', shown['metric'].iloc[0])} queries a run",
+        fontsize=10,
+        pad=6 + _LINE * n_breaks,
+    )
     legend(ax)
     return ax
 
 
-def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANELS, figure: "FigureBase | None" = None) -> "list[Axes]":
-    """Small multiples of a sliced trend: one panel per slice, all on one scale, runs numbered by their position.
+def trend_slices(
+    table: pd.DataFrame,
+    *,
+    columns: int = 3,
+    limit: int = MAX_PANELS,
+    figure: "FigureBase | None" = None,
+) -> "list[Axes]":
+    """Small multiples of a sliced trend.
+
+    One panel per slice, all on one scale, runs numbered by their position.
 
     Parameters
     ----------
@@ -65,7 +109,8 @@ def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANE
     columns
         Panels side by side.
     limit
-        At most so many slices are drawn, those with the most queries; the figure's title says how many there are.
+        At most so many slices are drawn, those with the most queries; the figure's title says how
+        many there are.
     figure
         Where the panels stand, an empty figure or part of one; by default a new one.
 
@@ -76,7 +121,9 @@ def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANE
     """
     by = [name for name in table.columns if name not in COLUMNS]
     if len(by) != 1:
-        raise DataError("no slices", field="table", allowed="rs.trend(source, metric, golden=golden, by=...)")
+        raise DataError(
+            "no slices", field="table", allowed="rs.trend(source, metric, golden=golden, by=...)"
+        )
     sizes = table.groupby(by[0], sort=False)["n"].max()
     kept = sizes.sort_values(ascending=False, kind="stable").index[:limit]
     names = [name for name in sizes.index if name in set(kept)]
@@ -88,15 +135,20 @@ def trend_slices(table: pd.DataFrame, *, columns: int = 3, limit: int = MAX_PANE
         _draw(ax, own, systems=table["system"].unique().tolist())
         for position in own.loc[own["broken_by"].notna(), "position"]:
             ax.axvline(position - 0.5, color=DARK, linewidth=0.8, linestyle=":")
-        ax.set_title(wrapped(f"{name} (n = {n_text(own, 'metric', own['metric'].iloc[0])})", 34), fontsize=9)
+        ax.set_title(
+            wrapped(f"{name} (n = {n_text(own, 'metric', own['metric'].iloc[0])})", 34), fontsize=9
+        )
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
     if panels[0].get_ylim()[1] <= 1:
-        panels[0].set_ylim(top=_top(table))  # the axes are shared: the last panel's end would cut others
+        # the axes are shared: the last panel's end would cut others
+        panels[0].set_ylim(top=_top(table))
     for ax in panels[len(names) :]:
         ax.set_visible(False)
     more = f", the {len(names)} largest of {len(sizes)} slices" if len(names) < len(sizes) else ""
-    figure.suptitle(f"{table['metric'].iloc[0]} by {by[0]}, mean with 95 % interval{more}", fontsize=10)
+    figure.suptitle(
+        f"{table['metric'].iloc[0]} by {by[0]}, mean with 95 % interval{more}", fontsize=10
+    )
     for ax in panels[max(len(names) - columns, 0) : len(names)]:
         ax.set_xlabel("run, in order")
         ax.xaxis.set_tick_params(labelbottom=True)
@@ -108,7 +160,11 @@ def _table(table: pd.DataFrame | RunStore, metric: str | None) -> pd.DataFrame:
     if isinstance(table, pd.DataFrame) and "broken_by" in table:
         return table
     if metric is None:
-        raise DataError("no metric", field="metric", allowed="rs.plot.trend(rs.trend(store, metric)), or rs.plot.trend(scores, metric)")
+        raise DataError(
+            "no metric",
+            field="metric",
+            allowed="rs.plot.trend(rs.trend(store, metric)), or rs.plot.trend(scores, metric)",
+        )
     return trend_of(table, metric)
 
 
@@ -124,7 +180,9 @@ def _labels(table: pd.DataFrame) -> list[str]:
 def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> None:
     """Lines, noise band, baseline and bridges of one panel."""
     table = table.assign(system=table["system"].fillna("run"))
-    names = pd.Series([name if isinstance(name, str) else "run" for name in systems or table["system"].unique()]).unique()
+    names = pd.Series(
+        [name if isinstance(name, str) else "run" for name in systems or table["system"].unique()]
+    ).unique()
     for number, system in enumerate(names):
         colour, marker = COLOURS[number % 8], MARKERS[number % 8]
         own = table[(table["system"] == system) & table["mean"].notna()]
@@ -132,31 +190,81 @@ def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> 
             x = rows["position"].to_numpy()
             label = wrapped(str(system)) if place == 0 else None
             ax.errorbar(
-                x, rows["mean"], yerr=error_lengths(rows), marker=marker, color=colour, capsize=2, elinewidth=0.7, linewidth=1.4, markersize=5, label=label
+                x,
+                rows["mean"],
+                yerr=error_lengths(rows),
+                marker=marker,
+                color=colour,
+                capsize=2,
+                elinewidth=0.7,
+                linewidth=1.4,
+                markersize=5,
+                label=label,
             )
-            ax.fill_between(x, rows["low"].astype("float64"), rows["high"].astype("float64"), color=colour, alpha=0.13, linewidth=0)
+            ax.fill_between(
+                x,
+                rows["low"].astype("float64"),
+                rows["high"].astype("float64"),
+                color=colour,
+                alpha=0.13,
+                linewidth=0,
+            )
     _draw_noise(ax, table)
     _draw_baseline(ax, table)
     _draw_bridges(ax, table)
-    unit_scale(ax, scale_of(table.assign(min=table["low"], max=table["high"]), str(table["metric"].iloc[0])))
+    unit_scale(
+        ax,
+        scale_of(table.assign(min=table["low"], max=table["high"]), str(table["metric"].iloc[0])),
+    )
     ax.set_ylim(top=_top(table) if ax.get_ylim()[1] == 1 else None)
 
 
 def _top(table: pd.DataFrame) -> float:
     """Where an axis of 0 to 1 may end: at the next tenth above all intervals."""
-    return float(min(1.0, np.ceil(np.nanmax(table[["mean", "high", "band_high"]].to_numpy("float64")) * 10 + 0.2) / 10))
+    return float(
+        min(
+            1.0,
+            np.ceil(np.nanmax(table[["mean", "high", "band_high"]].to_numpy("float64")) * 10 + 0.2)
+            / 10,
+        )
+    )
 
 
 def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
     known = table[table["band_low"].notna()]
     for place, (_, rows) in enumerate(known.groupby("segment", sort=False)):
         x = np.repeat(rows["position"].to_numpy("float64"), 2) + np.tile([-0.5, 0.5], len(rows))
-        low, high = (np.repeat(rows[name].to_numpy("float64"), 2) for name in ("band_low", "band_high"))
-        label = wrapped(f"noise of {rows['band_from'].iloc[0]}: 95 % of runs", 30) if place == 0 else None
-        ax.fill_between(x, low, high, facecolor=NOISE, alpha=0.3, edgecolor=DARK, linewidth=0.6, linestyle=(0, (1, 2)), zorder=0, label=label)
+        low, high = (
+            np.repeat(rows[name].to_numpy("float64"), 2) for name in ("band_low", "band_high")
+        )
+        label = (
+            wrapped(f"noise of {rows['band_from'].iloc[0]}: 95 % of runs", 30)
+            if place == 0
+            else None
+        )
+        ax.fill_between(
+            x,
+            low,
+            high,
+            facecolor=NOISE,
+            alpha=0.3,
+            edgecolor=DARK,
+            linewidth=0.6,
+            linestyle=(0, (1, 2)),
+            zorder=0,
+            label=label,
+        )
     left = table[table["left_band"]]
     for x, y in zip(left["position"], left["mean"], strict=True):
-        ax.annotate("left the band", (x, y), (0, 22), textcoords="offset points", ha="center", fontsize=8, arrowprops={"arrowstyle": "->", "color": DARK})
+        ax.annotate(
+            "left the band",
+            (x, y),
+            (0, 22),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            arrowprops={"arrowstyle": "->", "color": DARK},
+        )
 
 
 def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
@@ -180,24 +288,54 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
     runs = table.set_index("run_id")[["position", "mean"]].astype("float64")
     first = table[table["bridge_mean"].notna() & table["bridge"].isin(runs.index)]
     earlier = runs.loc[first["bridge"]]
-    ends = np.column_stack([earlier, first[["position", "mean", "bridge_mean", "by_ruler"]].astype("float64")]).tolist()
+    ends = np.column_stack(
+        [earlier, first[["position", "mean", "bridge_mean", "by_ruler"]].astype("float64")]
+    ).tolist()
     for number, (x, y, position, mean, bridged, moved) in enumerate(ends):
         label = "bridge: an earlier run,\nby the newer ruler" if number == 0 else None
-        ax.plot([x, position], [bridged, mean], color=DARK, linewidth=1, linestyle="--", zorder=3, label=label)
-        ax.plot([x], [bridged], marker="D", markersize=6, markerfacecolor="white", markeredgecolor=DARK, linestyle="none", zorder=4)
+        ax.plot(
+            [x, position],
+            [bridged, mean],
+            color=DARK,
+            linewidth=1,
+            linestyle="--",
+            zorder=3,
+            label=label,
+        )
+        ax.plot(
+            [x],
+            [bridged],
+            marker="D",
+            markersize=6,
+            markerfacecolor="white",
+            markeredgecolor=DARK,
+            linestyle="none",
+            zorder=4,
+        )
         if abs(moved) > 1e-9:
             ax.plot([x, x], [y, bridged], color=DARK, linewidth=1, linestyle=":", zorder=3)
-            ax.annotate(f"{moved:+.3f}", (x, bridged), (-5, 3), textcoords="offset points", ha="right", fontsize=8)
+            ax.annotate(
+                f"{moved:+.3f}",
+                (x, bridged),
+                (-5, 3),
+                textcoords="offset points",
+                ha="right",
+                fontsize=8,
+            )
 
 
 def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
     """A dotted line at each break and, above the axes, what changed there."""
     broken = table[table["broken_by"].notna()]
-    for row, (position, reason) in enumerate(zip(broken["position"], broken["broken_by"], strict=True)):
+    for row, (position, reason) in enumerate(
+        zip(broken["position"], broken["broken_by"], strict=True)
+    ):
         is_left = position <= table["position"].max() / 2
         height = 3 + _LINE * (len(broken) - 1 - row)
         ax.axvline(position - 0.5, color=DARK, linewidth=0.9, linestyle=":")
         ax.annotate(
-            f"▾ {reason}" if is_left else f"{reason} ▾", (position - 0.5, 1), (-4 if is_left else 4, height), xycoords=("data", "axes fraction"), textcoords="offset points",
+            f"▾ {reason}" if is_left else f"{reason} ▾", (position - 0.5, 1),
+            (-4 if is_left else 4, height), xycoords=("data", "axes fraction"),
+            textcoords="offset points",
             ha="left" if is_left else "right", va="bottom", fontsize=8, color=DARK,
         )  # fmt: skip

@@ -1,6 +1,9 @@
-"""What a page shows where the runs support it: leaderboard, gates, trends, refusals, faults, risk; and why a part is left out.
+"""What a page shows where the runs support it.
 
-In: results, golden set, scores and comparisons. Out: frames, and a reason for every part that there is nothing for.
+Leaderboard, gates, trends, refusals, faults, risk; and why a part is left out.
+
+In: results, golden set, scores and comparisons. Out: frames, and a reason for every part that there
+is nothing for.
 """
 
 import warnings
@@ -57,25 +60,61 @@ def measure(
     """Every part of a page that there is data for."""
     found = Measured(scores, golden, results)
     alone = "" if len(results.runs) > 1 else "one run"
-    found.add("leaderboard", "Leaderboard", alone, lambda: leaderboard(scores, baseline, golden=golden, results=results))
+    found.add(
+        "leaderboard",
+        "Leaderboard",
+        alone,
+        lambda: leaderboard(scores, baseline, golden=golden, results=results),
+    )
     if max_drop or not compared:
         found.add("gates", "Gate", alone, lambda: gates(compared, max_drop, rule))
     else:
         found.reasons.append(("Gate", "no largest loss was declared (gate=, --max-drop)"))
     found.add("trends", "Trend", _no_trend(results, history), lambda: _trends(found, history))
     decided = scores[["refusal_correct", "false_refusal"]].notna().any(axis=None)
-    undecided = "" if decided else "no run says whether it refused, or no question is labelled answerable or not"
-    found.add("decisions", "Refusing as a decision", undecided, lambda: refusal_table(scores, golden))
-    found.add("quality", "Quality beside coverage", undecided, lambda: answered_quality(scores, golden))
+    undecided = (
+        ""
+        if decided
+        else "no run says whether it refused, or no question is labelled answerable or not"
+    )
+    found.add(
+        "decisions", "Refusing as a decision", undecided, lambda: refusal_table(scores, golden)
+    )
+    found.add(
+        "quality", "Quality beside coverage", undecided, lambda: answered_quality(scores, golden)
+    )
     judged = right_by(scores.reset_index() if "query_id" not in scores else scores, None, None)
-    unjudged = undecided or ("" if judged else "no metric says which answers are right (judge_correctness, key_facts or answer_checks)")
-    found.add("faults", "Whose fault wrong answers are", unjudged, lambda: fault_table(scores, golden, results))
-    found.add("transitions", "What became of each question", alone or unjudged, lambda: _transitions(found, compared))
-    found.add("curve", "What if a threshold refused", undecided, lambda: _curve(found, None if judged else FALLBACK))
+    unjudged = undecided or (
+        ""
+        if judged
+        else (
+            "no metric says which answers are right (judge_correctness, key_facts or answer_checks)"
+        )
+    )
+    found.add(
+        "faults",
+        "Whose fault wrong answers are",
+        unjudged,
+        lambda: fault_table(scores, golden, results),
+    )
+    found.add(
+        "transitions",
+        "What became of each question",
+        alone or unjudged,
+        lambda: _transitions(found, compared),
+    )
+    found.add(
+        "curve",
+        "What if a threshold refused",
+        undecided,
+        lambda: _curve(found, None if judged else FALLBACK),
+    )
     return found
 
 
-def gates(compared: tuple[Comparison, ...], max_drop: Mapping[str, float] | None, rule: str) -> tuple[Gate, ...]:
+def gates(
+    compared: tuple[Comparison, ...], max_drop: Mapping[str, float] | None, rule: str
+) -> tuple[Gate, ...]:
     """One gate per comparison."""
     return tuple(gate(cmp, max_drop, rule=rule) for cmp in compared) if max_drop else ()
 
@@ -87,7 +126,11 @@ def _no_trend(results: Results, history: RunStore | None) -> str:
     if "created_at" not in runs or runs["created_at"].isna().any():
         return "not every run says when it was made (created_at)"
     system = runs["system"].astype("str") if "system" in runs else pd.Series("", index=runs.index)
-    return "" if runs.groupby(system)["created_at"].nunique().max() > 1 else "no system has runs of two times"
+    return (
+        ""
+        if runs.groupby(system)["created_at"].nunique().max() > 1
+        else "no system has runs of two times"
+    )
 
 
 def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
@@ -96,8 +139,12 @@ def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
     if not names:
         raise DataError(f"none of {', '.join(TRACED)} was measured")
     if history is not None:
-        return pd.concat([trend(history, name, golden=found.golden) for name in names], ignore_index=True)
-    return pd.concat([trend(found.scores, name, results=found.results) for name in names], ignore_index=True)
+        return pd.concat(
+            [trend(history, name, golden=found.golden) for name in names], ignore_index=True
+        )
+    return pd.concat(
+        [trend(found.scores, name, results=found.results) for name in names], ignore_index=True
+    )
 
 
 def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFrame:
@@ -106,8 +153,16 @@ def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFr
     parts = []
     for cmp in compared:
         table = fault_transitions(fault_changes(faults, cmp.baseline, cmp.candidate))
-        long = table.reset_index().melt(id_vars="before", var_name="after", value_name="n").astype({"before": "str", "after": "str", "n": "int64"})
-        parts.append(long.assign(baseline=cmp.baseline, candidate=cmp.candidate).astype({"baseline": "str", "candidate": "str"}))
+        long = (
+            table.reset_index()
+            .melt(id_vars="before", var_name="after", value_name="n")
+            .astype({"before": "str", "after": "str", "n": "int64"})
+        )
+        parts.append(
+            long.assign(baseline=cmp.baseline, candidate=cmp.candidate).astype(
+                {"baseline": "str", "candidate": "str"}
+            )
+        )
     return pd.concat(parts, ignore_index=True)[["baseline", "candidate", "before", "after", "n"]]
 
 
@@ -121,4 +176,7 @@ def _curve(found: Measured, right: str | None) -> pd.DataFrame:
         raise DataError(reason or "nothing is answered at any threshold")
     if reason:
         found.reasons.append(("What if a threshold refused", reason))
-    return table.assign(run_id=table["run_id"].astype("str"), right_by=right or right_by(found.scores.reset_index(), None, None))
+    return table.assign(
+        run_id=table["run_id"].astype("str"),
+        right_by=right or right_by(found.scores.reset_index(), None, None),
+    )

@@ -24,9 +24,11 @@ class Report:
     Attributes
     ----------
     runs
-        One row per run, oldest first: what it is (system, created_at, note, k, ...) and `n_queries`, `n_failed`, `n_missing`.
+        One row per run, oldest first: what it is (system, created_at, note, k, ...) and
+        `n_queries`, `n_failed`, `n_missing`.
     config
-        One row per config key and run that has it: `value` as JSON text, `differs` where not all runs have the same.
+        One row per config key and run that has it: `value` as JSON text, `differs` where not all
+        runs have the same.
     summary
         `rs.summarize` of these runs.
     slices
@@ -42,7 +44,8 @@ class Report:
     faults
         `rs.fault_table`.
     transitions
-        One row per comparison (baseline, candidate), class before and class after: `n` questions, as `rs.fault_transitions` counts them.
+        One row per comparison (baseline, candidate), class before and class after: `n` questions,
+        as `rs.fault_transitions` counts them.
     curve
         `rs.refusal_curve`, and `right_by`, what says that an answer is right.
     answers
@@ -71,7 +74,10 @@ class Report:
     left_out: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def to_html(self) -> str:
-        """One page that needs nothing else: style, figures and the script that sorts its tables are inside, every text is escaped."""
+        """One page that needs nothing else.
+
+        Style, figures and the script that sorts its tables are inside, every text is escaped.
+        """
         return to_html(self.title, sections(self))
 
     def to_markdown(self) -> str:
@@ -81,7 +87,11 @@ class Report:
     def to_json(self) -> str:
         """The frames as JSON, NaN as null; `from_json` reloads it."""
         board = None if self.leaderboard is None else json.loads(self.leaderboard.to_json())
-        return dump(self, comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons], leaderboard=board)
+        return dump(
+            self,
+            comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons],
+            leaderboard=board,
+        )
 
     @classmethod
     def from_json(cls, text: str, profile: Profile | None = None) -> "Report":
@@ -100,9 +110,13 @@ class Report:
         return reload(
             cls,
             text,
-            comparisons=lambda parts: tuple(Comparison.from_json(json.dumps(one), profile) for one in parts),
+            comparisons=lambda parts: tuple(
+                Comparison.from_json(json.dumps(one), profile) for one in parts
+            ),
             gates=lambda parts: tuple(Gate.from_json(json.dumps(one)) for one in parts),
-            leaderboard=lambda part: None if part is None else Leaderboard.from_json(json.dumps(part)),
+            leaderboard=lambda part: (
+                None if part is None else Leaderboard.from_json(json.dumps(part))
+            ),
         )
 
     def write(self, path: str | Path) -> Path:
@@ -114,11 +128,24 @@ class Report:
             Another ending.
         """
         file = Path(path)
-        forms = {".html": self.to_html, ".htm": self.to_html, ".md": self.to_markdown, ".json": self.to_json}
+        forms = {
+            ".html": self.to_html,
+            ".htm": self.to_html,
+            ".md": self.to_markdown,
+            ".json": self.to_json,
+        }
         if file.suffix.lower() not in forms:
-            raise DataError(f"found {file.suffix or 'no ending'!r}", file=file, field="path", allowed="a name that ends in .html, .md or .json")
+            raise DataError(
+                f"found {file.suffix or 'no ending'!r}",
+                file=file,
+                field="path",
+                allowed="a name that ends in .html, .md or .json",
+            )
         file.write_text(forms[file.suffix.lower()](), encoding="utf-8", newline="\n")
         return file
 
     def __repr__(self) -> str:
-        return f"Report: {self.title} ({len(self.runs)} runs, {len(self.comparisons)} comparisons); .write('report.html')"
+        return (
+            f"Report: {self.title} ({len(self.runs)} runs, {len(self.comparisons)} comparisons);"
+            " .write('report.html')"
+        )

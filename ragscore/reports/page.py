@@ -1,4 +1,7 @@
-"""A report's sections as one HTML page: style, script and figures inside, nothing loaded, every text escaped."""
+"""A report's sections as one HTML page.
+
+Style, script and figures inside, nothing loaded, every text escaped.
+"""
 
 import base64
 import hashlib
@@ -31,7 +34,8 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font: inherit; max-width: 
 .figures { display: flex; flex-wrap: wrap; gap: .8em 1em; align-items: flex-start } figure { margin: .3em 0 } img { max-width: 100%; height: auto }
 .better, .win { color: #00694c; font-weight: 600 } .worse, .regression { color: #a63f00; font-weight: 600 } .note { color: #555; font-size: .9em }
 """
-# A click on a heading sorts by it: numbers by size, texts by the alphabet, missing values last; a second click turns the order round.
+# A click on a heading sorts by it: numbers by size, texts by the alphabet, missing values last; a
+# second click turns the order round.
 SCRIPT = """
 function key(row, at) {
   const text = row.cells[at].textContent.trim(), found = text.replace(/\\u2212/g, '-').match(/^[<\\s]*([+-]?(?:\\d+\\.?\\d*|\\.\\d+))(?![\\w-])/);
@@ -60,19 +64,35 @@ MARKED = ("better", "worse", "win", "regression")
 def to_html(title: str, parts: list[Section]) -> str:
     """The whole page. Its policy forbids every address and every script but the one in it."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    links = "".join(f'<a href="#s{place}">{escape(part.title)}</a>' for place, part in enumerate(parts) if part.depth == 2)
-    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta name="viewport" content="width=device-width">'
+    policy = (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
+        f" 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+    links = "".join(
+        f'<a href="#s{place}">{escape(part.title)}</a>'
+        for place, part in enumerate(parts)
+        if part.depth == 2
+    )
+    head = (
+        f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}"><meta'
+        ' name="viewport" content="width=device-width">'
+    )
     body = "\n".join(_section(place, part) for place, part in enumerate(parts))
     return (
-        f'<!doctype html>\n<html lang="en">\n<head>{head}<link rel="icon" href="data:,"><title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n'
+        f'<!doctype html>\n<html lang="en">\n<head>{head}<link rel="icon"'
+        f' href="data:,"><title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n'
         f"<h1>{escape(title)}</h1>\n<nav>{links}</nav>\n{body}\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
 
 def _section(place: int, part: Section) -> str:
-    lines = [f'<h{part.depth} id="s{place}">{escape(part.title)}</h{part.depth}>', *(f"<p>{escape(text)}</p>" for text in part.sentences)]
-    figures = "\n".join(f"<figure>{image(escape(alt), draw)}</figure>" for alt, draw in part.figures)
+    lines = [
+        f'<h{part.depth} id="s{place}">{escape(part.title)}</h{part.depth}>',
+        *(f"<p>{escape(text)}</p>" for text in part.sentences),
+    ]
+    figures = "\n".join(
+        f"<figure>{image(escape(alt), draw)}</figure>" for alt, draw in part.figures
+    )
     lines += [f'<div class="figures">{figures}</div>'] if figures else []
     lines += [] if part.table is None else [_table(part.table, part.folded)]
     return "\n".join([*lines, *(f'<p class="note">{escape(text)}</p>' for text in part.notes)])
@@ -80,19 +100,39 @@ def _section(place: int, part: Section) -> str:
 
 def _table(table: pd.DataFrame, folded: tuple[str, ...]) -> str:
     names = [str(name) for name in table.columns]
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names)
-    columns = [_cells([_text(value) for value in table.iloc[:, place]], name in folded) for place, name in enumerate(names)]
+    head = "".join(
+        f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name in names
+    )
+    columns = [
+        _cells([_text(value) for value in table.iloc[:, place]], name in folded)
+        for place, name in enumerate(names)
+    ]
     rows = "\n".join(f"<tr>{''.join(row)}</tr>" for row in zip(*columns, strict=True))
-    return f'<div class="scroll{" long" if len(table) > LONG else ""}"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+    return (
+        "<div"
+        f' class="scroll{" long" if len(table) > LONG else ""}"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}\n</tbody></table></div>'
+    )
 
 
 def _cells(texts: list[str], is_folded: bool) -> list[str]:
     """The cells of one column; numbers stand on the right if there is nothing else in it."""
     if is_folded:
-        return [f"<td><details><summary>show</summary><pre>{escape(text)}</pre></details></td>" for text in texts]
-    if any(text != "—" for text in texts) and all(text == "—" or re.fullmatch(NUMBER, text) for text in texts):
+        return [
+            f"<td><details><summary>show</summary><pre>{escape(text)}</pre></details></td>"
+            for text in texts
+        ]
+    if any(text != "—" for text in texts) and all(
+        text == "—" or re.fullmatch(NUMBER, text) for text in texts
+    ):
         return [f'<td class="n">{escape(text)}</td>' for text in texts]
-    return [f'<td class="{text}">{text}</td>' if text in MARKED else f"<td><div{_width(text)}>{escape(text)}</div></td>" for text in texts]
+    return [
+        (
+            f'<td class="{text}">{text}</td>'
+            if text in MARKED
+            else f"<td><div{_width(text)}>{escape(text)}</div></td>"
+        )
+        for text in texts
+    ]
 
 
 def _width(text: str) -> str:
@@ -100,4 +140,10 @@ def _width(text: str) -> str:
 
 
 def _text(value: object) -> str:
-    return "—" if value is None or value is pd.NA else shown_number(value) if isinstance(value, float) else str(value)
+    return (
+        "—"
+        if value is None or value is pd.NA
+        else shown_number(value)
+        if isinstance(value, float)
+        else str(value)
+    )

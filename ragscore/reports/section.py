@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 VERDICTS = ("better", "no worse than margin", "worse", "can't tell")
-Figure = tuple[str, Callable[[], "Axes"]]  # what it shows, for those who can't see it, and how to draw it
+# what it shows, for those who can't see it, and how to draw it
+Figure = tuple[str, Callable[[], "Axes"]]
 
 
 @dataclass(frozen=True)
 class Section:
     """A heading with what stands below it, in this order: sentences, figures, a table, notes to it.
 
-    `folded` are columns of the table whose long texts are opened on request; Markdown leaves them out.
+    `folded` are columns of the table whose long texts are opened on request; Markdown leaves them
+    out.
     """
 
     title: str
@@ -43,4 +45,7 @@ def by_verdict(cmp: Comparison) -> dict[str, str]:
     """Verdict -> the headline metrics that it is said of."""
     measured = cmp.deltas[cmp.deltas["n"] > 0].set_index("metric")["verdict"]
     names = [name for name in HEADLINE if name in measured.index] or list(measured.index)
-    return {verdict: ", ".join(name for name in names if measured[name] == verdict) for verdict in VERDICTS}
+    return {
+        verdict: ", ".join(name for name in names if measured[name] == verdict)
+        for verdict in VERDICTS
+    }

@@ -1,10 +1,20 @@
-"""Statistics on arrays: intervals, paired tests, corrections, power, agreement of raters and a verdict in words. numpy and scipy only; scipy is imported where it is used.
+"""Statistics on arrays.
 
-Matrices have one row per query and one column per metric (or run), NaN where there is no value. Tests are about means, because means are what is
-reported: rank and sign tests answer another question and announce improvements where no mean moved.
+Intervals, paired tests, corrections, power, agreement of raters and a verdict in words. numpy and
+scipy only; scipy is imported where it is used.
+
+Matrices have one row per query and one column per metric (or run), NaN where there is no value.
+Tests are about means, because means are what is reported: rank and sign tests answer another
+question and announce improvements where no mean moved.
 """
 
-from ragscore.stats.agreement import Agreement, cohen_kappa, gwet_ac1, krippendorff_alpha, weighted_kappa
+from ragscore.stats.agreement import (
+    Agreement,
+    cohen_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    weighted_kappa,
+)
 from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_means, bootstrap_t_interval
 from ragscore.stats.components import Component, pooled_sd, repeat_means, variance_components
 from ragscore.stats.intervals import (
@@ -15,7 +25,14 @@ from ragscore.stats.intervals import (
     t_quantile,
     wilson_interval,
 )
-from ragscore.stats.moments import average_repeats, design_effect, inflation, moments, skewness, standard_error
+from ragscore.stats.moments import (
+    average_repeats,
+    design_effect,
+    inflation,
+    moments,
+    skewness,
+    standard_error,
+)
 from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
 from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
 from ragscore.stats.power import (
@@ -29,15 +46,27 @@ from ragscore.stats.power import (
     rate_power,
 )
 from ragscore.stats.ppi import LEAST_LABELS, Corrected, ppi_mean
-from ragscore.stats.quantiles import least_n, median_interval, quantile_difference_interval, quantile_interval
+from ragscore.stats.quantiles import (
+    least_n,
+    median_interval,
+    quantile_difference_interval,
+    quantile_interval,
+)
 from ragscore.stats.two_sample import two_sample_p
 from ragscore.stats.verdicts import DIRECTIONS, Verdict, median_verdict, verdict
 
 __all__ = [
-    "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict", "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_means", "bootstrap_t_interval",
-    "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation", "interval_of_differences", "interval_of_means", "is_heavy_tailed",
-    "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval", "median_interval", "median_verdict", "minimum_detectable",
-    "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean", "quantile_difference_interval",
-    "quantile_interval", "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness", "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "tied_with_best", "two_sample_p", "variance_components", "verdict", "weighted_kappa", "wilson_interval",
+    "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict",
+    "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_means",
+    "bootstrap_t_interval",
+    "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation",
+    "interval_of_differences", "interval_of_means", "is_heavy_tailed",
+    "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
+    "median_interval", "median_verdict", "minimum_detectable",
+    "minimum_detectable_rate", "moments", "moves_by_noise", "paired_p", "pooled_sd", "ppi_mean",
+    "quantile_difference_interval",
+    "quantile_interval", "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness",
+    "standard_error", "t_interval", "t_quantile", "tango_interval",
+    "tied_sets", "tied_with_best", "two_sample_p", "variance_components", "verdict",
+    "weighted_kappa", "wilson_interval",
 ]  # fmt: skip

@@ -1,7 +1,10 @@
-"""How far raters agree beyond chance: Cohen's kappa, Gwet's AC1 and Krippendorff's alpha, each with a bootstrap interval.
+"""How far raters agree beyond chance.
 
-Ratings are numbers, flags or texts (texts for nominal scales only); NaN or None: not rated. Every coefficient is 1 − observed / expected disagreement:
-1 where raters always agree, 0 where they agree as often as chance would make them, below 0 where less.
+Cohen's kappa, Gwet's AC1 and Krippendorff's alpha, each with a bootstrap interval.
+
+Ratings are numbers, flags or texts (texts for nominal scales only); NaN or None: not rated. Every
+coefficient is 1 − observed / expected disagreement: 1 where raters always agree, 0 where they agree
+as often as chance would make them, below 0 where less.
 """
 
 from collections.abc import Callable
@@ -17,12 +20,17 @@ from ragscore.stats.moments import Codes, Values
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")
-Coefficient = Callable[[Values], Values]  # how often each kind of item was drawn (resamples × kinds) -> one coefficient per resample
+# how often each kind of item was drawn (resamples × kinds) -> one coefficient per resample
+Coefficient = Callable[[Values], Values]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A coefficient of agreement: its `value`, at most 1, the bounds of its interval, and `n`, the items that at least two raters rated."""
+    """A coefficient of agreement.
+
+    Its `value`, at most 1, the bounds of its interval, and `n`, the items that at least two raters
+    rated.
+    """
 
     value: float
     low: float
@@ -30,17 +38,27 @@ class Agreement:
     n: int
 
 
-def cohen_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2_000, level: float = 0.95, seed: int = 0) -> Agreement:
+def cohen_kappa(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    iterations: int = 2_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Agreement:
     """Cohen's kappa of two raters who put the same items into classes (Cohen 1960, doi:10.1177/001316446002000104).
 
-    κ = (p_o − p_e) / (1 − p_e), p_o the share of items with the same class, p_e that share if both raters, each with its own shares of classes,
-    rated at random. Items that either didn't rate are left out. It falls where one class is rare, however often raters agree: look at `gwet_ac1` beside.
+    κ = (p_o − p_e) / (1 − p_e), p_o the share of items with the same class, p_e that share if both
+    raters, each with its own shares of classes, rated at random. Items that either didn't rate are
+    left out. It falls where one class is rare, however often raters agree: look at `gwet_ac1`
+    beside.
 
-    NaN where both raters put all items into one class: chance agrees always, so nothing can exceed it. If only one of them does, κ is 0 by its formula
-    and has no interval.
+    NaN where both raters put all items into one class: chance agrees always, so nothing can exceed
+    it. If only one of them does, κ is 0 by its formula and has no interval.
 
-    The interval is that of `iterations` resamples of items (percentiles); resamples in which κ is undefined are left out. Raters who never disagree are
-    no certainty: the lower bound is then 1 − u/(1 − p_e), u = z²/(n + z²) the share of disagreements that n items leave open (Wilson).
+    The interval is that of `iterations` resamples of items (percentiles); resamples in which κ is
+    undefined are left out. Raters who never disagree are no certainty: the lower bound is then 1 −
+    u/(1 − p_e), u = z²/(n + z²) the share of disagreements that n items leave open (Wilson).
 
     Raises
     ------
@@ -48,14 +66,27 @@ def cohen_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int 
         Unequal numbers of ratings; bad `iterations`, `level` or `seed`.
     """
     codes, values = _pairs(first, second, is_numeric=False)
-    return _of_two(codes, len(values), lambda rows, cols: 1 - (rows * cols).sum(axis=1), (iterations, level, seed))
+    return _of_two(
+        codes,
+        len(values),
+        lambda rows, cols: 1 - (rows * cols).sum(axis=1),
+        (iterations, level, seed),
+    )
 
 
-def weighted_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2_000, level: float = 0.95, seed: int = 0) -> Agreement:
+def weighted_kappa(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    iterations: int = 2_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Agreement:
     """Cohen's kappa with quadratic weights, for points on a scale (Cohen 1968, doi:10.1037/h0026256).
 
-    κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances are those of the points, not of their places among the points that were given: a
-    scale of 0 to 5 of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989) with variances over n.
+    κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances are those of the points, not of
+    their places among the points that were given: a scale of 0 to 5 of which nobody gave a 3 keeps
+    its distances. It equals Lin's concordance correlation (1989) with variances over n.
 
     NaN, interval and errors as in `cohen_kappa`.
     """
@@ -68,11 +99,19 @@ def weighted_kappa(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: i
     return _of_two(codes, len(values), expected, (iterations, level, seed), points)
 
 
-def gwet_ac1(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2_000, level: float = 0.95, seed: int = 0) -> Agreement:
+def gwet_ac1(
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    iterations: int = 2_000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Agreement:
     """Gwet's AC1 of two raters who put the same items into classes (Gwet 2008, doi:10.1348/000711006X126600); holds up where one class is rare.
 
-    (p_o − p_e) / (1 − p_e) with p_e = Σ_k π_k(1 − π_k) / (q − 1), π_k the share of class k in the ratings of both, q the number of classes seen, at
-    least 2. NaN without an item; 1 where all items are in one class. Interval and errors as in `cohen_kappa`.
+    (p_o − p_e) / (1 − p_e) with p_e = Σ_k π_k(1 − π_k) / (q − 1), π_k the share of class k in the
+    ratings of both, q the number of classes seen, at least 2. NaN without an item; 1 where all
+    items are in one class. Interval and errors as in `cohen_kappa`.
     """
     codes, values = _pairs(first, second, is_numeric=False)
 
@@ -84,16 +123,18 @@ def gwet_ac1(first: npt.ArrayLike, second: npt.ArrayLike, *, iterations: int = 2
 
 
 def krippendorff_alpha(
-    ratings: npt.ArrayLike, scale: str = "nominal", *, iterations: int = 2_000, level: float = 0.95, seed: int = 0
+    ratings: npt.ArrayLike, scale: str = "nominal", *, iterations: int = 2_000, level: float = 0.95,
+    seed: int = 0
 ) -> Agreement:  # fmt: skip
     """Krippendorff's alpha of two or more raters, some ratings missing (Krippendorff 2019, Content Analysis, 4th ed., 12.3).
 
-    α = 1 − D_o/D_e: the mean squared distance of two ratings of one item over that of two ratings of any items. An item of m ratings counts with each
-    of its pairs 1/(m − 1) times; items with fewer than two ratings are left out. The squared distance of two values is 0 or 1 ("nominal"), that of
-    their numbers ("interval"), or that of their mean ranks among all ratings ("ordinal").
+    α = 1 − D_o/D_e: the mean squared distance of two ratings of one item over that of two ratings
+    of any items. An item of m ratings counts with each of its pairs 1/(m − 1) times; items with
+    fewer than two ratings are left out. The squared distance of two values is 0 or 1 ("nominal"),
+    that of their numbers ("interval"), or that of their mean ranks among all ratings ("ordinal").
 
-    NaN where no item has two ratings, or all ratings that count are equal. A rater who always says the same is one among others. Interval as in
-    `cohen_kappa`, of resamples of whole items.
+    NaN where no item has two ratings, or all ratings that count are equal. A rater who always says
+    the same is one among others. Interval as in `cohen_kappa`, of resamples of whole items.
 
     Parameters
     ----------
@@ -111,17 +152,27 @@ def krippendorff_alpha(
         raise DataError(f"found {scale!r}", field="scale", allowed=", ".join(map(repr, SCALES)))
     codes, values = _codes(ratings, is_numeric=scale != "nominal")
     if codes.ndim != 2:
-        raise DataError(f"found {codes.ndim} dimensions", field="ratings", allowed="one row per item, one column per rater")
-    # The same ratings in another order count the same: rows are kinds of items, `times` how often each occurs.
-    kinds, times = np.unique(np.sort(codes[(codes >= 0).sum(axis=1) > 1], axis=1), axis=0, return_counts=True)
+        raise DataError(
+            f"found {codes.ndim} dimensions",
+            field="ratings",
+            allowed="one row per item, one column per rater",
+        )
+    # The same ratings in another order count the same: rows are kinds of items, `times` how often
+    # each occurs.
+    kinds, times = np.unique(
+        np.sort(codes[(codes >= 0).sum(axis=1) > 1], axis=1), axis=0, return_counts=True
+    )
     counts = _counts(kinds, len(values))
-    return _agreement(_alpha(kinds, counts, _unit_range(values), scale), times, counts, (iterations, level, seed))
+    return _agreement(
+        _alpha(kinds, counts, _unit_range(values), scale), times, counts, (iterations, level, seed)
+    )
 
 
 def _alpha(kinds: Codes, counts: Values, points: Values, scale: str) -> Coefficient:
     """Krippendorff's alpha as a function of how often each kind of item was drawn."""
     left, right = np.triu_indices(kinds.shape[1], 1)
-    kind, pair = np.nonzero((kinds[:, left] >= 0) & (kinds[:, left] != kinds[:, right]))  # sorted, -1 first
+    # sorted, -1 first
+    kind, pair = np.nonzero((kinds[:, left] >= 0) & (kinds[:, left] != kinds[:, right]))
     first, second = kinds[kind, left[pair]], kinds[kind, right[pair]]
     weight = 2 / (counts.sum(axis=1) - 1)[kind]
 
@@ -132,7 +183,11 @@ def _alpha(kinds: Codes, counts: Values, points: Values, scale: str) -> Coeffici
             observed, expected = times[:, kind] @ weight, n**2 - (given**2).sum(axis=1)
         else:
             # Ordinal distances are those of mean ranks, which every resample has its own of.
-            at = (np.cumsum(given, axis=1) - given / 2) / n[:, None] - 0.5 if scale == "ordinal" else points[None, :]
+            at = (
+                (np.cumsum(given, axis=1) - given / 2) / n[:, None] - 0.5
+                if scale == "ordinal"
+                else points[None, :]
+            )
             observed = (times[:, kind] * (at[:, first] - at[:, second]) ** 2) @ weight
             expected = 2 * (n * (given * at**2).sum(axis=1) - (given * at).sum(axis=1) ** 2)
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -141,11 +196,24 @@ def _alpha(kinds: Codes, counts: Values, points: Values, scale: str) -> Coeffici
     return alpha
 
 
-def _of_two(codes: Codes, n_values: int, expected: Callable[[Values, Values], Values], how: tuple[int, float, int], points: Values | None = None) -> Agreement:
-    """A coefficient of two raters from the disagreement expected of their shares of values; squared distances of `points`, else all disagreements alike."""
+def _of_two(
+    codes: Codes,
+    n_values: int,
+    expected: Callable[[Values, Values], Values],
+    how: tuple[int, float, int],
+    points: Values | None = None,
+) -> Agreement:
+    """A coefficient of two raters from the disagreement expected of their shares of values.
+
+    Squared distances of `points`, else all disagreements alike.
+    """
     kinds, times = np.unique(codes, axis=0, return_counts=True)
     first, second = (np.eye(n_values)[kinds[:, rater]] for rater in (0, 1))
-    apart = (kinds[:, 0] != kinds[:, 1]).astype(np.float64) if points is None else (points[kinds[:, 0]] - points[kinds[:, 1]]) ** 2
+    apart = (
+        (kinds[:, 0] != kinds[:, 1]).astype(np.float64)
+        if points is None
+        else (points[kinds[:, 0]] - points[kinds[:, 1]]) ** 2
+    )
 
     def coefficient(drawn: Values) -> Values:
         share = drawn / drawn.sum(axis=1, keepdims=True)
@@ -156,7 +224,9 @@ def _of_two(codes: Codes, n_values: int, expected: Callable[[Values, Values], Va
     return _agreement(coefficient, times, first + second, how)
 
 
-def _agreement(coefficient: Coefficient, times: Codes, counts: Values, how: tuple[int, float, int]) -> Agreement:
+def _agreement(
+    coefficient: Coefficient, times: Codes, counts: Values, how: tuple[int, float, int]
+) -> Agreement:
     iterations, level, seed = how
     check_bootstrap(iterations, level, seed)
     n = int(times.sum())
@@ -167,17 +237,28 @@ def _agreement(coefficient: Coefficient, times: Codes, counts: Values, how: tupl
     if value >= 1 - NO_CHANCE:
         unseen = float(wilson_interval(np.zeros(1), np.array([float(n)]), level)[1][0])
         by_chance = float(1 - (share**2).sum())  # disagreements, if ratings were drawn at random
-        return Agreement(value, max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen, 1.0, n)
-    return Agreement(value, *_percentiles(coefficient, times, counts.shape[1], iterations, level, seed), n)
+        return Agreement(
+            value,
+            max(1 - unseen / by_chance, -1.0) if by_chance > NO_CHANCE else 1 - unseen,
+            1.0,
+            n,
+        )
+    return Agreement(
+        value, *_percentiles(coefficient, times, counts.shape[1], iterations, level, seed), n
+    )
 
 
-def _percentiles(coefficient: Coefficient, times: Codes, width: int, iterations: int, level: float, seed: int) -> tuple[float, float]:
+def _percentiles(
+    coefficient: Coefficient, times: Codes, width: int, iterations: int, level: float, seed: int
+) -> tuple[float, float]:
     """Interval over resamples of items; NaN where no resample differs from another."""
     rng, n, found = np.random.default_rng(seed), int(times.sum()), np.empty(iterations)
     step = max(BLOCK // max(len(times), width), 1)
     for start in range(0, iterations, step):
         rows = min(step, iterations - start)
-        found[start : start + rows] = coefficient(rng.multinomial(n, times / n, size=rows).astype(np.float64))
+        found[start : start + rows] = coefficient(
+            rng.multinomial(n, times / n, size=rows).astype(np.float64)
+        )
     found = found[~np.isnan(found)]
     if not len(found) or np.ptp(found) <= NO_CHANCE:
         return np.nan, np.nan
@@ -185,13 +266,21 @@ def _percentiles(coefficient: Coefficient, times: Codes, width: int, iterations:
     return float(low), float(high)
 
 
-def _pairs(first: npt.ArrayLike, second: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDArray[np.generic]]:
+def _pairs(
+    first: npt.ArrayLike, second: npt.ArrayLike, *, is_numeric: bool
+) -> tuple[Codes, npt.NDArray[np.generic]]:
     """Codes of the items that both raters rated, one column per rater, and the values that the codes stand for."""
     shapes = [np.shape(side) for side in (first, second)]
     if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
-        raise DataError(f"found shapes {shapes[0]} and {shapes[1]}", field="ratings", allowed="two lists with one rating per item each")
+        raise DataError(
+            f"found shapes {shapes[0]} and {shapes[1]}",
+            field="ratings",
+            allowed="two lists with one rating per item each",
+        )
     try:
-        both: npt.NDArray[np.generic] = np.column_stack([np.asarray(side, dtype=np.float64) for side in (first, second)])
+        both: npt.NDArray[np.generic] = np.column_stack(
+            [np.asarray(side, dtype=np.float64) for side in (first, second)]
+        )
     except (TypeError, ValueError):
         both = np.column_stack([np.asarray(side, dtype=object) for side in (first, second)])
     codes, values = _codes(both, is_numeric=is_numeric)
@@ -205,9 +294,15 @@ def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDAr
         found, is_there = numbers, ~np.isnan(numbers)
     except (TypeError, ValueError):
         if is_numeric:
-            raise DataError("found ratings that are no numbers", field="ratings", allowed="numbers, for distances between them") from None
+            raise DataError(
+                "found ratings that are no numbers",
+                field="ratings",
+                allowed="numbers, for distances between them",
+            ) from None
         texts = np.asarray(ratings, dtype=object)
-        is_there = np.array([value is not None and value == value for value in texts.ravel()], dtype=bool).reshape(texts.shape)
+        is_there = np.array(
+            [value is not None and value == value for value in texts.ravel()], dtype=bool
+        ).reshape(texts.shape)
         found = texts.astype(np.str_)
     values, place = np.unique(found[is_there], return_inverse=True)
     codes = np.full(found.shape, -1, dtype=np.int64)
@@ -225,6 +320,10 @@ def _counts(kinds: Codes, n_values: int) -> Values:
 
 def _unit_range(values: npt.NDArray[np.generic]) -> Values:
     """Points from 0 to 1, with the distances they had; places, where values are texts."""
-    points = np.asarray(values, dtype=np.float64) if values.dtype.kind == "f" else np.arange(len(values), dtype=np.float64)
+    points = (
+        np.asarray(values, dtype=np.float64)
+        if values.dtype.kind == "f"
+        else np.arange(len(values), dtype=np.float64)
+    )
     width = np.ptp(points) if len(points) else 0.0
     return (points - points.min(initial=np.inf)) / width if width > 0 else np.zeros(len(points))

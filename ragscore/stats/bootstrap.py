@@ -1,6 +1,9 @@
-"""Bootstrap intervals of a mean: percentile, as other tools print it, and studentised, for skewed values.
+"""Bootstrap intervals of a mean.
 
-Metrics of the same queries share their resamples: a matrix product of how often each query was drawn and of its values gives all their sums.
+Percentile, as other tools print it, and studentised, for skewed values.
+
+Metrics of the same queries share their resamples: a matrix product of how often each query was
+drawn and of its values gives all their sums.
 """
 
 from collections.abc import Iterator
@@ -16,7 +19,13 @@ AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's 
 FEW = 3  # columns: up to here, adding up what was drawn takes less than counting it
 
 
-def bootstrap_mean(values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0, method: str = "numpy") -> tuple[float, float] | None:
+def bootstrap_mean(
+    values: npt.ArrayLike,
+    iterations: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+    method: str = "numpy",
+) -> tuple[float, float] | None:
     """Percentile bootstrap interval of a mean, the same for the same seed.
 
     Parameters
@@ -26,8 +35,9 @@ def bootstrap_mean(values: npt.ArrayLike, iterations: int = 10_000, level: float
     iterations, level
         Number of resamples; share of their means inside the interval.
     seed, method
-        "numpy": `np.random.default_rng(seed)`. "splitmix64": the generator of Steele et al. 2014 (doi:10.1145/2660193.2660195), its output modulo n
-        as index, for results that other tools print.
+        "numpy": `np.random.default_rng(seed)`. "splitmix64": the generator of Steele et al. 2014
+        (doi:10.1145/2660193.2660195), its output modulo n as index, for results that other tools
+        print.
 
     Returns
     -------
@@ -36,23 +46,36 @@ def bootstrap_mean(values: npt.ArrayLike, iterations: int = 10_000, level: float
     Raises
     ------
     DataError
-        `iterations` below 1, a `level` that is not between 0 and 1, a negative seed or one of more than 64 bits, an unknown method.
+        `iterations` below 1, a `level` that is not between 0 and 1, a negative seed or one of more
+        than 64 bits, an unknown method.
     """
-    low, high = bootstrap_means(np.asarray(values, dtype=np.float64).ravel(), iterations, level, seed, method)
+    low, high = bootstrap_means(
+        np.asarray(values, dtype=np.float64).ravel(), iterations, level, seed, method
+    )
     return None if np.isnan(low[0]) else (float(low[0]), float(high[0]))
 
 
-def bootstrap_means(values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0, method: str = "numpy") -> tuple[Values, Values]:
-    """Percentile bootstrap interval of every column's mean: `bootstrap_mean` of many metrics at once, in about the time of one.
+def bootstrap_means(
+    values: npt.ArrayLike,
+    iterations: int = 10_000,
+    level: float = 0.95,
+    seed: int = 0,
+    method: str = "numpy",
+) -> tuple[Values, Values]:
+    """Percentile bootstrap interval of every column's mean.
+
+    `bootstrap_mean` of many metrics at once, in about the time of one.
 
     Parameters
     ----------
     values
-        One row per query, one column per metric, NaN where it doesn't apply. A column's interval doesn't depend on the others.
+        One row per query, one column per metric, NaN where it doesn't apply. A column's interval
+        doesn't depend on the others.
 
     Returns
     -------
-    Lower and upper bounds, one per column; NaN without any value. Other arguments and errors as for `bootstrap_mean`.
+    Lower and upper bounds, one per column; NaN without any value. Other arguments and errors as for
+    `bootstrap_mean`.
     """
     check_bootstrap(iterations, level, seed, method)
     columns = as_columns(values)
@@ -65,12 +88,17 @@ def bootstrap_means(values: npt.ArrayLike, iterations: int = 10_000, level: floa
 
 
 def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:
-    """Rows, and columns that have values in just these, `at_most` at a time: they share their resamples. There are few such sets."""
+    """Rows, and columns that have values in just these, `at_most` at a time.
+
+    They share their resamples. There are few such sets.
+    """
     patterns, which = np.unique(~np.isnan(columns), axis=1, return_inverse=True)
     for number in range(patterns.shape[1]):
         rows, here = np.flatnonzero(patterns[:, number]), np.flatnonzero(which.ravel() == number)
         if len(rows):
-            yield from ((rows, some) for some in np.array_split(here, -(-len(here) // max(at_most, 1))))
+            yield from (
+                (rows, some) for some in np.array_split(here, -(-len(here) // max(at_most, 1)))
+            )
 
 
 def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy") -> Values:
@@ -83,7 +111,11 @@ def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy"
         here = slice(first, min(first + step, iterations))
         rows = here.stop - first
         drawn = (
-            rng.integers(0, n, (rows, n)) if method == "numpy" else (_splitmix64(seed, first * n, rows * n) % np.uint64(n)).astype(np.int64).reshape(rows, n)
+            rng.integers(0, n, (rows, n))
+            if method == "numpy"
+            else (_splitmix64(seed, first * n, rows * n) % np.uint64(n))
+            .astype(np.int64)
+            .reshape(rows, n)
         )
         if width <= FEW:
             for place in range(width):
@@ -102,23 +134,31 @@ def _quantiles(found: Values, level: float) -> tuple[Values, Values]:
     return low, high
 
 
-def bootstrap_t_interval(values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0) -> tuple[Values, Values]:
-    """Studentised bootstrap interval of every column's mean (Efron 1979; Hall 1988, doi:10.1214/aos/1176350933).
+def bootstrap_t_interval(
+    values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0
+) -> tuple[Values, Values]:
+    """Studentised bootstrap interval of every column's mean (Efron 1979.
 
-    x̄ − q·se with the quantiles q of (x̄* − x̄)/se* over resamples: it leans to the side of the long tail, as it should.
-    NaN below two values; where so many resamples have no spread that a quantile isn't finite, Student's t.
+    Hall 1988, doi:10.1214/aos/1176350933).
+
+    x̄ − q·se with the quantiles q of (x̄* − x̄)/se* over resamples: it leans to the side of the
+    long tail, as it should. NaN below two values; where so many resamples have no spread that a
+    quantile isn't finite, Student's t.
 
     Parameters
     ----------
     values
-        One row per query, one column per metric, NaN where it doesn't apply. A column's interval doesn't depend on the others.
+        One row per query, one column per metric, NaN where it doesn't apply. A column's interval
+        doesn't depend on the others.
     """
     check_bootstrap(iterations, level, seed)
     columns = as_columns(values)
     low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
     for rows, here in _sharing(columns, BLOCK // iterations):
         if len(rows) > 1:
-            low[here], high[here] = _bootstrap_t(columns[np.ix_(rows, here)], iterations, level, seed)
+            low[here], high[here] = _bootstrap_t(
+                columns[np.ix_(rows, here)], iterations, level, seed
+            )
     return low, high
 
 
@@ -130,7 +170,10 @@ def _bootstrap_t(values: Values, iterations: int, level: float, seed: int) -> tu
     plain = float(stdtrit(len(values) - 1, 1 - (1 - level) / 2))
     is_known = np.isfinite(lower) & np.isfinite(upper)
     error = std / np.sqrt(n)
-    return mean - np.where(is_known, upper, plain) * error, mean - np.where(is_known, lower, -plain) * error
+    return (
+        mean - np.where(is_known, upper, plain) * error,
+        mean - np.where(is_known, lower, -plain) * error,
+    )
 
 
 def _studentised(centred: Values, iterations: int, seed: int) -> Values:
@@ -152,13 +195,19 @@ def check_bootstrap(iterations: int, level: float, seed: int, method: str = "num
     if not 0 < level < 1:
         raise DataError(f"found {level!r}", field="level", allowed="a share above 0 and below 1")
     if not 0 <= seed < 2**64:
-        raise DataError(f"found {seed!r}", field="seed", allowed="a whole number from 0, below 2^64")
+        raise DataError(
+            f"found {seed!r}", field="seed", allowed="a whole number from 0, below 2^64"
+        )
     if method not in ("numpy", "splitmix64"):
         raise DataError(f"found {method!r}", field="method", allowed="'numpy' or 'splitmix64'")
 
 
 def _splitmix64(seed: int, skip: int, n: int) -> npt.NDArray[np.uint64]:
-    """Outputs skip + 1 ... skip + n of SplitMix64: output i depends on seed and i only, so all of them are one column operation."""
+    """Outputs skip + 1 ...
+
+    skip + n of SplitMix64: output i depends on seed and i only, so all of them are one column
+    operation.
+    """
     count = np.arange(skip + 1, skip + n + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         state = np.uint64(seed) + count * np.uint64(0x9E3779B97F4A7C15)

@@ -1,22 +1,38 @@
-"""Intervals of means and of mean differences: from moments, or from the values with what their kind asks for."""
+"""Intervals of means and of mean differences.
+
+From moments, or from the values with what their kind asks for.
+"""
 
 import numpy as np
 import numpy.typing as npt
 
 from ragscore.errors import DataError
 from ragscore.stats.bootstrap import bootstrap_t_interval
-from ragscore.stats.moments import COCHRAN, Values, as_columns, design_effect, is_constant, moments, skewness, standard_error
+from ragscore.stats.moments import (
+    COCHRAN,
+    Values,
+    as_columns,
+    design_effect,
+    is_constant,
+    moments,
+    skewness,
+    standard_error,
+)
 from ragscore.stats.paired import count_moves, tango_interval
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
 T_FROM = 1_000  # values: from here on t does, unless Cochran's rule asks for more
-LARGE_SKEWNESS = 0.5  # of the values seen: a stricter rule would pick t for just those samples that missed the tail
-# What part of the spread seen near an end of the range isn't trusted, by the total distance from that end. Found by simulation: from 1e-4 to 1e-6
-# intervals of 20 to 200 values of which 80 to 98 % are 1, the others anywhere, hold the mean in 92 to 97 %; without it in 90 to 96 %.
+# of the values seen: a stricter rule would pick t for just those samples that missed the tail
+LARGE_SKEWNESS = 0.5
+# What part of the spread seen near an end of the range isn't trusted, by the total distance from
+# that end. Found by simulation: from 1e-4 to 1e-6 intervals of 20 to 200 values of which 80 to 98 %
+# are 1, the others anywhere, hold the mean in 92 to 97 %; without it in 90 to 96 %.
 UNTRUSTED = 1e-5
 
 
-def wilson_interval(rate: Values, n: Values, level: float = 0.95, design_effect: Values | float = 1.0) -> tuple[Values, Values]:
+def wilson_interval(
+    rate: Values, n: Values, level: float = 0.95, design_effect: Values | float = 1.0
+) -> tuple[Values, Values]:
     """Wilson score interval of a proportion (Wilson 1927, doi:10.1080/01621459.1927.10502953), with n / design effect as n.
 
     Holds its level near 0 and 1, where the normal and t intervals fail. NaN where n is 0.
@@ -31,7 +47,9 @@ def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[
     centre = (mean + square / 2) / (1 + square)
     half = np.sqrt(square * mean * (1 - mean) + square * square / 4) / (1 + square)
     # At 0 and 1 the bound is the mean itself, give or take the last bit.
-    return np.where(mean == 0, 0.0 * centre, centre - half), np.where(mean == 1, 1.0 + 0.0 * centre, centre + half)
+    return np.where(mean == 0, 0.0 * centre, centre - half), np.where(
+        mean == 1, 1.0 + 0.0 * centre, centre + half
+    )
 
 
 def t_interval(mean: Values, std: Values, n: Values, level: float = 0.95) -> tuple[Values, Values]:
@@ -41,11 +59,16 @@ def t_interval(mean: Values, std: Values, n: Values, level: float = 0.95) -> tup
     return mean - half, mean + half
 
 
-def mean_interval(mean: Values, std: Values, n: Values, kind: str, level: float = 0.95) -> tuple[Values, Values]:
-    """Interval that fits a metric's kind, from moments: as `interval_of_means`, without groups and without the bootstrap-t.
+def mean_interval(
+    mean: Values, std: Values, n: Values, kind: str, level: float = 0.95
+) -> tuple[Values, Values]:
+    """Interval that fits a metric's kind, from moments.
 
-    Wilson for 0/1 values; for bounded metrics (0..1) Wilson's form with the n that the spread amounts to; else t. Constant
-    bounded values get the Wilson interval of their mean: no spread seen in n values is not certainty.
+    As `interval_of_means`, without groups and without the bootstrap-t.
+
+    Wilson for 0/1 values; for bounded metrics (0..1) Wilson's form with the n that the spread
+    amounts to; else t. Constant bounded values get the Wilson interval of their mean: no spread
+    seen in n values is not certainty.
     """
     wilson = wilson_interval(np.clip(mean, 0, 1), n, level)
     if kind == "binary":
@@ -57,24 +80,37 @@ def mean_interval(mean: Values, std: Values, n: Values, kind: str, level: float 
 
 
 def interval_of_means(
-    values: npt.ArrayLike, kind: str, *, bounds: tuple[float, float] = (0.0, 1.0), groups: npt.ArrayLike | None = None, level: float = 0.95, seed: int = 0
+    values: npt.ArrayLike,
+    kind: str,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    groups: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> tuple[Values, Values]:
     """Interval of the mean of every column, by the metric's kind.
 
-    - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n queries.
-    - "bounded": Wilson's form with the n that the spread amounts to, x̄(1 − x̄)/se² + 1, and t's quantile. It is Student's t
-      in the middle of the range and leans away from its ends, where t ends beyond them and misses on the other side. Where nearly all values are at one
-      end, the few others say little about how far values stray: with a total distance L = n·min(x̄, 1 − x̄) from the end, se² counts 1 − w, w = 10^(−5L), and
-      the largest that the mean allows (that of 0/1 values), x̄(1 − x̄)/(n − 1), counts w.
-    - else: t, and the bootstrap-t (without groups) for 20 to 1,000 values, or 25·skewness² if that is more (Cochran), with a skewness beyond ±½. Slow
+    - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n
+      queries.
+    - "bounded": Wilson's form with the n that the spread amounts to, x̄(1 − x̄)/se² + 1, and t's
+      quantile. It is Student's t
+      in the middle of the range and leans away from its ends, where t ends beyond them and misses
+      on the other side. Where nearly all values are at one end, the few others say little about how
+      far values stray: with a total distance L = n·min(x̄, 1 − x̄) from the end, se² counts 1 − w,
+      w = 10^(−5L), and the largest that the mean allows (that of 0/1 values), x̄(1 − x̄)/(n − 1),
+      counts w.
+    - else: t, and the bootstrap-t (without groups) for 20 to 1,000 values, or 25·skewness² if that
+      is more (Cochran), with a skewness beyond ±½. Slow
       queries so rare that none was seen are in no interval of a mean: go by the quantiles of times.
 
-    Equal values are never certainty: where the metric has bounds they count as n (with groups G) trials of their mean, else they have no interval.
+    Equal values are never certainty: where the metric has bounds they count as n (with groups G)
+    trials of their mean, else they have no interval.
 
     Parameters
     ----------
     values
-        One row per query, one column per metric, NaN where it doesn't apply. Repeats averaged first (`average_repeats`).
+        One row per query, one column per metric, NaN where it doesn't apply. Repeats averaged first
+        (`average_repeats`).
     bounds
         Least and largest value of a bounded metric; (0, 5) for a judge's points.
     groups
@@ -82,7 +118,8 @@ def interval_of_means(
 
     Returns
     -------
-    Lower and upper bounds, one per column; NaN where there are too few values: none for metrics with bounds, below two different ones otherwise.
+    Lower and upper bounds, one per column; NaN where there are too few values: none for metrics
+    with bounds, below two different ones otherwise.
     """
     columns = as_columns(values)
     low, width = bounds[0], bounds[1] - bounds[0]
@@ -101,24 +138,44 @@ def interval_of_means(
     below, above = mean - half, mean + half
     if groups is None:
         skew = np.abs(skewness(columns))
-        skewed = np.flatnonzero((n >= BOOTSTRAP_FROM) & (skew > LARGE_SKEWNESS) & (n <= np.maximum(T_FROM, COCHRAN * skew**2)))
-        below[skewed], above[skewed] = bootstrap_t_interval(columns[:, skewed], level=level, seed=seed)
+        skewed = np.flatnonzero(
+            (n >= BOOTSTRAP_FROM)
+            & (skew > LARGE_SKEWNESS)
+            & (n <= np.maximum(T_FROM, COCHRAN * skew**2))
+        )
+        below[skewed], above[skewed] = bootstrap_t_interval(
+            columns[:, skewed], level=level, seed=seed
+        )
     return below, above
 
 
 def interval_of_differences(
-    differences: npt.ArrayLike, kind: str, *, bounds: tuple[float, float] = (0.0, 1.0), groups: npt.ArrayLike | None = None, level: float = 0.95
+    differences: npt.ArrayLike,
+    kind: str,
+    *,
+    bounds: tuple[float, float] = (0.0, 1.0),
+    groups: npt.ArrayLike | None = None,
+    level: float = 0.95,
 ) -> tuple[Values, Values]:
-    """Interval of the mean paired difference of every column: Tango's for 0/1 metrics, else t, with groups clustered.
+    """Interval of the mean paired difference of every column.
 
-    Metrics with bounds stay within their width, and equal differences are never certainty: the width is then what n
-    queries (with groups G groups) leave open for queries that differ but weren't seen, z² / (n + z²) of the metric's width. Equal differences of a
-    metric without bounds have no interval (NaN). Arguments as in `interval_of_means`.
+    Tango's for 0/1 metrics, else t, with groups clustered.
+
+    Metrics with bounds stay within their width, and equal differences are never certainty: the
+    width is then what n queries (with groups G groups) leave open for queries that differ but
+    weren't seen, z² / (n + z²) of the metric's width. Equal differences of a metric without bounds
+    have no interval (NaN). Arguments as in `interval_of_means`.
     """
     columns = as_columns(differences)
-    if kind == "binary" and groups is None and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
+    if (
+        kind == "binary"
+        and groups is None
+        and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all())
+    ):
         wins, losses, _ = count_moves(columns)
-        return tango_interval(wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), level)
+        return tango_interval(
+            wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), level
+        )
     mean, std, n = moments(columns)
     error, units = _error(columns, groups)
     half = t_quantile(units - 1, level) * error
@@ -132,33 +189,51 @@ def interval_of_differences(
 
 
 def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
-    """Standard error and independent units. Groups never make it smaller: that their members seem to balance out is chance more often than design."""
+    """Standard error and independent units.
+
+    Groups never make it smaller: that their members seem to balance out is chance more often than
+    design.
+    """
     error, units = standard_error(columns, groups)
     return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
 
 
-def _rate_interval(columns: Values, groups: npt.ArrayLike | None, level: float) -> tuple[Values, Values]:
+def _rate_interval(
+    columns: Values, groups: npt.ArrayLike | None, level: float
+) -> tuple[Values, Values]:
     mean, std, n = moments(columns)
     if groups is None:
         return wilson_interval(mean, n, level)
     units = standard_error(columns, groups)[1]
-    # Where nothing varies nothing says that the members of a group are independent: each group counts once.
-    effect = np.where(is_constant(mean, std, n) | (units < 2), n / np.maximum(units, 1), np.maximum(design_effect(columns, groups), 1))
+    # Where nothing varies nothing says that the members of a group are independent: each group
+    # counts once.
+    effect = np.where(
+        is_constant(mean, std, n) | (units < 2),
+        n / np.maximum(units, 1),
+        np.maximum(design_effect(columns, groups), 1),
+    )
     # Korn and Graubard 1998: few groups know their own variance badly.
     with np.errstate(invalid="ignore"):
-        uncertain = np.where(units > 1, (t_quantile(units - 1, level) / t_quantile(n - 1, level)) ** 2, 1.0)
+        uncertain = np.where(
+            units > 1, (t_quantile(units - 1, level) / t_quantile(n - 1, level)) ** 2, 1.0
+        )
     return wilson_interval(mean, n, level, effect * uncertain)
 
 
-def _bounded_interval(mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], level: float) -> tuple[Values, Values]:
+def _bounded_interval(
+    mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], level: float
+) -> tuple[Values, Values]:
     constant = constant | (units < 2)
     inside = np.clip(mean, 0, 1)
     largest = inside * (1 - inside)
     trust = 1 - UNTRUSTED ** (units * np.minimum(inside, 1 - inside))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         square = trust * error**2 + (1 - trust) * largest / (units - 1)
-        amount = np.where(constant, units, np.fmax(largest / square + 1, 1))  # 0 / 0 at the very end: the widest
-    return _score_interval(inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level)))
+        # 0 / 0 at the very end: the widest
+        amount = np.where(constant, units, np.fmax(largest / square + 1, 1))
+    return _score_interval(
+        inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level))
+    )
 
 
 def t_quantile(df: Values, level: float) -> Values:
@@ -176,8 +251,14 @@ def _normal_quantile(level: float) -> float:
 
 def _check_bounds(columns: Values, bounds: tuple[float, float]) -> None:
     if not bounds[0] < bounds[1]:
-        raise DataError(f"found {bounds}", field="bounds", allowed="the least and the largest value")
+        raise DataError(
+            f"found {bounds}", field="bounds", allowed="the least and the largest value"
+        )
     known = columns[~np.isnan(columns)]
     least, largest = known.min(initial=bounds[0]), known.max(initial=bounds[1])
     if least < bounds[0] - 1e-9 or largest > bounds[1] + 1e-9:
-        raise DataError(f"found values from {least:g} to {largest:g}", field="values", allowed=f"{bounds[0]:g} to {bounds[1]:g}")
+        raise DataError(
+            f"found values from {least:g} to {largest:g}",
+            field="values",
+            allowed=f"{bounds[0]:g} to {bounds[1]:g}",
+        )

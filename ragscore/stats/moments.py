@@ -1,7 +1,10 @@
-"""Columns of per-query values -> mean, spread and skewness; repeats and groups brought to one row each.
+"""Columns of per-query values -> mean, spread and skewness.
 
-A matrix of values has one row per query and one column per metric; NaN means that the metric doesn't apply to the query.
-Groups are whole numbers, as `pandas.factorize` gives them: -1 is a query of no group, alone in its own.
+Repeats and groups brought to one row each.
+
+A matrix of values has one row per query and one column per metric; NaN means that the metric
+doesn't apply to the query. Groups are whole numbers, as `pandas.factorize` gives them: -1 is a
+query of no group, alone in its own.
 """
 
 import numpy as np
@@ -12,21 +15,32 @@ from ragscore.errors import DataError
 Values = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-COCHRAN = 25.0  # n > 25·skewness²: Student's 95 % interval of a mean then errs in at most 6 % (Cochran 1977, Sampling Techniques, 2.15)
+# n > 25·skewness²: Student's 95 % interval of a mean then errs in at most 6 % (Cochran 1977,
+# Sampling Techniques, 2.15)
+COCHRAN = 25.0
 
-NO_SPREAD = 1e-12  # a standard deviation below this share of the values' size is rounding: fifty times .7 has one of 1e-16
+# a standard deviation below this share of the values' size is rounding: fifty times .7 has one of
+# 1e-16
+NO_SPREAD = 1e-12
 
 
 def as_columns(values: npt.ArrayLike) -> Values:
     """Values as a matrix, one column per metric; a single column may come as a plain array."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim > 2:
-        raise DataError(f"found {found.ndim} dimensions", field="values", allowed="one row per query, one column per metric")
+        raise DataError(
+            f"found {found.ndim} dimensions",
+            field="values",
+            allowed="one row per query, one column per metric",
+        )
     return found[:, None] if found.ndim < 2 else found
 
 
 def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
-    """Mean, sample standard deviation and number of values of every column; NaN where there are too few."""
+    """Mean, sample standard deviation and number of values of every column.
+
+    NaN where there are too few.
+    """
     columns = as_columns(values)
     is_there = ~np.isnan(columns)
     n = is_there.sum(axis=0).astype(np.float64)
@@ -43,7 +57,10 @@ def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
 
 
 def skewness(values: npt.ArrayLike) -> Values:
-    """Third standardised moment of every column, m₃ / m₂^1.5 (0 for symmetric values); 0 for equal values, NaN without any."""
+    """Third standardised moment of every column, m₃ / m₂^1.5 (0 for symmetric values).
+
+    0 for equal values, NaN without any.
+    """
     columns = as_columns(values)
     mean, std, n = moments(columns)
     spread = np.where(np.isnan(columns), 0, columns - mean)
@@ -53,9 +70,12 @@ def skewness(values: npt.ArrayLike) -> Values:
 
 
 def average_repeats(values: npt.ArrayLike, queries: npt.ArrayLike) -> Values:
-    """Means of the repeated observations of each query: one row per query, in the order of its code.
+    """Means of the repeated observations of each query.
 
-    Repeats are no new queries: averaged first, they make each query's value more certain and leave n what it is.
+    One row per query, in the order of its code.
+
+    Repeats are no new queries: averaged first, they make each query's value more certain and leave
+    n what it is.
 
     Parameters
     ----------
@@ -75,7 +95,10 @@ def average_repeats(values: npt.ArrayLike, queries: npt.ArrayLike) -> Values:
 
 
 def group_sums(values: Values, groups: npt.ArrayLike | None) -> Values:
-    """Sums of every column by group, NaN counted as 0: one row per group; without groups the values themselves."""
+    """Sums of every column by group, NaN counted as 0.
+
+    One row per group; without groups the values themselves.
+    """
     filled = np.where(np.isnan(values), 0.0, values)
     if groups is None or not len(filled):
         return filled
@@ -88,7 +111,11 @@ def own_groups(groups: npt.ArrayLike, n: int) -> Codes:
     """Group codes 0, 1, ... without gaps; each query of no group (-1) gets one of its own."""
     found = np.asarray(groups)
     if found.shape != (n,) or not np.issubdtype(found.dtype, np.integer):
-        raise DataError(f"found shape {found.shape} of {found.dtype}", field="groups", allowed=f"{n} whole numbers, -1 where a query has no group")
+        raise DataError(
+            f"found shape {found.shape} of {found.dtype}",
+            field="groups",
+            allowed=f"{n} whole numbers, -1 where a query has no group",
+        )
     alone = found < 0
     codes = np.where(alone, int(found.max(initial=-1)) + np.cumsum(alone), found)
     return np.unique(codes, return_inverse=True)[1].astype(np.int64)
@@ -97,27 +124,41 @@ def own_groups(groups: npt.ArrayLike, n: int) -> Codes:
 def standard_error(values: Values, groups: npt.ArrayLike | None = None) -> tuple[Values, Values]:
     """Standard error of every column's mean, and the number of independent units it stands on.
 
-    With groups √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n, the sandwich of Liang and Zeger 1986 (doi:10.1093/biomet/73.1.13) for a mean; every query
-    alone in its group, or no groups: s/√n. NaN below two units.
+    With groups √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n, the sandwich of Liang and Zeger 1986
+    (doi:10.1093/biomet/73.1.13) for a mean; every query alone in its group, or no groups: s/√n. NaN
+    below two units.
     """
     mean, std, n = moments(values)
     if groups is None:
         with np.errstate(invalid="ignore", divide="ignore"):
             return std / np.sqrt(n), n
-    units = (group_sums((~np.isnan(values)).astype(np.float64), groups) > 0).sum(axis=0).astype(np.float64)
+    units = (
+        (group_sums((~np.isnan(values)).astype(np.float64), groups) > 0)
+        .sum(axis=0)
+        .astype(np.float64)
+    )
     with np.errstate(invalid="ignore", divide="ignore"):
         squares = (group_sums(values - mean, groups) ** 2).sum(axis=0)
         return np.sqrt(np.where(units > 1, units / (units - 1), np.nan) * squares) / n, units
 
 
 def inflation(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
-    """By how much n is divided for what so many queries can show: the design effect, at least 1; 1 without groups or where nothing varies."""
+    """By how much n is divided for what so many queries can show.
+
+    The design effect, at least 1; 1 without groups or where nothing varies.
+    """
     columns = as_columns(values)
-    return np.ones(columns.shape[1]) if groups is None else np.fmax(design_effect(columns, groups), 1.0)
+    return (
+        np.ones(columns.shape[1])
+        if groups is None
+        else np.fmax(design_effect(columns, groups), 1.0)
+    )
 
 
 def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike) -> Values:
-    """How many times larger grouping makes the variance of the mean: 1 + (m − 1)ρ for groups of m with correlation ρ.
+    """How many times larger grouping makes the variance of the mean.
+
+    1 + (m − 1)ρ for groups of m with correlation ρ.
 
     n divided by it is the effective n. NaN where nothing varies or there are fewer than two groups.
     """

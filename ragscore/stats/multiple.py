@@ -1,4 +1,7 @@
-"""Many tests at once: corrections of p values, all pairs of several runs, and which runs can't be told from the best."""
+"""Many tests at once.
+
+Corrections of p values, all pairs of several runs, and which runs can't be told from the best.
+"""
 
 import math
 from collections.abc import Callable
@@ -12,17 +15,26 @@ from ragscore.stats.paired import ROUNDING
 
 
 def holm(p: npt.ArrayLike) -> Values:
-    """Holm's adjusted p values (Holm 1979): max over the smaller ones of (m − rank + 1)·p, at most 1. For several candidates against one baseline.
+    """Holm's adjusted p values (Holm 1979).
 
-    The chance of any false claim stays below the level. NaN (not tested) stays NaN and isn't counted in m.
+    Max over the smaller ones of (m − rank + 1)·p, at most 1. For several candidates against one
+    baseline.
+
+    The chance of any false claim stays below the level. NaN (not tested) stays NaN and isn't
+    counted in m.
     """
-    return _adjusted(p, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1)))
+    return _adjusted(
+        p, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
+    )
 
 
 def benjamini_hochberg(p: npt.ArrayLike) -> Values:
-    """Benjamini and Hochberg's q values (1995): min over the larger ones of m·p / rank. For slices and drill-downs, which are exploratory.
+    """Benjamini and Hochberg's q values (1995): min over the larger ones of m·p / rank.
 
-    Among what is called different at q ≤ .05 about 5 % is expected to be false. NaN (not tested) stays NaN and isn't counted in m.
+    For slices and drill-downs, which are exploratory.
+
+    Among what is called different at q ≤ .05 about 5 % is expected to be false. NaN (not tested)
+    stays NaN and isn't counted in m.
     """
 
     def step_up(ordered: Values) -> Values:
@@ -37,27 +49,37 @@ def _adjusted(p: npt.ArrayLike, step: Callable[[Values], Values]) -> Values:
     adjusted = np.full(found.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(found))
     order = tested[np.argsort(found[tested], kind="stable")]
-    adjusted[order] = np.minimum(np.maximum(step(found[order]), found[order]), 1.0)  # never below p by rounding
+    # never below p by rounding
+    adjusted[order] = np.minimum(np.maximum(step(found[order]), found[order]), 1.0)
     return adjusted
 
 
-def max_t_p(scores: npt.ArrayLike, *, groups: npt.ArrayLike | None = None, iterations: int = 10_000, seed: int = 0) -> Values:
+def max_t_p(
+    scores: npt.ArrayLike,
+    *,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 10_000,
+    seed: int = 0,
+) -> Values:
     """Adjusted p of every pair of runs by randomised Tukey HSD (Carterette 2012, doi:10.1145/2094072.2094076).
 
-    If the runs don't differ, their labels can be exchanged within each query. p of a pair is the share of relabellings whose
-    largest difference of any two means is at least that of the pair: the chance of any false claim among all pairs stays
-    below the level. All relabellings where there are at most `iterations`, else (1 + number of random ones) / (iterations + 1).
+    If the runs don't differ, their labels can be exchanged within each query. p of a pair is the
+    share of relabellings whose largest difference of any two means is at least that of the pair:
+    the chance of any false claim among all pairs stays below the level. All relabellings where
+    there are at most `iterations`, else (1 + number of random ones) / (iterations + 1).
 
     Parameters
     ----------
     scores
-        One row per query, one column per run, of one metric. A query without a value in every run is left out.
+        One row per query, one column per run, of one metric. A query without a value in every run
+        is left out.
     groups
         Whole number of every query's group, -1: none. Members of a group are relabelled together.
 
     Returns
     -------
-    Symmetric matrix, runs × runs, 1 on its diagonal; NaN without a query that all runs have. The order of queries and of runs doesn't matter.
+    Symmetric matrix, runs × runs, 1 on its diagonal; NaN without a query that all runs have. The
+    order of queries and of runs doesn't matter.
     """
     columns = as_columns(scores)
     complete = ~np.isnan(columns).any(axis=1)
@@ -66,13 +88,20 @@ def max_t_p(scores: npt.ArrayLike, *, groups: npt.ArrayLike | None = None, itera
         return np.full((runs, runs), np.nan)
     sums = group_sums(columns[complete], None if groups is None else np.asarray(groups)[complete])
     totals = sums.sum(axis=0)
-    # The labels of a query are exchanged anyhow: sorted queries and values give the same p whatever their order was.
+    # The labels of a query are exchanged anyhow: sorted queries and values give the same p whatever
+    # their order was.
     spread = np.sort(sums, axis=1)
     spread = spread - spread[:, :1]
     spread = spread[spread[:, -1] > ROUNDING * np.abs(sums).max(initial=0.0)]
     spread = spread[np.lexsort(spread.T)] if runs > 1 else spread
-    n_all = math.factorial(runs) ** max(len(spread) - 1, 0) if len(spread) * math.log(runs + 1) < 60 else math.inf
-    ranges = np.sort(_all_ranges(spread) if n_all <= iterations else _random_ranges(spread, iterations, seed))
+    n_all = (
+        math.factorial(runs) ** max(len(spread) - 1, 0)
+        if len(spread) * math.log(runs + 1) < 60
+        else math.inf
+    )
+    ranges = np.sort(
+        _all_ranges(spread) if n_all <= iterations else _random_ranges(spread, iterations, seed)
+    )
     least = np.abs(totals[:, None] - totals[None, :])
     beyond = len(ranges) - np.searchsorted(ranges, least - ROUNDING * np.abs(sums).sum(), "left")
     p = beyond / len(ranges) if n_all <= iterations else (1 + beyond) / (iterations + 1)
@@ -80,7 +109,10 @@ def max_t_p(scores: npt.ArrayLike, *, groups: npt.ArrayLike | None = None, itera
 
 
 def _all_ranges(values: Values) -> Values:
-    """Largest difference of two runs' sums in every relabelling. The first query keeps its labels: renaming all runs changes no range."""
+    """Largest difference of two runs' sums in every relabelling.
+
+    The first query keeps its labels: renaming all runs changes no range.
+    """
     if not len(values):
         return np.zeros(1)
     sums = values[:1]
@@ -107,7 +139,9 @@ def _random_ranges(values: Values, iterations: int, seed: int) -> Values:
 
 
 def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list[int]]:
-    """The largest sets of runs of which no two differ: positions in `means`, best first, the set of the best run first.
+    """The largest sets of runs of which no two differ.
+
+    Positions in `means`, best first, the set of the best run first.
 
     A run may stand in several sets. Runs without a mean stand in none.
 
@@ -122,9 +156,17 @@ def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list
     order = np.argsort(-found, kind="stable")
     order = order[~np.isnan(found[order])]
     tied = np.asarray(p)[np.ix_(order, order)] > alpha
-    # p falls with the difference of means, so a set is a stretch of the ordered runs: from each run to the first that differs from it.
-    ends = [first + int(np.argmin([*tied[first, first:].tolist(), False])) for first in range(len(order))]
-    return [order[first:end].tolist() for first, end in enumerate(ends) if first == 0 or end > ends[first - 1]]
+    # p falls with the difference of means, so a set is a stretch of the ordered runs: from each run
+    # to the first that differs from it.
+    ends = [
+        first + int(np.argmin([*tied[first, first:].tolist(), False]))
+        for first in range(len(order))
+    ]
+    return [
+        order[first:end].tolist()
+        for first, end in enumerate(ends)
+        if first == 0 or end > ends[first - 1]
+    ]
 
 
 def tied_with_best(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,7 @@
-"""Two runs on the same queries: what moved, is the mean difference more than chance, and how far is a difference of rates known."""
+"""Two runs on the same queries.
+
+What moved, is the mean difference more than chance, and how far is a difference of rates known.
+"""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,7 +10,8 @@ from ragscore.stats.bootstrap import BLOCK
 from ragscore.stats.moments import Values, as_columns, group_sums
 
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
-ROUNDING = 1e-12  # differences below this share of the largest are rounding, and sums that differ by less are equal
+# differences below this share of the largest are rounding, and sums that differ by less are equal
+ROUNDING = 1e-12
 
 
 def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values, Values, Values]:
@@ -21,8 +25,9 @@ def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values
 def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = False) -> Values:
     """Two-sided p of McNemar's test for paired 0/1 values, from the queries that only one of two runs passes.
 
-    Mid-p: 2·P(X < k) + P(X = k), X ~ Bin(m, ½), k = min(wins, losses), m = wins + losses (Fagerland, Lydersen and Laake 2013,
-    doi:10.1186/1471-2288-13-91): it keeps to its level, where the exact test (2·P(X ≤ k), at most 1) has half of it. 1 where nothing moved.
+    Mid-p: 2·P(X < k) + P(X = k), X ~ Bin(m, ½), k = min(wins, losses), m = wins + losses
+    (Fagerland, Lydersen and Laake 2013, doi:10.1186/1471-2288-13-91): it keeps to its level, where
+    the exact test (2·P(X ≤ k), at most 1) has half of it. 1 where nothing moved.
 
     Parameters
     ----------
@@ -38,22 +43,30 @@ def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = Fa
     return np.minimum(1.0, 2 * up_to if is_exact else np.where(m > 0, up_to + below, 1.0))
 
 
-def tango_interval(wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, level: float = 0.95) -> tuple[Values, Values]:
+def tango_interval(
+    wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, level: float = 0.95
+) -> tuple[Values, Values]:
     """Score interval of the difference of two paired rates, (wins − losses) / n (Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891).
 
-    The values that McNemar's score test would not reject. Stays within -1..1 and has a width where nothing moved: ± z²/(n + z²).
-    NaN where n is 0.
+    The values that McNemar's score test would not reject. Stays within -1..1 and has a width where
+    nothing moved: ± z²/(n + z²). NaN where n is 0.
     """
     from scipy.special import ndtri
 
-    won, lost, size = np.broadcast_arrays(*(np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (wins, losses, n)))
+    won, lost, size = np.broadcast_arrays(
+        *(np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (wins, losses, n))
+    )
     z = float(ndtri((1 + level) / 2))
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = (won - lost) / size
-        return _tango_bound(won, lost, size, estimate, -1.0, z), _tango_bound(won, lost, size, estimate, 1.0, z)
+        return _tango_bound(won, lost, size, estimate, -1.0, z), _tango_bound(
+            won, lost, size, estimate, 1.0, z
+        )
 
 
-def _tango_bound(won: Values, lost: Values, n: Values, inside: Values, end: float, z: float) -> Values:
+def _tango_bound(
+    won: Values, lost: Values, n: Values, inside: Values, end: float, z: float
+) -> Values:
     """By bisection between the estimate, which the test accepts, and an end of the range, which it doesn't."""
     outside = np.full_like(inside, end)
     for _ in range(60):  # halvings: to the last bit
@@ -72,12 +85,20 @@ def _tango_variance(won: Values, lost: Values, n: Values, delta: Values) -> Valu
     return n * (2 * rate + delta * (1 - delta))
 
 
-def sign_flip_p(differences: npt.ArrayLike, *, groups: npt.ArrayLike | None = None, iterations: int = 10_000, seed: int = 0) -> Values:
-    """Two-sided p of the mean difference of every column by sign-flip permutation (Fisher 1935; Smucker et al. 2007, doi:10.1145/1321440.1321528).
+def sign_flip_p(
+    differences: npt.ArrayLike,
+    *,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 10_000,
+    seed: int = 0,
+) -> Values:
+    """Two-sided p of the mean difference of every column by sign-flip permutation (Fisher 1935.
 
-    If two runs don't differ, each query's difference could as well have had the other sign: p is the share of sign patterns
-    whose mean is at least as far from 0. All 2^m patterns where at most 16 differences are not 0, else
-    (1 + number of random patterns) / (iterations + 1).
+    Smucker et al. 2007, doi:10.1145/1321440.1321528).
+
+    If two runs don't differ, each query's difference could as well have had the other sign: p is
+    the share of sign patterns whose mean is at least as far from 0. All 2^m patterns where at most
+    16 differences are not 0, else (1 + number of random patterns) / (iterations + 1).
 
     Parameters
     ----------
@@ -88,11 +109,13 @@ def sign_flip_p(differences: npt.ArrayLike, *, groups: npt.ArrayLike | None = No
 
     Returns
     -------
-    One p per column; NaN without a difference, 1 where all are 0. Neither the order of rows nor other columns nor rows of NaN or 0 matter.
+    One p per column; NaN without a difference, 1 where all are 0. Neither the order of rows nor
+    other columns nor rows of NaN or 0 matter.
     """
     columns = as_columns(differences)
     sums = group_sums(columns, groups)
-    # A sign pattern of |d| is one of d: sorted sizes give the same p whatever the order of queries or of the two runs.
+    # A sign pattern of |d| is one of d: sorted sizes give the same p whatever the order of queries
+    # or of the two runs.
     sizes = -np.sort(-np.abs(sums), axis=0)
     sizes[sizes <= ROUNDING * sizes.max(axis=0, initial=0.0)] = 0.0
     least = np.abs(sums.sum(axis=0)) - ROUNDING * sizes.sum(axis=0)
@@ -111,7 +134,9 @@ def _enumerated(sizes: Values, least: Values) -> Values:
     step = max(BLOCK // len(signs), 1)
     for first in range(0, sizes.shape[1] if len(sizes) else 0, step):
         here = slice(first, first + step)
-        share[here] = (np.abs(signs[:, : len(sizes)] @ sizes[:moved, here]) >= least[here]).mean(axis=0)
+        share[here] = (np.abs(signs[:, : len(sizes)] @ sizes[:moved, here]) >= least[here]).mean(
+            axis=0
+        )
     return share
 
 
@@ -120,18 +145,22 @@ def _drawn(sizes: Values, least: Values, iterations: int, seed: int) -> Values:
     step = max(BLOCK // iterations, 1)
     for first in range(0, sizes.shape[1], step):
         here = slice(first, first + step)
-        beyond[here] = (np.abs(2 * _flipped(sizes[:, here], iterations, seed) - total[here]) >= least[here]).sum(axis=0)
+        beyond[here] = (
+            np.abs(2 * _flipped(sizes[:, here], iterations, seed) - total[here]) >= least[here]
+        ).sum(axis=0)
     return (1 + beyond) / (iterations + 1)
 
 
 def _flipped(sizes: Values, iterations: int, seed: int) -> Values:
     """Sum of what keeps its sign, by pattern (row) and column.
 
-    The signs of the largest difference are drawn first, for all patterns, then those of the next one: how many zeros follow changes nothing.
+    The signs of the largest difference are drawn first, for all patterns, then those of the next
+    one: how many zeros follow changes nothing.
     """
     rng, sums = np.random.default_rng(seed), np.zeros((iterations, sizes.shape[1]))
     moved = int((sizes > 0).sum(axis=0).max(initial=0))
-    step = max(BLOCK // iterations // 4, 1) * 4  # bytes are drawn by fours: so many rows at a time that none is lost between two blocks
+    # bytes are drawn by fours: so many rows at a time that none is lost between two blocks
+    step = max(BLOCK // iterations // 4, 1) * 4
     for first in range(0, moved, step):
         part = sizes[first : min(first + step, moved)]
         drawn = rng.integers(0, 256, (len(part), -(-iterations // 8)), dtype=np.uint8)
@@ -139,14 +168,28 @@ def _flipped(sizes: Values, iterations: int, seed: int) -> Values:
     return sums
 
 
-def paired_p(differences: npt.ArrayLike, kind: str, *, groups: npt.ArrayLike | None = None, iterations: int = 10_000, seed: int = 0) -> Values:
-    """The default test of every column: McNemar's mid-p for 0/1 metrics without groups, else sign-flip permutation.
+def paired_p(
+    differences: npt.ArrayLike,
+    kind: str,
+    *,
+    groups: npt.ArrayLike | None = None,
+    iterations: int = 10_000,
+    seed: int = 0,
+) -> Values:
+    """The default test of every column.
 
-    Averaged repeats of a 0/1 metric have differences between -1, 0 and 1; those are tested by permutation. NaN without a difference.
+    McNemar's mid-p for 0/1 metrics without groups, else sign-flip permutation.
+
+    Averaged repeats of a 0/1 metric have differences between -1, 0 and 1; those are tested by
+    permutation. NaN without a difference.
     """
     columns = as_columns(differences)
     is_there = ~np.isnan(columns)
-    if kind != "binary" or groups is not None or not bool((~is_there | np.isin(columns, (-1, 0, 1))).all()):
+    if (
+        kind != "binary"
+        or groups is not None
+        or not bool((~is_there | np.isin(columns, (-1, 0, 1))).all())
+    ):
         return sign_flip_p(columns, groups=groups, iterations=iterations, seed=seed)
     wins, losses, _ = count_moves(columns)
     return np.where(is_there.any(axis=0), mcnemar_p(wins, losses), np.nan)

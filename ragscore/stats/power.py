@@ -1,4 +1,8 @@
-"""What n queries can show: the least difference they see, how many a difference needs, what noise alone gives, and when tests of the mean are too eager."""
+"""What n queries can show.
+
+The least difference they see, how many a difference needs, what noise alone gives, and when tests
+of the mean are too eager.
+"""
 
 from functools import lru_cache
 
@@ -10,31 +14,50 @@ from ragscore.stats.paired import count_moves, mcnemar_p
 
 POWER = 0.8
 EXACT_RATES_UP_TO = 500  # queries: beyond, the approximation keeps to the power within .01
-SKEWED = 2.0  # skewness of differences beyond which a test of their mean is too eager below 100 queries
+# skewness of differences beyond which a test of their mean is too eager below 100 queries
+SKEWED = 2.0
 RULE_OF_THREE = 3.0  # what never happened in n queries may happen in 3/n of them (95 %)
 
 
-def minimum_detectable(std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
-    """Least mean difference that n paired queries find with this power: (t_{1−α/2} + t_power)·s_d/√n, s_d the standard deviation of differences.
+def minimum_detectable(
+    std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95
+) -> Values:
+    """Least mean difference that n paired queries find with this power.
 
-    t has n − 1 degrees of freedom; the normal quantiles that it comes to with many queries promise .80 and give .74 with 20. NaN below two queries, and
-    where nothing differed: no spread of 0 tells what would.
+    (t_{1−α/2} + t_power)·s_d/√n, s_d the standard deviation of differences.
+
+    t has n − 1 degrees of freedom; the normal quantiles that it comes to with many queries promise
+    .80 and give .74 with 20. NaN below two queries, and where nothing differed: no spread of 0
+    tells what would.
     """
     spread, size = (np.asarray(one, dtype=np.float64) for one in (std, n))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((size > 1) & (spread > 0), _effect(power, level, size - 1) * spread / np.sqrt(size), np.nan)
+        return np.where(
+            (size > 1) & (spread > 0),
+            _effect(power, level, size - 1) * spread / np.sqrt(size),
+            np.nan,
+        )
 
 
-def minimum_detectable_rate(discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
+def minimum_detectable_rate(
+    discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95
+) -> Values:
     """Least difference of two paired rates that n queries find with this power, from the share of queries that only one run passes.
 
-    Up to 500 queries the difference at which, over all numbers of moved queries and wins among them, McNemar's mid-p is below 1 − level and Tango's
-    interval leaves out 0 with just this chance. Beyond, the solution of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance:
-    δ = z·√(ψ/(n + z²)). Infinite where even the whole discordance, every moved query moving one way, would be found less often ("not detectable at
-    this n"). NaN without a query. A part of a query, as design effects leave it, is none.
+    Up to 500 queries the difference at which, over all numbers of moved queries and wins among
+    them, McNemar's mid-p is below 1 − level and Tango's interval leaves out 0 with just this
+    chance. Beyond, the solution of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance:
+    δ = z·√(ψ/(n + z²)). Infinite where even the whole discordance, every moved query moving one
+    way, would be found less often ("not detectable at this n"). NaN without a query. A part of a
+    query, as design effects leave it, is none.
     """
-    share, size = np.broadcast_arrays(*(np.asarray(one, dtype=np.float64) for one in (discordance, n)))
-    found = [_least_rate(float(one), float(many), power, level) for one, many in zip(share.ravel(), size.ravel(), strict=True)]
+    share, size = np.broadcast_arrays(
+        *(np.asarray(one, dtype=np.float64) for one in (discordance, n))
+    )
+    found = [
+        _least_rate(float(one), float(many), power, level)
+        for one, many in zip(share.ravel(), size.ravel(), strict=True)
+    ]
     return np.array(found, dtype=np.float64).reshape(share.shape)
 
 
@@ -50,12 +73,16 @@ def _least_rate(share: float, n: float, power: float, level: float) -> float:
         return np.inf
     for _ in range(40):  # halvings; power rises with the difference
         middle = (low + high) / 2
-        low, high = (low, middle) if rate_power(middle, share, n, level) >= power else (middle, high)
+        low, high = (
+            (low, middle) if rate_power(middle, share, n, level) >= power else (middle, high)
+        )
     return high
 
 
 def rate_power(difference: float, discordance: float, n: float, level: float = 0.95) -> float:
-    """Chance that n queries show a difference of two paired rates: the verdict is better (worse), and the run is. Exact, by enumeration.
+    """Chance that n queries show a difference of two paired rates.
+
+    The verdict is better (worse), and the run is. Exact, by enumeration.
 
     Parameters
     ----------
@@ -70,18 +97,29 @@ def rate_power(difference: float, discordance: float, n: float, level: float = 0
     most = _most_losses(max(size, EXACT_RATES_UP_TO), level)[: size + 1]
     if not 0 < discordance <= 1 or not size:
         return 0.0
-    chance = np.exp(lgamma(size + 1) - lgamma(moved + 1) - lgamma(size - moved + 1) + xlogy(moved, discordance) + xlog1py(size - moved, -discordance))
+    chance = np.exp(
+        lgamma(size + 1)
+        - lgamma(moved + 1)
+        - lgamma(size - moved + 1)
+        + xlogy(moved, discordance)
+        + xlog1py(size - moved, -discordance)
+    )
     shown = bdtr(np.maximum(most, 0), moved, (discordance - difference) / (2 * discordance))
     return float((chance * np.where(most >= 0, shown, 0.0)).sum())
 
 
 @lru_cache(maxsize=8)
 def _most_losses(size: int, level: float) -> Values:
-    """How many of m = 0, 1, ..., `size` moved queries may be losses for the verdict to be better; -1: none may."""
+    """How many of m = 0, 1, ..., `size` moved queries may be losses for the verdict to be better.
+
+    -1: none may.
+    """
     from scipy.special import ndtri
 
     moved, losses = np.arange(size + 1.0), np.full(size + 1, -1.0)
-    for lost in range(size // 2 + 1):  # the rules of `mcnemar_p` and, for a difference of 0, of `tango_interval`: (wins − losses)² > z²·moved
+    # the rules of `mcnemar_p` and, for a difference of 0, of `tango_interval`: (wins − losses)² >
+    # z²·moved
+    for lost in range(size // 2 + 1):
         won = moved - lost
         shows = (won > lost) & ((won - lost) ** 2 > ndtri((1 + level) / 2) ** 2 * moved)
         shows[shows] = mcnemar_p(won[shows], np.full(shows.sum(), float(lost))) < 1 - level
@@ -89,11 +127,19 @@ def _most_losses(size: int, level: float) -> Values:
     return losses
 
 
-def mde_of_differences(differences: npt.ArrayLike, kind: str, *, design_effect: npt.ArrayLike = 1.0, power: float = POWER, level: float = 0.95) -> Values:
+def mde_of_differences(
+    differences: npt.ArrayLike,
+    kind: str,
+    *,
+    design_effect: npt.ArrayLike = 1.0,
+    power: float = POWER,
+    level: float = 0.95,
+) -> Values:
     """Minimum detectable difference of every column as it is printed beside "no difference".
 
-    By discordance for 0/1 metrics with whole differences (infinite: not detectable at this n, or nothing moved), else by the standard deviation of
-    differences (NaN where nothing moved). n is divided by the design effect.
+    By discordance for 0/1 metrics with whole differences (infinite: not detectable at this n, or
+    nothing moved), else by the standard deviation of differences (NaN where nothing moved). n is
+    divided by the design effect.
     """
     columns = as_columns(differences)
     _, std, n = moments(columns)
@@ -105,20 +151,31 @@ def mde_of_differences(differences: npt.ArrayLike, kind: str, *, design_effect: 
     return minimum_detectable(std, effective, power, level)
 
 
-def queries_needed(difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, level: float = 0.95) -> Values:
-    """How many paired queries find a mean difference with this power: the least n whose `minimum_detectable` it reaches.
+def queries_needed(
+    difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, level: float = 0.95
+) -> Values:
+    """How many paired queries find a mean difference with this power.
 
-    Infinite for a difference of 0, NaN where nothing differed. For two rates s_d² = discordance − δ².
+    The least n whose `minimum_detectable` it reaches.
+
+    Infinite for a difference of 0, NaN where nothing differed. For two rates s_d² = discordance −
+    δ².
     """
-    delta, spread = np.broadcast_arrays(*(np.abs(np.asarray(one, dtype=np.float64)) for one in (difference, std)))
+    delta, spread = np.broadcast_arrays(
+        *(np.abs(np.asarray(one, dtype=np.float64)) for one in (difference, std))
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        most = np.ceil((_effect(power, level) * spread / delta) ** 2) + 10  # t asks for a few more than z, 2 of many and 10 of hardly any
+        # t asks for a few more than z, 2 of many and 10 of hardly any
+        most = np.ceil((_effect(power, level) * spread / delta) ** 2) + 10
     low, high = np.ones(delta.shape), np.where(np.isfinite(most), most, 2.0)
     while (high - low > 1).any():  # by halving: n finds it, fewer don't
         middle = np.floor((low + high) / 2)
         with np.errstate(invalid="ignore"):
             is_enough = minimum_detectable(spread, middle, power, level) <= delta * (1 + 1e-9)
-        low, high = np.where(is_enough, low, np.maximum(middle, low)), np.where(is_enough & (middle > 1), middle, high)
+        low, high = (
+            np.where(is_enough, low, np.maximum(middle, low)),
+            np.where(is_enough & (middle > 1), middle, high),
+        )
     return np.where(np.isnan(delta) | ~(spread > 0), np.nan, np.where(delta == 0, np.inf, high))
 
 
@@ -128,7 +185,8 @@ def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
     Parameters
     ----------
     repeats
-        One row per query, one column per repeat of the same system; NaN where a repeat has no value.
+        One row per query, one column per repeat of the same system; NaN where a repeat has no
+        value.
 
     Returns
     -------
@@ -142,11 +200,15 @@ def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
 
 
 def moves_by_noise(n: float, rate: float, level: float = 0.95) -> tuple[float, float, float]:
-    """Wins (and as many losses) that n queries would show if nothing had changed: expected number and its central range.
+    """Wins (and as many losses) that n queries would show if nothing had changed.
 
-    n · flip / 2, with the quantiles of Bin(n, flip/2). The flip rate is an A/A rate (`flip_rate`). Without repeats give the share of queries
-    that moved, (wins + losses)/n: the number is then what sign-symmetric noise would make of the same number of moves, half of them each way.
-    That can say that wins and losses are out of balance; it can't say whether so many moves are noise at all, which only repeats can.
+    Expected number and its central range.
+
+    n · flip / 2, with the quantiles of Bin(n, flip/2). The flip rate is an A/A rate (`flip_rate`).
+    Without repeats give the share of queries that moved, (wins + losses)/n: the number is then what
+    sign-symmetric noise would make of the same number of moves, half of them each way. That can say
+    that wins and losses are out of balance; it can't say whether so many moves are noise at all,
+    which only repeats can.
     """
     from scipy.stats import binom
 
@@ -160,18 +222,21 @@ def moves_by_noise(n: float, rate: float, level: float = 0.95) -> tuple[float, f
 def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArray[np.bool_]:
     """Where a test of the mean difference is too eager to claim one, so that a caution belongs beside it; one flag per column.
 
-    - The differences are skewed: |skewness| > 2 and n ≤ 25·skewness² (Cochran's rule, beyond which a 95 % interval errs in at most 6 %; below 100
+    - The differences are skewed: |skewness| > 2 and n ≤ 25·skewness² (Cochran's rule, beyond which
+      a 95 % interval errs in at most 6 %; below 100
       queries a skewness of 2 is enough). "Many small gains, a few disasters" is such a case.
-    - Or the disasters may not have been seen: all that moved moved one way, and losses as rare as 3/n of the queries, each of the metric's
+    - Or the disasters may not have been seen: all that moved moved one way, and losses as rare as
+      3/n of the queries, each of the metric's
       `width`, would undo the sum of the gains.
 
-    Not where every difference that isn't 0 is as large as the metric allows (0/1 metrics): no change of the mean then means symmetry, and the test is
-    right at any n.
+    Not where every difference that isn't 0 is as large as the metric allows (0/1 metrics): no
+    change of the mean then means symmetry, and the test is right at any n.
 
     Parameters
     ----------
     width
-        Largest value minus least of the metric; NaN or infinite where it has no bounds, the largest difference seen is then taken.
+        Largest value minus least of the metric; NaN or infinite where it has no bounds, the largest
+        difference seen is then taken.
     """
     columns = as_columns(differences)
     _, _, n = moments(columns)
@@ -183,7 +248,9 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
     wins, losses, _ = count_moves(columns)
     is_one_way = (wins == 0) != (losses == 0)
     could_turn = sizes.sum(axis=0) < RULE_OF_THREE * possible
-    all_or_nothing = ((sizes == 0) | (np.abs(sizes - possible) <= 1e-12 * possible)).all(axis=0) & np.isfinite(width)
+    all_or_nothing = ((sizes == 0) | (np.abs(sizes - possible) <= 1e-12 * possible)).all(
+        axis=0
+    ) & np.isfinite(width)
     return (is_skewed | (is_one_way & could_turn)) & ~all_or_nothing
 
 
@@ -193,5 +260,7 @@ def _effect(power: float, level: float, df: npt.ArrayLike = np.inf) -> Values:
 
     freedom = np.asarray(df, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        by_t = stdtrit(np.maximum(freedom, 1), (1 + level) / 2) + stdtrit(np.maximum(freedom, 1), power)
+        by_t = stdtrit(np.maximum(freedom, 1), (1 + level) / 2) + stdtrit(
+            np.maximum(freedom, 1), power
+        )
     return np.where(np.isinf(freedom), ndtri((1 + level) / 2) + ndtri(power), by_t)

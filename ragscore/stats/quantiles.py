@@ -1,4 +1,7 @@
-"""Order-statistic intervals of medians and percentiles: they hold whatever the shape, and don't exist where there are too few values."""
+"""Order-statistic intervals of medians and percentiles.
+
+They hold whatever the shape, and don't exist where there are too few values.
+"""
 
 import math
 
@@ -10,9 +13,12 @@ from ragscore.stats.bootstrap import BLOCK
 
 
 def quantile_interval(values: npt.ArrayLike, q: float, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a quantile from order statistics: x₍l₎ and x₍u₎ with P(Bin(n, q) < l) and P(Bin(n, q) ≥ u) at most (1 − level)/2.
+    """Interval of a quantile from order statistics.
 
-    A bound that no order statistic gives is NaN: n is too small for it (`least_n` says how many are needed). NaN values are left out.
+    X₍l₎ and x₍u₎ with P(Bin(n, q) < l) and P(Bin(n, q) ≥ u) at most (1 − level)/2.
+
+    A bound that no order statistic gives is NaN: n is too small for it (`least_n` says how many are
+    needed). NaN values are left out.
     """
     from scipy.special import bdtr
 
@@ -21,23 +27,31 @@ def quantile_interval(values: npt.ArrayLike, q: float, level: float = 0.95) -> t
     found = np.asarray(values, dtype=np.float64).ravel()
     ordered = np.sort(found[~np.isnan(found)])
     n, tail = len(ordered), (1 - level) / 2
-    far = 20 * math.sqrt(n * q * (1 - q)) + 100  # positions so far from the quantile's are beyond it for certain
+    # positions so far from the quantile's are beyond it for certain
+    far = 20 * math.sqrt(n * q * (1 - q)) + 100
     first, last = max(math.floor(n * q - far), 0), min(math.ceil(n * q + far), n)
-    below = bdtr(np.arange(first, last), n, q) if n else np.zeros(0)  # P(Bin ≤ i), which is P(the quantile lies below the value of position i)
+    # P(Bin ≤ i), which is P(the quantile lies below the value of position i)
+    below = bdtr(np.arange(first, last), n, q) if n else np.zeros(0)
     lower = first + int((below <= tail).sum())
     upper = first + int((1 - below > tail).sum())
-    return float(ordered[lower - 1]) if lower else math.nan, float(ordered[upper]) if upper < n else math.nan
+    return float(ordered[lower - 1]) if lower else math.nan, (
+        float(ordered[upper]) if upper < n else math.nan
+    )
 
 
 def median_interval(values: npt.ArrayLike, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a median from order statistics (the sign test's): holds whatever the shape; NaN below six values."""
+    """Interval of a median from order statistics (the sign test's).
+
+    Holds whatever the shape; NaN below six values.
+    """
     return quantile_interval(values, 0.5, level)
 
 
 def least_n(q: float, level: float = 0.95, *, is_one_sided: bool = False) -> int:
     """How many values an interval of a quantile needs to have both bounds (72 for p95, 6 for a median); one-sided: its farther bound (59).
 
-    The largest of n values is an upper bound of the quantile unless all of them lie below it: qⁿ ≤ (1 − level)/2.
+    The largest of n values is an upper bound of the quantile unless all of them lie below it: qⁿ ≤
+    (1 − level)/2.
     """
     _check_share(q, "q")
     _check_share(level, "level")
@@ -46,14 +60,22 @@ def least_n(q: float, level: float = 0.95, *, is_one_sided: bool = False) -> int
 
 
 def quantile_difference_interval(
-    first: npt.ArrayLike, second: npt.ArrayLike, q: float, iterations: int = 2_000, level: float = 0.95, seed: int = 0
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    q: float,
+    iterations: int = 2_000,
+    level: float = 0.95,
+    seed: int = 0,
 ) -> tuple[float, float]:
     """Interval of the difference of two runs' quantiles (second − first) on the same queries, by paired bootstrap.
 
-    Percentile interval of the difference over resamples of whole queries; queries without a value in both are left out.
-    NaN below `least_n(q, level)` queries: resamples can't reach beyond the values seen.
+    Percentile interval of the difference over resamples of whole queries; queries without a value
+    in both are left out. NaN below `least_n(q, level)` queries: resamples can't reach beyond the
+    values seen.
     """
-    both = np.column_stack([np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()])
+    both = np.column_stack(
+        [np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()]
+    )
     both = both[~np.isnan(both).any(axis=1)]
     n = len(both)
     if n < least_n(q, level):

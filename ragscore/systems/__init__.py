@@ -1,4 +1,7 @@
-"""Systems under test: a Python callable, an HTTP endpoint, a command; what each can be told, and how to ask it."""
+"""Systems under test.
+
+A Python callable, an HTTP endpoint, a command; what each can be told, and how to ask it.
+"""
 
 import os
 from collections.abc import Callable
@@ -14,13 +17,27 @@ from ragscore.systems.http import http_system, with_path
 from ragscore.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.systems.system import CARRIED, SETTINGS, AskError, Request, System
 
-__all__ = ["ALLOWED", "ASK", "CARRIED", "SETTINGS", "AskError", "Given", "Mapping", "Request", "System", "as_system"]
+__all__ = [
+    "ALLOWED",
+    "ASK",
+    "CARRIED",
+    "SETTINGS",
+    "AskError",
+    "Given",
+    "Mapping",
+    "Request",
+    "System",
+    "as_system",
+]
 
-Given: TypeAlias = "System | Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]] | str | os.PathLike[str] | dict[str, Any] | list[str]"
+Given: TypeAlias = (
+    "System | Callable[..., Any] | tuple[Callable[..., Any], Callable[..., Any]] | str |"
+    " os.PathLike[str] | dict[str, Any] | list[str]"
+)
 ASK = "/api/v1/ask"
 ALLOWED = (
-    "a callable, a pair (search, answer), the address of a chatbot's ask endpoint, a mapping of request and response fields (a dict, or a YAML file), "
-    "or a command as a list of texts"
+    "a callable, a pair (search, answer), the address of a chatbot's ask endpoint, a mapping of"
+    " request and response fields (a dict, or a YAML file), or a command as a list of texts"
 )
 
 
@@ -30,7 +47,8 @@ def as_system(given: Given, name: str | None = None) -> System:
     Raises
     ------
     DataError
-        It is none of these, a mapping has an unknown field, a variable that a header names isn't set, or httpx is missing.
+        It is none of these, a mapping has an unknown field, a variable that a header names isn't
+        set, or httpx is missing.
     """
     if isinstance(given, System):
         return given
@@ -61,7 +79,9 @@ def _mapping_file(file: Path) -> Mapping:
     except FileNotFoundError as error:
         raise DataError("no such file", file=file, field="system", allowed=ALLOWED) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DataError(f"not readable as YAML ({' '.join(str(error).split())})", file=file) from error
+        raise DataError(
+            f"not readable as YAML ({' '.join(str(error).split())})", file=file
+        ) from error
     if not isinstance(values, dict):
         raise DataError("not a mapping", file=file, allowed="url, request, response, ...")
     return read_mapping(values, str(file))

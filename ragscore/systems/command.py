@@ -1,4 +1,8 @@
-"""A command as a system: it runs once per query, gets the request as JSON on standard input, and prints its reply as one JSON value."""
+"""A command as a system.
+
+It runs once per query, gets the request as JSON on standard input, and prints its reply as one JSON
+value.
+"""
 
 import contextlib
 import json
@@ -17,17 +21,32 @@ SHOWN = 500  # characters of what a command that failed wrote last
 
 
 def command_system(command: list[str], name: str | None = None) -> System:
-    """A program with its arguments; `{query}`, `{k}`, ... in an argument become the request's values."""
+    """A program with its arguments; `{query}`, `{k}`, ...
+
+    in an argument become the request's values.
+    """
 
     def ask(request: Request, seconds: float | None) -> Any:
         return _run([_filled(part, request) for part in command], request, seconds)
 
-    return System(name or Path(command[0]).name, ask, {"kind": "command", "command": hidden(command)}, secrets=tuple(secrets_in(command)))
+    return System(
+        name or Path(command[0]).name,
+        ask,
+        {"kind": "command", "command": hidden(command)},
+        secrets=tuple(secrets_in(command)),
+    )
 
 
 def _filled(part: str, request: Request) -> str:
-    """An argument with the request's values in the place of their names; other braces stay as they are."""
-    return re.sub(r"\{(\w+)\}", lambda found: _text(request[found[1]]) if found[1] in request else found[0], part)
+    """An argument with the request's values in the place of their names.
+
+    Other braces stay as they are.
+    """
+    return re.sub(
+        r"\{(\w+)\}",
+        lambda found: _text(request[found[1]]) if found[1] in request else found[0],
+        part,
+    )
 
 
 def _text(value: Any) -> str:
@@ -37,7 +56,13 @@ def _text(value: Any) -> str:
 def _run(command: list[str], request: Request, seconds: float | None) -> Any:
     sent = json.dumps(request, ensure_ascii=False).encode()
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
     except OSError as error:
         raise AskError(f"can't be started: {error}") from error
     with process:
@@ -48,7 +73,9 @@ def _run(command: list[str], request: Request, seconds: float | None) -> Any:
             if isinstance(error, subprocess.TimeoutExpired):
                 raise timed_out(seconds) from error
             raise
-    return _reply(process.returncode, printed.decode("utf-8", "replace"), said.decode("utf-8", "replace"))
+    return _reply(
+        process.returncode, printed.decode("utf-8", "replace"), said.decode("utf-8", "replace")
+    )
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

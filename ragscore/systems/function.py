@@ -1,7 +1,10 @@
-"""Python callables as systems: one that answers, or a pair of a search and an answer; plain or async.
+"""Python callables as systems.
 
-A function gets the query, and by name what its signature has a place for. Async ones all run on one event loop in a thread of its
-own, so that they work from Jupyter, whose loop is left alone, and may share a client.
+One that answers, or a pair of a search and an answer; plain or async.
+
+A function gets the query, and by name what its signature has a place for. Async ones all run on one
+event loop in a thread of its own, so that they work from Jupyter, whose loop is left alone, and may
+share a client.
 """
 
 import asyncio
@@ -33,7 +36,9 @@ class _Loop:
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
-                threading.Thread(target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True).start()
+                threading.Thread(
+                    target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True
+                ).start()
         future = asyncio.run_coroutine_threadsafe(_within(awaitable, seconds), self.loop)
         return future.result()
 
@@ -71,7 +76,10 @@ async def _cancel_others() -> None:
 
 
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:
-    """A callable: the query goes to its parameter `query` or `question`, else to its first one; the rest by name."""
+    """A callable.
+
+    The query goes to its parameter `query` or `question`, else to its first one; the rest by name.
+    """
     called, takes, needs = _signature(function)
     loop = _Loop()
 
@@ -79,11 +87,23 @@ def function_system(function: Callable[..., Any], name: str | None = None) -> Sy
         return _called(lambda: called(request), loop, seconds)
 
     label = name or _name(function)
-    return System(label, ask, {"kind": "function", "function": _place(function)}, takes, needs, close=loop.close)
+    return System(
+        label,
+        ask,
+        {"kind": "function", "function": _place(function)},
+        takes,
+        needs,
+        close=loop.close,
+    )
 
 
-def two_steps(search: Callable[..., Any], answer: Callable[..., Any], name: str | None = None) -> System:
-    """A search, and an answer from what it found: `answer(query, hits, ...)`; each step is timed, hits outlive an answer that fails."""
+def two_steps(
+    search: Callable[..., Any], answer: Callable[..., Any], name: str | None = None
+) -> System:
+    """A search, and an answer from what it found.
+
+    `answer(query, hits, ...)`; each step is timed, hits outlive an answer that fails.
+    """
     searched, takes, needs = _signature(search)
     answered, more, also = _signature(answer, n_given=2)
     loop = _Loop()
@@ -106,31 +126,53 @@ def two_steps(search: Callable[..., Any], answer: Callable[..., Any], name: str 
 
     both = None if takes is None or more is None else takes | more | {"with_answer"}
     config = {"kind": "search and answer", "search": _place(search), "answer": _place(answer)}
-    return System(name or f"{_name(search)}+{_name(answer)}", ask, config, both, needs | also, close=loop.close)
+    return System(
+        name or f"{_name(search)}+{_name(answer)}",
+        ask,
+        config,
+        both,
+        needs | also,
+        close=loop.close,
+    )
 
 
-def _signature(function: Callable[..., Any], n_given: int = 1) -> tuple[Callable[..., Any], frozenset[str] | None, frozenset[str]]:
+def _signature(
+    function: Callable[..., Any], n_given: int = 1
+) -> tuple[Callable[..., Any], frozenset[str] | None, frozenset[str]]:
     """How to call it with a request, which names it takes, and which it needs."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # some builtins don't say
         return lambda request, *given: function(request["query"], *given), frozenset(), frozenset()
-    by_place = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_place = [
+        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
     query = next((one for one in parameters if one.name in QUERY_NAMES and n_given == 1), None)
     takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
     takes_places = any(one.kind is one.VAR_POSITIONAL for one in parameters)
     if query is None and len(by_place) < n_given and not takes_places:
         raise DataError(
-            f"{_name(function)} takes {len(by_place)} arguments", field="system", allowed=f"a function of the query{', and of its hits' * (n_given > 1)}"
+            f"{_name(function)} takes {len(by_place)} arguments",
+            field="system",
+            allowed=f"a function of the query{', and of its hits' * (n_given > 1)}",
         )
     keyword = query is not None and query.kind is not query.POSITIONAL_ONLY
     given_by_place = {query.name} if query is not None else {one.name for one in by_place[:n_given]}
-    named = [one for one in parameters if one.name not in given_by_place and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)]
+    named = [
+        one
+        for one in parameters
+        if one.name not in given_by_place
+        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+    ]
     takes = frozenset(one.name for one in named)
     needs = frozenset(one.name for one in named if one.default is one.empty)
 
     def call(request: Request, *given: Any) -> Any:
-        more = {name: value for name, value in request.items() if name != "query" and (takes_any or name in takes)}
+        more = {
+            name: value
+            for name, value in request.items()
+            if name != "query" and (takes_any or name in takes)
+        }
         more = dict.fromkeys(needs) | more  # what this one question doesn't carry
         if keyword and query is not None:
             return function(**{query.name: request["query"]}, **more)
@@ -148,11 +190,16 @@ def _called(call: Callable[[], Any], loop: _Loop, seconds: float | None) -> Any:
         raise
     except Exception as error:
         again = isinstance(error, (TimeoutError, ConnectionError))
-        raise AskError(f"{type(error).__name__}: {error}", again=again, reply=getattr(error, "reply", None)) from error
+        raise AskError(
+            f"{type(error).__name__}: {error}", again=again, reply=getattr(error, "reply", None)
+        ) from error
 
 
 def _within_thread(call: Callable[[], Any], seconds: float) -> Any:
-    """What the call gives; Python can't stop a thread, so a call that takes too long is left to itself."""
+    """What the call gives.
+
+    Python can't stop a thread, so a call that takes too long is left to itself.
+    """
     done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -172,9 +219,13 @@ def _within_thread(call: Callable[[], Any], seconds: float) -> Any:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__name__", None) or type(getattr(function, "func", function)).__name__)
+    return str(
+        getattr(function, "__name__", None) or type(getattr(function, "func", function)).__name__
+    )
 
 
 def _place(function: Callable[..., Any]) -> str:
     named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', _name(function))}".lstrip(".")
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', _name(function))}".lstrip(
+        "."
+    )

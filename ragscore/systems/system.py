@@ -1,4 +1,7 @@
-"""What a system under test is to the collector: a way to ask it, what it can be told, and how to describe it."""
+"""What a system under test is to the collector.
+
+A way to ask it, what it can be told, and how to describe it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,10 +29,12 @@ class System:
     name
         Of the system, as it stands in `runs.system`.
     ask
-        A request, and the seconds it may take (None: no limit) -> the reply: a list of hits, an answer's text, or a mapping that holds
-        `hits`, `answer` and what else is known. Raises `AskError`.
+        A request, and the seconds it may take (None: no limit) -> the reply: a list of hits, an
+        answer's text, or a mapping that holds `hits`, `answer` and what else is known. Raises
+        `AskError`.
     config
-        How it is asked: kind, address, mapping; without what may be secret by its name. Part of the run's snapshot.
+        How it is asked: kind, address, mapping; without what may be secret by its name. Part of the
+        run's snapshot.
     takes
         The names that it can be told beside the query; None: any.
     needs
@@ -62,11 +67,15 @@ class AskError(Exception):
         What it gave all the same, such as the hits of a search whose answer failed.
     """
 
-    def __init__(self, found: str, *, again: bool = False, wait: float | None = None, reply: Any = None) -> None:
+    def __init__(
+        self, found: str, *, again: bool = False, wait: float | None = None, reply: Any = None
+    ) -> None:
         super().__init__(found)
         self.again, self.wait, self.reply = again, wait, reply
 
 
 def timed_out(seconds: float | None) -> AskError:
     """The error of a query that took too long."""
-    return AskError(f"timed out after {seconds:g} s" if seconds is not None else "timed out", again=True)
+    return AskError(
+        f"timed out after {seconds:g} s" if seconds is not None else "timed out", again=True
+    )

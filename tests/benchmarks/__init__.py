@@ -1,1 +1,4 @@
-"""Speed as ratios against peers, measured in one run; `python -m tests.benchmarks` prints the table."""
+"""Speed as ratios against peers, measured in one run.
+
+`python -m tests.benchmarks` prints the table.
+"""

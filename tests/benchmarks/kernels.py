@@ -1,6 +1,9 @@
-"""The inner functions, each by itself: `python -m pytest tests/benchmarks/kernels.py --benchmark-only` (extra `bench`).
+"""The inner functions, each by itself.
 
-Not collected with the tests: its name says no `test_`, and its figures mean something on a quiet machine only.
+`python -m pytest tests/benchmarks/kernels.py --benchmark-only` (extra `bench`).
+
+Not collected with the tests: its name says no `test_`, and its figures mean something on a quiet
+machine only.
 """
 
 import io
@@ -27,13 +30,30 @@ RANKING = [label for label in DEFAULT_METRICS if parse_label(label).is_ranking]
 
 @pytest.fixture(scope="module")
 def run() -> tuple[pd.DataFrame, rs.Golden]:
-    """100,000 hits with a span, a path, a heading and a text each; the targets are ranges and anchors of the same documents."""
+    """100,000 hits with a span, a path, a heading and a text each.
+
+    The targets are ranges and anchors of the same documents.
+    """
     hits, golden = make_run(N_QUERIES, DEPTH)
     start = np.random.default_rng(0).integers(0, 1_000, len(hits))
     headings = pd.array([f"guide > part {n % 50}" for n in range(len(hits))], dtype="str")
-    hits = hits.assign(start=start, end=start + 200, span_unit="char", path=hits["doc_id"], heading=headings, text="some words and others")
+    hits = hits.assign(
+        start=start,
+        end=start + 200,
+        span_unit="char",
+        path=hits["doc_id"],
+        heading=headings,
+        text="some words and others",
+    )
     targets = golden.targets
-    targets = targets.assign(start=400, end=600, span_unit="char", path=targets["doc_id"], heading="guide", snippet="WORDS and")
+    targets = targets.assign(
+        start=400,
+        end=600,
+        span_unit="char",
+        path=targets["doc_id"],
+        heading="guide",
+        snippet="WORDS and",
+    )
     return hits, rs.Golden(queries=golden.queries, targets=targets)
 
 
@@ -43,7 +63,9 @@ def test_lookup_of_ids(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden]) -> N
     assert (benchmark(lookup, hits["doc_id"], wanted) >= 0).any()
 
 
-@pytest.mark.parametrize("rule", [rs.by_doc, rs.by_span(), rs.by_anchor()], ids=["by_doc", "by_span", "by_anchor"])
+@pytest.mark.parametrize(
+    "rule", [rs.by_doc, rs.by_span(), rs.by_anchor()], ids=["by_doc", "by_span", "by_anchor"]
+)
 def test_rule(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden], rule: rs.Rule) -> None:
     hits, golden = run
     assert len(benchmark(rule, hits, golden.targets))
@@ -51,14 +73,18 @@ def test_rule(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden], rule: rs.Rule
 
 def test_grade_matches(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden]) -> None:
     hits, golden = run
-    graded, _ = benchmark(grade_matches, apply_rule(rs.by_doc, hits, golden.targets), hits, golden.targets)
+    graded, _ = benchmark(
+        grade_matches, apply_rule(rs.by_doc, hits, golden.targets), hits, golden.targets
+    )
     assert len(graded)
 
 
 def test_ranking_columns(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden]) -> None:
     hits, golden = run
     graded, found = grade_matches(apply_rule(rs.by_doc, hits, golden.targets), hits, golden.targets)
-    rows = pd.DataFrame({"run_id": "run", "query_id": golden.queries["query_id"], "n_hits": DEPTH}).astype({"run_id": "category"})
+    rows = pd.DataFrame(
+        {"run_id": "run", "query_id": golden.queries["query_id"], "n_hits": DEPTH}
+    ).astype({"run_id": "category"})
     assert len(benchmark(ranking_columns, graded, found, golden, rows, RANKING)) == len(RANKING)
 
 

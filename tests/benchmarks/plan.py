@@ -10,7 +10,8 @@ class Plan:
     Attributes
     ----------
     sizes
-        Hits of a run at which every tool is measured, the largest last; its variants are of that size.
+        Hits of a run at which every tool is measured, the largest last; its variants are of that
+        size.
     ours_only
         Hits of a run that only ragscore scores.
     slow_up_to
@@ -38,4 +39,14 @@ class Plan:
 
 
 FULL = Plan()
-SMALL = Plan(sizes=(10**4, 10**5), ours_only=200_000, slow_up_to=10**4, repeats=1, n_runs=20, n_queries=50, sizing=10**4, sizing_text=10**4, imports=1)
+SMALL = Plan(
+    sizes=(10**4, 10**5),
+    ours_only=200_000,
+    slow_up_to=10**4,
+    repeats=1,
+    n_runs=20,
+    n_queries=50,
+    sizing=10**4,
+    sizing_text=10**4,
+    imports=1,
+)

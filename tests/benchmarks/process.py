@@ -1,6 +1,9 @@
-"""A measured process: started afresh, it times stages by the wall and by CPU and tells its own peak memory.
+"""A measured process.
 
-`python -m tests.benchmarks.process MODULE FUNCTION ARGUMENTS` calls `tests.benchmarks.MODULE.FUNCTION(clock, **ARGUMENTS)` and prints what it measured.
+Started afresh, it times stages by the wall and by CPU and tells its own peak memory.
+
+`python -m tests.benchmarks.process MODULE FUNCTION ARGUMENTS` calls
+`tests.benchmarks.MODULE.FUNCTION(clock, **ARGUMENTS)` and prints what it measured.
 """
 
 import importlib
@@ -39,12 +42,17 @@ class Clock:
 
 
 def peak_mib() -> float:
-    """Peak memory of this process by its own count: what getrusage gives a child may be its parent's."""
+    """Peak memory of this process by its own count.
+
+    What getrusage gives a child may be its parent's.
+    """
     lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
-def run_fresh(module: str, function: str, python: str = sys.executable, **arguments: Any) -> Measured:
+def run_fresh(
+    module: str, function: str, python: str = sys.executable, **arguments: Any
+) -> Measured:
     """Call a job in a process of its own and give what it measured.
 
     Raises
@@ -53,9 +61,18 @@ def run_fresh(module: str, function: str, python: str = sys.executable, **argume
         The process failed, with what it said.
     """
     command = [python, "-m", "tests.benchmarks.process", module, function, json.dumps(arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     if done.returncode:
-        raise RuntimeError(f"{module}.{function} failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}")
+        raise RuntimeError(
+            f"{module}.{function} failed:"
+            f" {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}"
+        )
     found: Measured = json.loads(done.stdout.splitlines()[-1])
     return found
 

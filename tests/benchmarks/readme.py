@@ -2,7 +2,10 @@
 
 
 def rewritten(text: str, blocks: dict[str, str]) -> str:
-    """The text with these blocks filled; others stay as they are, and a block that the text doesn't have is left out."""
+    """The text with these blocks filled.
+
+    Others stay as they are, and a block that the text doesn't have is left out.
+    """
     for name, content in blocks.items():
         opening, closing = f"<!-- benchmark:{name} -->", f"<!-- /benchmark:{name} -->"
         if opening not in text:

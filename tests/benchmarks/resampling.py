@@ -1,8 +1,12 @@
-"""Time intervals by bootstrap and tests by permutation: `python -m tests.benchmarks.resampling [resamples [queries [metrics]]]` (10,000 of 500 and 20).
+"""Time intervals by bootstrap and tests by permutation.
 
-Against scipy.stats.bootstrap and scipy.stats.permutation_test, called as their users do: vectorized, one metric after another. Tools run in turn, each in
-a fresh process; imports, making the values and a first small call are outside the clock. Medians of three and ranges are printed, as seconds on the wall and of all cores
-(which a busy machine disturbs less), as share of scipy's, and as peak memory of the process.
+`python -m tests.benchmarks.resampling [resamples [queries [metrics]]]` (10,000 of 500 and 20).
+
+Against scipy.stats.bootstrap and scipy.stats.permutation_test, called as their users do:
+vectorized, one metric after another. Tools run in turn, each in a fresh process; imports, making
+the values and a first small call are outside the clock. Medians of three and ranges are printed, as
+seconds on the wall and of all cores (which a busy machine disturbs less), as share of scipy's, and
+as peak memory of the process.
 """
 
 import json
@@ -25,7 +29,10 @@ Values = npt.NDArray[np.float64]
 
 
 def scores(n: int, metrics: int, seed: int = 0) -> tuple[Values, Values]:
-    """Two runs' scores, a third of the metrics 0/1, the others anywhere between; two of five queries' scores differ from run to run."""
+    """Two runs' scores, a third of the metrics 0/1, the others anywhere between.
+
+    Two of five queries' scores differ from run to run.
+    """
     rng = np.random.default_rng(seed)
     baseline = rng.beta(2, 1, (n, metrics))
     baseline[:, : metrics // 3] = rng.random((n, metrics // 3)) < 0.7
@@ -49,7 +56,12 @@ def _scipy_bootstrap(method: str) -> Callable[[int, Values, Values], Any]:
     def prepared(resamples: int, baseline: Values, candidate: Values) -> Any:
         from scipy.stats import bootstrap
 
-        return lambda: [bootstrap((column,), np.mean, n_resamples=resamples, vectorized=True, method=method, rng=0) for column in baseline.T]
+        return lambda: [
+            bootstrap(
+                (column,), np.mean, n_resamples=resamples, vectorized=True, method=method, rng=0
+            )
+            for column in baseline.T
+        ]
 
     return prepared
 
@@ -64,7 +76,15 @@ def _scipy_signs(resamples: int, baseline: Values, candidate: Values) -> Any:
     from scipy.stats import permutation_test
 
     return lambda: [
-        permutation_test((column,), np.mean, permutation_type="samples", vectorized=True, n_resamples=resamples, rng=0) for column in (candidate - baseline).T
+        permutation_test(
+            (column,),
+            np.mean,
+            permutation_type="samples",
+            vectorized=True,
+            n_resamples=resamples,
+            rng=0,
+        )
+        for column in (candidate - baseline).T
     ]
 
 
@@ -83,7 +103,12 @@ def _scipy_slice(resamples: int, baseline: Values, candidate: Values) -> Any:
     def difference(a: Values, b: Values, axis: int) -> Any:
         return a.mean(axis) - b.mean(axis)
 
-    return lambda: [permutation_test((column[:cut], column[cut:]), difference, vectorized=True, n_resamples=resamples, rng=0) for column in baseline.T]
+    return lambda: [
+        permutation_test(
+            (column[:cut], column[cut:]), difference, vectorized=True, n_resamples=resamples, rng=0
+        )
+        for column in baseline.T
+    ]
 
 
 PARTS: dict[str, dict[str, Callable[[int, Values, Values], Any]]] = {
@@ -93,8 +118,14 @@ PARTS: dict[str, dict[str, Callable[[int, Values, Values], Any]]] = {
         "ragscore, percentile": _our_bootstrap,
         "ragscore, studentised": _our_bootstrap_t,
     },
-    "p of paired differences": {"scipy, sign flips": _scipy_signs, "ragscore, sign flips": _our_signs},
-    "p of a slice and the rest": {"scipy, permutations": _scipy_slice, "ragscore, permutations": _our_slice},
+    "p of paired differences": {
+        "scipy, sign flips": _scipy_signs,
+        "ragscore, sign flips": _our_signs,
+    },
+    "p of a slice and the rest": {
+        "scipy, permutations": _scipy_slice,
+        "ragscore, permutations": _our_slice,
+    },
 }
 """What is found -> by what; the first of each is what the others are compared with."""
 
@@ -105,35 +136,74 @@ def _one(part: str, tool: str, resamples: int, n: int, metrics: int) -> dict[str
     call = PARTS[part][tool](resamples, *values)
     wall, cpu = time.perf_counter(), time.process_time()
     call()
-    return {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu, "rss": peak_memory()}
+    return {
+        "wall": time.perf_counter() - wall,
+        "cpu": time.process_time() - cpu,
+        "rss": peak_memory(),
+    }
 
 
 def peak_memory() -> float:
     """MB this process has held at most."""
     status = Path("/proc/self/status")
     if status.exists():  # `ru_maxrss` begins at what the process it was forked from held
-        return int(next(line.split()[1] for line in status.read_text().splitlines() if line.startswith("VmHWM"))) / 1024
+        return (
+            int(
+                next(
+                    line.split()[1]
+                    for line in status.read_text().splitlines()
+                    if line.startswith("VmHWM")
+                )
+            )
+            / 1024
+        )
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main(resamples: int = 10_000, n: int = 500, metrics: int = 20) -> None:
     """Print the table."""
-    spent: dict[tuple[str, str], list[dict[str, float]]] = {(part, tool): [] for part, tools in PARTS.items() for tool in tools}
+    spent: dict[tuple[str, str], list[dict[str, float]]] = {
+        (part, tool): [] for part, tools in PARTS.items() for tool in tools
+    }
     size = [str(resamples), str(n), str(metrics)]
     for _ in range(REPEATS):
         for part, tool in spent:
-            command = [sys.executable, "-m", "tests.benchmarks.resampling", "--one", part, tool, *size]
-            spent[part, tool].append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
-    print(f"{resamples:,} resamples × {n:,} queries × {metrics} metrics, {REPEATS} alternating runs in fresh processes")
+            command = [
+                sys.executable,
+                "-m",
+                "tests.benchmarks.resampling",
+                "--one",
+                part,
+                tool,
+                *size,
+            ]
+            spent[part, tool].append(
+                json.loads(
+                    subprocess.run(command, check=True, capture_output=True, text=True).stdout
+                )
+            )
+    print(
+        f"{resamples:,} resamples × {n:,} queries × {metrics} metrics, {REPEATS} alternating runs"
+        " in fresh processes"
+    )
     for part, tools in PARTS.items():
         print(part)
-        scipys = {key: statistics.median(one[key] for one in spent[part, next(iter(tools))]) for key in ("wall", "cpu")}
+        scipys = {
+            key: statistics.median(one[key] for one in spent[part, next(iter(tools))])
+            for key in ("wall", "cpu")
+        }
         for tool in tools:
-            wall, cpu, rss = ([one[key] for one in spent[part, tool]] for key in ("wall", "cpu", "rss"))
-            ratio = f"{statistics.median(wall) / scipys['wall']:6.3f} of scipy's (cpu {statistics.median(cpu) / scipys['cpu']:.3f})"
+            wall, cpu, rss = (
+                [one[key] for one in spent[part, tool]] for key in ("wall", "cpu", "rss")
+            )
+            ratio = (
+                f"{statistics.median(wall) / scipys['wall']:6.3f} of scipy's (cpu"
+                f" {statistics.median(cpu) / scipys['cpu']:.3f})"
+            )
             print(
-                f"  {tool:22} median {statistics.median(wall):7.3f} s   range {min(wall):.3f} to {max(wall):.3f}   cpu {statistics.median(cpu):7.3f} s   {ratio}"
-                f"   {statistics.median(rss):,.0f} MB"
+                f"  {tool:22} median {statistics.median(wall):7.3f} s   range {min(wall):.3f} to"
+                f" {max(wall):.3f}   cpu {statistics.median(cpu):7.3f} s   {ratio}  "
+                f" {statistics.median(rss):,.0f} MB"
             )
 
 

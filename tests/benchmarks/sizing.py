@@ -1,6 +1,9 @@
-"""What a billion hits need: bytes on disk and in memory, hits per second and core, and from these machines, time and money.
+"""What a billion hits need.
 
-Every figure is derived from measured ones, in proportion; `Price` is the assumption. Passages are random words of 210 characters on average.
+Bytes on disk and in memory, hits per second and core, and from these machines, time and money.
+
+Every figure is derived from measured ones, in proportion; `Price` is the assumption. Passages are
+random words of 210 characters on average.
 """
 
 import math
@@ -22,7 +25,10 @@ KEPT = {"none": "without texts", "cut": "with 200 characters of each hit's text"
 
 @dataclass(frozen=True)
 class Price:
-    """What is assumed: a machine of so many cores for so much an hour, and a time in which to be done."""
+    """What is assumed.
+
+    A machine of so many cores for so much an hour, and a time in which to be done.
+    """
 
     per_hour: float = 0.40
     cores: int = 8
@@ -40,16 +46,26 @@ def kept(clock: Clock, folder: str, n_queries: int, text: str) -> Measured:
     hits, golden = make_run(n_queries, DEPTH)
     rng = np.random.default_rng(2)
     words = np.array([f"word{number}" for number in range(3_000)])
-    passages = pd.array([" ".join(words[rng.integers(0, len(words), N_WORDS)]) for _ in range(20_000)], dtype="str")
+    passages = pd.array(
+        [" ".join(words[rng.integers(0, len(words), N_WORDS)]) for _ in range(20_000)], dtype="str"
+    )
     if text != "none":
-        hits["text"] = passages.take(hits["doc_id"].str[4:].astype("int64").to_numpy() % len(passages))
+        hits["text"] = passages.take(
+            hits["doc_id"].str[4:].astype("int64").to_numpy() % len(passages)
+        )
     results = as_results(hits, golden)
     with clock.stage("save"):
         rs.RunStore(Path(folder) / text).save(results, text=text)
     golden.queries.to_parquet(Path(folder) / "queries.parquet", index=False)
     golden.targets.to_parquet(Path(folder) / "targets.parquet", index=False)
-    in_memory = hits[["run_id", "query_id", "rank", "doc_id"]].memory_usage(index=False, deep=True).sum()
-    return {"hits": len(hits), "bytes": (Path(folder) / text / "run" / "hits.parquet").stat().st_size, "in_memory": int(in_memory)}
+    in_memory = (
+        hits[["run_id", "query_id", "rank", "doc_id"]].memory_usage(index=False, deep=True).sum()
+    )
+    return {
+        "hits": len(hits),
+        "bytes": (Path(folder) / text / "run" / "hits.parquet").stat().st_size,
+        "in_memory": int(in_memory),
+    }
 
 
 def alone(clock: Clock, folder: str) -> Measured:
@@ -74,7 +90,10 @@ def spread(clock: Clock, folder: str, workers: int) -> Measured:
     from tests.benchmarks.workload import read_golden
 
     golden, store = read_golden(Path(folder)), rs.RunStore(Path(folder) / "none")
-    with LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:  # type: ignore[no-untyped-call]
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):  # type: ignore[no-untyped-call]
         client.run(warm_up)
         with clock.stage("score"):
             scores = store.score(golden, match="doc", client=client)
@@ -86,10 +105,21 @@ def measure(plan: Plan, folder: Path, say: Callable[[str], None], cores: int) ->
     home = str(folder / "sizing")
     Path(home).mkdir(parents=True, exist_ok=True)
     sizes = {"cut": plan.sizing_text, "none": plan.sizing}
-    records = [{"what": text, **run_fresh("sizing", "kept", folder=home, n_queries=hits // DEPTH, text=text)} for text, hits in sizes.items()]
-    records += [{"what": "alone", **run_fresh("sizing", "alone", folder=home)} for _ in range(plan.repeats)]
+    records = [
+        {
+            "what": text,
+            **run_fresh("sizing", "kept", folder=home, n_queries=hits // DEPTH, text=text),
+        }
+        for text, hits in sizes.items()
+    ]
+    records += [
+        {"what": "alone", **run_fresh("sizing", "alone", folder=home)} for _ in range(plan.repeats)
+    ]
     for workers in sorted({1, cores}):
-        records += [{"what": "spread", **run_fresh("sizing", "spread", folder=home, workers=workers)} for _ in range(plan.repeats)]
+        records += [
+            {"what": "spread", **run_fresh("sizing", "spread", folder=home, workers=workers)}
+            for _ in range(plan.repeats)
+        ]
     say("bytes and speed measured")
     return records
 
@@ -110,10 +140,19 @@ class Facts:
 
 
 def facts(records: list[Measured], scoring: list[Measured] | None) -> Facts:
-    """Take the figures from what was measured; speed and memory of scoring from the largest runs there are."""
-    disk = {record["what"]: record["bytes"] / record["hits"] for record in records if record["what"] in KEPT}
+    """Take the figures from what was measured.
+
+    Speed and memory of scoring from the largest runs there are.
+    """
+    disk = {
+        record["what"]: record["bytes"] / record["hits"]
+        for record in records
+        if record["what"] in KEPT
+    }
     plain = next(record for record in records if record["what"] == "none")
-    speeds = [record["hits"] / record["cpu"]["score"] for record in records if record["what"] == "alone"]
+    speeds = [
+        record["hits"] / record["cpu"]["score"] for record in records if record["what"] == "alone"
+    ]
     largest = plain["hits"]
     more: dict[str, float] = {}
     if scoring:
@@ -122,13 +161,28 @@ def facts(records: list[Measured], scoring: list[Measured] | None) -> Facts:
         speeds = [largest / sum(record["cpu"].values()) for record in found.of(STORE, largest)]
         for tool in (FRAMES, STORE):
             first = found.sizes[-2]
-            more[tool] = (min(found.rss(tool, largest)) - min(found.rss(tool, first))) * 2**20 / (largest - first)
-    walls = {workers: min(r["wall"]["score"] for r in records if r.get("workers") == workers) for workers in {r["workers"] for r in records if "workers" in r}}
+            more[tool] = (
+                (min(found.rss(tool, largest)) - min(found.rss(tool, first)))
+                * 2**20
+                / (largest - first)
+            )
+    walls = {
+        workers: min(r["wall"]["score"] for r in records if r.get("workers") == workers)
+        for workers in {r["workers"] for r in records if "workers" in r}
+    }
     most = max(walls)
     efficiency = walls[1] / walls[most] / most
     saved = plain["hits"] / plain["cpu"]["save"]
     return Facts(
-        disk, plain["in_memory"] / plain["hits"], sorted(speeds)[len(speeds) // 2], saved, most, efficiency, more.get(FRAMES), more.get(STORE), largest
+        disk,
+        plain["in_memory"] / plain["hits"],
+        sorted(speeds)[len(speeds) // 2],
+        saved,
+        most,
+        efficiency,
+        more.get(FRAMES),
+        more.get(STORE),
+        largest,
     )
 
 
@@ -137,15 +191,18 @@ def needs(found: Facts, hits: int, price: Price) -> dict[str, float]:
 
     Returns
     -------
-    disk_gb and disk_text_gb; core_hours to score; save_core_hours to write the store; hours on one machine; machines to be
-    done in time; money to score, machines paid while they work.
+    disk_gb and disk_text_gb; core_hours to score; save_core_hours to write the store; hours on one
+    machine; machines to be done in time; money to score, machines paid while they work.
     """
     core_hours = hits / (found.per_core * min(found.efficiency, 1.0)) / 3600
     hours = core_hours / price.cores
     return {
-        "disk_gb": hits * found.disk["none"] / 1e9, "disk_text_gb": hits * found.disk["cut"] / 1e9, "core_hours": core_hours,
-        "save_core_hours": hits / found.saved_per_core / 3600, "hours": hours, "machines": max(1, math.ceil(hours * 60 / price.minutes)),
-        "money": hours * price.per_hour, "save_money": hits / found.saved_per_core / 3600 / price.cores * price.per_hour,
+        "disk_gb": hits * found.disk["none"] / 1e9, "disk_text_gb": hits * found.disk["cut"] / 1e9,
+        "core_hours": core_hours,
+        "save_core_hours": hits / found.saved_per_core / 3600, "hours": hours,
+        "machines": max(1, math.ceil(hours * 60 / price.minutes)),
+        "money": hours * price.per_hour,
+        "save_money": hits / found.saved_per_core / 3600 / price.cores * price.per_hour,
     }  # fmt: skip
 
 
@@ -158,12 +215,17 @@ def tables(records: list[Measured], scoring: list[Measured] | None, price: Price
         if more is not None:
             bytes_rows.append([f"more at the peak while scoring from {name}", number(more)])
     speed_rows = [
-        ["scored from the store, a core", f"{found.per_core / 1e6:.2f}"], ["saved to the store, a core", f"{found.saved_per_core / 1e6:.2f}"],
+        ["scored from the store, a core", f"{found.per_core / 1e6:.2f}"],
+        ["saved to the store, a core", f"{found.saved_per_core / 1e6:.2f}"],
         [f"of the speed of one worker, each of {found.workers} has", f"{found.efficiency:.0%}"],
     ]  # fmt: skip
     return [
         Table("Bytes a hit (of a run with 100 hits a question).", ["", "bytes"], bytes_rows),
-        Table(f"Millions of hits a second (scoring: {power(found.largest)} hits, by CPU time).", ["", "millions"], speed_rows),
+        Table(
+            f"Millions of hits a second (scoring: {power(found.largest)} hits, by CPU time).",
+            ["", "millions"],
+            speed_rows,
+        ),
         _needed(found, price),
     ]
 
@@ -179,8 +241,15 @@ def _needed(found: Facts, price: Price) -> Table:
         ("money, scoring once", lambda need: f"{need['money']:.2f}"),
         ("money, saving once", lambda need: f"{need['save_money']:.2f}"),
     ]
-    title = f"In proportion, at {price.per_hour:.2f} an hour for a machine of {price.cores} cores (assumed), paid while it works; disks as fast as this one's."
-    return Table(title, ["hits", *map(power, LARGE)], [[name, *(cell(of[hits]) for hits in LARGE)] for name, cell in rows])
+    title = (
+        f"In proportion, at {price.per_hour:.2f} an hour for a machine of {price.cores} cores"
+        " (assumed), paid while it works; disks as fast as this one's."
+    )
+    return Table(
+        title,
+        ["hits", *map(power, LARGE)],
+        [[name, *(cell(of[hits]) for hits in LARGE)] for name, cell in rows],
+    )
 
 
 def _bytes(gigabytes: float) -> str:

@@ -1,8 +1,11 @@
-"""Check the statistics by simulation, at full size: `python -m tests.benchmarks.statistics [draws]` (default 10,000 a cell).
+"""Check the statistics by simulation, at full size.
 
-Coverage of 95 % intervals, false alarms of the default tests where nothing changed, power at the printed minimum detectable difference, any false claim
-among all pairs. 0/1 metrics are enumerated, so those figures are exact; the rest is drawn with seed 0. tests/test_stats_simulations.py runs the same at
-a smaller size.
+`python -m tests.benchmarks.statistics [draws]` (default 10,000 a cell).
+
+Coverage of 95 % intervals, false alarms of the default tests where nothing changed, power at the
+printed minimum detectable difference, any false claim among all pairs. 0/1 metrics are enumerated,
+so those figures are exact; the rest is drawn with seed 0. tests/test_stats_simulations.py runs the
+same at a smaller size.
 """
 
 import sys
@@ -31,7 +34,8 @@ from ragscore.stats import (
 )
 
 Values = npt.NDArray[np.float64]
-Draw = Callable[[np.random.Generator, int, int], Values]  # (rng, n, draws) -> one row per query, one column per draw
+# (rng, n, draws) -> one row per query, one column per draw
+Draw = Callable[[np.random.Generator, int, int], Values]
 
 DEPTH = 10
 
@@ -54,7 +58,9 @@ def reciprocal_rank_mean(first: float) -> float:
 
 def recalls(mean: float, n_targets: int = 3) -> Draw:
     """Recall of three targets, queries differing in difficulty (beta-binomial)."""
-    return lambda rng, n, draws: rng.binomial(n_targets, rng.beta(4 * mean, 4 * (1 - mean), (n, draws))) / n_targets
+    return lambda rng, n, draws: (
+        rng.binomial(n_targets, rng.beta(4 * mean, 4 * (1 - mean), (n, draws))) / n_targets
+    )
 
 
 def points(mean: float) -> Draw:
@@ -68,7 +74,13 @@ def nearly_all_right(rng: np.random.Generator, n: int, draws: int) -> Values:
 
 
 MEANS: dict[str, tuple[Draw, float]] = {
-    **{f"RR@10 mean {reciprocal_rank_mean(first):.2f}": (reciprocal_ranks(first), reciprocal_rank_mean(first)) for first in (0.35, 0.75, 0.92)},
+    **{
+        f"RR@10 mean {reciprocal_rank_mean(first):.2f}": (
+            reciprocal_ranks(first),
+            reciprocal_rank_mean(first),
+        )
+        for first in (0.35, 0.75, 0.92)
+    },
     **{f"recall of 3, mean {mean}": (recalls(mean), mean) for mean in (0.5, 0.9, 0.96)},
     **{f"points, mean {mean}": (points(mean), mean) for mean in (0.5, 0.8)},
 }
@@ -77,7 +89,9 @@ MEANS: dict[str, tuple[Draw, float]] = {
 # No change: differences of mean 0
 
 
-def moved_reciprocal_ranks(rng: np.random.Generator, n: int, draws: int, second: float = 0.5) -> Values:
+def moved_reciprocal_ranks(
+    rng: np.random.Generator, n: int, draws: int, second: float = 0.5
+) -> Values:
     """Differences of RR@10 of which 40 % of the queries are drawn again."""
     baseline, again = reciprocal_ranks(0.5)(rng, n, draws), reciprocal_ranks(second)(rng, n, draws)
     return np.where(rng.random((n, draws)) < 0.4, again - baseline, 0.0)
@@ -91,7 +105,9 @@ def small_gains_few_disasters(rng: np.random.Generator, n: int, draws: int) -> V
 
 SHIFTS: dict[str, Draw] = {
     "RR@10, 40 % move": moved_reciprocal_ranks,
-    "points of two runs": lambda rng, n, draws: points(0.7)(rng, n, draws) - points(0.7)(rng, n, draws),
+    "points of two runs": lambda rng, n, draws: (
+        points(0.7)(rng, n, draws) - points(0.7)(rng, n, draws)
+    ),
     "normal": lambda rng, n, draws: rng.normal(0, 0.25, (n, draws)),
 }
 
@@ -103,14 +119,19 @@ def rate_coverage(rate: float, n: int) -> float:
     return float(binom.pmf(passed, n, rate)[(low <= rate) & (rate <= high)].sum())
 
 
-def mean_coverage(draw: Draw, mean: float, n: int, draws: int, interval: Callable[[Values], tuple[Values, Values]]) -> float:
+def mean_coverage(
+    draw: Draw, mean: float, n: int, draws: int, interval: Callable[[Values], tuple[Values, Values]]
+) -> float:
     """Share of draws whose interval holds the true mean."""
     low, high = interval(draw(np.random.default_rng(0), n, draws))
     return float(((low <= mean + 1e-12) & (mean - 1e-12 <= high)).mean())
 
 
 def grouped(draw: Draw, of: int) -> Draw:
-    """Groups of `of` queries that are half copies: with chance .5 a query has its group's value. Correlation .25 between two of a group."""
+    """Groups of `of` queries that are half copies: with chance .5 a query has its group's value.
+
+    Correlation .25 between two of a group.
+    """
 
     def draw_groups(rng: np.random.Generator, n: int, draws: int) -> Values:
         shared = np.repeat(draw(rng, n // of, draws), of, axis=0)
@@ -119,10 +140,18 @@ def grouped(draw: Draw, of: int) -> Draw:
     return draw_groups
 
 
-def grouped_coverage(draw: Draw, mean: float, kind: str, n: int, draws: int, is_known: bool) -> float:
+def grouped_coverage(
+    draw: Draw, mean: float, kind: str, n: int, draws: int, is_known: bool
+) -> float:
     """Coverage where queries come in groups of five, with the groups given or not."""
     groups = np.arange(n) // 5 if is_known else None
-    return mean_coverage(grouped(draw, 5), mean, n, draws, lambda values: interval_of_means(values, kind, groups=groups))
+    return mean_coverage(
+        grouped(draw, 5),
+        mean,
+        n,
+        draws,
+        lambda values: interval_of_means(values, kind, groups=groups),
+    )
 
 
 def times(rng: np.random.Generator, n: int, draws: int) -> Values:
@@ -140,7 +169,9 @@ def moved_table(n: int, discordance: float, delta: float = 0.0) -> tuple[Values,
     wins, losses = (part.ravel() for part in np.meshgrid(np.arange(n + 1), np.arange(n + 1)))
     wins, losses = wins[wins + losses <= n], losses[wins + losses <= n]
     moved = wins + losses
-    chance = binom.pmf(moved, n, discordance) * binom.pmf(wins, moved, (discordance + delta) / (2 * discordance))
+    chance = binom.pmf(moved, n, discordance) * binom.pmf(
+        wins, moved, (discordance + delta) / (2 * discordance)
+    )
     return wins.astype(float), losses.astype(float), chance
 
 
@@ -160,7 +191,8 @@ def tango_coverage(n: int, discordance: float, delta: float) -> float:
 
 def claimed(differences: Values, iterations: int = 2_000) -> npt.NDArray[np.bool_]:
     """Which columns' verdict is better or worse: p < .05 by sign flips, and an interval without 0."""
-    low, high = interval_of_differences(differences, "bounded", bounds=(0, 5))  # wide enough for all that is drawn
+    # wide enough for all that is drawn
+    low, high = interval_of_differences(differences, "bounded", bounds=(0, 5))
     return (sign_flip_p(differences, iterations=iterations) < 0.05) & ((low > 0) | (high < 0))
 
 
@@ -168,7 +200,11 @@ def alarms(draw: Draw, n: int, draws: int, iterations: int = 2_000) -> tuple[flo
     """Share of draws of mean 0 called better or worse, of those without a caution, and of draws with a caution."""
     differences = draw(np.random.default_rng(0), n, draws)
     is_alarm, has_caution = claimed(differences, iterations), is_heavy_tailed(differences)
-    return float(is_alarm.mean()), float((is_alarm & ~has_caution).mean()), float(has_caution.mean())
+    return (
+        float(is_alarm.mean()),
+        float((is_alarm & ~has_caution).mean()),
+        float(has_caution.mean()),
+    )
 
 
 def power_at_mde(draw: Draw, n: int, draws: int, iterations: int = 2_000) -> float:
@@ -180,14 +216,23 @@ def power_at_mde(draw: Draw, n: int, draws: int, iterations: int = 2_000) -> flo
 
 
 def false_claims(n: int, runs: int, draws: int, iterations: int = 1_000) -> tuple[float, float]:
-    """Share of draws where any pair of runs of equal means gets p < .05: by max-T, and by one uncorrected test per pair."""
+    """Share of draws where any pair of runs of equal means gets p < .05.
+
+    By max-T, and by one uncorrected test per pair.
+    """
     rng = np.random.default_rng(0)
     first, second = np.triu_indices(runs, 1)
     by_max, by_pair = 0, 0
     for _ in range(draws):
-        scores = np.where(rng.random((n, runs)) < 0.4, reciprocal_ranks(0.5)(rng, n, runs), reciprocal_ranks(0.5)(rng, n, 1))
+        scores = np.where(
+            rng.random((n, runs)) < 0.4,
+            reciprocal_ranks(0.5)(rng, n, runs),
+            reciprocal_ranks(0.5)(rng, n, 1),
+        )
         by_max += bool((max_t_p(scores, iterations=iterations)[first, second] < 0.05).any())
-        by_pair += bool((sign_flip_p(scores[:, first] - scores[:, second], iterations=iterations) < 0.05).any())
+        by_pair += bool(
+            (sign_flip_p(scores[:, first] - scores[:, second], iterations=iterations) < 0.05).any()
+        )
     return by_max / draws, by_pair / draws
 
 
@@ -203,40 +248,115 @@ def _rows(draws: int) -> Iterator[tuple[Any, ...]]:
         for n in (20, 50, 200):
             t = t_interval(*moments(np.triu(np.ones((n, n + 1)), 1)))  # column k: k of n passed
             passed = np.arange(n + 1)
-            yield f"0/1, rate {rate} (exact)", n, rate_coverage(rate, n), float(binom.pmf(passed, n, rate)[(t[0] <= rate) & (rate <= t[1])].sum()), ""
+            yield (
+                f"0/1, rate {rate} (exact)",
+                n,
+                rate_coverage(rate, n),
+                float(binom.pmf(passed, n, rate)[(t[0] <= rate) & (rate <= t[1])].sum()),
+                "",
+            )
     for name, (draw, mean) in {**MEANS, "95 % ones, mean .975": (nearly_all_right, 0.975)}.items():
         for n in (20, 50, 200):
-            studentised = mean_coverage(draw, mean, n, min(draws, 1_000), lambda values: bootstrap_t_interval(values, 2_000)) if n >= 50 else ""
-            ours = mean_coverage(draw, mean, n, draws, lambda values: interval_of_means(values, "bounded"))
+            studentised = (
+                mean_coverage(
+                    draw,
+                    mean,
+                    n,
+                    min(draws, 1_000),
+                    lambda values: bootstrap_t_interval(values, 2_000),
+                )
+                if n >= 50
+                else ""
+            )
+            ours = mean_coverage(
+                draw, mean, n, draws, lambda values: interval_of_means(values, "bounded")
+            )
             yield name, n, ours, mean_coverage(draw, mean, n, draws, students), studentised
     for n in (20, 50, 200):
-        ours = mean_coverage(times, np.exp(0.5), n, min(draws, 2_000), lambda values: interval_of_means(values, "time"))
-        yield "latency, lognormal", n, ours, mean_coverage(times, np.exp(0.5), n, draws, lambda values: t_interval(*moments(values))), ""
+        ours = mean_coverage(
+            times,
+            np.exp(0.5),
+            n,
+            min(draws, 2_000),
+            lambda values: interval_of_means(values, "time"),
+        )
+        yield (
+            "latency, lognormal",
+            n,
+            ours,
+            mean_coverage(
+                times, np.exp(0.5), n, draws, lambda values: t_interval(*moments(values))
+            ),
+            "",
+        )
     for n in (80, 200):
         values = times(np.random.default_rng(0), n, min(draws, 2_000))
         bounds = np.array([quantile_interval(column, 0.95) for column in values.T])
-        yield "latency p95, lognormal", n, float(((bounds[:, 0] <= np.exp(1.6448536)) & (np.exp(1.6448536) <= bounds[:, 1])).mean()), "", ""
+        yield (
+            "latency p95, lognormal",
+            n,
+            float(
+                ((bounds[:, 0] <= np.exp(1.6448536)) & (np.exp(1.6448536) <= bounds[:, 1])).mean()
+            ),
+            "",
+            "",
+        )
     yield "coverage with groups of 5", "n", "by group", "ignored", ""
     for kind, draw, mean in (("binary", zero_or_one, 0.8), ("bounded", *MEANS["RR@10 mean 0.86"])):
         for n in (50, 200):
-            yield kind, n, *(grouped_coverage(draw, mean, kind, n, draws, is_known) for is_known in (True, False)), ""
+            yield (
+                kind,
+                n,
+                *(
+                    grouped_coverage(draw, mean, kind, n, draws, is_known)
+                    for is_known in (True, False)
+                ),
+                "",
+            )
     yield "coverage, difference", "n", "ragscore", "", ""
     for delta in (0.0, 0.1):
         for n in (20, 50, 200):
-            yield f"0/1, 20 % discordant, Δ {delta} (exact)", n, tango_coverage(n, 0.2, delta), "", ""
+            yield (
+                f"0/1, 20 % discordant, Δ {delta} (exact)",
+                n,
+                tango_coverage(n, 0.2, delta),
+                "",
+                "",
+            )
     for n in (20, 50, 200):
-        yield "RR@10, 40 % move", n, mean_coverage(moved_reciprocal_ranks, 0, n, draws, lambda values: interval_of_differences(values, "bounded")), "", ""
+        yield (
+            "RR@10, 40 % move",
+            n,
+            mean_coverage(
+                moved_reciprocal_ranks,
+                0,
+                n,
+                draws,
+                lambda values: interval_of_differences(values, "bounded"),
+            ),
+            "",
+            "",
+        )
     yield "no change, called better or worse", "n", "called", "without a caution", "cautions"
     for n in (20, 50, 200):
         yield "0/1, 20 % discordant (exact)", n, rates_claimed(n, 0.2), "", ""
-    for name, draw in (("RR@10, 40 % move", moved_reciprocal_ranks), ("29 % gain .05, 3 % lose .483", small_gains_few_disasters)):
+    for name, draw in (
+        ("RR@10, 40 % move", moved_reciprocal_ranks),
+        ("29 % gain .05, 3 % lose .483", small_gains_few_disasters),
+    ):
         for n in (20, 50, 100, 200, 500):
             yield name, n, *alarms(draw, n, draws)
     yield "power at the minimum detectable difference", "n", "power", "", ""
     for discordance in (0.1, 0.2, 0.3, 0.5):
         for n in (20, 50, 100, 200, 500):
             delta = float(minimum_detectable_rate(discordance, n))
-            yield f"0/1, {discordance:.0%} discordant (exact)", n, rates_claimed(n, discordance, delta) if np.isfinite(delta) else "not detectable", "", ""
+            yield (
+                f"0/1, {discordance:.0%} discordant (exact)",
+                n,
+                rates_claimed(n, discordance, delta) if np.isfinite(delta) else "not detectable",
+                "",
+                "",
+            )
     for name, draw in SHIFTS.items():
         for n in (20, 50, 200):
             yield name, n, power_at_mde(draw, n, draws), "", ""
@@ -249,7 +369,12 @@ def main(draws: int) -> None:
     """Print the tables."""
     for name, n, *figures in _rows(draws):
         shown = [f"{figure:.3f}" if isinstance(figure, float) else figure for figure in figures]
-        print(("\n" if n == "n" else "") + f"{name:42}{n:>5}" + "".join(f"{figure:>19}" for figure in shown), flush=True)
+        print(
+            ("\n" if n == "n" else "")
+            + f"{name:42}{n:>5}"
+            + "".join(f"{figure:>19}" for figure in shown),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
-"""A store of many runs: one metric, one slice, one system of them, all their tables, all scored anew, against pyarrow reading the same columns.
+"""A store of many runs.
 
-Each reading is done in a fresh process: `first` is what a new `RunStore` takes, which has to read every run.json; `again` is the median of the calls
-that follow on the same store. The peer gets the list of files for nothing.
+One metric, one slice, one system of them, all their tables, all scored anew, against pyarrow
+reading the same columns.
+
+Each reading is done in a fresh process: `first` is what a new `RunStore` takes, which has to read
+every run.json; `again` is the median of the calls that follow on the same store. The peer gets the
+list of files for nothing.
 """
 
 import json
@@ -31,7 +35,10 @@ WHOLE_CALLS = 2
 
 
 def write(clock: Clock, root: str, n_runs: int, n_queries: int, n_hits: int) -> Measured:
-    """Save a run, and make the others of it: the same tables under their own names, systems, dates and configs."""
+    """Save a run, and make the others of it.
+
+    The same tables under their own names, systems, dates and configs.
+    """
     store, golden = rs.RunStore(Path(root) / "store"), _golden(n_queries)
     for name in ("queries", "targets"):
         getattr(golden, name).to_parquet(Path(root) / f"{name}.parquet")
@@ -48,9 +55,19 @@ def _golden(n_queries: int) -> rs.Golden:
     ids = [f"q{n:04}" for n in range(n_queries)]
     targets = [f"d{n}" for n in rng.integers(0, 300, n_queries)]
     queries = pd.DataFrame({
-        "query_id": ids, "query": "?", "answerable": True, "position": range(n_queries), "category": [f"c{n % N_CATEGORIES}" for n in range(n_queries)],
+        "query_id": ids, "query": "?", "answerable": True, "position": range(n_queries),
+        "category": [f"c{n % N_CATEGORIES}" for n in range(n_queries)],
     })  # fmt: skip
-    frame = pd.DataFrame({"query_id": ids, "target_id": targets, "doc_id": targets, "level": "doc", "grade": 1, "alternative": 0})
+    frame = pd.DataFrame(
+        {
+            "query_id": ids,
+            "target_id": targets,
+            "doc_id": targets,
+            "level": "doc",
+            "grade": 1,
+            "alternative": 0,
+        }
+    )
     return rs.Golden(queries=queries, targets=frame)
 
 
@@ -58,26 +75,59 @@ def _run(golden: rs.Golden, n_hits: int) -> rs.Results:
     rng = np.random.default_rng(1)
     ids = golden.queries["query_id"]
     docs = [f"d{n}" for _ in ids for n in rng.permutation(300)[:n_hits]]
-    hits = pd.DataFrame({"run_id": "r0000", "query_id": ids.repeat(n_hits).to_numpy(), "rank": np.tile(np.arange(1, n_hits + 1), len(ids)), "doc_id": docs})
-    responses = pd.DataFrame({"run_id": "r0000", "query_id": ids, "query": "?", "error": pd.Series(pd.NA, index=ids.index, dtype="str")})
+    hits = pd.DataFrame(
+        {
+            "run_id": "r0000",
+            "query_id": ids.repeat(n_hits).to_numpy(),
+            "rank": np.tile(np.arange(1, n_hits + 1), len(ids)),
+            "doc_id": docs,
+        }
+    )
+    responses = pd.DataFrame(
+        {
+            "run_id": "r0000",
+            "query_id": ids,
+            "query": "?",
+            "error": pd.Series(pd.NA, index=ids.index, dtype="str"),
+        }
+    )
     return rs.Results(runs=pd.DataFrame([_described(0)]), responses=responses, hits=hits)
 
 
 def _described(of: int) -> dict[str, Any]:
     made = pd.Timestamp("2026-01-01", tz="UTC") + pd.Timedelta(hours=of)
-    return {"run_id": f"r{of:04}", "system": f"s{of % N_SYSTEMS}", "created_at": made, "config": json.dumps({"bm25": {"k1": of % N_SYSTEMS / 10}})}
+    return {
+        "run_id": f"r{of:04}",
+        "system": f"s{of % N_SYSTEMS}",
+        "created_at": made,
+        "config": json.dumps({"bm25": {"k1": of % N_SYSTEMS / 10}}),
+    }
 
 
 def _copy(first: Path, described: dict[str, Any], of: int) -> None:
-    """The same answers by another name; scores say still which run they are of, and nothing looks at it."""
+    """The same answers by another name.
+
+    Scores say still which run they are of, and nothing looks at it.
+    """
     about = _described(of)
     home = first.with_name(about["run_id"])
     shutil.copytree(first, home)
     for name in ("hits", "responses", "matches"):
         table = pq.read_table(first / f"{name}.parquet")
-        run_id = pa.DictionaryArray.from_arrays(np.zeros(len(table), np.int8), pa.array([about["run_id"]], pa.large_string()))
-        pq.write_table(table.set_column(table.schema.get_field_index("run_id"), "run_id", run_id), home / f"{name}.parquet", compression="zstd")
-    own = {"run_id": about["run_id"], "system": about["system"], "created_at": about["created_at"].isoformat(), "config": json.loads(about["config"])}
+        run_id = pa.DictionaryArray.from_arrays(
+            np.zeros(len(table), np.int8), pa.array([about["run_id"]], pa.large_string())
+        )
+        pq.write_table(
+            table.set_column(table.schema.get_field_index("run_id"), "run_id", run_id),
+            home / f"{name}.parquet",
+            compression="zstd",
+        )
+    own = {
+        "run_id": about["run_id"],
+        "system": about["system"],
+        "created_at": about["created_at"].isoformat(),
+        "config": json.loads(about["config"]),
+    }
     (home / "run.json").write_text(json.dumps(described | own), encoding="utf-8")
 
 
@@ -88,7 +138,9 @@ def ours(clock: Clock, root: str, reading: str) -> Measured:
 
     def read() -> pd.DataFrame:
         if reading == "one system":
-            return store.scores(METRIC, runs=store.find(system=SYSTEM, since="2026-01-01", config=KEY))
+            return store.scores(
+                METRIC, runs=store.find(system=SYSTEM, since="2026-01-01", config=KEY)
+            )
         scores = store.scores(METRIC)
         return scores[scores.index.isin(category)] if reading == "one slice" else scores
 
@@ -98,9 +150,15 @@ def ours(clock: Clock, root: str, reading: str) -> Measured:
 def whole(clock: Clock, root: str, reading: str) -> Measured:
     """What `RunStore` takes to load every run, or to score them all anew."""
     store = rs.RunStore(Path(root) / "store")
-    queries, targets = (pd.read_parquet(Path(root) / f"{name}.parquet") for name in ("queries", "targets"))
+    queries, targets = (
+        pd.read_parquet(Path(root) / f"{name}.parquet") for name in ("queries", "targets")
+    )
     golden = rs.Golden(queries=queries, targets=targets)
-    return _measured(clock, lambda: store.load().hits if reading == "all loaded" else store.score(golden), WHOLE_CALLS)
+    return _measured(
+        clock,
+        lambda: store.load().hits if reading == "all loaded" else store.score(golden),
+        WHOLE_CALLS,
+    )
 
 
 def whole_theirs(clock: Clock, root: str, reading: str) -> Measured:
@@ -114,24 +172,42 @@ def whole_theirs(clock: Clock, root: str, reading: str) -> Measured:
     )
 
     def read() -> pa.Table:
-        tables = [ds.dataset([str(file) for file in sorted(Path(root).glob(f"store/*/{name}.parquet"))]).to_table(columns=columns[name]) for name in columns]
+        tables = [
+            ds.dataset(
+                [str(file) for file in sorted(Path(root).glob(f"store/*/{name}.parquet"))]
+            ).to_table(columns=columns[name])
+            for name in columns
+        ]
         return tables[0]
 
     return _measured(clock, read, WHOLE_CALLS)
 
 
 def theirs(clock: Clock, root: str, reading: str, is_compact: bool) -> Measured:
-    """What pyarrow takes for the same rows and columns: a dataset of the runs' files, or the compact file."""
+    """What pyarrow takes for the same rows and columns.
+
+    A dataset of the runs' files, or the compact file.
+    """
     import pyarrow.dataset as ds
 
     category = _category(root)
     folder = Path(root) / "store"
     files = [str(file) for file in sorted(folder.glob("*/scores.parquet"))]
     files = files[int(SYSTEM[1:]) :: N_SYSTEMS] if reading == "one system" else files
-    chosen = {"one slice": [("query_id", "in", category)], "one system": [("system", "==", SYSTEM)]}.get(reading)
+    chosen = {
+        "one slice": [("query_id", "in", category)],
+        "one system": [("system", "==", SYSTEM)],
+    }.get(reading)
     by_query = ds.field("query_id").isin(category) if reading == "one slice" else None
     bare = lambda: pq.read_table(folder / "scores.parquet", columns=COLUMNS, filters=chosen)  # noqa: E731
-    return _measured(clock, bare if is_compact else lambda: ds.dataset(files).to_table(columns=COLUMNS, filter=by_query))
+    return _measured(
+        clock,
+        (
+            bare
+            if is_compact
+            else lambda: ds.dataset(files).to_table(columns=COLUMNS, filter=by_query)
+        ),
+    )
 
 
 def compact(clock: Clock, root: str) -> Measured:
@@ -160,7 +236,14 @@ def measure(plan: Plan, folder: Path, say: Callable[[str], None]) -> list[Measur
     root = str(folder / "many")
     Path(root).mkdir(parents=True)
     say(f"writing {plan.n_runs:,} runs")
-    written = run_fresh("store", "write", root=root, n_runs=plan.n_runs, n_queries=plan.n_queries, n_hits=plan.n_hits)
+    written = run_fresh(
+        "store",
+        "write",
+        root=root,
+        n_runs=plan.n_runs,
+        n_queries=plan.n_queries,
+        n_hits=plan.n_hits,
+    )
     shape = {"n_runs": plan.n_runs, "n_queries": plan.n_queries, "n_hits": plan.n_hits}
     records: list[Measured] = [{"what": "written", "bytes": written["bytes"], **shape}]
     for is_compact in (False, True):
@@ -170,28 +253,63 @@ def measure(plan: Plan, folder: Path, say: Callable[[str], None]) -> list[Measur
             for reading in READINGS:
                 for tool, found in (
                     ("ragscore", run_fresh("store", "ours", root=root, reading=reading)),
-                    ("pyarrow", run_fresh("store", "theirs", root=root, reading=reading, is_compact=is_compact)),
+                    (
+                        "pyarrow",
+                        run_fresh(
+                            "store", "theirs", root=root, reading=reading, is_compact=is_compact
+                        ),
+                    ),
                 ):
-                    records.append({"what": reading, "tool": tool, "is_compact": is_compact, **found})
+                    records.append(
+                        {"what": reading, "tool": tool, "is_compact": is_compact, **found}
+                    )
         for reading in () if is_compact else WHOLE:
             for tool, function in (("ragscore", "whole"), ("pyarrow", "whole_theirs")):
-                records.append({"what": reading, "tool": tool, "is_compact": is_compact, **run_fresh("store", function, root=root, reading=reading)})
+                records.append(
+                    {
+                        "what": reading,
+                        "tool": tool,
+                        "is_compact": is_compact,
+                        **run_fresh("store", function, root=root, reading=reading),
+                    }
+                )
         say(f"{len(READINGS)} readings {'after' if is_compact else 'before'} compact() measured")
     return records
 
 
-def _spent(records: list[Measured], reading: str, tool: str, is_compact: bool, call: str, kind: str = "wall") -> list[float]:
-    return [record[kind][call] for record in records if (record["what"], record.get("tool"), record.get("is_compact")) == (reading, tool, is_compact)]
+def _spent(
+    records: list[Measured],
+    reading: str,
+    tool: str,
+    is_compact: bool,
+    call: str,
+    kind: str = "wall",
+) -> list[float]:
+    return [
+        record[kind][call]
+        for record in records
+        if (record["what"], record.get("tool"), record.get("is_compact"))
+        == (reading, tool, is_compact)
+    ]
 
 
 def claims(records: list[Measured]) -> list[Claim]:
-    """At most 1.5 × a dataset's scan, at most 3 × the bare read of the compact file; one system of ten, for which nothing was promised, is in the table."""
+    """At most 1.5 × a dataset's scan, at most 3 × the bare read of the compact file.
+
+    One system of ten, for which nothing was promised, is in the table.
+    """
     found = []
     for is_compact, target in ((False, 1.5), (True, 3.0)):
         for reading in ("one metric", "one slice"):
             for call in ("first", "again"):
                 name = f"{reading}, {'compacted' if is_compact else 'as saved'}, {call}"
-                wall, cpu = (tuple(_spent(records, reading, tool, is_compact, call, kind) for tool in ("ragscore", "pyarrow")) for kind in ("wall", "cpu"))
+                wall, cpu = (
+                    tuple(
+                        _spent(records, reading, tool, is_compact, call, kind)
+                        for tool in ("ragscore", "pyarrow")
+                    )
+                    for kind in ("wall", "cpu")
+                )
                 found.append(at_most(name, wall[0], wall[1], target, (cpu[0], cpu[1])))
     return found
 
@@ -199,15 +317,41 @@ def claims(records: list[Measured]) -> list[Claim]:
 def tables(records: list[Measured]) -> list[Table]:
     """Milliseconds."""
     (written,) = [record for record in records if record["what"] == "written"]
-    title = f"{written['n_runs']:,} runs × {written['n_queries']} queries × {written['n_hits']} hits ({written['bytes'] / 1e6:,.0f} MB); milliseconds, medians."
+    title = (
+        f"{written['n_runs']:,} runs × {written['n_queries']} queries × {written['n_hits']} hits"
+        f" ({written['bytes'] / 1e6:,.0f} MB); milliseconds, medians."
+    )
     rows = []
     for is_compact in (False, True):
         for reading in READINGS if is_compact else (*READINGS, *WHOLE):
             for tool in ("ragscore", "pyarrow"):
-                spent = [[1000 * one for one in _spent(records, reading, tool, is_compact, call)] for call in ("first", "again")]
-                n_rows = next(r["rows"] for r in records if (r["what"], r.get("tool"), r.get("is_compact")) == (reading, tool, is_compact))
-                cells = [cell for values in spent for cell in (number(middle(values)), f"{number(min(values))} to {number(max(values))}")]
-                rows.append([f"{reading}, {'compacted' if is_compact else 'as saved'}: {tool}", f"{n_rows:,}", *cells])
-    (spent_compacting,) = [record["wall"]["compact"] for record in records if record["what"] == "compact"]
+                spent = [
+                    [1000 * one for one in _spent(records, reading, tool, is_compact, call)]
+                    for call in ("first", "again")
+                ]
+                n_rows = next(
+                    r["rows"]
+                    for r in records
+                    if (r["what"], r.get("tool"), r.get("is_compact"))
+                    == (reading, tool, is_compact)
+                )
+                cells = [
+                    cell
+                    for values in spent
+                    for cell in (
+                        number(middle(values)),
+                        f"{number(min(values))} to {number(max(values))}",
+                    )
+                ]
+                rows.append(
+                    [
+                        f"{reading}, {'compacted' if is_compact else 'as saved'}: {tool}",
+                        f"{n_rows:,}",
+                        *cells,
+                    ]
+                )
+    (spent_compacting,) = [
+        record["wall"]["compact"] for record in records if record["what"] == "compact"
+    ]
     note = f" `store.compact()` took {spent_compacting:.1f} s."
     return [Table(title + note, ["", "rows", "first", "range", "again", "range"], rows)]

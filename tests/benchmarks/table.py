@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("pandas", "pyarrow", "numpy", "scipy", "pytrec_eval-terrier", "ir_measures", "polars", "duckdb")
+PACKAGES = (
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "scipy",
+    "pytrec_eval-terrier",
+    "ir_measures",
+    "polars",
+    "duckdb",
+)
 
 
 @dataclass(frozen=True)
@@ -22,9 +31,14 @@ class Table:
 
     def text(self) -> str:
         """For the screen: columns in line."""
-        widths = [max(len(row[at]) for row in [self.header, *self.rows]) for at in range(len(self.header))]
+        widths = [
+            max(len(row[at]) for row in [self.header, *self.rows]) for at in range(len(self.header))
+        ]
         lines = [
-            "  ".join(cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(zip(row, widths, strict=True)))
+            "  ".join(
+                cell.ljust(width) if at == 0 else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
             for row in [self.header, *self.rows]
         ]
         return "\n".join([self.title, *(line.rstrip() for line in lines)])
@@ -32,14 +46,19 @@ class Table:
     def markdown(self) -> str:
         """For the README."""
         aligned = ["---"] + ["--:"] * (len(self.header) - 1)
-        return f"{self.title}\n\n" + "\n".join("| " + " | ".join(row) + " |" for row in [self.header, aligned, *self.rows])
+        return f"{self.title}\n\n" + "\n".join(
+            "| " + " | ".join(row) + " |" for row in [self.header, aligned, *self.rows]
+        )
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A figure with its target: `found` (with the range of the runs) must be at least, or at most, `target`.
+    """A figure with its target.
 
-    `by_cpu` is the same by CPU time of all threads, which a busy machine disturbs less; NaN: not known.
+    `found` (with the range of the runs) must be at least, or at most, `target`.
+
+    `by_cpu` is the same by CPU time of all threads, which a busy machine disturbs less; NaN: not
+    known.
     """
 
     name: str
@@ -60,22 +79,49 @@ class Claim:
         return f"short by {max(short, 0.01):.0%}"
 
 
-def of_times(name: str, ours: list[float], theirs: list[float], target: float, cpu: tuple[list[float], list[float]] | None = None) -> Claim:
-    """How many times faster we are: the ratio of the medians, and the range of the ratios of runs that stood next to each other; `cpu` is ours and theirs."""
+def of_times(
+    name: str,
+    ours: list[float],
+    theirs: list[float],
+    target: float,
+    cpu: tuple[list[float], list[float]] | None = None,
+) -> Claim:
+    """How many times faster we are.
+
+    The ratio of the medians, and the range of the ratios of runs that stood next to each other;
+    `cpu` is ours and theirs.
+    """
     pairs = ratios(theirs, ours)
     by_cpu = middle(cpu[1]) / middle(cpu[0]) if cpu else math.nan
     return Claim(name, middle(theirs) / middle(ours), min(pairs), max(pairs), target, by_cpu=by_cpu)
 
 
-def at_most(name: str, ours: list[float], theirs: list[float], target: float, cpu: tuple[list[float], list[float]] | None = None) -> Claim:
+def at_most(
+    name: str,
+    ours: list[float],
+    theirs: list[float],
+    target: float,
+    cpu: tuple[list[float], list[float]] | None = None,
+) -> Claim:
     """How much more we take, which must be no more than `target`."""
     pairs = ratios(ours, theirs)
     by_cpu = middle(cpu[0]) / middle(cpu[1]) if cpu else math.nan
-    return Claim(name, middle(ours) / middle(theirs), min(pairs), max(pairs), target, at_most=True, by_cpu=by_cpu)
+    return Claim(
+        name,
+        middle(ours) / middle(theirs),
+        min(pairs),
+        max(pairs),
+        target,
+        at_most=True,
+        by_cpu=by_cpu,
+    )
 
 
 def ratios(above: list[float], below: list[float]) -> list[float]:
-    """Ratios of runs in the order they were made; a tool that ran once is set against every run of the other."""
+    """Ratios of runs in the order they were made.
+
+    A tool that ran once is set against every run of the other.
+    """
     n = max(len(above), len(below))
     return [above[at % len(above)] / below[at % len(below)] for at in range(n)]
 
@@ -93,11 +139,25 @@ def claims_table(title: str, claims: list[Claim], earlier: list[Claim]) -> Table
     header = ["", "found", "range", "by CPU", *(["run before"] if before else []), "target", ""]
     rows = []
     for claim in claims:
-        again = [f"{number(before[claim.name].found)} {claim.unit}" if claim.name in before else ""] if before else []
+        again = (
+            [f"{number(before[claim.name].found)} {claim.unit}" if claim.name in before else ""]
+            if before
+            else []
+        )
         sign = "≤" if claim.at_most else "≥"
         found = f"{number(claim.found)} {claim.unit}"
         by_cpu = "" if math.isnan(claim.by_cpu) else f"{number(claim.by_cpu)} {claim.unit}"
-        rows.append([claim.name, found, f"{number(claim.low)} to {number(claim.high)}", by_cpu, *again, f"{sign} {claim.target:g} {claim.unit}", claim.verdict])
+        rows.append(
+            [
+                claim.name,
+                found,
+                f"{number(claim.low)} to {number(claim.high)}",
+                by_cpu,
+                *again,
+                f"{sign} {claim.target:g} {claim.unit}",
+                claim.verdict,
+            ]
+        )
     return Table(title, header, rows)
 
 
@@ -110,22 +170,36 @@ def number(value: float) -> str:
 
 def seconds(values: list[float]) -> list[str]:
     """Median and range, as two cells."""
-    return [number(middle(values)), f"{number(min(values))} to {number(max(values))}" if len(values) > 1 else "once"]
+    return [
+        number(middle(values)),
+        f"{number(min(values))} to {number(max(values))}" if len(values) > 1 else "once",
+    ]
 
 
 def power(hits: int) -> str:
     """A number of hits as people say it."""
     exponent = len(str(hits)) - 1
-    return f"10^{exponent}" if hits == 10**exponent else f"{hits / 1e6:.1f} M" if hits >= 10**6 else f"{hits:,}"
+    return (
+        f"10^{exponent}"
+        if hits == 10**exponent
+        else f"{hits / 1e6:.1f} M"
+        if hits >= 10**6
+        else f"{hits:,}"
+    )
 
 
 def machine() -> dict[str, Any]:
     """What the figures were found on; names no host."""
-    cpu = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), flags=re.M)
-    memory = re.search(r"^MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), flags=re.M)
+    cpu = re.search(
+        r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), flags=re.M
+    )
+    memory = re.search(
+        r"^MemTotal:\s*(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"), flags=re.M
+    )
     versions = {name: found for name in PACKAGES if (found := _version(name))}
     return {
-        "cpu": cpu[1].strip() if cpu else platform.processor(), "cores": os.cpu_count(), "gib": round(int(memory[1]) / 2**20) if memory else None,
+        "cpu": cpu[1].strip() if cpu else platform.processor(), "cores": os.cpu_count(),
+        "gib": round(int(memory[1]) / 2**20) if memory else None,
         "python": platform.python_version(), "versions": versions,
     }  # fmt: skip
 
@@ -140,4 +214,7 @@ def _version(package: str) -> str | None:
 def machine_line(found: dict[str, Any]) -> str:
     """The machine in one sentence."""
     versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    return f"Measured on {found['cores']} cores ({found['cpu']}), {found['gib']} GiB, Python {found['python']}; {versions}."
+    return (
+        f"Measured on {found['cores']} cores ({found['cpu']}), {found['gib']} GiB, Python"
+        f" {found['python']}; {versions}."
+    )

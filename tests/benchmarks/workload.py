@@ -14,25 +14,38 @@ N_CHUNKS = 3_000_000
 ROWS_AT_A_TIME = 100_000
 
 
-def make_run(n_queries: int, depth: int, n_docs: int = 200_000, seed: int = 0) -> tuple[pd.DataFrame, rs.Golden]:
+def make_run(
+    n_queries: int, depth: int, n_docs: int = 200_000, seed: int = 0
+) -> tuple[pd.DataFrame, rs.Golden]:
     """One run of `n_queries` × `depth` hits with text ids, and five graded targets a query, half of them retrieved."""
     rng = np.random.default_rng(seed)
     names = pd.array([f"doc-{n:07d}" for n in range(n_docs)], dtype="str")
     queries = pd.Series([f"query-{n:06d}" for n in range(n_queries)], dtype="str")
-    # A permutation in steps keeps documents different within a query without drawing each list on its own.
-    start, step = rng.integers(n_docs, size=(n_queries, 1)), rng.integers(1, n_docs // depth, size=(n_queries, 1))
+    # A permutation in steps keeps documents different within a query without drawing each list on
+    # its own.
+    start, step = (
+        rng.integers(n_docs, size=(n_queries, 1)),
+        rng.integers(1, n_docs // depth, size=(n_queries, 1)),
+    )
     docs = (start + step * np.arange(depth)) % n_docs
     hits = pd.DataFrame({
-        "run_id": one_run(n_queries * depth), "query_id": queries.repeat(depth).reset_index(drop=True),
-        "rank": np.tile(np.arange(1, depth + 1, dtype="int32"), n_queries), "doc_id": pd.Series(names.take(docs.ravel())),
+        "run_id": one_run(n_queries * depth),
+        "query_id": queries.repeat(depth).reset_index(drop=True),
+        "rank": np.tile(np.arange(1, depth + 1, dtype="int32"), n_queries),
+        "doc_id": pd.Series(names.take(docs.ravel())),
     })  # fmt: skip
     places = [np.sort(_places(rng, n, depth), axis=1) for n in _blocks(n_queries)]
     wanted = names.take(((start + step * np.concatenate(places)) % n_docs).ravel())
     targets = pd.DataFrame({
-        "query_id": queries.repeat(N_TARGETS).reset_index(drop=True), "level": "doc", "target_id": pd.Series(wanted),
-        "alternative": np.int32(0), "grade": rng.integers(1, 4, n_queries * N_TARGETS).astype("int32"), "doc_id": pd.Series(wanted),
+        "query_id": queries.repeat(N_TARGETS).reset_index(drop=True), "level": "doc",
+        "target_id": pd.Series(wanted),
+        "alternative": np.int32(0),
+        "grade": rng.integers(1, 4, n_queries * N_TARGETS).astype("int32"),
+        "doc_id": pd.Series(wanted),
     }).drop_duplicates(["query_id", "target_id"])  # fmt: skip
-    asked = pd.DataFrame({"query_id": queries, "query": queries, "answerable": True, "position": range(n_queries)})
+    asked = pd.DataFrame(
+        {"query_id": queries, "query": queries, "answerable": True, "position": range(n_queries)}
+    )
     return hits, rs.Golden(queries=asked, targets=targets)
 
 
@@ -53,29 +66,40 @@ def one_run(n: int) -> "pd.Categorical[str]":
 def as_results(hits: pd.DataFrame, golden: rs.Golden) -> rs.Results:
     """The hits as a run that was asked every golden question."""
     n_queries = len(golden.queries)
-    responses = golden.queries[["query_id", "query"]].assign(run_id=one_run(n_queries), error=pd.Series(pd.NA, dtype="str"))
-    return rs.Results(runs=pd.DataFrame({"run_id": one_run(1), "k": DEPTH}), responses=responses, hits=hits)
+    responses = golden.queries[["query_id", "query"]].assign(
+        run_id=one_run(n_queries), error=pd.Series(pd.NA, dtype="str")
+    )
+    return rs.Results(
+        runs=pd.DataFrame({"run_id": one_run(1), "k": DEPTH}), responses=responses, hits=hits
+    )
 
 
 def as_chunks(hits: pd.DataFrame, golden: rs.Golden) -> tuple[pd.DataFrame, rs.Golden]:
     """The same with what were documents as passages."""
     targets = golden.targets.rename(columns={"doc_id": "chunk_id"}).assign(level="chunk")
-    return hits.rename(columns={"doc_id": "chunk_id"}), rs.Golden(queries=golden.queries, targets=targets)
+    return hits.rename(columns={"doc_id": "chunk_id"}), rs.Golden(
+        queries=golden.queries, targets=targets
+    )
 
 
 # Files: one folder per workload with hits, queries and targets, and the same as a store
 
 
 def write_workload(folder: Path, n_queries: int, variant: str = "plain") -> None:
-    """Write hits.parquet, queries.parquet and targets.parquet into `folder`; of the plain variant a store, too.
+    """Write hits.parquet, queries.parquet and targets.parquet into `folder`.
+
+    Of the plain variant a store, too.
 
     Parameters
     ----------
     variant
-        "plain"; "shuffled": rows in any order; "chunk": three million distinct passage ids; "category": ids are stored as
-        dictionaries; "polars" and "duckdb": hits written by these, as they write by default.
+        "plain"; "shuffled": rows in any order; "chunk": three million distinct passage ids;
+        "category": ids are stored as dictionaries; "polars" and "duckdb": hits written by these, as
+        they write by default.
     """
-    hits, golden = make_run(n_queries, DEPTH, min(N_CHUNKS, n_queries * DEPTH) if variant == "chunk" else 200_000)
+    hits, golden = make_run(
+        n_queries, DEPTH, min(N_CHUNKS, n_queries * DEPTH) if variant == "chunk" else 200_000
+    )
     hits["score"] = (1.0 / hits["rank"]).astype("float64")
     folder.mkdir(parents=True, exist_ok=True)
     if variant == "plain":
@@ -93,7 +117,9 @@ def write_workload(folder: Path, n_queries: int, variant: str = "plain") -> None
 
 def write_hits(file: Path, hits: pd.DataFrame, writer: str) -> None:
     """Hits as Parquet with the defaults of pandas, polars or duckdb."""
-    foreign = hits.assign(run_id=hits["run_id"].astype("str")) if writer in ("polars", "duckdb") else hits
+    foreign = (
+        hits.assign(run_id=hits["run_id"].astype("str")) if writer in ("polars", "duckdb") else hits
+    )
     if writer == "polars":
         import polars
 
@@ -108,4 +134,7 @@ def write_hits(file: Path, hits: pd.DataFrame, writer: str) -> None:
 
 def read_golden(folder: Path) -> rs.Golden:
     """The golden set of a workload."""
-    return rs.Golden(queries=pd.read_parquet(folder / "queries.parquet"), targets=pd.read_parquet(folder / "targets.parquet"))
+    return rs.Golden(
+        queries=pd.read_parquet(folder / "queries.parquet"),
+        targets=pd.read_parquet(folder / "targets.parquet"),
+    )
