@@ -17,6 +17,8 @@ class DataError(ValueError):
         Parts of the message; None where they don't apply. `line` counts from 1.
     """
 
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
     def __init__(
         self,
         found: str,

@@ -64,6 +64,8 @@ class Golden:
         What loading with `strict=False` could not take.
     """
 
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
     queries: pd.DataFrame
     targets: pd.DataFrame = field(default_factory=lambda: empty("targets"))
     tags: pd.DataFrame = field(default_factory=lambda: empty("tags"))
@@ -169,6 +171,8 @@ class Results:
     problems
         What loading with `strict=False` could not take.
     """
+
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
 
     runs: pd.DataFrame
     responses: pd.DataFrame

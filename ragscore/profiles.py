@@ -56,6 +56,8 @@ class Profile:
         Outcome of ours -> its word for it; others keep their name.
     """
 
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
     name: str
     aggregate: dict[str, str]
     ks: tuple[int, ...] = (1, 3, 5, 10)

@@ -95,11 +95,13 @@ class Endpoint:
 
     @property
     def embedding_name(self) -> str | None:
-        """The embedding model; of a callable, where it is from."""
+        """The embedding model; of a callable, its module and name, and `ragscore.Name` of ours."""
         if self.embedding is None or isinstance(self.embedding, str):
             return self.embedding
         kind = self.embedding if hasattr(self.embedding, "__qualname__") else type(self.embedding)
-        return f"{kind.__module__}.{kind.__qualname__}"
+        # What is recorded must not change when a module of ours is moved.
+        module = "ragscore" if kind.__module__.startswith("ragscore.") else kind.__module__
+        return f"{module}.{kind.__qualname__}"
 
     def key(self) -> str:
         """The key to send."""

@@ -1,0 +1,99 @@
+"""What is stored or sent names things by what they are, not by the module that they lie in."""
+
+import pickle
+import pickletools
+from pathlib import Path
+
+import pytest
+
+import ragscore as rs
+
+DEMO = Path(__file__).parents[1] / "data" / "demo"
+
+
+@pytest.fixture(scope="module")
+def golden():
+    return rs.load_golden(DEMO / "golden.yaml")
+
+
+@pytest.fixture(scope="module")
+def results():
+    return rs.load_results(DEMO / "runs" / "bm25" / "per_query.jsonl")
+
+
+def modules_in(pickled):
+    return {
+        argument
+        for _, argument, _ in pickletools.genops(pickled)
+        if isinstance(argument, str) and argument.startswith("ragscore")
+    }
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        (rs.by_chunk, "by_chunk"),
+        (rs.by_doc, "by_doc"),
+        (rs.by_span(), "by_span(share='shorter', min_overlap=0.5)"),
+        (rs.by_span(share="target", min_overlap=0.3), "by_span(share='target', min_overlap=0.3)"),
+        (rs.by_anchor(), "by_anchor(snippets=True)"),
+    ],
+)
+def test_a_rule_is_recorded_by_its_name_and_parameters(rule, name, golden, results):
+    assert rule.__qualname__ == name
+    if name in ("by_chunk", "by_doc"):
+        assert list(rs.scoring(results, golden, rule=rule)["rule"]) == [name]
+
+
+def test_the_rule_of_a_match_level_has_the_name_that_it_has_as_an_argument(golden, results):
+    for level in ("chunk", "doc"):
+        assert list(rs.scoring(results, golden, match=level)["rule"]) == [f"by_{level}"]
+
+
+def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results):
+    def mine(hits, targets):
+        return rs.by_doc(hits, targets)
+
+    (name,) = rs.scoring(results, golden, rule=mine)["rule"]
+    assert name.startswith(mine.__qualname__ + "#")
+    assert len(name.rpartition("#")[2]) == 8
+
+
+def test_hashes_of_the_demo_are_what_they_were(golden, results):
+    assert golden.golden_hash == "63253d3c2a3be42c"
+    parts = rs.ruler(results, golden, ["hit@5", "recall@5", "refusal_correct"])
+    hashes = parts.set_index("component")["hash"].dropna()
+    assert hashes.to_dict() == {
+        "golden": "43117429100d2f69",
+        "rule": "3c4004f61fbab62e",
+        "policies": "a0b628b6e29fe0e4",
+        "metric_versions": "71acc490696e8b1e",
+        "fields": "ad7e11d64d50839b",
+    }
+
+
+def test_kept_matches_are_stored_by_level_rule_and_content(golden, results, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(results, golden=golden, match="doc")
+    assert set(store.load().matches["rule"]) == {"by_doc"}
+
+
+def test_pickles_name_the_package_and_no_module_of_it(golden, results):
+    error = rs.DataError("two", field="k", allowed="one")
+    for kept in (golden, results, error, rs.Profile("mine", {})):
+        pickled = pickle.dumps(kept)
+        assert modules_in(pickled) == {"ragscore"}, type(kept)
+        assert type(pickle.loads(pickled)) is type(kept)
+
+
+def test_an_embedding_of_the_package_is_recorded_without_its_module():
+    def embed(texts):
+        return [[1.0] for _ in texts]
+
+    def name():
+        return rs.Endpoint("m", base_url="http://127.0.0.1:9/v1", embedding=embed).embedding_name
+
+    embed.__qualname__, embed.__module__ = "MiniLM", "ragscore.demo.models"
+    assert name() == "ragscore.MiniLM"
+    embed.__module__ = "laboratory.models"
+    assert name() == "laboratory.models.MiniLM"
