@@ -1,23 +1,23 @@
 from . import plot
-from .aggregates import aggregate
-from .anchors import by_anchor
-from .answers import refusal_reasons, score_answers
-from .attribution import parse_citations
-from .behaviour import behaviour, behaviour_checks
-from .collect import SameRun, collect, same_run
-from .columns import add_columns
-from .compare import compare_runs
-from .comparison import Comparison
-from .differences import diff_config
-from .diffs import ScoreDiff, diff_scores, flips
-from .doctor import doctor
-from .events import write_event_log
-from .exchange import to_ir_measures, to_ranx
-from .faults import answer_faults, fault_changes, fault_table, fault_transitions
-from .fingerprint import judge_fingerprint, same_judges
-from .frames import DataError, Golden, Results, concat_results, conform
-from .freshness import freshness, freshness_summary, stale_flag_rate, stale_hits, version_conflicts
-from .gain import (
+from .analysis.align import query_matrix
+from .analysis.comparison.compare import compare_runs
+from .analysis.comparison.gate import Gate, gate
+from .analysis.comparison.invariants import diff_config
+from .analysis.comparison.model import Comparison
+from .analysis.comparison.relabelling import GoldenComparison, compare_goldens
+from .analysis.comparison.score_diff import ScoreDiff, diff_scores, flips
+from .analysis.config_effects import Impact, impact
+from .analysis.events import write_event_log
+from .analysis.extras.behaviour import behaviour, behaviour_checks
+from .analysis.extras.chunk_lint import Lint, lint_chunks
+from .analysis.extras.freshness import (
+    freshness,
+    freshness_summary,
+    stale_flag_rate,
+    stale_hits,
+    version_conflicts,
+)
+from .analysis.extras.knowledge_gain import (
     Gain,
     candidate_documents,
     cosine,
@@ -27,37 +27,47 @@ from .gain import (
     novelty_all_pairs,
     novelty_per_chunk,
 )
-from .gate import Gate, gate
-from .golden_health import GoldenHealth, golden_health
-from .golden_versions import golden_changes, unchanged_queries
-from .grades import grade_hits
-from .groups import paraphrase_groups, paraphrase_kinds, paraphrase_summary, paraphrases
-from .health import coverage, coverage_rows
-from .hit_scores import score_distribution, scores_by_rank
-from .hops import hop_latency, hop_report, query_hops, verification_report
-from .impact import Impact, impact
-from .judge import (
-    Endpoint,
-    Judge,
-    JudgeAudit,
-    Judged,
-    Reliability,
-    corrected_means,
-    draw_answers,
-    find_judge,
-    judge,
-    judge_audit,
-    judge_reliability,
-    judge_table,
-    load_judge_inputs,
-    load_judge_ledger,
-    spot_check,
+from .analysis.failure_causes import answer_faults, fault_changes, fault_table, fault_transitions
+from .analysis.harness_files import write_metrics_json
+from .analysis.hops import hop_latency, hop_report, query_hops, verification_report
+from .analysis.leaderboard import Leaderboard, leaderboard
+from .analysis.operations import error_report, indexing_report, latency_report, refusal_report
+from .analysis.overlap import rank_overlap
+from .analysis.paraphrases import (
+    paraphrase_groups,
+    paraphrase_kinds,
+    paraphrase_summary,
+    paraphrases,
 )
-from .judgments import judge_counts, with_judged_refusals
-from .label import LabelConflict, LabelSession, label
-from .leaderboard import Leaderboard, leaderboard
-from .lint import Lint, lint_chunks
-from .load import (
+from .analysis.query_view import QueryView, show_query
+from .analysis.rankings import score_distribution, scores_by_rank
+from .analysis.refusals import answered_quality, refusal_decisions, refusal_table
+from .analysis.repeats import average_repeats, trial_summary, trials
+from .analysis.reported import check_reported, reported_scores
+from .analysis.retrievers import (
+    predicate_markdown,
+    predicate_matrix,
+    predicate_report,
+    predicate_rows,
+)
+from .analysis.risk_coverage import refusal_curve, refusal_thresholds
+from .analysis.slices import SliceComparison, compare_slices, slice_means
+from .analysis.trend.noise import noise_components, noise_floor
+from .analysis.trend.trend import trend
+from .collecting import SameRun, collect, same_run
+from .frames.data import DataError, Golden, Results, concat_results, conform
+from .frames.golden_versions import golden_changes, unchanged_queries
+from .frames.ranking import collapse_hits, rank_hits
+from .golden.coverage import coverage, coverage_rows
+from .golden.duplicates import near_duplicates
+from .golden.health import GoldenHealth, golden_health
+from .golden.labelling import LabelConflict, LabelSession, label
+from .golden.requirements import doctor
+from .golden.suites import compare_suites
+from .golden.synthetic import NeedleSet, needle_set
+from .golden.ties import tie_sensitivity
+from .golden.validate import validate
+from .io import (
     import_results,
     load_documents,
     load_golden,
@@ -82,38 +92,44 @@ from .load import (
     write_trec_rag,
     write_trec_run,
 )
-from .match import Rule, at_level, by_chunk, by_doc, by_span
-from .matrix import query_matrix
-from .metrics import metric_card, metrics, score_hits
-from .metrics_json import write_metrics_json
-from .near_duplicates import near_duplicates
-from .noise import noise_components, noise_floor
-from .operations import error_report, indexing_report, latency_report, refusal_report
-from .outcomes import explain
-from .overlap import rank_overlap
-from .predicate_report import predicate_markdown, predicate_matrix, predicate_report, predicate_rows
-from .predicates import by_predicate, filter_hits
-from .profiles import Profile
-from .ranks import collapse_hits, rank_hits
-from .refusals import answered_quality, refusal_decisions, refusal_table
-from .relabelling import GoldenComparison, compare_goldens
-from .reported import check_reported, reported_scores
-from .reports import Report, report
-from .resolve import resolve_spans
-from .rulers import ruler
-from .score import score, scoring
-from .selective import refusal_curve, refusal_thresholds
-from .show import QueryView, show_query
-from .sliced import SliceComparison, compare_slices, slice_means
+from .io.formats.frames_for_tools import to_ir_measures, to_ranx
+from .judging import (
+    Endpoint,
+    Judge,
+    JudgeAudit,
+    Judged,
+    Reliability,
+    corrected_means,
+    draw_answers,
+    find_judge,
+    judge,
+    judge_audit,
+    judge_reliability,
+    judge_table,
+    load_judge_inputs,
+    load_judge_ledger,
+    spot_check,
+)
+from .reporting import Report, report
+from .scoring.anchors import by_anchor
+from .scoring.answers import refusal_reasons, score_answers
+from .scoring.attribution import parse_citations
+from .scoring.columns import add_columns
+from .scoring.fingerprint import judge_fingerprint, same_judges
+from .scoring.grading import grade_hits
+from .scoring.harness import aggregate
+from .scoring.judgments import judge_counts, with_judged_refusals
+from .scoring.matching import Rule, at_level, by_chunk, by_doc, by_span
+from .scoring.metrics import metric_card, metrics, score_hits
+from .scoring.outcomes import explain
+from .scoring.predicates import by_predicate, filter_hits
+from .scoring.profiles import Profile
+from .scoring.provenance import ruler
+from .scoring.resolve import resolve_spans
+from .scoring.score import score, scoring
+from .scoring.summary import slices, summarize
 from .stats import bootstrap_mean, bootstrap_means
-from .store import RunStore
-from .suites import compare_suites
-from .summary import slices, summarize
-from .synthetic import NeedleSet, needle_set
-from .ties import tie_sensitivity
-from .trend import trend
-from .trials import average_repeats, trial_summary, trials
-from .validate import validate
+from .store.store import RunStore
 
 __version__: str
 

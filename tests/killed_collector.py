@@ -17,8 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 import ragscore as rs
-from ragscore.collect import journal
-from ragscore.collect import run as collect_run
+from ragscore.collecting import journal
+from ragscore.collecting import run as collect_run
 
 N_QUERIES, WORKERS = 24, 4
 

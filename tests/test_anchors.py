@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.anchors import heading_parts, is_under
+from ragscore.scoring import anchors
+from ragscore.scoring.anchors import heading_parts, is_under
 
 SUPPORTS = [
     {"path": "a.md", "heading": "# O"},
@@ -127,7 +128,7 @@ def test_an_undecided_pair_stands_once_however_many_snippets_a_target_has():
 def test_headings_are_compared_once_per_pair_of_names(monkeypatch):
     calls = []
     monkeypatch.setattr(
-        "ragscore.anchors.heading_parts", lambda name: calls.append(name) or heading_parts(name)
+        anchors, "heading_parts", lambda name: calls.append(name) or heading_parts(name)
     )
     found = is_under(pd.Series(["# O > ## P", "# X"] * 500), pd.Series(["# O"] * 1000))
     assert found.tolist() == [True, False] * 500 and sorted(calls) == ["# O", "# O > ## P", "# X"]

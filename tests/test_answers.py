@@ -8,7 +8,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from conftest import answer, fuzzed, hit, record
 from test_readers_fuzz import READERS, damaged, written
 
 import ragscore as rs
-from ragscore.load import arrow_lines, per_query
+from ragscore.io import arrow_lines, per_query
 
 N_FILES = fuzzed(20)
 

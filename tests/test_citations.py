@@ -7,7 +7,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 NAMES = [
     "citation_precision",

@@ -10,9 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore import codes, match
-from ragscore.codes import are_equal, equal_pairs, has_pair, is_among, is_given, lookup, texts_at
-from ragscore.pairs import fingerprints, have_one_text, may_be_pairs, numbered, pair_keys
+from ragscore.frames import codes
+from ragscore.frames.codes import (
+    are_equal,
+    equal_pairs,
+    has_pair,
+    is_among,
+    is_given,
+    lookup,
+    texts_at,
+)
+from ragscore.frames.pairs import fingerprints, have_one_text, may_be_pairs, numbered, pair_keys
+from ragscore.scoring import matching as match
 
 texts = st.lists(
     st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12

@@ -15,8 +15,8 @@ import pytest
 from servers import Reply, Server, chatbot, in_turn
 
 import ragscore as rs
-from ragscore.collect import asking
-from ragscore.systems import CARRIED, SETTINGS
+from ragscore.collecting import requests as asking
+from ragscore.collecting.systems import CARRIED, SETTINGS
 
 ROWS = [
     {
@@ -473,7 +473,7 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
     with Server(
         in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
     ) as server:
-        system = rs.systems.as_system(server.url)
+        system = rs.collecting.systems.as_system(server.url)
         record, _ = asking.answered(
             system,
             {"query": "?", "query_id": "q", "k": 1},
@@ -492,7 +492,7 @@ def test_waits_grow_and_are_random(plain_golden):
         raise ConnectionError("gone")
 
     record, _ = asking.answered(
-        rs.systems.as_system(system),
+        rs.collecting.systems.as_system(system),
         {"query": "?", "query_id": "q"},
         asking.Manner(retries=6),
         asking.Pace(None),

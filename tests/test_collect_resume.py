@@ -12,7 +12,7 @@ import killed_collector
 import pytest
 
 import ragscore as rs
-from ragscore.collect import journal
+from ragscore.collecting import journal
 
 ROWS = [{"id": f"q{n}", "query": f"question {n}", "expected_doc_ids": ["d"]} for n in range(6)]
 POINTS = 50

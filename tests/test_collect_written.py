@@ -21,9 +21,9 @@ import pytest
 from conftest import answer, fuzzed, hit
 
 import ragscore as rs
-from ragscore.collect import snapshot
-from ragscore.collect.reply import plain
-from ragscore.systems.http import _retry_after
+from ragscore.collecting import snapshot
+from ragscore.collecting.replies import plain
+from ragscore.collecting.systems.http import _retry_after
 
 NAMES = [
     "hits", "hits_top_k", "answer", "citations", "error", "mode", "latency", "latency_llm_ms",

@@ -8,11 +8,12 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore import deciding, store
-from ragscore.frames import from_records
-from ragscore.level import choose_level
-from ragscore.listing import listing_of
-from ragscore.partitions import filled
+from ragscore.frames.data import from_records
+from ragscore.scoring.level import choose_level
+from ragscore.store import level_search as deciding
+from ragscore.store import store
+from ragscore.store.catalogue import listing_of
+from ragscore.store.parts import filled
 
 GOLDENS = {
     "doc": [{"id": "q0", "query": "?", "expected_doc_ids": ["d1"]}],

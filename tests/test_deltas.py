@@ -10,9 +10,9 @@ from conftest import hit, record
 from scipy.stats import permutation_test
 
 import ragscore as rs
-from ragscore.deltas import bounds_of, paired_deltas, query_groups
-from ragscore.metrics import parse_label
-from ragscore.report import shown_deltas
+from ragscore.analysis.comparison.deltas import bounds_of, paired_deltas, query_groups
+from ragscore.analysis.comparison.text import shown_deltas
+from ragscore.scoring.metrics import parse_label
 from ragscore.stats import minimum_detectable_rate
 
 

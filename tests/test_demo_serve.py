@@ -18,11 +18,11 @@ import pytest
 
 import ragscore as rs
 from ragscore.cli import main
+from ragscore.collecting.systems import ASK, AskError, System
 from ragscore.demo import serve
 from ragscore.demo.ask import systems_over
 from ragscore.demo.retrievers import SYSTEMS, Index
 from ragscore.demo.serve import DemoServer, index_coverage
-from ragscore.systems import ASK, AskError, System
 
 TEXTS = {
     "pandas.merge": "join two tables on a shared key",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ragscore as rs
-from ragscore.load.detect import Format, choose, sample
+from ragscore.io.detect import Format, choose, sample
 
 
 @pytest.mark.parametrize(

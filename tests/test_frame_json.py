@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.frame_json import dtypes_of, frame_of, rows_of
-from ragscore.matrix import Aligned
+from ragscore.analysis.align import Aligned
+from ragscore.frames.render import dtypes_of, frame_of, rows_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:golden queries without a row:UserWarning", "ignore:scores differ in:UserWarning"

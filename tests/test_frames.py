@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.frames import conform, from_records
+from ragscore.frames.data import conform, from_records
 
 
 def targets(**columns):

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.analysis.comparison.gate import _judged
 from ragscore.cli import main
-from ragscore.gate import _judged
 
 FOUND, MISSED = [hit("c", "d", 1)], [hit("x", "y", 1)]
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.frames import concat_results, from_records
+from ragscore.frames.data import concat_results, from_records
 
 METADATA = {
     "year": 2024,

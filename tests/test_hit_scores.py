@@ -8,7 +8,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.hit_scores import RELEVANCE
+from ragscore.analysis.rankings import RELEVANCE
 
 GOLDEN = [
     {"id": "q1", "query": "?", "expected_doc_ids": {"good": 2, "bad": 0}},

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from test_readers_fuzz import N_FILES, N_RECORDS, changed, damaged
 
 import ragscore as rs
-from ragscore.load.imports import TOOLS
-from ragscore.load.source import Problems
-from ragscore.load.table_rows import table_rows
+from ragscore.io.rows import table_rows
+from ragscore.io.source import Problems
+from ragscore.io.tools.registry import TOOLS
 
 FIXTURES = Path(__file__).parent / "fixtures"
 READ = {

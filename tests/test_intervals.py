@@ -6,7 +6,8 @@ import pytest
 from scipy.stats import binom, t
 
 import ragscore as rs
-from ragscore.intervals import (
+from ragscore.frames.tables import shown_quantile
+from ragscore.scoring.intervals import (
     BOOTSTRAP_UP_TO,
     cluster_of,
     intervals,
@@ -15,9 +16,8 @@ from ragscore.intervals import (
     quantile_intervals_by_group,
     shared_only,
 )
-from ragscore.means import Grouping, statistics
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
-from ragscore.tables import shown_quantile
+from ragscore.stats.grouped import Grouping, statistics
 
 SIX = [0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
 

@@ -15,7 +15,7 @@ from judge_server import FaultyServer
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.judge.judges import JUDGES
+from ragscore.judging.prompts import JUDGES
 
 PRICES = {"words": (1.0, 2.0), "embed": 0.5}
 CHUNKS = [
@@ -673,7 +673,7 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
 
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
     results, golden = asked()
-    from ragscore.judge.run import _NoBar
+    from ragscore.judging.run import _NoBar
 
     def interrupted(self):
         raise KeyboardInterrupt

@@ -14,7 +14,7 @@ from judge_server import FaultyServer
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
 

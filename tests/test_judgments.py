@@ -7,7 +7,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "f", 3), hit("7", "g", 4)]
 

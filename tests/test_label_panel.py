@@ -173,7 +173,7 @@ def test_a_panel_says_what_is_missing(golden_file, runs, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "ipywidgets", None)
-    monkeypatch.delitem(sys.modules, "ragscore.label.panel", raising=False)
+    monkeypatch.delitem(sys.modules, "ragscore.golden.labelling.panel", raising=False)
     with pytest.raises(
         rs.DataError,
         match=r"label: the package ipywidgets is missing; pip install 'ragscore\[lab\]'",

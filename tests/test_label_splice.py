@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.label.golden_text import GoldenText
+from ragscore.golden.labelling.golden_text import GoldenText
 
 SUPPORT = {"path": "docs/a.md", "heading": "A > B", "snippets": ["so: it goes # no comment"]}
 COMMENTED = """\

@@ -8,7 +8,7 @@ import yaml
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.label.terminal import HELP, label_in_terminal
+from ragscore.golden.labelling.terminal import HELP, label_in_terminal
 
 GOLDEN = "# kept\n- id: q1\n  query: who?\n- id: q2\n  query: what?  # hm\n"
 

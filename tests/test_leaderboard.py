@@ -13,7 +13,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES
 from scipy.stats import permutation_test
 
 import ragscore as rs
-from ragscore.leaderboard import _letter
+from ragscore.analysis.leaderboard import _letter
 from ragscore.stats import holm, interval_of_means
 
 SHARED = next(

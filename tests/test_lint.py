@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.lint import _signature
+from ragscore.analysis.extras.chunk_lint import _signature
 
 TWICE = "A sentence that stands here twice, word for word."
 TEXTS = [TWICE, TWICE, "four", "", "x", "z" * 5000, "a chunk of some forty characters of prose"]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 
 def hits_of(*rows, run_id="r", query_id="q"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
 import ragscore as rs
-from ragscore.means import Grouping, statistics
+from ragscore.stats.grouped import Grouping, statistics
 
 SHARES = {"p50": 0.5, "p95": 0.95}
 NUMBERS = st.floats(-1e6, 1e6, width=32)

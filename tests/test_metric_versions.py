@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.judgments import CRITERIA
-from ragscore.metrics import FORMULAS, TABLE
+from ragscore.scoring.judgments import CRITERIA
+from ragscore.scoring.metrics import FORMULAS, TABLE
 
 FILE = Path(__file__).with_name("metric_values.json")
 K = 3

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames import from_records
-from ragscore.metrics import DEFAULT_METRICS, HEADLINE, TABLE, parse_label
+from ragscore.frames.data import from_records
+from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE, TABLE, parse_label
 
 DOCS = [f"d{n}" for n in range(8)]
 K = (1, 3, 5, 10)

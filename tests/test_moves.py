@@ -155,7 +155,8 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
 
 
 def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
-    page = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_html()
+    cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
+    page = rs.report(cmp).to_html()
     moves, _, flips = page.partition("Largest moves</h3>")[2].partition("Answers that flipped</h3>")
     assert (
         "q0 -1.00, q2 -0.75, q1 -0.50" in moves
@@ -164,7 +165,7 @@ def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(comp
     )
     assert (
         "Answers that flipped</h3>"
-        not in rs.compare_runs(*compared, "a", "b", metrics=["hit@1"]).to_html()
+        not in rs.report(rs.compare_runs(*compared, "a", "b", metrics=["hit@1"])).to_html()
     )
 
 
@@ -200,7 +201,7 @@ def test_json_from_before_flips_and_movers_reloads_without_any(compared):
     )
     assert (
         "Largest moves" not in again.to_markdown()
-        and "Largest moves" not in again.to_html()
+        and "Largest moves" not in rs.report(again).to_html()
         and repr(again).startswith("Comparison of b")
     )
     assert rs.gate(rs.Comparison.from_json(again.to_json()), {"mrr@10": 0.5}).passed

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.metrics_json import config_hash
-from ragscore.profiles import PROFILES
+from ragscore.analysis.harness_files import config_hash
+from ragscore.scoring.profiles import PROFILES
 
 
 def results_of(responses, **frames):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 
 def written_out(one, other, p):

@@ -65,7 +65,7 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
         rs.plot.tradeoff(scores, "hit@1"),
     )
     sliced, summary = rs.summarize(scores, golden, by="difficulty"), rs.summarize(scores)
-    for module in ("means", "curves"):
+    for module in ("runs", "curves"):
         monkeypatch.setattr(f"ragscore.plot.{module}.summarize", None)
     again = (
         rs.plot.slices(sliced, metric="hit@1", by="difficulty"),

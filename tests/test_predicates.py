@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.match import at_level
+from ragscore.scoring.matching import at_level
 
 
 def found(rank, source_key=None, document="", chunk=None, **metadata):

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames import from_records
-from ragscore.policies import POLICIES
+from ragscore.frames.data import from_records
+from ragscore.scoring.policies import POLICIES
 
 
 def hits(*rows, names=("query_id", "rank", "doc_id", "score")):

@@ -18,9 +18,9 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.model import OUTCOMES
 from ragscore.cli import make_parser
-from ragscore.comparison import OUTCOMES
-from ragscore.tables import markdown_table
+from ragscore.frames.tables import markdown_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -80,9 +80,13 @@ def test_the_table_of_metrics_is_the_one_in_the_code():
 def test_every_command_and_module_is_in_the_readme():
     for command in next(action for action in make_parser()._actions if action.choices).choices:
         assert f"ragscore {command}" in README, command
-    for file in (ROOT / "ragscore").iterdir():
-        if file.suffix == ".py" and not file.name.startswith("_"):
-            assert f"`{file.name}`" in README, file.name
+    for file in (ROOT / "ragscore").rglob("*.py"):
+        path = file.relative_to(ROOT / "ragscore")
+        if not path.name.startswith("_"):
+            assert any(
+                f"`{name}`" in README
+                for name in (path.as_posix(), *(f"{folder.as_posix()}/" for folder in path.parents))
+            ), path
 
 
 def test_every_outcome_is_defined_in_the_readme():

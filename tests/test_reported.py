@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.load.report import read_report
-from ragscore.profiles import Profile
-from ragscore.reported import REPORTED_NAMES, label_of
+from ragscore.analysis.reported import REPORTED_NAMES, label_of
+from ragscore.io.formats.metric_report import read_report
+from ragscore.scoring.profiles import Profile
 
 ENTRY = {
     "metric": "recall@10", "n": 3, "mean": 0.5, "stddev": 0.5, "min": 0.0, "max": 1.0, "p50": 0.5,

@@ -20,9 +20,9 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.cli import main
-from ragscore.profiles import PROFILES
-from ragscore.reports.page import to_html
-from ragscore.reports.section import Section
+from ragscore.reporting.page import to_html
+from ragscore.reporting.section import Section
+from ragscore.scoring.profiles import PROFILES
 
 matplotlib.use("Agg")
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff")
@@ -273,11 +273,11 @@ def test_no_text_breaks_out_of_a_page(texts, title):
 
 def test_a_comparison_alone_is_a_page(pair, tmp_path):
     cmp = rs.compare_runs(*pair, "a", "b")
-    text = cmp.to_html(tmp_path / "cmp.html")
+    text = rs.report(cmp, path=tmp_path / "cmp.html").to_html()
     assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count(
         "img"
     ) == 3
-    profile = rs.compare_runs(*pair, "a", "b", profile="kebab").to_html()
+    profile = rs.report(rs.compare_runs(*pair, "a", "b", profile="kebab")).to_html()
     assert "hit_at_k.1" in profile and "ndcg" not in re.sub(r"base64,[^\"]*", "", profile)
     with pytest.raises(rs.DataError, match="a golden set beside a comparison"):
         rs.report(cmp, pair[1])

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.profiles import PROFILES
+from ragscore.scoring.profiles import PROFILES
 from ragscore.stats.bootstrap import _splitmix64
 
 

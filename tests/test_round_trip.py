@@ -14,8 +14,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames import from_records
-from ragscore.load.extras import settle
+from ragscore.frames.data import from_records
+from ragscore.io.values import settle
 
 FRAMES = ("runs", "responses", "hits", "citations")
 

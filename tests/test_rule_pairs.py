@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.match import apply_rule
-from ragscore.predicates import by_predicate
+from ragscore.scoring.matching import apply_rule
+from ragscore.scoring.predicates import by_predicate
 
 QUERIES, DOCS = ["q1", "q2", "q3"], ["a.md", "b.md"]
 HEADINGS = st.sampled_from(

@@ -13,9 +13,9 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.metrics import BY_NAME
-from ragscore.policies import POLICIES
-from ragscore.rulers import COMPONENTS
+from ragscore.scoring.metrics import BY_NAME
+from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.provenance import COMPONENTS
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 

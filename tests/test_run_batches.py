@@ -10,10 +10,10 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore import run_batches
-from ragscore.frames import concat_results, from_records
-from ragscore.listing import listing_of
-from ragscore.run_tables import read_run
+from ragscore.frames.data import concat_results, from_records
+from ragscore.store import run_batches
+from ragscore.store.catalogue import listing_of
+from ragscore.store.tables import read_run
 
 
 def with_own_columns(results, n):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames import from_records
+from ragscore.frames.data import from_records
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import ragscore as rs
-from ragscore import run_tables
-from ragscore.run_files import LENGTHS_KEY, RESPONSES_KEY
-from ragscore.score_parts import mapped
+from ragscore.store import tables as run_tables
+from ragscore.store.files import LENGTHS_KEY, RESPONSES_KEY
+from ragscore.store.part_scoring import mapped
 
 pytest.importorskip("s3fs")
 distributed = pytest.importorskip("distributed")
@@ -136,7 +136,7 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
             sent.append(len(pickle.dumps(value, protocol=5)))
             yield value
 
-    monkeypatch.setattr("ragscore.store.mapped", counted)
+    monkeypatch.setattr("ragscore.store.store.mapped", counted)
     scores = store.score(
         golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
     )
@@ -208,7 +208,7 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
             sent.append(value)
             yield value
 
-    monkeypatch.setattr("ragscore.store.mapped", counted)
+    monkeypatch.setattr("ragscore.store.store.mapped", counted)
     scores = store.score(golden, client=client, part_hits=32 * 5_000)
     monkeypatch.undo()
     # four runs in one batch and one in another, for the level and for the scores

@@ -18,8 +18,9 @@ from test_arrow_lines import equal, plausible, put
 from test_readers_fuzz import READERS, damaged, written
 
 import ragscore as rs
-from ragscore import ingest, run_tables
-from ragscore.load import arrow_lines, streamed
+from ragscore.io import arrow_lines, streamed
+from ragscore.store import ingest
+from ragscore.store import tables as run_tables
 
 N_FILES = fuzzed(20)
 GOOD = [
@@ -466,8 +467,8 @@ PEAK = """
 import re, sys
 from pathlib import Path
 import ragscore as rs
-from ragscore import ingest, run_tables
-from ragscore.load import arrow_lines, streamed
+from ragscore.store import ingest; from ragscore.store import tables as run_tables
+from ragscore.io import arrow_lines, streamed
 arrow_lines.BLOCK_BYTES, streamed.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000  # the smaller file has several of each
 arrow_lines.FROM_BYTES = float(sys.argv[3])
 rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")

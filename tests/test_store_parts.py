@@ -14,12 +14,12 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore import run_tables
-from ragscore.frames import from_records
-from ragscore.listing import listing_of
-from ragscore.partitions import Part, parts_of, read_part
-from ragscore.run_files import LENGTHS_KEY, packed
-from ragscore.score_parts import BATCH_ROWS, batched, score_batch
+from ragscore.frames.data import from_records
+from ragscore.store import tables as run_tables
+from ragscore.store.catalogue import listing_of
+from ragscore.store.files import LENGTHS_KEY, packed
+from ragscore.store.part_scoring import BATCH_ROWS, batched, score_batch
+from ragscore.store.parts import Part, parts_of, read_part
 
 HISTORY = Path(__file__).parents[1] / "data" / "demo" / "history"
 
@@ -160,7 +160,8 @@ def test_small_runs_scored_together_get_the_scores_of_the_whole(
 ):
     scored = []
     monkeypatch.setattr(
-        "ragscore.store.score_batch", lambda *given: scored.append(given[0]) or score_batch(*given)
+        "ragscore.store.store.score_batch",
+        lambda *given: scored.append(given[0]) or score_batch(*given),
     )
     whole, parts, whole_said, parts_said = scored_both_ways(*unsplit, part_hits, **choices)
     pd.testing.assert_frame_equal(parts, whole, check_exact=True)

@@ -13,9 +13,9 @@ import pytest
 from conftest import RUN_A
 
 import ragscore as rs
-from ragscore import run_tables
-from ragscore.compact import copied_runs
-from ragscore.listing import listing_of
+from ragscore.store import tables as run_tables
+from ragscore.store.catalogue import listing_of
+from ragscore.store.compact import copied_runs
 
 pytest.importorskip("s3fs")
 
@@ -126,7 +126,7 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
         assert len(remote.runs()) <= 1  # tables alone are no run
         return described
 
-    monkeypatch.setattr("ragscore.store.write_run", waiting)
+    monkeypatch.setattr("ragscore.store.store.write_run", waiting)
 
     def save(results):
         try:
@@ -174,12 +174,12 @@ def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypa
     store, written = rs.RunStore(tmp_path), run_tables.write_run
 
     def overtaken(folder, run, text, made):
-        monkeypatch.setattr("ragscore.store.write_run", written)
+        monkeypatch.setattr("ragscore.store.store.write_run", written)
         rs.RunStore(tmp_path).save(results)
         folder.mkdir(exist_ok=True)  # the other writer cleared what looked like the rest of a crash
         return written(folder, run, text, made)
 
-    monkeypatch.setattr("ragscore.store.write_run", overtaken)
+    monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
     with pytest.raises(rs.DataError, match="a was saved by another writer meanwhile"):
         store.save(results)
     assert store.runs()["run_id"].tolist() == ["a"]

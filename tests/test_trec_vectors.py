@@ -9,7 +9,7 @@ import pytrec_eval
 from test_trec_data import ROBUST, as_dicts, needs
 
 import ragscore as rs
-from ragscore.profiles import PROFILES
+from ragscore.scoring.profiles import PROFILES
 
 KS = PROFILES["trec"].ks
 CUT = ",".join(map(str, KS))

@@ -13,9 +13,9 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from scipy.stats import t as student
 
 import ragscore as rs
-from ragscore.bands import first_outside
+from ragscore.analysis.trend.bands import first_outside
+from ragscore.analysis.trend.segments import ruler_parts, segments
 from ragscore.demo.history import earlier_golden
-from ragscore.segments import ruler_parts, segments
 
 matplotlib.use("Agg")
 DEMO = Path(__file__).parents[1] / "data" / "demo"

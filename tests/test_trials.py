@@ -9,7 +9,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.trials import pass_at_k, pass_power_k
+from ragscore.analysis.repeats import pass_at_k, pass_power_k
 
 
 def scores_of(table, metric="hit@1", state=None):

@@ -8,7 +8,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.cli import main
-from ragscore.golden_checks import CHECKS
+from ragscore.golden.checks import CHECKS
 
 SUPPORT = {"path": "notes/a.md", "heading": "# A > ## B"}
 OTHER = {"path": "notes/b.md", "heading": "# A"}

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from ragscore.warned import heard
+from ragscore.frames.warned import heard
 
 
 def test_what_is_heard_is_not_shown_and_listening_leaves_no_trace():

@@ -14,18 +14,18 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 
-import ragscore
-from ragscore.cli.asking import add_run
-from ragscore.cli.comparing import add_compare, add_gate
+from ragscore import __version__
+from ragscore.cli.compare import add_compare, add_gate
 from ragscore.cli.demo import add_demo
 from ragscore.cli.golden import add_validate
-from ragscore.cli.judging import add_judge
+from ragscore.cli.judge import add_judge
 from ragscore.cli.label import add_label
 from ragscore.cli.options import Commands
 from ragscore.cli.pages import add_report
-from ragscore.cli.scoring import add_score
+from ragscore.cli.run import add_run
+from ragscore.cli.score import add_score
 from ragscore.cli.stored import add_runs, add_trend
-from ragscore.frames import DataError
+from ragscore.frames.data import DataError
 
 COMMANDS: tuple[Callable[[Commands], None], ...] = (
     add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend,
@@ -56,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ragscore", description="Score and compare retrieval and RAG runs."
     )
-    parser.add_argument("--version", action="version", version=f"ragscore {ragscore.__version__}")
+    parser.add_argument("--version", action="version", version=f"ragscore {__version__}")
     commands = parser.add_subparsers(required=True, metavar="command")
     for add in COMMANDS:
         add(commands)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ragscore.cli.options import Commands
-from ragscore.frames import DataError
+from ragscore.frames.data import DataError
 
 
 def add_demo(commands: Commands) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.cli.options import Commands, add_json, as_json
-from ragscore.frames import records_of
-from ragscore.run_files import read_parquet
-from ragscore.validate import validate
+from ragscore.frames.data import records_of
+from ragscore.golden.validate import validate
+from ragscore.store.files import read_parquet
 
 
 def add_validate(commands: Commands) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ragscore.frames import DataError, Golden, Results, concat_results
-from ragscore.load import load_golden, load_results
-from ragscore.store import RunStore
+from ragscore.frames.data import DataError, Golden, Results, concat_results
+from ragscore.io import load_golden, load_results
+from ragscore.store.store import RunStore
 
 
 def load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, list[str]]:

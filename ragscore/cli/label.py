@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ragscore.cli.options import Commands
-from ragscore.label.marks import LEVELS
-from ragscore.label.session import FILTERS, NEAR, LabelSession
-from ragscore.label.terminal import label_in_terminal
-from ragscore.load import load_results
-from ragscore.run_files import read_parquet
+from ragscore.golden.labelling.marks import LEVELS
+from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
+from ragscore.golden.labelling.terminal import label_in_terminal
+from ragscore.io import load_results
+from ragscore.store.files import read_parquet
 
 
 def add_label(commands: Commands) -> None:

@@ -5,11 +5,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from ragscore.frames import DataError
-from ragscore.metrics import parse_label
-from ragscore.policies import POLICIES
-from ragscore.ranks import TIES
-from ragscore.rulers import COMPONENTS
+from ragscore.frames.data import DataError
+from ragscore.frames.ranking import TIES
+from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.provenance import COMPONENTS
 
 # policies that `score` takes besides the match level
 SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")

@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ragscore.cli.comparing import add_max_drop
+from ragscore.cli.compare import add_max_drop
 from ragscore.cli.inputs import load, open_store
 from ragscore.cli.options import (
     Commands,
@@ -14,8 +14,8 @@ from ragscore.cli.options import (
     allowances,
     losses,
 )
-from ragscore.frames import DataError
-from ragscore.reports import report
+from ragscore.frames.data import DataError
+from ragscore.reporting import report
 
 
 def add_report(commands: Commands) -> None:

@@ -2,11 +2,11 @@
 
 import argparse
 
+from ragscore.analysis.trend.trend import trend, trend_text
 from ragscore.cli.inputs import open_store
 from ragscore.cli.options import Commands, add_json, as_json
-from ragscore.frames import DataError, records_of
-from ragscore.load import load_golden
-from ragscore.trend import trend, trend_text
+from ragscore.frames.data import DataError, records_of
+from ragscore.io import load_golden
 
 
 def add_runs(commands: Commands) -> None:

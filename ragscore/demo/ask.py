@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ragscore.collecting.systems import AskError, Request, System
 from ragscore.demo.answerer import Familiarity, answer
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Chosen, Index, system_config
 from ragscore.demo.run import K, answerer_config, progress, ranked_hits
-from ragscore.frames import DataError
-from ragscore.systems import AskError, Request, System
+from ragscore.frames.data import DataError
 
 REFUSE_BELOW = -0.0488  # as tuned for the committed runs: half of their questions, all four systems
 FILTERS = ("doc_type", "doc_id", "path", "heading", "chunk_id")  # columns of the passages

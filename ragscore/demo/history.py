@@ -22,9 +22,9 @@ from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.models import MiniLM
 from ragscore.demo.retrievers import Index, Settings, system_config
 from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
-from ragscore.frames import Golden, Results
-from ragscore.load import load_golden
-from ragscore.store import RunStore
+from ragscore.frames.data import Golden, Results
+from ragscore.io import load_golden
+from ragscore.store.store import RunStore
 
 # what tuning the refusal rule on the four systems came to (data/README.md); the same for every run
 # of the history

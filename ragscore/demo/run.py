@@ -14,17 +14,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.compare import compare_runs
-from ragscore.comparison import Comparison
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.model import Comparison
 from ragscore.demo.answerer import Familiarity, Values, answer, tune_threshold
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
-from ragscore.frames import DataError, Golden, Results, concat_results, from_records
-from ragscore.health import coverage
-from ragscore.load import load_golden, write_per_query
-from ragscore.score import score
-from ragscore.store import RunStore
-from ragscore.summary import summarize
+from ragscore.frames.data import DataError, Golden, Results, concat_results, from_records
+from ragscore.golden.coverage import coverage
+from ragscore.io import load_golden, write_per_query
+from ragscore.scoring.score import score
+from ragscore.scoring.summary import summarize
+from ragscore.store.store import RunStore
 
 K = 10
 SUITE = "demo"

@@ -16,13 +16,13 @@ from time import perf_counter
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from ragscore.collect.reply import plain, record_of
+from ragscore.collecting.replies import plain, record_of
+from ragscore.collecting.systems import ASK, AskError, Given, Request, System, as_system
 from ragscore.demo.ask import demo_index, systems_over
 from ragscore.demo.corpus import chunker_version
 from ragscore.demo.retrievers import Index
-from ragscore.errors import DataError
-from ragscore.load.source import parsed, shown
-from ragscore.systems import ASK, AskError, Given, Request, System, as_system
+from ragscore.frames.errors import DataError
+from ragscore.io.source import parsed, shown
 
 PORT = 9000  # where the chatbot framework listens
 LONGEST = 1_000_000  # bytes of a request

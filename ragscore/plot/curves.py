@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError
-from ragscore.metrics import describe, parse_label
+from ragscore.frames.data import DataError
 from ragscore.plot.style import (
     COLOURS,
     LINES,
@@ -24,7 +23,8 @@ from ragscore.plot.style import (
     unit_scale,
     wrapped,
 )  # fmt: skip
-from ragscore.summary import summarize
+from ragscore.scoring.metrics import describe, parse_label
+from ragscore.scoring.summary import summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

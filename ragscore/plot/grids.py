@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError
-from ragscore.metrics import describe
+from ragscore.frames.data import DataError
+from ragscore.frames.tables import shown_number
 from ragscore.plot.style import LONGEST, MAX_SLICES, check_columns, new_axes, numbered_runs, wrapped
-from ragscore.tables import shown_number
+from ragscore.scoring.metrics import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

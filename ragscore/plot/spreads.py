@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError, Results
-from ragscore.hit_scores import QUANTILES, RELEVANCE, scores_by_rank
+from ragscore.analysis.rankings import QUANTILES, RELEVANCE, scores_by_rank
+from ragscore.frames.data import DataError, Results
 from ragscore.plot.style import (
     COLOURS,
     MARKERS,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError, check_type
-from ragscore.metrics import describe
+from ragscore.frames.data import DataError, check_type
+from ragscore.scoring.metrics import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.frames import DataError
+from ragscore.analysis.trend.trend import COLUMNS
+from ragscore.analysis.trend.trend import trend as trend_of
+from ragscore.frames.data import DataError
 from ragscore.plot.style import (
     COLOURS,
     MARKERS,
@@ -21,9 +23,7 @@ from ragscore.plot.style import (
     unit_scale,
     wrapped,
 )
-from ragscore.store import RunStore
-from ragscore.trend import COLUMNS
-from ragscore.trend import trend as trend_of
+from ragscore.store.store import RunStore
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.bootstrap import BLOCK, check_bootstrap
 from ragscore.stats.intervals import wilson_interval
 from ragscore.stats.moments import Codes, Values

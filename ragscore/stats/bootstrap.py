@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.moments import Codes, Values, as_columns, moments
 
 BLOCK = 2_000_000  # values held at a time

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.moments import Values, average_repeats
 
 

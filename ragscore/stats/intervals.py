@@ -6,7 +6,7 @@ From moments, or from the values with what their kind asks for.
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.moments import (
     COCHRAN,

@@ -10,7 +10,7 @@ query of no group, alone in its own.
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 
 Values = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.intervals import mean_interval, t_quantile
 from ragscore.stats.moments import NO_SPREAD, Values
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.bootstrap import BLOCK
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 from ragscore.stats.bootstrap import AT_ONCE
 from ragscore.stats.moments import Values, as_columns, own_groups
 from ragscore.stats.paired import ROUNDING

@@ -7,7 +7,7 @@ shown.
 import math
 from dataclasses import dataclass
 
-from ragscore.errors import DataError
+from ragscore.frames.errors import DataError
 
 WORDS = ("better", "worse", "no worse than margin", "can't tell", "higher", "lower")
 DIRECTIONS = {

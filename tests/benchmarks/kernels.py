@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.codes import lookup
-from ragscore.grades import grade_matches
-from ragscore.load import arrow_lines
-from ragscore.match import apply_rule
-from ragscore.metrics import DEFAULT_METRICS, parse_label, ranking_columns
+from ragscore.frames.codes import lookup
+from ragscore.io import arrow_lines
+from ragscore.scoring.grading import grade_matches
+from ragscore.scoring.matching import apply_rule
+from ragscore.scoring.metrics import DEFAULT_METRICS, parse_label, ranking_columns
 from ragscore.stats import bootstrap_mean, bootstrap_t_interval, sign_flip_p
 
 from .reading import lines

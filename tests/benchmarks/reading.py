@@ -94,7 +94,7 @@ def _hit(rank: int, text: str, rng: random.Random) -> dict[str, Any]:
 
 def _ours(path: str, from_bytes: float) -> Any:
     import ragscore as rs
-    from ragscore.load import arrow_lines
+    from ragscore.io import arrow_lines
 
     arrow_lines.FROM_BYTES = from_bytes  # type: ignore[assignment]
     return _timed(lambda: rs.load_results(path))

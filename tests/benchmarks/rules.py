@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 import ragscore as rs
-from ragscore.metrics import DEFAULT_METRICS, parse_label
+from ragscore.scoring.metrics import DEFAULT_METRICS, parse_label
 from tests.benchmarks.workload import as_results, make_run
 
 REPEATS = 5

@@ -1,0 +1,1 @@
+"""What only some systems need."""

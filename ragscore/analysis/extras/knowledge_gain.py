@@ -1,0 +1,347 @@
+"""Knowledge gain.
+
+What a run that knows more documents is better at, which of these documents bring that, and how new
+they are.
+
+In: scores of a baseline and a candidate run, or texts and embeddings of candidate and known chunks.
+Out: figures, per metric, per query and per document.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden
+from ragscore.frames.render import dump, reload
+from ragscore.scoring.metrics import describe
+from ragscore.scoring.summary import metric_columns
+
+Vectors = npt.NDArray[np.float64]
+Embed = Callable[[list[str]], npt.ArrayLike]
+Chunks = npt.ArrayLike | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a candidate run gained over a baseline.
+
+    Attributes
+    ----------
+    score
+        Σ w·Δmean / Σ w over the metrics; 0 if no metric has a weight.
+    total_weight
+        Σ w of the metrics in it.
+    metrics
+        One row per metric: metric, weight, mean_a, mean_b, `gain` (b - a, turned round where lower
+        is better), n queries.
+    per_query
+        One row per query: query_id, `gain` (the same over the metrics that both runs have for it),
+        n_metrics; largest first.
+    """
+
+    score: float
+    total_weight: float
+    metrics: pd.DataFrame
+    per_query: pd.DataFrame
+
+    def to_json(self) -> str:
+        """The gain as JSON, NaN as null; `from_json` reloads it."""
+        return dump(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Gain":
+        """The gain that `to_json` wrote."""
+        return reload(cls, text)
+
+
+def knowledge_gain(
+    scores: pd.DataFrame, baseline: str, candidate: str, weights: Mapping[str, float] | None = None
+) -> Gain:
+    """How much better run `candidate` is than run `baseline`, over several metrics at once.
+
+    Parameters
+    ----------
+    scores
+        From `rs.score`, with both runs.
+    weights
+        Metric column -> weight; only these metrics count. A weight that is negative or not finite
+        counts as 0, and a metric of weight 0 is left out. By default every metric of 0 to 1 has
+        weight 1.
+
+    Returns
+    -------
+    A `Gain`, over the queries that both runs have a value for.
+
+    Raises
+    ------
+    DataError
+        A run or a metric is not among the scores.
+    """
+    chosen = _weights(scores, weights)
+    a, b = _run(scores, baseline), _run(scores, candidate)
+    query_ids = a.index[a.index.isin(b.index)]
+    signs = pd.Series(
+        {name: -1.0 if describe(name).better == "lower" else 1.0 for name in chosen},
+        dtype="float64",
+    )
+    values_a, values_b = (one.loc[query_ids, list(chosen)].astype("float64") for one in (a, b))
+    both = values_a.notna() & values_b.notna()
+    values_a, values_b = values_a.where(both), values_b.where(both)
+    gains, weight = (values_b - values_a) * signs, pd.Series(chosen, dtype="float64")
+    metrics = pd.DataFrame({
+        "metric": pd.Series(list(chosen), dtype="str"), "weight": weight.to_numpy(),
+        "mean_a": values_a.mean().to_numpy(), "mean_b": values_b.mean().to_numpy(),
+        "gain": gains.mean().to_numpy(), "n": both.sum().to_numpy(),
+    })  # fmt: skip
+    measured = metrics[metrics["n"] > 0]
+    total = float(measured["weight"].sum())
+    score = float((measured["weight"] * measured["gain"]).sum() / total) if total > 0 else 0.0
+    return Gain(score, total, metrics, _per_query(gains, weight))
+
+
+def knowledge_gain_documented(
+    scores: pd.DataFrame,
+    baseline: str,
+    candidate: str,
+    novelty: float = 0.0,
+    *,
+    recall: str = "recall@10",
+    context_recall: str = "context_recall",
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    gamma: float = 1.0,
+) -> float:
+    """The formula alpha·Δrecall@k + beta·Δcontext_recall + gamma·novelty, a plain sum that is not divided by its weights.
+
+    Parameters
+    ----------
+    novelty
+        Of the candidate documents: `rs.novelty_all_pairs`, by the same formula 1 - the largest
+        cosine of all pairs.
+    recall, context_recall
+        Metric columns of the scores; one of weight 0 need not be there.
+
+    Returns
+    -------
+    The gain; higher is better. Differences are of means over the queries that both runs have a
+    value for.
+
+    Raises
+    ------
+    DataError
+        A metric of non-zero weight is not among the scores, or both runs have a value for no query.
+    """
+    total = gamma * novelty
+    for name, weight in ((recall, alpha), (context_recall, beta)):
+        if weight != 0:
+            row = knowledge_gain(scores, baseline, candidate, {name: 1.0}).metrics.iloc[0]
+            if not row["n"]:
+                raise DataError(
+                    f"{baseline} and {candidate} have {name} for no query in common",
+                    field="scores",
+                    allowed=f"a value in both, or no weight for {name}",
+                )
+            total += weight * float(row["gain"])
+    return float(total)
+
+
+def candidate_documents(
+    per_query: pd.DataFrame,
+    golden: Golden,
+    novelty: Mapping[str, float] | None = None,
+    *,
+    document_weight: float = 1.0,
+    novelty_weight: float = 0.0,
+) -> pd.DataFrame:
+    """Which documents bring the gain.
+
+    Parameters
+    ----------
+    per_query
+        `Gain.per_query`.
+    novelty
+        Document -> how new it is, clamped to 0..1; documents without are 0. One that no query
+        expects is ranked too.
+
+    Returns
+    -------
+    One row per document that a query expects or that has a novelty, best first (then by id):
+    `doc_id`; `relevance_gain`, the gains of the queries that expect it times its grade there, added
+    up; `novelty`; `score`, relevance_gain·document_weight + novelty·novelty_weight.
+    """
+    targets = golden.targets.loc[
+        golden.targets["level"] == "doc", ["query_id", "doc_id", "grade"]
+    ].dropna(subset=["doc_id"])
+    gains = targets.merge(per_query[["query_id", "gain"]], on="query_id")
+    relevance = (gains["gain"] * gains["grade"]).groupby(gains["doc_id"]).sum()
+    new = pd.Series(dict(novelty or {}), dtype="float64").clip(0, 1)
+    doc_ids = pd.Index(relevance.index.union(new.index), name="doc_id")
+    table = pd.DataFrame(
+        {
+            "relevance_gain": relevance.reindex(doc_ids).fillna(0.0),
+            "novelty": new.reindex(doc_ids).fillna(0.0),
+        },
+        index=doc_ids,
+    )
+    table["score"] = table["relevance_gain"] * document_weight + table["novelty"] * novelty_weight
+    return table.reset_index().sort_values(
+        ["score", "doc_id"], ascending=[False, True], ignore_index=True
+    )
+
+
+def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """Cosine of two vectors, -1 to 1; 0 if they differ in length, or one is empty or zero."""
+    return float(
+        _cosines(
+            np.atleast_2d(np.asarray(a, dtype="float64")),
+            np.atleast_2d(np.asarray(b, dtype="float64")),
+        )[0, 0]
+    )
+
+
+def novelty_per_chunk(candidate: Chunks, known: Chunks, embed: Embed | None = None) -> float:
+    """How new chunks are, averaged over them.
+
+    1 - the largest cosine to a known chunk (negative ones count as 0).
+
+    Parameters
+    ----------
+    candidate, known
+        Embeddings, one row per chunk, or with `embed` the chunks' texts.
+    embed
+        Texts -> embeddings, one row each.
+
+    Returns
+    -------
+    0 (nothing new) to 1; 0 without candidate chunks, 1 without known ones.
+    """
+    new, old = _embedded(candidate, embed), _embedded(known, embed)
+    if not len(new) or not len(old):
+        return 1.0 if len(new) else 0.0
+    return float((1 - _cosines(new, old).max(axis=1).clip(0, 1)).mean())
+
+
+def novelty_all_pairs(candidate: Chunks, known: Chunks, embed: Embed | None = None) -> float:
+    """How new chunks are as a whole.
+
+    1 - the largest cosine of all pairs of a candidate and a known chunk.
+
+    Parameters as `novelty_per_chunk`. One chunk that is known already makes this 0, however new the
+    others are.
+
+    Returns
+    -------
+    0 to 2, above 1 where all cosines are negative; 0 without candidate chunks, 1 without known
+    ones.
+    """
+    new, old = _embedded(candidate, embed), _embedded(known, embed)
+    if not len(new) or not len(old):
+        return 1.0 if len(new) else 0.0
+    return 1 - float(_cosines(new, old).max())
+
+
+def lexical_novelty(candidate: str, known: str) -> float:
+    """1 - Jaccard similarity of the words (lower-cased letters and digits) of two texts.
+
+    Returns
+    -------
+    0 (the same words) to 1 (none in common); 0 if the candidate has no words, 1 if only the known
+    text has none.
+    """
+    new, old = (set(re.findall(r"[^\W_]+", text.lower())) for text in (candidate, known))
+    return 1 - len(new & old) / len(new | old) if new else 0.0
+
+
+def _weights(scores: pd.DataFrame, weights: Mapping[str, float] | None) -> dict[str, float]:
+    """Metrics that count, each with its weight."""
+    if weights is None:
+        return {
+            name: 1.0
+            for name in metric_columns(scores)
+            if describe(name).kind in ("binary", "bounded")
+        }
+    unknown = [name for name in weights if name not in scores.columns]
+    if unknown:
+        raise DataError(
+            f"no column {', '.join(unknown)}",
+            field="weights",
+            allowed=f"scores has {', '.join(metric_columns(scores))}",
+        )
+    return {
+        name: float(weight)
+        for name, weight in weights.items()
+        if np.isfinite(weight) and weight > 0
+    }
+
+
+def _run(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    rows = scores[scores["run_id"].astype("str") == run_id]
+    if not len(rows):
+        raise DataError(
+            f"no run {run_id!r}",
+            field="run",
+            allowed=f"there are {', '.join(scores['run_id'].astype('str').unique())}",
+        )
+    if rows.index.has_duplicates:
+        raise DataError(
+            f"{rows.index[rows.index.duplicated()][0]} stands twice in {run_id}",
+            field="scores",
+            allowed="one row per run and query",
+        )
+    return rows
+
+
+def _per_query(gains: pd.DataFrame, weight: pd.Series) -> pd.DataFrame:
+    here = gains.notna()
+    total = (here * weight).sum(axis=1)
+    table = pd.DataFrame(
+        {
+            "gain": (gains * weight).sum(axis=1) / total.where(total > 0),
+            "n_metrics": here.sum(axis=1),
+        }
+    )
+    table = table[table["n_metrics"] > 0].rename_axis("query_id").reset_index()
+    order = table.assign(size=table["gain"].abs()).sort_values(
+        ["size", "query_id"], ascending=[False, True]
+    )
+    return table.loc[order.index].reset_index(drop=True)
+
+
+def _embedded(chunks: Chunks, embed: Embed | None) -> Vectors:
+    """Embeddings as a matrix; no chunk at all is a matrix without rows."""
+    given = list(chunks)  # type: ignore[arg-type]
+    if not given:
+        return np.zeros((0, 0))
+    if embed is None and any(isinstance(chunk, str) for chunk in given):
+        raise DataError(
+            "texts without an embedding",
+            field="embed",
+            allowed="embed=function, or embeddings instead of texts",
+        )
+    vectors = np.asarray(
+        embed([str(chunk) for chunk in given]) if embed is not None else given, dtype="float64"
+    )
+    if vectors.ndim != 2 or len(vectors) != len(given):
+        raise DataError(
+            f"found an array of shape {vectors.shape}",
+            field="embeddings",
+            allowed="one row per chunk",
+        )
+    return vectors
+
+
+def _cosines(a: Vectors, b: Vectors) -> Vectors:
+    """Cosines of all rows of a with all rows of b.
+
+    0 where lengths differ or a vector is empty or zero.
+    """
+    if a.shape[1] != b.shape[1] or not a.shape[1]:
+        return np.zeros((len(a), len(b)))
+    lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)[None, :]
+    return np.clip(
+        np.divide(a @ b.T, lengths, out=np.zeros_like(lengths), where=lengths > 0), -1, 1
+    )

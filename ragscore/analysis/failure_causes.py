@@ -1,0 +1,215 @@
+"""Where an answer went wrong.
+
+What was found against what was answered, query by query, and how that changed between two runs.
+
+In: scores with a 0/1 ranking metric and a metric of the answers. Out: one class per run and query,
+their counts, and the transitions from run to run.
+"""
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.refusals import (
+    APART,
+    DECISIONS,
+    refusal_decisions,
+    right_by,
+    right_metric,
+    score_rows,
+    shares,
+)
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.scoring.metrics import describe
+from ragscore.scoring.summary import metric_columns
+
+DEFAULT_K = 5
+# hit/right, hit/wrong, miss/right, miss/wrong
+FAULTS = ("right", "generation fault", "memory", "retrieval fault")
+REFUSED = ("refused after hit", "refused after miss", "refused")
+CLASSES = (*FAULTS, *REFUSED, "unmeasured", "right refusal", "unsupported answer", *APART)
+
+
+def answer_faults(
+    scores: pd.DataFrame,
+    golden: Golden,
+    results: Results | None = None,
+    *,
+    hit: str | None = None,
+    right: str | None = None,
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """Of each answer, whether retrieval or generation is to blame.
+
+    Parameters
+    ----------
+    scores
+        As for `refusal_decisions`, with the column `hit` as well.
+    results
+        Tells how many hits the runs keep, for the default of `hit`.
+    hit
+        A 0/1 column that says whether the right thing was found. By default hit@k, k the smallest
+        of the runs' own, or 5 where that is unknown or not in the scores.
+    right, threshold
+        What says that an answer is right, as for `refusal_decisions`.
+
+    Returns
+    -------
+    One row per row of the scores: run_id, query_id; `hit` and `right`, 1 or 0, NaN where they don't
+    apply; `fault`, a category. Of answers to answerable questions: right (hit, right), generation
+    fault (hit, wrong), memory (miss, right: from what the model knows, or from passages that nobody
+    labelled), retrieval fault (miss, wrong), unmeasured (`hit` or `right` says nothing). Of
+    answerable questions that were refused: refused after hit, refused after miss, refused (`hit`
+    says nothing). All others: as `decision` of `refusal_decisions`.
+
+    Raises
+    ------
+    DataError
+        No such column, `hit` is not 0/1, or no metric says which answers are right.
+    """
+    rows = score_rows(scores, golden)
+    hit = _hit_metric(rows, results, hit)
+    if right_metric(rows, right, threshold) is None:
+        raise DataError(
+            "no metric says which answers are right",
+            field="right",
+            allowed="scores with judge_correctness, key_facts or answer_checks",
+        )
+    decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
+    found, verdict = rows[hit].to_numpy("float64", na_value=np.nan), decisions["right"].to_numpy()
+    answered = is_among(decisions["decision"], ("right answer", "wrong answer")) & ~np.isnan(found)
+    refused = (decisions["decision"] == "over-refusal").to_numpy()
+    flags = {
+        "right": answered & (found == 1) & (verdict == 1),
+        "generation fault": answered & (found == 1), "memory": answered & (verdict == 1),
+        "retrieval fault": answered, "refused after hit": refused & (found == 1),
+        "refused after miss": refused & (found == 0), "refused": refused,
+        **{name: (decisions["decision"] == name).to_numpy() for name in DECISIONS if name in CLASSES},
+    }  # fmt: skip
+    codes = np.select(
+        list(flags.values()), [CLASSES.index(name) for name in flags], CLASSES.index("unmeasured")
+    )
+    return decisions[["run_id", "query_id"]].assign(
+        hit=found, right=verdict, fault=categorical(codes, CLASSES)
+    )
+
+
+def fault_table(
+    scores: pd.DataFrame,
+    golden: Golden,
+    results: Results | None = None,
+    *,
+    hit: str | None = None,
+    right: str | None = None,
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """How many answers of each run were right, spoilt by retrieval, spoilt by generation, or right without a hit.
+
+    Parameters
+    ----------
+    scores, golden, results, hit, right, threshold
+        As for `answer_faults`.
+
+    Returns
+    -------
+    One row per run and `fault` (see `answer_faults`): `n` questions; `of` how many: for right,
+    generation fault, memory and retrieval fault the answers that have one of these, for the three
+    kinds of refused all three together, for all others the run's rows; `share` = n / of, with its
+    95 % Wilson interval `low`, `high` (0 to 1; NaN where `of` is 0); `hit_by`, `right_by`: what
+    says so.
+
+    Raises
+    ------
+    DataError
+        As for `answer_faults`.
+    """
+    faults = answer_faults(scores, golden, results, hit=hit, right=right, threshold=threshold)
+    n = faults.groupby(["run_id", "fault"], observed=False).size().unstack()
+    of = {name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED) for name in group}
+    of |= {name: n.sum(axis=1) for name in CLASSES if name not in of}
+    rows = score_rows(scores, golden)
+    return shares(n, of, "fault").assign(
+        hit_by=_hit_metric(rows, results, hit), right_by=right_by(rows, right, threshold)
+    )
+
+
+def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.DataFrame:
+    """What became of each question between two runs.
+
+    Parameters
+    ----------
+    faults
+        From `answer_faults`.
+    baseline, candidate
+        Run ids.
+
+    Returns
+    -------
+    One row per query_id, in the order of the scores: `before`, its class in the baseline, and
+    `after`, in the candidate; "missing" where a run has no row. `changes.query("before == 'right'
+    and after == 'generation fault'")` are the questions of one cell of `fault_transitions`.
+
+    Raises
+    ------
+    DataError
+        No such run.
+    """
+    check_type(faults, pd.DataFrame, "faults")
+    known = [str(run_id) for run_id in faults["run_id"].unique()]
+    unknown = [name for name in (baseline, candidate) if name not in known]
+    if unknown:
+        raise DataError(
+            f"no run {', '.join(unknown)}", field="run", allowed=f"there are {', '.join(known)}"
+        )
+    sides = [
+        faults.loc[faults["run_id"] == name].set_index("query_id")["fault"]
+        for name in (baseline, candidate)
+    ]
+    query_ids = pd.Index(
+        faults.loc[is_among(faults["run_id"], (baseline, candidate)), "query_id"].unique(),
+        name="query_id",
+    )
+    before, after = (side.reindex(query_ids).fillna("missing") for side in sides)
+    return pd.DataFrame({"before": before, "after": after}).reset_index()
+
+
+def fault_transitions(changes: pd.DataFrame) -> pd.DataFrame:
+    """How many questions went from which class to which.
+
+    Parameters
+    ----------
+    changes
+        From `fault_changes`.
+
+    Returns
+    -------
+    One row per class before (index `before`), one column per class after: numbers of questions.
+    Classes that no question has are left out.
+    """
+    table = pd.crosstab(changes["before"], changes["after"])
+    seen = [name for name in CLASSES if name in table.index or name in table.columns]
+    return table.reindex(index=seen, columns=seen, fill_value=0).rename_axis(
+        index="before", columns="after"
+    )
+
+
+def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:
+    """The column that says whether the right thing was found."""
+    check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
+    if hit is None:
+        k = results.runs["k"].min() if results is not None and "k" in results.runs else pd.NA
+        own = "" if pd.isna(k) else f"hit@{k}"
+        hit = own if own in rows else f"hit@{DEFAULT_K}"
+    if hit not in metric_columns(rows):
+        raise DataError(
+            f"no column {hit!r}",
+            field="hit",
+            allowed=f"scores has {', '.join(metric_columns(rows))}",
+        )
+    if describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
+        raise DataError(
+            f"{hit} is not 0 or 1",
+            field="hit",
+            allowed="a 0/1 metric, such as hit@5 or recall_all@5",
+        )
+    return hit

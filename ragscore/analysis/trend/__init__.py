@@ -1,0 +1,1 @@
+"""A metric over runs, and how much of it is noise."""

@@ -1,0 +1,350 @@
+"""`ragscore judge`: asks a model about the answers of runs, and leaves its judgments with them."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ragscore.cli.inputs import load
+from ragscore.cli.options import Commands, add_json, as_json
+from ragscore.frames.data import DataError, Results, records_of
+from ragscore.judging import Endpoint, Judged, find_judge, judge, spot_check
+from ragscore.judging.cache import DEFAULT_CACHE
+from ragscore.judging.cases import CUT_TEXT
+from ragscore.judging.endpoint import KEY_VARIABLES, STRUCTURED
+from ragscore.judging.prompts import JUDGES
+from ragscore.judging.run import REFUSED
+from ragscore.scoring.score import score
+from ragscore.scoring.summary import summarize
+from ragscore.store.store import RunStore
+
+ALL_FAILED = 3
+
+
+def add_judge(commands: Commands) -> None:
+    """`ragscore judge GOLDEN RUN... --model NAME`."""
+    parser = commands.add_parser("judge", help="let a language model judge the answers of runs")
+    parser.add_argument("golden", help="golden file (YAML or JSON lines)")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="run",
+        help="per_query.jsonl files, beside which judgments.jsonl is written, or names in --store",
+    )
+    parser.add_argument(
+        "--store", metavar="DIR", help="folder of stored runs that run arguments may name"
+    )
+    parser.add_argument(
+        "--judge",
+        action="append",
+        metavar="NAME",
+        help=f"one of {', '.join(JUDGES)} (several times; default: groundedness)",
+    )
+    _add_endpoint(parser)
+    _add_limits(parser)
+    parser.add_argument(
+        "--k",
+        type=int,
+        metavar="N",
+        help="hits that are an answer's context (default: the run's own k)",
+    )
+    parser.add_argument(
+        "--refused",
+        default="skip",
+        metavar="|".join(REFUSED),
+        help="answers that the system says are refusals: skip them (the default), or judge them",
+    )
+    parser.add_argument(
+        "--cut-text",
+        default="refuse",
+        metavar="|".join(CUT_TEXT),
+        help="hits of which only a cut text is there: refuse (the default), or mark",
+    )
+    parser.add_argument(
+        "--keep-inputs",
+        metavar="FILE",
+        help="keep what the judges were given, for rs.load_judge_inputs",
+    )
+    parser.add_argument(
+        "--spot-check",
+        type=int,
+        metavar="N",
+        help="judge N answers again by --second-model, and keep how far both agree",
+    )
+    parser.add_argument(
+        "--second-model",
+        metavar="NAME",
+        help="the model that checks; at the same endpoint, or --second-base-url",
+    )
+    parser.add_argument(
+        "--second-base-url", metavar="URL", help="where the second model is, if elsewhere"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace judgments of the same criteria"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_judge, ties=None, usage="judge GOLDEN RUN... --model NAME")
+
+
+def _add_endpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        required=True,
+        metavar="NAME",
+        help=f"the model to ask; its key is taken from {' or '.join(KEY_VARIABLES)}",
+    )
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        help=(
+            "an OpenAI-compatible server, such as http://127.0.0.1:8080/v1 (default:"
+            " api.openai.com)"
+        ),
+    )
+    parser.add_argument(
+        "--temperature",
+        type=float,
+        default=0.0,
+        metavar="T",
+        help="sent with every call (default: 0)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="sent with every call; repeat r is asked with N + r - 1 (default: 0)",
+    )
+    parser.add_argument("--embedding-model", metavar="NAME", help="for answer_relevance")
+    parser.add_argument(
+        "--structured",
+        default=STRUCTURED[0],
+        metavar="|".join(STRUCTURED),
+        help="how the shape of replies is enforced (default: by JSON schema)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="S",
+        help="seconds for a call (default: 120)",
+    )
+    parser.add_argument(
+        "--retries",
+        type=int,
+        default=5,
+        metavar="N",
+        help="after 429, 5xx or a lost connection (default: 5)",
+    )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how often each judgment is made (default: 1)",
+    )
+    parser.add_argument(
+        "--workers",
+        type=int,
+        default=8,
+        metavar="N",
+        help="requests under way at a time, at most (default: 8)",
+    )
+    parser.add_argument(
+        "--cache",
+        default=DEFAULT_CACHE,
+        metavar="FILE",
+        help=(
+            f"keeps replies, so that nothing is paid for twice (default: {DEFAULT_CACHE}; none:"
+            " keep nothing)"
+        ),
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="FILE",
+        help='JSON: US dollars per million tokens by model, {"name": [prompt, completion]}',
+    )
+    parser.add_argument(
+        "--max-cost", type=float, metavar="USD", help="ask nothing more once this much is spent"
+    )
+
+
+def _judge(args: argparse.Namespace) -> int:
+    golden, results, run_ids = load(args, args.runs)
+    where = _places(args, run_ids)
+    names = args.judge or ["groundedness"]
+    if not args.overwrite:
+        _refuse_judged(results, names)
+    endpoint = Endpoint(
+        args.model, args.base_url, temperature=args.temperature, seed=args.seed,
+        embedding=args.embedding_model, structured=args.structured,
+        timeout=args.timeout, retries=args.retries,
+    )  # fmt: skip
+    options: dict[str, Any] = {
+        "cache": None if args.cache == "none" else args.cache,
+        "workers": args.workers,
+        "prices": _prices(args.prices),
+        "k": args.k,
+    }
+    options |= {"refused": args.refused, "cut_text": args.cut_text}
+    judged = judge(
+        results,
+        golden,
+        names,
+        endpoint,
+        repeats=args.repeats,
+        max_cost=args.max_cost,
+        keep_inputs=args.keep_inputs,
+        **options,
+    )
+    if (status := _failure(judged)) == ALL_FAILED:
+        return status
+    for run_id, place in where.items():
+        Judged(
+            judged.results.select(run_id), judged.ledger[judged.ledger["run_id"] == run_id]
+        ).save(place, overwrite=True)
+    metrics = [find_judge(name).criterion for name in names]
+    table = summarize(score(judged.results, golden, metrics))[
+        ["run_id", "metric", "mean", "low", "high", "n", "n_expected"]
+    ]
+    found: dict[str, Any] = {"judgments": records_of(judged.counts()), "means": records_of(table)}
+    if args.spot_check:
+        found["agreement"] = _checked(args, judged, golden, names, endpoint, where, options)
+    print(
+        as_json(found)
+        if args.json
+        else _text(judged, table.round(3).to_string(index=False), found.get("agreement"))
+    )
+    return status
+
+
+def _places(args: argparse.Namespace, run_ids: list[str]) -> dict[str, RunStore | Path]:
+    """Where the judgments of each run go: into the store, or beside its file."""
+    if len(run_ids) != len(args.runs):
+        raise DataError(
+            f"{len(run_ids)} runs in {len(args.runs)} arguments",
+            field="run",
+            allowed="one run per argument, so that its judgments have a place",
+        )
+    places: dict[str, RunStore | Path] = {}
+    for name, run_id in zip(args.runs, run_ids, strict=True):
+        if Path(name).exists() or args.store is None:
+            file = Path(name) / "per_query.jsonl" if Path(name).is_dir() else Path(name)
+            if not file.name.startswith("per_query.") or not file.exists():
+                raise DataError(
+                    "judgments are read beside a per_query.jsonl",
+                    file=name,
+                    field="run",
+                    allowed="such a file (rs.write_per_query), or a name in --store",
+                )
+            places[run_id] = file.parent
+        else:
+            places[run_id] = RunStore(args.store)
+    return places
+
+
+def _refuse_judged(results: Results, names: list[str]) -> None:
+    """Before anything is paid for."""
+    if results.judgments is None:
+        return
+    criteria = [find_judge(name).criterion for name in names]
+    there = results.judgments[results.judgments["criterion"].isin(criteria)]
+    if len(there):
+        judged = ", ".join(there["run_id"].astype("str").unique())
+        raise DataError(
+            f"{judged} judged by {', '.join(there['criterion'].unique())} already",
+            field="run",
+            allowed="--overwrite, or other judges",
+        )
+
+
+def _prices(file: str | None) -> dict[str, Any] | None:
+    if file is None:
+        return None
+    try:
+        content = json.loads(Path(file).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DataError(f"not valid JSON ({error})", file=file, field="--prices") from error
+    if not isinstance(content, dict):
+        raise DataError(
+            "not a JSON object",
+            file=file,
+            field="--prices",
+            allowed='{"model": [prompt, completion]}',
+        )
+    return content
+
+
+def _failure(judged: Judged) -> int:
+    """The exit status.
+
+    3 if every judgment failed, 1 if some were not asked, else 0; what went wrong goes to standard
+    error.
+    """
+    states = judged.ledger["state"].value_counts()
+    failed = judged.ledger[judged.ledger["state"] == "judge_failed"]
+    if len(failed):
+        print(
+            f"ragscore: {len(failed)} judgments failed, first: {failed['reason'].iloc[0]}",
+            file=sys.stderr,
+        )
+    if len(failed) and not {"scored", "not_measurable"} & set(states.index):
+        return ALL_FAILED
+    if n := int(states.get("not_asked", 0)):
+        reason = judged.ledger.loc[judged.ledger["state"] == "not_asked", "reason"].iloc[0]
+        print(f"ragscore: {n} judgments were not asked for: {reason}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _checked(
+    args: argparse.Namespace,
+    judged: Judged,
+    golden: Any,
+    names: list[str],
+    endpoint: Endpoint,
+    where: dict[str, RunStore | Path],
+    options: dict[str, Any],
+) -> list[dict[str, Any]]:
+    from dataclasses import replace
+
+    second = replace(
+        endpoint,
+        model=args.second_model or endpoint.model,
+        base_url=args.second_base_url or endpoint.base_url,
+    )
+    found = spot_check(judged, golden, names, second, n=args.spot_check, **options)
+    for run_id, place in where.items():
+        found.write(place.path(run_id) if isinstance(place, RunStore) else place)
+    return records_of(found.table)
+
+
+def _text(judged: Judged, means: str, agreement: list[dict[str, Any]] | None) -> str:
+    shown = judged.counts()
+    columns = [
+        "run_id",
+        "judge",
+        "scored",
+        "not_measurable",
+        "judge_failed",
+        "skipped",
+        "not_asked",
+        "n_calls",
+        "n_cached",
+        "tokens",
+        "cost_usd",
+    ]
+    parts = [shown[columns].to_string(index=False, na_rep="unknown"), means]
+    if agreement is not None:
+        parts.append(
+            "\n".join(
+                f"second judge: {one['criterion']} disagrees about {one['disagreement']:.0%} of"
+                f" {one['n']} answers"
+                for one in agreement
+            )
+        )
+    return "\n\n".join(parts)

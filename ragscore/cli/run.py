@@ -1,0 +1,294 @@
+"""`ragscore run`: ask a system every golden query, then show how it did."""
+
+import argparse
+import importlib
+import json
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from ragscore.cli.options import Commands, add_golden, add_json, as_json
+from ragscore.cli.score import readable
+from ragscore.collecting import collect
+from ragscore.collecting.run import refuse_finished
+from ragscore.collecting.systems import ALLOWED, CARRIED, Given
+from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.io import load_golden
+from ragscore.scoring.metrics import HEADLINE
+from ragscore.scoring.score import score
+from ragscore.scoring.summary import summarize
+
+# as in ragscore.demo, whose packages are imported when one is asked
+DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
+ALL_FAILED, STOPPED = 3, 130
+CACHE = Path("ragscore-demo", "cache")  # where `ragscore demo` keeps its vectors
+
+
+def add_run(commands: Commands) -> None:
+    """`ragscore run SYSTEM`."""
+    parser = commands.add_parser(
+        "run",
+        help=(
+            "ask a system every golden query and write per_query.jsonl with run.json; exit status 3"
+            " if every query fails"
+        ),
+    )
+    parser.add_argument(
+        "system",
+        nargs="?",
+        help=(
+            f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
+            " module:function"
+        ),
+    )
+    parser.add_argument(
+        "--command",
+        metavar="TEXT",
+        help=(
+            "instead: a command that gets the request as JSON on standard input and prints its"
+            " reply as JSON"
+        ),
+    )
+    add_golden(parser)
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="DIR",
+        help="the run's folder (default: runs/NAME); a run that was interrupted there goes on",
+    )
+    _add_sent(parser)
+    _add_manner(parser)
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="LABEL",
+        help="show this metric afterwards (may be given several times)",
+    )
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _add_sent(parser: argparse.ArgumentParser) -> None:
+    """What is sent with every query, and which queries."""
+    for name, kind in {"mode": str, "k": int, "temperature": float, "seed": int}.items():
+        parser.add_argument(
+            *(["-k"] if name == "k" else []),
+            f"--{name}",
+            type=kind,
+            metavar=name.upper(),
+            help="sent with every query",
+        )
+    parser.add_argument("--retrieval-only", action="store_true", help="ask for no answer")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the system's own, sent likewise (several times)",
+    )
+    parser.add_argument(
+        "--leave-out",
+        action="append",
+        default=[],
+        choices=CARRIED,
+        help="a field of golden queries that is not sent (several times)",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N queries")
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="only N queries, drawn with the seed"
+    )
+
+
+def _add_manner(parser: argparse.ArgumentParser) -> None:
+    """How it is asked, and what the run is called."""
+    parser.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="queries in flight at a time (1)"
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=120.0, metavar="SECONDS", help="for one attempt (120)"
+    )
+    parser.add_argument(
+        "--retries",
+        type=int,
+        default=2,
+        metavar="N",
+        help="further attempts after time-outs, lost connections, 429 and 5xx (2)",
+    )
+    parser.add_argument("--rate", type=float, metavar="N", help="most attempts per second")
+    for name in ("name", "run-id", "suite"):
+        parser.add_argument(f"--{name}", help="of the system" if name == "name" else "of the run")
+    parser.add_argument(
+        "--repeat",
+        type=int,
+        metavar="N",
+        help="number of the trial, where one system is run several times",
+    )
+    parser.add_argument(
+        "--fresh", action="store_true", help="begin anew, replacing a run that is there"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def _run(args: argparse.Namespace) -> int:
+    if (args.system is None) == (args.command is None):
+        raise DataError(
+            "both a system and --command" if args.system else "none given",
+            field="system",
+            allowed="one of them",
+        )
+    golden, out = (
+        load_golden(_golden_file(args)),
+        Path(args.out) if args.out else Path("runs", _folder(args)),
+    )
+    refuse_finished(out, args.fresh)  # before a system is made ready, which may take a while
+    sent = {
+        option: getattr(args, option)
+        for option in (
+            "mode",
+            "k",
+            "temperature",
+            "seed",
+            "retrieval_only",
+            "limit",
+            "sample",
+            "leave_out",
+        )
+    }
+    manner = {
+        option: getattr(args, option)
+        for option in (
+            "workers",
+            "timeout",
+            "retries",
+            "rate",
+            "run_id",
+            "suite",
+            "repeat",
+            "fresh",
+        )
+    }
+    try:
+        results = collect(
+            _system(args),
+            golden,
+            out,
+            settings=_settings(args.set),
+            name=args.name,
+            progress=not args.quiet,
+            **sent,
+            **manner,
+        )
+    except KeyboardInterrupt as stopped:
+        print(f"ragscore: stopped; {' '.join(getattr(stopped, '__notes__', []))}", file=sys.stderr)
+        return STOPPED
+    print(f"ragscore: wrote {out / 'per_query.jsonl'}", file=sys.stderr)
+    if results.responses["error"].notna().all():
+        return ALL_FAILED
+    _show(results, golden, args)
+    return 0
+
+
+def _golden_file(args: argparse.Namespace) -> Any:
+    """The golden file given, or for a system of the demo that of the checkout."""
+    if args.golden is None and args.system in DEMO:
+        from ragscore.demo.run import default_golden
+
+        return default_golden()
+    return args.golden
+
+
+def _folder(args: argparse.Namespace) -> str:
+    """What the run's folder is called unless it is named."""
+    if args.name:
+        return str(args.name)
+    if args.command is not None:
+        return Path(*shlex.split(args.command)[:1]).name or "command"
+    if _is_address(args.system):
+        return str(urlsplit(args.system).netloc.rpartition("@")[2].replace(":", "-"))
+    return Path(args.system).stem if _is_file(args.system) else args.system.rpartition(":")[2]
+
+
+def _system(args: argparse.Namespace) -> Given:
+    """What is asked."""
+    if args.command is not None:
+        return shlex.split(args.command)
+    if args.system in DEMO:
+        return _demo(args.system)
+    return (
+        args.system if _is_address(args.system) or _is_file(args.system) else _imported(args.system)
+    )
+
+
+def _is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def _is_file(text: str) -> bool:
+    return Path(text).suffix in (".yaml", ".yml", ".json")
+
+
+def _demo(name: str) -> Given:
+    try:
+        from ragscore.demo.ask import demo_system
+
+        return demo_system(name, CACHE)
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"the package {error.name} is missing",
+            field="system",
+            allowed="pip install 'ragscore[demo]'",
+        ) from error
+
+
+def _imported(place: str) -> Any:
+    """The function that `module:function` names, as Python finds it from here."""
+    module, _, name = place.partition(":")
+    if not name:
+        raise DataError(
+            f"found {place!r}",
+            field="system",
+            allowed=f"{', '.join(DEMO)}, module:function, or {ALLOWED}",
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ModuleNotFoundError, AttributeError) as error:
+        raise DataError(
+            f"found {place!r} ({error})", field="system", allowed="module:function, found from here"
+        ) from error
+    finally:
+        sys.path.pop(0)
+    return found
+
+
+def _settings(given: list[str]) -> dict[str, Any]:
+    """NAME=VALUE, the value as JSON if it is some, else as text."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise DataError(f"found {text!r}", field="--set", allowed="NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def _show(results: Results, golden: Golden, args: argparse.Namespace) -> None:
+    """The means over the queries that were asked."""
+    asked = replace(
+        golden,
+        queries=golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])],
+    )
+    table = summarize(
+        score(results, asked, args.metric),
+        asked,
+        metrics=None if args.metric or args.json else HEADLINE,
+    )
+    print(as_json(records_of(table)) if args.json else readable(table, None))

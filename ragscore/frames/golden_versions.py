@@ -1,0 +1,219 @@
+"""Versions of a golden set.
+
+What measures in one, what changed between two, and the queries that stayed as they were.
+
+In: golden sets, or the content hashes that a store kept of one. Out: one row per query that
+changed.
+"""
+
+import hashlib
+from dataclasses import replace
+
+import pandas as pd
+
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import Golden, check_type, empty
+
+PARTS = ("text", "labels", "notes")
+FRAMES = ("targets", "checks", "support_groups", "conditions", "tags")
+
+
+def golden_changes(old: Golden, new: Golden) -> pd.DataFrame:
+    """What became of each query between two versions of a golden set.
+
+    Returns
+    -------
+    One row per query that changed, in the order of `old`, then of `new`: query_id; `change`: added,
+    removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
+    reworded (its text), "reworded and relabelled", or annotated (tags or columns that slice and
+    don't score); `what`, the frames and columns that differ, with the ids of targets that came (+)
+    and went (-); "alternatives" and "grades" where those of a target that stayed are others.
+    """
+    check_type(old, Golden, "old")
+    check_type(new, Golden, "new")
+    changes = changes_of(query_parts(old), query_parts(new))
+    kept = changes.loc[~changes["change"].isin(["added", "removed"]), "query_id"]
+    return changes.assign(
+        what=changes["query_id"].map(_what_differs(old, new, kept)).fillna("").astype("str")
+    )
+
+
+def unchanged_queries(old: Golden, new: Golden) -> Golden:
+    """The part of `new` whose questions and expectations are those of `old`.
+
+    On these, scores by both versions are comparable.
+
+    Queries whose tags or other notes changed are among them.
+    """
+    changes = golden_changes(old, new)
+    changed = changes.loc[changes["change"] != "annotated", "query_id"]
+    return replace(new, queries=new.queries[~is_among(new.queries["query_id"], changed)])
+
+
+def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
+    """Names of the frames and columns in which these queries differ, as text (index query_id)."""
+    parts = []
+    before, after = (
+        golden.queries.set_index("query_id").drop(columns="position").reindex(query_ids.to_numpy())
+        for golden in (old, new)
+    )
+    for name in dict.fromkeys([*before.columns, *after.columns]):
+        a, b = (
+            frame[name].astype("str").fillna("")
+            if name in frame
+            else pd.Series("", frame.index, dtype="str")
+            for frame in (before, after)
+        )
+        parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
+    for name in FRAMES:
+        a, b = (_contents(getattr(golden, name), query_ids) for golden in (old, new))
+        parts.append(pd.Series(name, a.index[(a != b).to_numpy()], dtype="str"))
+    parts += [
+        _within_targets(old, new, query_ids),
+        _of_targets(new, old, query_ids, "+"),
+        _of_targets(old, new, query_ids, "-"),
+    ]
+    listed = pd.concat(parts)
+    return listed.groupby(level=0).agg(", ".join)
+
+
+def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
+    """The rows of each query as one text, whatever their order (index query_id)."""
+    rows = frame[is_among(frame["query_id"], query_ids)]
+    texts = (
+        pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str")
+        .groupby(level=0)
+        .agg(lambda one: "\n".join(sorted(one)))
+    )
+    return texts.reindex(query_ids.to_numpy()).fillna("")
+
+
+def _lines(rows: pd.DataFrame) -> list[str]:
+    """Each row as text; what it doesn't have is left out."""
+    return [
+        repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value)))
+        for row in rows.to_dict("records")
+    ]
+
+
+def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
+    """What became other of targets that both have.
+
+    "alternatives", any of which is enough, and "grades" (index query_id).
+    """
+    names, sides = ["query_id", "level", "target_id"], []
+    for golden in (old, new):
+        rows = golden.targets[is_among(golden.targets["query_id"], query_ids)]
+        rows = rows[names].assign(
+            grade=rows["grade"], alternatives=_lines(rows.drop(columns=["grade", "alternative"]))
+        )
+        sides.append(
+            rows.groupby(names).agg(
+                grade=("grade", "max"),
+                alternatives=("alternatives", lambda one: "\n".join(sorted(one))),
+                n=("grade", "size"),
+            )
+        )
+    both = sides[0].add_suffix("_a").join(sides[1].add_suffix("_b"), how="inner")
+    is_other = {
+        "alternatives": (both["alternatives_a"] != both["alternatives_b"])
+        & (both[["n_a", "n_b"]].max(axis=1) > 1),
+        "grades": both["grade_a"] != both["grade_b"],
+    }
+    found = [
+        pd.Series(name, index=both.index[flags].get_level_values("query_id").unique(), dtype="str")
+        for name, flags in is_other.items()
+    ]
+    return pd.concat(found)
+
+
+def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) -> pd.Series:
+    """Target ids that only `golden` has, one after the other, with a sign (index query_id)."""
+    names = ["query_id", "level", "target_id"]
+    rows = golden.targets.loc[
+        is_among(golden.targets["query_id"], query_ids), names
+    ].drop_duplicates()
+    only = rows.merge(
+        other.targets[names].drop_duplicates(), on=names, how="left", indicator=True
+    ).query("_merge == 'left_only'")
+    return pd.Series(
+        (sign + only["target_id"]).to_numpy(), index=pd.Index(only["query_id"]), dtype="str"
+    )
+
+
+def short_hash(text: str) -> str:
+    """The first 16 hexadecimal digits of a text's SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def query_parts(golden: Golden) -> pd.DataFrame:
+    """Content hashes of every query (index query_id).
+
+    Of its `text`; of its `labels`, all that is expected; of its `notes`, which measure nothing.
+
+    Folders are labels, being what `scope_miss` compares; other tags are notes, as are columns such
+    as difficulty.
+    """
+    queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
+    measuring = [
+        name
+        for name in ("query_id", "answerable", "reference_answer", "position")
+        if name in queries
+    ]
+    labels = replace(
+        golden, queries=queries[measuring].assign(query=""), tags=golden.tags[is_folder]
+    )
+    plain = queries.drop(columns="reference_answer", errors="ignore").assign(
+        query="", answerable=pd.array([pd.NA] * len(queries), dtype="boolean")
+    )
+    none = {name: empty(name) for name in ("targets", "checks", "support_groups", "conditions")}
+    notes = replace(golden, queries=plain, tags=golden.tags[~is_folder], **none)
+    text = pd.Series(
+        [short_hash(query) for query in queries["query"]],
+        index=pd.Index(queries["query_id"]),
+        dtype="str",
+    )
+    return pd.DataFrame(
+        {"text": text, "labels": labels.query_hashes, "notes": notes.query_hashes}
+    ).rename_axis("query_id")
+
+
+def golden_digest(parts: pd.DataFrame) -> str:
+    """One hash of all that measures in a golden set; the order of queries doesn't matter."""
+    return short_hash("\n".join(sorted(parts.index + " " + parts["text"] + " " + parts["labels"])))
+
+
+def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+    """What became of each query between two golden sets, from their `query_parts`.
+
+    Query_id, change; unchanged ones left out.
+    """
+    ids = old.index.append(new.index[~is_among(new.index, old.index)])
+    before, after = old.reindex(ids), new.reindex(ids)
+    differs = {
+        name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS
+    }
+    added, removed = before["text"].isna().to_numpy(), after["text"].isna().to_numpy()
+    words = pd.Series("", index=ids, dtype="str")
+    words[differs["notes"]] = "annotated"
+    words[differs["labels"]] = "relabelled"
+    words[differs["text"]] = "reworded"
+    words[differs["text"] & differs["labels"]] = "reworded and relabelled"
+    words[added], words[removed] = "added", "removed"
+    changed = words[words != ""]
+    return pd.DataFrame({"query_id": changed.index, "change": changed.to_numpy()}).astype("str")
+
+
+def counted(changes: pd.DataFrame, n: int) -> str:
+    """The changes in one line.
+
+    `6 of 10 queries relabelled, 1 added`; `n` is how many there were before.
+    """
+    counts = changes["change"].value_counts(sort=False)
+    if not len(counts):
+        return f"no change of {n} queries"
+    first, *others = [
+        f"{number} of {n} queries {change}" if not place else f"{number} {change}"
+        for place, (change, number) in enumerate(counts.items())
+    ]
+    return ", ".join([first, *others])

@@ -1,0 +1,230 @@
+"""The order of hits: stored ranks checked, ties broken by a stated rule, documents kept once.
+
+Done once, so that every metric sees one list.
+
+In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ragscore.frames.data import DataError, Results, conform
+
+TIES = ("file", "trec")
+Places = npt.NDArray[np.int64]
+
+
+def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
+    """Hits with the rank each one has in its run and query, from 1.
+
+    Parameters
+    ----------
+    hits
+        Columns run_id and query_id; `rank`, if there is one; for "trec" `score`, and doc_id or
+        chunk_id. Other columns stay.
+    ties
+        "file": the stored rank, or the order of the rows where there is none. "trec": as trec_eval
+        ranks, score descending compared in 32 bits, ties by document id descending; the stored rank
+        is ignored.
+
+    Returns
+    -------
+    One row per hit with the index and order of `hits`; only `rank` (int32) is new.
+
+    Raises
+    ------
+    DataError
+        An unknown `ties`; a stored rank that is missing, negative or twice in one query; for "trec"
+        a hit without a score or an id.
+
+    Warns
+    -----
+    UserWarning
+        Stored ranks start at 0: those of the whole run are moved up by one.
+    """
+    if ties not in TIES:
+        raise DataError(f"found {ties!r}", field="ties", allowed=f"one of {', '.join(TIES)}")
+    if not len(hits):
+        return conform(hits.assign(rank=np.zeros(0, dtype="int32")), "hits")
+    if ties == "trec":
+        ranks = _trec_ranks(hits)
+    elif "rank" in hits and hits["rank"].notna().any():
+        ranks = _stored_ranks(hits)
+    else:
+        cell = _cells(hits)
+        ranks = _places(cell, np.argsort(cell, kind="stable"))
+    return conform(hits.assign(rank=ranks.astype("int32")), "hits")
+
+
+def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
+    """Only the first hit of each document in each run and query, with ranks closed up (the passage with the best rank stands for its document).
+
+    Hits without a doc_id are kept: nothing says that they repeat a document.
+
+    Returns
+    -------
+    One row per hit kept, in the order and with the index of `hits`; `rank` counts the hits kept,
+    from 1.
+    """
+    if "doc_id" not in hits or not len(hits):
+        return hits
+    cell, rank = _cells(hits), hits["rank"].to_numpy()
+    doc = _codes(hits["doc_id"])
+    order = np.lexsort((rank, doc, cell))
+    repeats = (
+        (np.diff(cell[order], prepend=-1) == 0)
+        & (np.diff(doc[order], prepend=-1) == 0)
+        & (doc[order] >= 0)
+    )
+    kept = np.ones(len(hits), dtype=bool)
+    kept[order[repeats]] = False
+    left = hits[kept]
+    return left.assign(
+        rank=_places(cell[kept], np.lexsort((rank[kept], cell[kept]))).astype("int32")
+    )
+
+
+def collapsed(results: Results) -> Results:
+    """The same results with each document's first hit only, ranks closed up."""
+    return ranked_again(results, collapse_hits(results.hits))
+
+
+def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
+    """The same results with these of their hits under new ranks.
+
+    Metadata and matches kept under the old ones follow them.
+
+    Parameters
+    ----------
+    hits
+        Rows of `results.hits`, with their index.
+    """
+    keys = ["run_id", "query_id", "rank"]
+    kept = {
+        name: frame
+        for name in ("hit_meta", "matches")
+        if (frame := getattr(results, name)) is not None
+    }
+    moved = (
+        results.hits.loc[hits.index, keys]
+        .astype({"run_id": "str"})
+        .assign(new=hits["rank"].to_numpy())
+        if kept
+        else pd.DataFrame()
+    )
+    return replace(
+        results, hits=hits, **{name: _moved(frame, moved) for name, frame in kept.items()}
+    )
+
+
+def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
+    """The rows of hits that are left, under their new ranks."""
+    rows = frame.astype({"run_id": "str"}).merge(
+        moved, on=["run_id", "query_id", "rank"], how="left"
+    )
+    rows["new"] = rows["new"].mask(rows["rank"] == 0, 0)  # rank 0 stands for "nothing was found"
+    rows = rows.dropna(subset="new")
+    return rows.assign(rank=rows["new"].astype("int32")).drop(columns="new")
+
+
+def _trec_ranks(hits: pd.DataFrame) -> Places:
+    without = hits["score"].isna().to_numpy() if "score" in hits else np.ones(len(hits), dtype=bool)
+    if without.any():
+        raise DataError(
+            f"{int(without.sum())} of {len(hits)} hits have no score",
+            field="hits.score",
+            allowed="a score in every hit, or ties='file'",
+        )
+    names = [name for name in ("doc_id", "chunk_id") if name in hits and hits[name].notna().any()]
+    if not names:
+        raise DataError(
+            "hits have neither doc_id nor chunk_id",
+            field="hits",
+            allowed="an id to break ties by, or ties='file'",
+        )
+    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite there, and tied
+        score = hits["score"].to_numpy("float64").astype("float32")
+    cell = _cells(hits)
+    # Arrow compares texts by their bytes, as trec_eval does.
+    columns = {"cell": cell, "score": score} | {
+        name: pa.array(hits[name]).cast(pa.large_string()) for name in names
+    }
+    keys = [
+        ("cell", "ascending"),
+        ("score", "descending"),
+        *((name, "descending") for name in names),
+    ]
+    return _places(
+        cell, pc.sort_indices(pa.table(columns), sort_keys=keys).to_numpy().astype(np.int64)
+    )
+
+
+def _stored_ranks(hits: pd.DataFrame) -> Places:
+    allowed = (
+        "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
+    )
+    if hits["rank"].isna().any():
+        raise DataError(
+            f"{int(hits['rank'].isna().sum())} of {len(hits)} hits have no rank",
+            field="hits.rank",
+            allowed=allowed,
+        )
+    ranks = hits["rank"].to_numpy().astype(np.int64)
+    if ranks.min() < 0:
+        raise DataError(f"rank {ranks.min()}", field="hits.rank", allowed=allowed)
+    cell = _cells(hits)
+    order = np.lexsort((ranks, cell))
+    twice = (np.diff(cell[order], prepend=-1) == 0) & (np.diff(ranks[order], prepend=-1) == 0)
+    if twice.any():
+        first = hits.iloc[order[twice.argmax()]]
+        raise DataError(
+            f"rank {first['rank']} appears twice for query {first['query_id']!r} of run"
+            f" {first['run_id']!r} ({int(twice.sum())} hits are like that)",
+            field="hits.rank",
+            allowed=allowed,
+        )
+    if ranks.min() > 0:
+        return ranks
+    run = _codes(hits["run_id"])
+    from_zero = np.bincount(run[ranks == 0], minlength=run.max() + 1) > 0
+    named = ", ".join(hits["run_id"].astype("str").iloc[np.flatnonzero(from_zero[run])].unique())
+    warnings.warn(
+        f"ranks of {named} start at 0: every rank there is moved up by one",
+        UserWarning,
+        stacklevel=3,
+    )
+    return ranks + from_zero[run]
+
+
+def _places(cell: Places, order: Places) -> Places:
+    """Rank of each row within its cell, from 1, where `order` sorts the rows by cell and then as they should rank."""
+    begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    places = np.empty(len(cell), dtype=np.int64)
+    places[order] = np.arange(len(cell)) - np.repeat(begins, np.diff(begins, append=len(cell))) + 1
+    return places
+
+
+def _cells(hits: pd.DataFrame) -> Places:
+    """One number per run and query."""
+    query = _codes(hits["query_id"])
+    return _codes(hits["run_id"]) * (query.max(initial=0) + 1) + query
+
+
+def _codes(column: pd.Series) -> Places:
+    """The values of a column as numbers from 0, -1 where there is none."""
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        return column.cat.codes.to_numpy().astype(np.int64)
+    encoded = pa.array(column).cast(pa.large_string())
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    return (
+        encoded.dictionary_encode()
+        .indices.fill_null(-1)
+        .to_numpy(zero_copy_only=False)
+        .astype(np.int64)
+    )

@@ -1,0 +1,1 @@
+"""What a golden set is worth: checks, coverage, health; labelling."""

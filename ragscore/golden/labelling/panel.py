@@ -1,0 +1,269 @@
+"""The labelling panel of a notebook: widgets that show a session and pass clicks on to it.
+
+A click is in the golden file before its mark appears, so a mark that can be seen can't be lost.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets as widgets
+import pandas as pd
+
+from ragscore.frames.data import DataError
+from ragscore.golden.labelling.cards import (
+    GRADES,
+    MARKS,
+    error_html,
+    hit_html,
+    progress_html,
+    question_html,
+    status_html,
+)
+from ragscore.golden.labelling.session import FILTERS, LabelSession
+
+LONGEST_ENTRY = 90  # characters of a question in the list
+_LINE = {"align_items": "center", "flex_flow": "row wrap"}
+
+
+class LabelPanel:
+    """What `rs.label` gives: end a cell with it to see it.
+
+    Attributes
+    ----------
+    session
+        The `LabelSession` behind the panel: questions, hits and near misses as frames.
+    widget
+        The panel as an ipywidgets box, to be put beside others.
+    """
+
+    def __init__(self, session: LabelSession) -> None:
+        self.session = session
+        self._quiet = False
+        self._cards: list[_Card] = []
+        self._progress, self._question, self._status = (
+            widgets.HTML(),
+            widgets.HTML(),
+            widgets.HTML(),
+        )
+        self._filter = widgets.Dropdown(
+            layout={"width": "190px"}, tooltip="which questions to stop at"
+        )
+        self._list = widgets.Dropdown(layout={"flex": "1 1 300px"}, tooltip="go to a question")
+        self._filter.observe(self._on_filter, "value")
+        self._list.observe(self._on_question, "value")
+        self._undo = _button(
+            "↶ undo", "take the last click back", lambda: session.undo(), self._do, "undo"
+        )
+        self._refuse = _button(
+            "∅ no answer",
+            "nothing answers it: a system should refuse",
+            self._toggle_refusal,
+            self._do,
+            "refuse",
+            width="120px",
+        )
+        self._new = widgets.Text(
+            placeholder="the new question", layout={"flex": "1 1 300px"}, continuous_update=False
+        )
+        self._new_row = widgets.HBox(
+            [
+                self._new,
+                _button("add", "write it into the golden file", self._add, self._do, "add"),
+            ],
+            layout={"display": "none"},
+        )
+        step, again = (
+            [
+                _button(text, "", go, self._do, name, width="100px")
+                for text, go, name in self._steps()
+            ]
+            for _ in range(2)
+        )
+        opened = widgets.Button(
+            description="new question …",
+            tooltip="write a golden question made from this one",
+            layout={"width": "130px"},
+        )
+        opened.on_click(self._open_new)
+        self._hits = widgets.VBox()
+        self.widget = widgets.VBox(
+            [
+                widgets.HBox([self._progress, self._filter, self._list], layout=_LINE),
+                widgets.HBox([*step, self._refuse, opened, self._undo], layout=_LINE),
+                self._new_row, self._status, self._question, self._hits, widgets.HBox(again),
+            ],
+            layout={"max_width": "1000px"},
+        )  # fmt: skip
+        self.widget.add_class("ragscore-label")
+        self._show()
+
+    def __repr__(self) -> str:
+        done, total = self.session.progress
+        return (
+            f"LabelPanel: {done} of {total} questions of {self.session.file.path.name} are labelled"
+        )
+
+    def _repr_mimebundle_(self, **asked: Any) -> Any:
+        return {**self.widget._repr_mimebundle_(**asked), "text/plain": repr(self)}
+
+    def _steps(self) -> list[tuple[str, Callable[[], None], str]]:
+        """Back and on; they stand above the hits and below them."""
+        return [
+            ("◀ previous", self.session.previous, "previous"),
+            ("next ▶", self.session.next, "next"),
+        ]
+
+    def _do(self, action: Callable[[], object]) -> None:
+        """Pass a click on, then show what is so.
+
+        What can't be written is said, and shown as the file has it.
+        """
+        try:
+            action()
+            status = status_html(self.session)
+        except (DataError, OSError) as error:
+            status = error_html(error)
+        self._show()
+        self._status.value = status
+
+    def _show(self) -> None:
+        session, self._quiet = self.session, True
+        questions = session.questions
+        self._filter.options = [
+            (f"{name} ({int(keep(questions).sum())})", name) for name, keep in FILTERS.items()
+        ]
+        self._filter.value = session.filter
+        self._fill_list(questions)
+        self._quiet = False
+        self._progress.value, self._question.value = progress_html(session), question_html(session)
+        self._refuse.button_style = "info" if session.state == "should refuse" else ""
+        self._undo.disabled = not session.can_undo
+        hits, words = session.hits, session.snippets
+        while len(self._cards) < len(hits):
+            self._cards.append(_Card(self))
+        for card, (_, hit) in zip(self._cards, hits.iterrows(), strict=False):
+            card.show(hit, words)
+        shown = [card.widget for card in self._cards[: len(hits)]] or [
+            widgets.HTML("<i>no run was asked this question</i>")
+        ]
+        if list(self._hits.children) != shown:
+            self._hits.children = shown
+
+    def _fill_list(self, questions: pd.DataFrame) -> None:
+        kept = questions[
+            FILTERS[self.session.filter](questions).to_numpy(dtype=bool)
+            | (questions["query_id"] == self.session.query_id).to_numpy()
+        ]
+        entries = [
+            (f"{MARKS[state]} {query_id}: {query}"[:LONGEST_ENTRY], query_id)
+            for query_id, query, state in zip(
+                kept["query_id"], kept["query"], kept["state"], strict=True
+            )
+        ]
+        self._list.options = entries
+        self._list.value = self.session.query_id or None
+
+    def _on_filter(self, change: Any) -> None:
+        if not self._quiet:
+            self._do(lambda: self.session.show(change["new"]))
+
+    def _on_question(self, change: Any) -> None:
+        if not self._quiet and change["new"]:
+            self._do(lambda: self.session.go(change["new"]))
+
+    def _toggle_refusal(self) -> None:
+        self.session.refuse(self.session.state != "should refuse")
+
+    def _open_new(self, _: Any) -> None:
+        is_open = self._new_row.layout.display is None
+        self._new.value, self._new_row.layout.display = (
+            self.session.query,
+            "none" if is_open else None,
+        )
+
+    def _add(self) -> None:
+        self.session.add_question(self._new.value)
+        self._new_row.layout.display = "none"
+
+
+class _Card:
+    """One hit with its buttons.
+
+    Shown again and again for other hits, which is faster than making new ones.
+    """
+
+    def __init__(self, panel: LabelPanel) -> None:
+        self.number, self._panel = 0, panel
+        self._html = widgets.HTML(layout={"flex": "1 1 0", "min_width": "300px", "margin": "0"})
+        self._grades = {grade: self._grade_button(grade) for grade in GRADES}
+        self._words = widgets.Text(
+            placeholder="words of this text by which the label finds it again",
+            layout={"flex": "1 1 300px"},
+            continuous_update=False,
+        )
+        self._words_row = widgets.HBox(
+            [self._words, _button("add", "", self._add_words, panel._do, "add-words")],
+            layout={"display": "none"},
+        )
+        opened = widgets.Button(
+            description="+ words",
+            tooltip="add words of this text by which the label finds it again",
+            layout={"width": "90px"},
+        )
+        opened.on_click(self._open_words)
+        opened.layout.display = None if panel.session.level == "anchor" else "none"
+        buttons = widgets.VBox(
+            [
+                self._grades[1],
+                widgets.HBox([self._grades[2], self._grades[3]]),
+                widgets.HBox([self._grades[0], opened]),
+            ],
+            layout={"width": "190px", "flex": "0 0 auto"},
+        )
+        self.widget = widgets.VBox(
+            [widgets.HBox([buttons, self._html]), self._words_row],
+            layout={"border_top": "1px solid rgba(128,128,128,.35)", "padding": "5px 0"},
+        )
+        self.widget.add_class("ragscore-hit")
+
+    def show(self, hit: "pd.Series", words: list[str]) -> None:
+        """Show this hit."""
+        if self.number != hit["number"]:
+            self._words_row.layout.display = "none"
+        self.number = int(hit["number"])
+        self._html.value = hit_html(hit, words)
+        own = None if pd.isna(hit["own_grade"]) else int(hit["own_grade"])
+        for grade, button in self._grades.items():
+            button.button_style = "" if own != grade else "warning" if grade == 0 else "success"
+
+    def _grade_button(self, grade: int) -> widgets.Button:
+        width = "184px" if grade == 1 else "90px"
+        return _button(
+            *GRADES[grade],
+            lambda: self._panel.session.toggle(self.number, grade),
+            self._panel._do,
+            f"grade-{grade}",
+            width=width,
+        )
+
+    def _open_words(self, _: Any) -> None:
+        is_open = self._words_row.layout.display is None
+        self._words.value, self._words_row.layout.display = "", "none" if is_open else None
+
+    def _add_words(self) -> None:
+        self._panel.session.add_snippet(self.number, self._words.value)
+        self._words_row.layout.display = "none"
+
+
+def _button(
+    text: str,
+    tip: str,
+    action: Callable[[], object],
+    do: Callable[[Callable[[], object]], None],
+    name: str,
+    width: str = "80px",
+) -> widgets.Button:
+    button = widgets.Button(description=text, tooltip=tip, layout={"width": width})
+    button.on_click(lambda _: do(action))
+    button.add_class(f"ragscore-{name}")
+    return button

@@ -1,0 +1,545 @@
+"""Labelling without any widget.
+
+The questions, their pooled hits, and clicks that are in the golden file before they return.
+
+In: a golden file and runs. Out: that file, changed row by row. The panel and the terminal only show
+this and pass on clicks.
+"""
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from ragscore.frames.data import DataError, Results, check_type
+from ragscore.golden.labelling.golden_text import Changes, GoldenText, Values, same
+from ragscore.golden.labelling.history import Done, inserted, without
+from ragscore.golden.labelling.marks import (
+    CHATBOT,
+    LEVELS,
+    OURS,
+    Wording,
+    marked,
+    not_refused,
+    refused,
+    unmarked,
+    with_snippet,
+)
+from ragscore.golden.labelling.on_disk import GoldenFile
+from ragscore.golden.labelling.pool import pooled_hits
+from ragscore.golden.labelling.sheet import Sheet
+from ragscore.io import load_results
+from ragscore.io.source import as_text
+
+NEAR = 3  # ranks that count as high in a review of near misses
+# what a new question takes from the one it is made from
+COPIED = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")
+FILTERS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
+    "all": lambda questions: questions["query_id"].notna(),
+    "unlabelled": lambda questions: questions["state"] == "unlabelled",
+    "labelled": lambda questions: questions["state"] == "labelled",
+    "should refuse": lambda questions: questions["state"] == "should refuse",
+    "near misses": lambda questions: questions["n_near_misses"] > 0,
+    "nothing right found": lambda questions: (
+        (questions["state"] == "labelled") & (questions["n_right"] == 0)
+    ),
+    "not in the file": lambda questions: questions["state"] == "not in the file",
+}
+Action = Callable[[Values], Changes]
+
+
+class LabelConflict(DataError):
+    """Someone else changed the row since it was shown; nothing was written.
+
+    Attributes
+    ----------
+    query_id
+        Whose row.
+    changed
+        One row per field that changed: `field`, `shown` (as it was seen here), `now` (as it is in
+        the file).
+    """
+
+    def __init__(self, path: Path, query_id: str, changed: pd.DataFrame) -> None:
+        self.query_id, self.changed = query_id, changed
+        fields = ", ".join(changed["field"]) or "the whole row"
+        super().__init__(
+            f"{query_id} was changed by someone else ({fields})",
+            file=path,
+            allowed="look at it as it is now, then click again",
+        )
+
+
+class LabelSession:
+    """A sitting of labelling: which question is shown, its hits, and what was clicked.
+
+    Every click is in the file when it returns.
+
+    Parameters
+    ----------
+    golden_file
+        Our golden file (YAML or JSON lines, also .gz), or a chatbot's `eval_set.jsonl`.
+    results
+        `Results`, or what `rs.load_results` takes.
+    level
+        What a click writes: "anchor" (path, heading and a snippet, which survive re-chunking),
+        "chunk" or "doc" (ids).
+    runs
+        Which of the runs to pool; by default all, in their order.
+    depth
+        How many hits of each run.
+    texts
+        Passages (chunk_id, text) for hits that kept no text of their own.
+    near
+        A review of near misses looks at hits that some run has at this rank or above.
+
+    Attributes
+    ----------
+    query_id
+        The question that is shown.
+    message
+        What the last click did.
+
+    Raises
+    ------
+    DataError
+        A file that can't be read or whose ids are not unique; another level; hits that don't have
+        what the level needs.
+    """
+
+    def __init__(
+        self, golden_file: str | os.PathLike[str],
+        results: Results | str | os.PathLike[str] | list[str], *, level: str = "anchor",
+        runs: list[str] | None = None, depth: int = 20, texts: pd.DataFrame | None = None,
+        near: int = NEAR,
+    ) -> None:  # fmt: skip
+        check_type(golden_file, (str, os.PathLike), "golden_file", "the name of a golden file")
+        if level not in LEVELS:
+            raise DataError(
+                f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}"
+            )
+        loaded = results if isinstance(results, Results) else load_results(results)
+        self.file, self.level = GoldenFile(golden_file), level
+        self.wording = _wording(self.file.now)
+        self.message, self._filter = "", "all"
+        self._done: list[Done] = []
+        self._order: dict[str, list[int]] = {}
+        pool = pooled_hits(loaded, runs, depth=depth, texts=texts, by_id=level == "chunk")
+        column = "path" if level == "anchor" else f"{level}_id"
+        if len(pool) and (column not in pool or pool[column].isna().all()):
+            raise DataError(
+                f"no hit has a {column}",
+                field=f"hits.{column}",
+                allowed=f"another level: {', '.join(LEVELS)}",
+            )
+        asked = loaded.responses.drop_duplicates("query_id")
+        self._sheet = Sheet(
+            self.file.path,
+            self.wording,
+            level,
+            near,
+            pool,
+            dict(zip(asked["query_id"], asked["query"], strict=True)),
+        )
+        self._sheet.update(self.file.now.rows)
+        if n_problems := len(self._sheet.problems.records):
+            warnings.warn(
+                f"{golden_file} has {n_problems} problems; rs.validate lists them",
+                UserWarning,
+                stacklevel=2,
+            )
+        self.query_id = self._sheet.names[0] if self._sheet.names else ""
+
+    # What is shown.
+
+    @property
+    def questions(self) -> pd.DataFrame:
+        """One row per question of the file, then those that only the runs have.
+
+        Columns: query_id, query, `state` (labelled, should refuse, unlabelled, not in the file),
+        `n_targets` (labels that say "right", of every level), `n_hits` (pooled), `n_right` (hits
+        with such a label), `n_near_misses` (high-ranked hits without any, in labelled questions).
+        """
+        return self._sheet.questions()
+
+    @property
+    def progress(self) -> tuple[int, int]:
+        """How many questions of the file are labelled or said to have no answer, and how many there are."""
+        return self._sheet.progress
+
+    @property
+    def hits(self) -> pd.DataFrame:
+        """The pooled hits of the question shown, one row per passage, with `grade`, `own_grade` and `labels` as they are now.
+
+        In a review of near misses the high-ranked hits without any label come first; clicks don't
+        move rows.
+        """
+        here = self._sheet.passages(self.query_id)
+        order = self._order.get(self.query_id)
+        return here.set_index("number").loc[order].reset_index()[here.columns] if order else here
+
+    @property
+    def state(self) -> str:
+        """The state of the question shown: labelled, should refuse, unlabelled or not in the file."""
+        return self._sheet.state(self.query_id)
+
+    @property
+    def query(self) -> str:
+        """The text of the question shown."""
+        return self._sheet.query_of(self.query_id)
+
+    @property
+    def unmet(self) -> list[str]:
+        """What is expected of the question shown and none of its hits is, such as "doc numpy.rint"."""
+        return self._sheet.unmet(self.query_id)
+
+    @property
+    def snippets(self) -> list[str]:
+        """The snippets by which the anchors of the question shown are found."""
+        return self._sheet.snippets(self.query_id)
+
+    @property
+    def note(self) -> str:
+        """The reference answer of the question shown; empty where it has none."""
+        values = self.file.now.values(self.query_id) or {}
+        return as_text(values.get("reference_answer")) or ""
+
+    @property
+    def filter(self) -> str:
+        """Which questions `next` and `previous` stop at."""
+        return self._filter
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a click to take back."""
+        return bool(self._done)
+
+    def near_misses(self) -> pd.DataFrame:
+        """High-ranked hits of labelled questions that carry no label, the likeliest missing ones first: best rank, then how many runs agree."""
+        return self._sheet.near_misses()
+
+    # From question to question.
+
+    def go(self, query_id: str) -> None:
+        """Show a question, as the file has it now."""
+        if query_id not in self._sheet.names:
+            raise DataError(
+                f"no question {query_id!r}",
+                field="query_id",
+                allowed="a query_id of the golden file or of these runs",
+            )
+        self.query_id, self.message = query_id, ""
+        self.refresh()
+        self._order.clear()
+        if self._filter == "near misses":
+            self._order[query_id] = self._sheet.near_first(query_id)
+
+    def show(self, filter: str) -> None:
+        """Stop only at some questions from now on.
+
+        All, unlabelled, labelled, should refuse, near misses, nothing right found, not in the file.
+        """
+        if filter not in FILTERS:
+            raise DataError(
+                f"found {filter!r}", field="filter", allowed=f"one of {', '.join(FILTERS)}"
+            )
+        self._filter = filter
+        there = self.stops()
+        if there and self.query_id not in there:
+            self.next()
+        elif self.query_id:
+            self.go(self.query_id)
+        self.message = "" if there else f"no question is left under “{filter}”"
+
+    def stops(self) -> list[str]:
+        """The questions that the filter lets through, in the order of the file."""
+        questions = self.questions
+        return questions.loc[
+            FILTERS[self._filter](questions).to_numpy(dtype=bool), "query_id"
+        ].tolist()
+
+    def next(self) -> None:
+        """Show the next question that the filter lets through, from the last one on to the first."""
+        self._step(1)
+
+    def previous(self) -> None:
+        """Show the question before."""
+        self._step(-1)
+
+    def _step(self, way: int) -> None:
+        names, there = self._sheet.names, set(self.stops())
+        if not names:
+            return
+        here = names.index(self.query_id)
+        found = next(
+            (
+                name
+                for n in range(1, len(names) + 1)
+                if (name := names[(here + way * n) % len(names)]) in there
+            ),
+            None,
+        )
+        if found is not None:
+            self.go(found)
+        else:
+            self.message = f"no question is left under “{self._filter}”"
+
+    # Clicks. Each one reads the file, changes the row of the question shown, and writes the file.
+
+    def toggle(self, number: int, grade: int = 1) -> None:
+        """Give a hit this grade, or take its label away if it has just that."""
+        own = self._sheet.hit(self.query_id, number)["own_grade"]
+        if own is not None and own == grade:
+            self.unmark(number)
+        else:
+            self.mark(number, grade)
+
+    def mark(self, number: int, grade: int = 1) -> None:
+        """Give a hit a grade: 1 supports the answer (2 well, 3 exactly), 0 was judged and doesn't.
+
+        Raises
+        ------
+        DataError
+            The hit lacks what the level needs.
+        LabelConflict
+            Someone else changed the row.
+        """
+        if not (isinstance(grade, int) and 0 <= grade <= 3):
+            raise DataError(f"found {grade!r}", field="grade", allowed="0, 1, 2 or 3")
+        hit = self._sheet.hit(self.query_id, number)
+        snippet = self._sheet.snippet(self.query_id, hit) if self.level == "anchor" else None
+        told = (
+            f"hit {number}"
+            f" {'does not support the answer' if grade == 0 else f'has grade {grade}' if grade > 1 else 'supports the answer'}"
+        )
+        self._save(
+            told,
+            lambda values: marked(
+                values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.wording
+            ),
+        )
+
+    def unmark(self, number: int) -> None:
+        """Take a hit's label away; the other hits that the same label covers lose it, too."""
+        hit = self._sheet.hit(self.query_id, number)
+
+        def action(values: Values) -> Changes:
+            met = self._sheet.met(values, hit)
+            if not met:
+                return {}
+            return unmarked(values, hit, self.level, met, self.wording)
+
+        self._save(f"hit {number} has no label of its own any more", action)
+
+    def refuse(self, should_refuse: bool = True) -> None:
+        """Say that the question has no answer and should be refused, or take that back.
+
+        Raises
+        ------
+        DataError
+            Something is labelled as its answer.
+        """
+        if should_refuse:
+            n_positive = self._sheet.n_positive(self.query_id)
+            self._save("should be refused", lambda _: refused(n_positive))
+        else:
+            self._save("unlabelled again", lambda values: not_refused(values, self.wording))
+
+    def add_snippet(self, number: int, snippet: str) -> None:
+        """Add words by which a hit is found again, as they stand in its text.
+
+        A hit without a label gets one.
+
+        Raises
+        ------
+        DataError
+            The level isn't anchor, or the hit's text doesn't hold these words.
+        """
+        hit, words = self._sheet.hit(self.query_id, number), snippet.strip()
+        if self.level != "anchor":
+            raise DataError(
+                f"the level is {self.level}", field="snippet", allowed="anchors only have snippets"
+            )
+        if not words or words.lower() not in (hit.get("text") or "").lower():
+            raise DataError(
+                "these words are not in the hit's text" if words else "found nothing",
+                field="snippet",
+                allowed="words as they stand in the text",
+            )
+        self._save(
+            f"hit {number} is found by these words, too",
+            lambda values: with_snippet(
+                values, hit, self._sheet.met(values, hit), words, self.wording
+            ),
+        )
+
+    def add_question(self, query: str, query_id: str | None = None) -> str:
+        """Write a new question behind the last one, made from the one shown.
+
+        It takes over its language, difficulty, category and tags, no labels.
+
+        Its hits are those of the question it is made from, so that it can be labelled at once.
+        Returns its id.
+        """
+        origin, text = self.query_id, query.strip()
+        if not text:
+            raise DataError("found nothing", field="query", allowed="the text of a question")
+        name = query_id or self._free_id(origin)
+        known = self.file.now.values(origin) or {}
+        values = self._new_row(name, text) | {
+            field: value for field, value in known.items() if field in COPIED and value
+        }
+        self._add(values, f"added {name}")
+        if name not in self._sheet.asked:
+            self._sheet.share_hits(name, origin)
+        self.query_id = name
+        return name
+
+    def undo(self) -> None:
+        """Take the last click back: its rows get the bytes that they had.
+
+        Raises
+        ------
+        DataError
+            There is nothing to take back, or someone else changed the row since.
+        """
+        if not self._done:
+            raise DataError(
+                "nothing was clicked",
+                field="undo",
+                allowed="undo takes back the clicks of this sitting",
+            )
+        last = self._done[-1]
+        with self.file.alone():
+            self.file.write(without(self.file.read(), last))
+        self._done.pop()
+        self.refresh()
+        if last.query_id in self._sheet.names:
+            self.query_id = last.query_id
+        elif self.query_id not in self._sheet.names:
+            self.query_id = self._sheet.names[0] if self._sheet.names else ""
+        self.message = f"took back: {last.told}"
+
+    def refresh(self) -> None:
+        """Look at the file again: what others wrote is shown from now on."""
+        self._sheet.update(self.file.read().rows)
+
+    # Inside.
+
+    def _save(self, told: str, action: Action) -> None:
+        """Do to the row what a click says.
+
+        A question that only the runs have joins the file first, and one undo takes both back.
+        """
+        origin, is_new = (
+            self.file.now,
+            self.state == "not in the file" and self.query_id in self._sheet.asked,
+        )
+        if is_new:
+            self._add(self._new_row(self.query_id, self.query), told)
+        with self.file.alone():
+            before = self.file.read()
+            if self.query_id not in before.rows or self.query_id in self._sheet.changed(
+                before.rows
+            ):
+                raise self._conflict(before)
+            after, rows = self._acted(before, action)
+            if rows:
+                self.file.write(after)
+        if is_new:
+            self._done[-1] = Done(
+                f"{self.query_id}: added, {told}", self.query_id, added=inserted(origin, after)
+            )
+        elif rows:
+            self._done.append(Done(f"{self.query_id}: {told}", self.query_id, rows=tuple(rows)))
+        self.refresh()
+        self.message = told if rows or is_new else "nothing to change"
+
+    def _acted(
+        self, content: GoldenText, action: Action
+    ) -> tuple[GoldenText, list[tuple[str, str, str]]]:
+        """The text after a click, and the rows that it changed: id, as it was, as it is."""
+        rows = []
+        for name in self._together(content):
+            old = content.rows[name].values
+            changes = {
+                field: value
+                for field, value in action(old).items()
+                if not same(value, old.get(field))
+            }
+            if changes:
+                after = content.edited(name, changes)
+                rows.append(
+                    (name, content.part(*content.segment(name)), after.part(*after.segment(name)))
+                )
+                content = after
+        return content, rows
+
+    def _together(self, content: GoldenText) -> list[str]:
+        """At level doc, every paraphrase of the question: a group must expect the same documents."""
+        group = content.rows[self.query_id].values.get("group") if self.level == "doc" else None
+        return (
+            [self.query_id]
+            if group is None
+            else [
+                name for name, row in content.rows.items() if same(row.values.get("group"), group)
+            ]
+        )
+
+    def _add(self, values: Values, told: str) -> None:
+        with self.file.alone():
+            before = self.file.read()
+            after = before.added(values)
+            self.file.write(after)
+        self._done.append(Done(told, self.query_id, added=inserted(before, after)))
+        self.refresh()
+        self.message = told
+
+    def _conflict(self, now: GoldenText) -> LabelConflict:
+        """What someone else changed; from now on their row is the one shown."""
+        old, new = (
+            rows[self.query_id].values if self.query_id in rows else {}
+            for rows in (self._sheet.rows, now.rows)
+        )
+        fields = [
+            name for name in dict.fromkeys([*old, *new]) if not same(old.get(name), new.get(name))
+        ]
+        changed = pd.DataFrame(
+            {
+                "field": fields,
+                "shown": [old.get(name) for name in fields],
+                "now": [new.get(name) for name in fields],
+            },
+            dtype="object",
+        )
+        self.refresh()
+        return LabelConflict(self.file.path, self.query_id, changed)
+
+    def _new_row(self, query_id: str, query: str) -> Values:
+        if self.wording is CHATBOT:
+            empty: Values = {
+                name: []
+                for name in ("expected_key_facts", "gold_supports", "tags", "vaults", "folders")
+            }
+            return {"id": query_id, "question": query, "answerable": True, **empty}
+        return {"id": query_id, "query": query}
+
+    def _free_id(self, origin: str) -> str:
+        taken, number = set(self._sheet.names), 2
+        while f"{origin}-{number}" in taken:
+            number += 1
+        return f"{origin}-{number}"
+
+
+def _wording(content: GoldenText) -> Wording:
+    """What the file calls things: a chatbot's cases have a `question`."""
+    is_cases = (
+        not content.is_yaml
+        and content.rows
+        and all(
+            "question" in row.values and "query" not in row.values for row in content.rows.values()
+        )
+    )
+    return CHATBOT if is_cases else OURS

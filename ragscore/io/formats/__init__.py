@@ -1,0 +1,1 @@
+"""Foreign formats, each with its reader and its writer."""

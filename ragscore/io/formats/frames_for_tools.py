@@ -1,0 +1,92 @@
+"""Frames as other evaluation packages take them: ranx and ir_measures."""
+
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.io.formats.write_trec import refuse_repeated_documents
+
+
+def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:
+    """Frames for `ranx.Run.from_df` and `ranx.Qrels.from_df` (texts as Python objects, which is what ranx takes).
+
+    Parameters
+    ----------
+    data
+        Results, or a golden set.
+
+    Returns
+    -------
+    Of results: {run_id: one row per hit: `q_id`, `doc_id`, `score`}. The score is the number of the
+    query's hits minus the rank, plus one, so that ranx ranks as the run does, ties included. Of a
+    golden set: one row per document target: `q_id`, `doc_id`, `score`, its grade.
+
+    Raises
+    ------
+    DataError
+        A hit without doc_id, or a document twice in one list.
+    """
+    names = {"query_id": "q_id", "relevance": "score"}
+    if isinstance(data, Golden):
+        return _qrels(data).rename(columns=names).astype({"q_id": object, "doc_id": object})
+    return {
+        run_id: run.rename(columns=names).astype({"q_id": object, "doc_id": object})
+        for run_id, run in _runs(data).items()
+    }
+
+
+def to_ir_measures(
+    results: Results, golden: Golden
+) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
+    """Frames for `ir_measures.calc_aggregate(measures, qrels, run)`.
+
+    Returns
+    -------
+    qrels
+        One row per document target: `query_id`, `doc_id`, `relevance`.
+    runs
+        {run_id: one row per hit: `query_id`, `doc_id`, `score`}; the score is the number of the
+        query's hits minus the rank, plus one.
+
+    Raises
+    ------
+    DataError
+        A hit without doc_id, or a document twice in one list.
+    """
+    return _qrels(golden), _runs(results)
+
+
+def _qrels(golden: Golden) -> pd.DataFrame:
+    docs = golden.targets[golden.targets["level"] == "doc"]
+    best = (
+        docs.groupby(["query_id", "doc_id"], sort=False)["grade"].max().astype("int64")
+        if len(docs)
+        else docs.set_index("query_id")["grade"]
+    )
+    return (
+        best.reset_index()
+        .reindex(columns=["query_id", "doc_id", "grade"])
+        .rename(columns={"grade": "relevance"})
+    )
+
+
+def _runs(results: Results) -> dict[str, pd.DataFrame]:
+    hits = results.hits
+    if len(hits) and ("doc_id" not in hits or hits["doc_id"].isna().any()):
+        raise DataError(
+            "hits without doc_id", field="hits.doc_id", allowed="a document id in every hit"
+        )
+    hits = hits.reindex(columns=["run_id", "query_id", "doc_id", "rank"]).sort_values(
+        ["run_id", "query_id", "rank"], kind="stable"
+    )
+    refuse_repeated_documents(hits, "doc_id")
+    last = hits.groupby(["run_id", "query_id"], observed=True)["rank"].transform("max")
+    scored = hits.assign(score=(last - hits["rank"] + 1).astype("float64"))
+    names = results.runs["run_id"].astype("str")
+    return {
+        name: (
+            scored.loc[scored["run_id"] == name, ["query_id", "doc_id", "score"]].reset_index(
+                drop=True
+            )
+        )
+        for name in names
+    }

@@ -1,0 +1,191 @@
+"""Rows of a table whatever holds it.
+
+CSV, JSON lines, a JSON array, `{columns, data}`, Parquet, or a DataFrame.
+
+In: a path or a frame. Out: `Row`s of plain Python values (None = missing), so that a reader never
+asks where its table came from.
+"""
+
+import ast
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.frames.data import DataError
+from ragscore.io.source import Problems, Row, json_rows, open_text, parsed, shown
+
+Source = Path | pd.DataFrame
+CELL_LIMIT = 1 << 24
+"""The longest CSV cell: retrieved texts of one query stand in one cell, and the csv module's own limit is 128 KB."""
+
+
+def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
+    """One row per record.
+
+    A row that isn't a mapping is a problem with its line (in a frame, its row from 1).
+    """
+    if isinstance(source, pd.DataFrame):
+        yield from _frame_rows(source)
+        return
+    name = source.name.removesuffix(".gz")
+    if name.endswith(".parquet") or _begins(source, b"PAR1"):
+        yield from _parquet_rows(source)
+    elif _begins(source, b"[") or name.endswith(".json"):
+        yield from _json_array(source, problems)
+    elif _begins(source, b"{") or name.endswith(".jsonl"):
+        yield from json_rows(source, problems)
+    else:
+        yield from _csv_rows(source, problems)
+
+
+def json_value(path: Path) -> Any:
+    """The one JSON value that a file holds.
+
+    Raises
+    ------
+    DataError
+        Not JSON: cut short, nested too deeply, a key twice, half a surrogate pair.
+    """
+    text = open_text(path)
+    try:
+        value = parsed(text)
+    except RecursionError as error:
+        raise DataError("nested too deeply", file=path, allowed="one JSON value") from error
+    except ValueError as error:
+        raise DataError(
+            f"not valid JSON ({error})",
+            file=path,
+            line=getattr(error, "lineno", None),
+            allowed="one JSON value",
+        ) from error
+    return value
+
+
+def _begins(path: Path, mark: bytes) -> bool:
+    if path.suffix == ".gz":
+        return open_text(path).lstrip().encode()[: len(mark)] == mark
+    with path.open("rb") as opened:
+        return opened.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark)
+
+
+def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
+    value = json_value(path)
+    if (
+        isinstance(value, dict)
+        and isinstance(value.get("data"), list)
+        and isinstance(value.get("columns"), list)
+    ):
+        value = [
+            dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
+            for one in value["data"]
+        ]
+    if isinstance(value, dict):
+        value = [value]
+    for number, one in enumerate(value if isinstance(value, list) else [value], 1):
+        if isinstance(one, dict):
+            yield Row({str(key): _plain(cell) for key, cell in one.items()}, number)
+        else:
+            problems.add(f"found {shown(one)}", line=number, allowed="an array of JSON objects")
+
+
+def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
+    """Cells as text, empty ones as None.
+
+    A row with more or fewer cells than the header is a problem.
+    """
+    csv.field_size_limit(CELL_LIMIT)
+    reader = csv.reader(io.StringIO(open_text(path), newline=""))
+    try:
+        header = next(reader, [])
+        if twice := sorted({name for name in header if header.count(name) > 1}):
+            raise DataError(
+                f"column {twice[0]!r} appears twice", file=path, line=1, allowed="each column once"
+            )
+        begins = reader.line_num + 1
+        for cells in reader:
+            if len(cells) == len(header):
+                yield Row(
+                    {name: cell or None for name, cell in zip(header, cells, strict=True)}, begins
+                )
+            elif cells:
+                problems.add(
+                    f"{len(cells)} cells under a header of {len(header)}",
+                    line=begins,
+                    allowed="as many cells as columns",
+                )
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(
+            f"not readable as CSV ({error})", file=path, line=reader.line_num
+        ) from error
+
+
+def _parquet_rows(path: Path) -> Iterator[Row]:
+    try:
+        records = pq.read_table(path).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(f"not readable as Parquet ({error})", file=path) from error
+    for number, record in enumerate(records, 1):
+        yield Row({name: _plain(cell) for name, cell in record.items()}, number)
+
+
+def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
+    columns = [str(name) for name in frame.columns]
+    for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
+        try:
+            yield Row(
+                {name: _plain(cell) for name, cell in zip(columns, cells, strict=True)}, number
+            )
+        except (UnicodeEncodeError, RecursionError) as error:
+            raise DataError(
+                f"a value can't be taken ({error})",
+                file="frame",
+                line=number,
+                allowed="text, numbers, lists and mappings of them",
+            ) from error
+
+
+def _plain(cell: Any) -> Any:
+    """Python's own types for numpy's and pandas'; NaN, NaT and NA as None."""
+    if isinstance(cell, np.ndarray):
+        cell = cell.tolist()
+    if isinstance(cell, np.generic):
+        cell = cell.item()
+    if isinstance(cell, (list, tuple, set)):
+        return [_plain(one) for one in cell]
+    if isinstance(cell, dict):
+        return {_plain(str(name)): _plain(one) for name, one in cell.items()}
+    if (
+        cell is None
+        or cell is pd.NaT
+        or cell is pd.NA
+        or (isinstance(cell, float) and math.isnan(cell))
+    ):
+        return None
+    if isinstance(cell, str):
+        cell.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
+    return str(cell) if isinstance(cell, (datetime, date)) else cell
+
+
+def nested(cell: Any) -> Any:
+    """A list or mapping that a CSV cell holds as JSON or as Python's repr; any other cell as it is."""
+    if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "{"):
+        return cell
+    for parse in (json.loads, ast.literal_eval):
+        try:
+            found = parse(cell.strip())
+            if isinstance(found, (list, dict)):
+                return _plain(found)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return cell

@@ -1,0 +1,1 @@
+"""Importers of what other evaluation tools write."""

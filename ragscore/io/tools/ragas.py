@@ -1,0 +1,222 @@
+"""RAGAS datasets and results (CSV, JSON lines, Parquet, frame.
+
+The names of v0.1 too) -> cases, and back to its rows.
+"""
+
+from typing import Any
+
+import pandas as pd
+
+from ragscore.frames.data import Golden, Results
+from ragscore.io.detect import Sample
+from ragscore.io.rows import Source, nested, table_rows
+from ragscore.io.source import Problems, Row
+from ragscore.io.tools.cases import Case, Imported, Stored, imported
+from ragscore.io.tools.cells import Cells, as_number, hits_of, our_name, stored
+from ragscore.io.tools.named import with_roles
+
+STYLE = ("persona_name", "query_style", "query_length", "synthesizer_name")
+COMPUTED = (
+    "id_based_",
+    "non_llm_",
+    "rouge_score",
+    "bleu_score",
+    "chrf_score",
+    "exact_match",
+    "string_present",
+    "semantic_similarity",
+)
+KNOWN = (
+    "user_input", "question", "retrieved_contexts", "contexts", "retrieved_context_ids",
+    "reference_contexts", "reference_context_ids", "response", "answer",
+    "multi_responses", "reference", "ground_truth", "ground_truths", "rubrics", "rubric", "error",
+    *STYLE,
+)  # fmt: skip
+
+
+def fits(seen: Sample) -> bool:
+    """Whether a file has RAGAS's columns.
+
+    `user_input`, or v0.1's `question` with contexts or ground truths.
+    """
+    old = "question" in seen.keys and bool(
+        seen.keys & {"contexts", "ground_truth", "ground_truths"}
+    )
+    return "test_case_id" not in seen.keys and (seen.has("user_input") or old)
+
+
+def read(
+    source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
+) -> Imported:
+    """One case per row: labels, answer and contexts, and a score per metric column.
+
+    A NaN in a metric column is a judge that failed, if the row has an answer: RAGAS writes the same
+    for both faults.
+    """
+    rows = list(table_rows(source, problems))
+    metrics = _metric_columns(rows)
+    cases = [_case(row, metrics, columns, problems) for row in rows]
+    _name_by_depth(cases)
+    return imported(cases, described, problems)
+
+
+def _metric_columns(rows: list[Row]) -> list[str]:
+    """Columns beyond the known ones whose every value is a number or a boolean (or missing, but not everywhere)."""
+    names = dict.fromkeys(name for row in rows for name in row.values if name not in KNOWN)
+    values = {
+        name: [value for row in rows if (value := row.values.get(name)) is not None]
+        for name in names
+    }
+    return [
+        name
+        for name in names
+        if values[name]
+        and all(isinstance(value, bool) or as_number(value) is not None for value in values[name])
+    ]
+
+
+def _case(row: Row, metrics: list[str], columns: dict[str, str], problems: Problems) -> Case:
+    cells = Cells(row, problems)
+    case = Case(
+        row.line, query=_question(cells.take("user_input", "question")), error=cells.text("error")
+    )
+    case.hits = hits_of(
+        cells.texts("retrieved_contexts", "contexts"),
+        cells.texts("retrieved_context_ids"),
+        None,
+        [],
+    )
+    ids = cells.texts("reference_context_ids")
+    case.gold_ids, case.gold_texts = (
+        ({} if ids is None else {"chunk": ids}),
+        cells.texts("reference_contexts") or [],
+    )
+    case.answer = cells.text("response", "answer")
+    truths = (
+        cells.texts("reference", "ground_truth", "ground_truths")
+        if columns.get("gold_answer") is None
+        else None
+    )
+    case.reference_answer = truths[0] if truths else None
+    case.tags = {name: [text] for name in STYLE if (text := cells.text(name)) is not None}
+    for name in metrics:
+        value = cells.take(name)
+        if value is not None:
+            case.stored.append(stored(name, value, is_judged=not name.startswith(COMPUTED)))
+        elif case.answer is not None:
+            case.stored.append(Stored(our_name(name), None, error="NaN in the file"))
+    case.extra = {name: value for name, value in cells.values.items() if value is not None}
+    return with_roles(case, row, columns, problems)
+
+
+def _question(value: Any) -> str | None:
+    """The question, or the last thing that the user says in a list of messages."""
+    value = nested(value)
+    if isinstance(value, list):
+        said = [
+            one
+            for one in value
+            if isinstance(one, dict)
+            and one.get("type", "human") == "human"
+            and isinstance(one.get("content"), str)
+        ]
+        return said[-1]["content"] if said else None
+    return str(value) if isinstance(value, (str, int, float)) else None
+
+
+def _name_by_depth(cases: list[Case]) -> None:
+    """`id_based_context_recall` is recall at any cut-off that cuts nothing.
+
+    Its precision is ours if all rows have as many hits.
+    """
+    depths = {len(case.hits) for case in cases if case.hits}
+    if not depths:
+        return
+    same = {"id_based_context_recall": f"recall@{max(depths)}"}
+    if len(depths) == 1:
+        same["id_based_context_precision"] = f"precision@{max(depths)}"
+    for case in cases:
+        for one in case.stored:
+            one.metric = same.get(one.metric, one.metric)
+
+
+def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
+    """Runs and labels as the rows that RAGAS evaluates.
+
+    `EvaluationDataset.from_pandas(...)` or `.from_list(df.to_dict("records"))`.
+
+    Returns
+    -------
+    One row per response, in the order of `results.responses`: run_id and query_id first (drop them
+    for RAGAS), then user_input, response, retrieved_contexts and retrieved_context_ids (lists by
+    rank; the chunk id, else the document's), and with a golden set reference and
+    reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns that
+    would be None everywhere are left out. A failed query has no response.
+    """
+    rows = (
+        results.responses[["run_id", "query_id"]]
+        .astype("str")
+        .assign(user_input=results.responses["query"].astype(object))
+    )
+    keys = ["run_id", "query_id"]
+    rows["response"] = _where_known(results.responses.get("answer"), rows)
+    hits = results.hits.astype({"run_id": "str"}).sort_values([*keys, "rank"], kind="stable")
+    for column, names in (
+        ("retrieved_contexts", ["text"]),
+        ("retrieved_context_ids", ["chunk_id", "doc_id"]),
+    ):
+        rows[column] = _series(_lists(hits, keys, names, rows), rows)
+    if golden is not None:
+        known = golden.queries.set_index("query_id")
+        if "reference_answer" in known:
+            rows["reference"] = _where_known(
+                known["reference_answer"].reindex(rows["query_id"]), rows
+            )
+        targets = golden.targets[golden.targets["grade"] > 0]
+        rows["reference_context_ids"] = _series(
+            _lists(targets, ["query_id"], ["chunk_id", "doc_id"], rows), rows
+        )
+    rows["user_input"] = _where_known(rows["user_input"], rows)
+    return rows[
+        [
+            name
+            for name in rows
+            if name in keys or rows[name].map(lambda value: value is not None).any()
+        ]
+    ]
+
+
+def _series(values: list[Any], rows: pd.DataFrame) -> pd.Series:
+    return pd.Series(values, index=rows.index, dtype=object)
+
+
+def _where_known(column: pd.Series | None, rows: pd.DataFrame) -> pd.Series:
+    return _series(
+        (
+            [None] * len(rows)
+            if column is None
+            else [None if pd.isna(value) else value for value in column]
+        ),
+        rows,
+    )
+
+
+def _lists(
+    frame: pd.DataFrame, keys: list[str], names: list[str], rows: pd.DataFrame
+) -> list[list[str] | None]:
+    """For each of `rows` the values of the first of these columns that has any for its key.
+
+    None if none has.
+    """
+    found: dict[Any, list[str]] = {}
+    for name in reversed([name for name in names if name in frame]):
+        present = frame.dropna(subset=[name]).drop_duplicates(
+            [*keys, *(["rank"] if "rank" in frame else []), name]
+        )
+        found |= (
+            present.groupby(keys if len(keys) > 1 else keys[0], observed=True, sort=False)[name]
+            .agg(list)
+            .to_dict()
+        )
+    wanted = zip(*(rows[key] for key in keys), strict=True) if len(keys) > 1 else rows[keys[0]]
+    return [found.get(key) for key in wanted]

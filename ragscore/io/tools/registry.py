@@ -1,0 +1,242 @@
+"""The importers of other tools' files: one line a tool, and the entries that users call."""
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ragscore.frames.codes import is_among
+from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.io.detect import Format, Sample, only_fitting, sample
+from ragscore.io.golden_read import check_catalogue
+from ragscore.io.rows import Source
+from ragscore.io.source import Problems
+from ragscore.io.tools import deepeval, inspect_log, mlflow, named, phoenix, promptfoo, ragas
+from ragscore.io.tools.cases import Imported
+
+Read = Callable[[Source, Problems, dict[str, Any], dict[str, str]], Imported]
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A tool whose files can be imported: how they are recognised, and their reader."""
+
+    name: str
+    fits: Callable[[Sample], bool]
+    read: Read
+
+
+TOOLS = [
+    Tool("ragas", ragas.fits, ragas.read),
+    Tool("promptfoo", promptfoo.fits, promptfoo.read),
+    Tool("inspect", inspect_log.fits, inspect_log.read),
+    Tool("deepeval", deepeval.fits, deepeval.read),
+    Tool("mlflow", mlflow.fits, mlflow.read),
+    Tool("phoenix", phoenix.fits, phoenix.read),
+    Tool("table", named.fits, named.read),
+]
+_FORMATS = [Format(tool.name, tool.fits, tool.read) for tool in TOOLS]
+
+
+def import_results(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    format: str | None = None,
+    *,
+    columns: dict[str, str] | None = None,
+    run_id: str | None = None,
+    strict: bool = False,
+) -> Imported:
+    """Read what another evaluation tool wrote: its runs, its labels and its scores, in one go.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, JSON, JSON lines, Parquet, `.eval`), or the tool's DataFrame.
+    format
+        "ragas", "promptfoo", "inspect", "deepeval", "mlflow", "phoenix" or "table" (columns named
+        by role), where the content doesn't tell it.
+    columns
+        Role -> column, or dotted path into a record, over what the format says: `{"retrieved_ids":
+        "metadata.sources"}`. `load_table` lists the roles.
+    run_id
+        The run's name; by default the file's, without its ending.
+    strict
+        True stops at the first fault instead of returning it in `problems`.
+
+    Returns
+    -------
+    `Imported(results, golden, problems)`; results or golden is None where the file has nothing of
+    it. A question without an id gets one made from its text; further answers to it become repeats,
+    each in a run of its own (`<run>-r2`). A judge that failed is a row of `results.judgments` with
+    state "judge_failed" and value NaN. Scores that the tool stored are in `results.reported`, under
+    our name where it is the same metric. A cached answer has no latency. Passages without an id are
+    known by their text.
+
+    Raises
+    ------
+    DataError
+        No such file, a format that can't be told or read; with `strict`, any fault.
+
+    Warns
+    -----
+    UserWarning
+        Questions that stand there more than once; faults that were left out (see `problems`).
+    """
+    roles = named.check_roles(columns)
+    tool = _tool(source, format)
+    found = _read(
+        tool.read,
+        source if isinstance(source, pd.DataFrame) else Path(source),
+        run_id,
+        roles,
+        strict,
+    )
+    if len(found.problems):
+        first = found.problems.iloc[0]
+        n = "1 fault" if len(found.problems) == 1 else f"{len(found.problems)} faults"
+        field = "" if pd.isna(first["field"]) else f"{first['field']}: "
+        text = f"{first['file']}: {n} left out, first {field}{first['found']}; see .problems"
+        warnings.warn(text, UserWarning, stacklevel=2)
+    return found
+
+
+def load_table(
+    source: str | os.PathLike[str] | pd.DataFrame,
+    columns: dict[str, str] | None = None,
+    *,
+    run_id: str | None = None,
+    strict: bool = True,
+) -> tuple[Results, Golden | None]:
+    """Results, and labels if there are any, from a DataFrame or a table file whose columns you name by role.
+
+    Parameters
+    ----------
+    columns
+        Role -> column. A column that has a role's name already need not be named. Roles: query_id,
+        run_id, repeat, query, answer, refused, error, latency_ms, prompt_tokens, completion_tokens,
+        cost_usd; retrieved_ids, retrieved_doc_ids, retrieved_texts, retrieved_scores (lists by
+        rank; in CSV as JSON or Python's repr); gold_ids, gold_doc_ids, gold_texts (lists),
+        gold_answer, answerable, lang, difficulty, category, group, variant, tags, vaults, folders,
+        must_contain, forbidden, key_facts; and `score.<metric>`, `reason.<metric>`,
+        `scorer_error.<metric>`. Other columns are kept as `x_<name>`.
+
+    Raises
+    ------
+    DataError
+        A role that there isn't, a row with neither question nor id, a value of the wrong kind;
+        nothing that a system answered.
+    """
+    roles = named.check_roles(columns)
+    found = _read(
+        named.read,
+        source if isinstance(source, pd.DataFrame) else Path(source),
+        run_id,
+        roles,
+        strict,
+    )
+    if found.results is None:
+        raise DataError(
+            "no column says what a system answered",
+            field="columns",
+            allowed=(
+                "answer, retrieved_ids, error or score.<metric>; rs.import_results reads labels"
+                " alone"
+            ),
+        )
+    return found.results, found.golden
+
+
+def _tool(source: object, format: str | None) -> Format:
+    if isinstance(source, pd.DataFrame):
+        return only_fitting(
+            Sample(Path("frame"), "frame", frozenset(map(str, source.columns))),
+            _FORMATS,
+            format,
+            "tools' results",
+        )
+    if not isinstance(source, (str, os.PathLike)):
+        raise DataError(
+            f"found {type(source).__name__}", field="source", allowed="a path or a DataFrame"
+        )
+    if not Path(source).is_file():
+        raise DataError("no such file", file=str(source), allowed="a path or a DataFrame")
+    return only_fitting(sample(Path(source)), _FORMATS, format, "tools' results")
+
+
+def _read(
+    read: Read, source: Source, run_id: str | None, columns: dict[str, str], strict: bool
+) -> Imported:
+    name = "frame" if isinstance(source, pd.DataFrame) else source.name
+    stem = name.removesuffix(".gz").rsplit(".", 1)[0] or name
+    if not isinstance(source, pd.DataFrame) and not source.is_file():
+        raise DataError("no such file", file=source)
+    try:
+        return read(
+            source,
+            Problems("frame" if isinstance(source, pd.DataFrame) else source, strict),
+            {"run_id": run_id or stem},
+            columns,
+        )
+    except RecursionError as error:
+        raise DataError("nested too deeply", file=name) from error
+
+
+def result_formats() -> list[Format]:
+    """The tools as formats of results, for `load_results`."""
+    return [Format(tool.name, tool.fits, _results_part(tool)) for tool in TOOLS]
+
+
+def golden_formats() -> list[Format]:
+    """The tools as formats of golden files, for `load_golden`."""
+    return [Format(tool.name, tool.fits, _golden_part(tool)) for tool in TOOLS]
+
+
+def _results_part(tool: Tool) -> Callable[[Path, bool], Results]:
+    def read(path: Path, strict: bool) -> Results:
+        found = _read(tool.read, path, None, {}, strict).results
+        if found is None:
+            raise DataError(
+                "labels only: nothing that a system answered",
+                file=path,
+                allowed="a file with answers, passages or scores; load_golden reads this one",
+            )
+        return found
+
+    return read
+
+
+def _golden_part(tool: Tool) -> Callable[[Path, bool, str, pd.DataFrame | None], Golden]:
+    def read(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
+        with warnings.catch_warnings():
+            # repeats are news of the results
+            warnings.filterwarnings("ignore", ".*more than once.*", UserWarning)
+            found = _read(tool.read, path, None, {}, strict).golden
+        if found is None:
+            raise DataError(
+                "no labels: nothing says what is right",
+                file=path,
+                allowed="a file with references; load_results reads this one",
+            )
+        if catalogue is not None:
+            problems = Problems(path, strict)
+            check_catalogue(records_of(found.targets), catalogue, problems)
+            found = replace(
+                found, problems=pd.concat([found.problems, problems.frame()], ignore_index=True)
+            )
+        if absent_docs == "refuse":
+            found = replace(
+                found,
+                queries=found.queries.assign(
+                    answerable=pd.array(
+                        is_among(found.queries["query_id"], found.targets["query_id"]),
+                        dtype="boolean",
+                    )
+                ),
+            )
+        return found
+
+    return read

@@ -1,0 +1,31 @@
+"""Language models as judges of answers.
+
+What they are asked, whom it is asked, what came of it, and how far it can be trusted.
+"""
+
+from ragscore.judging.agreement import Reliability, judge_reliability, spot_check
+from ragscore.judging.audit import JudgeAudit, judge_audit
+from ragscore.judging.endpoint import Endpoint
+from ragscore.judging.files import load_judge_ledger
+from ragscore.judging.inputs import load_judge_inputs
+from ragscore.judging.people import corrected_means, draw_answers
+from ragscore.judging.prompts import Judge, find_judge, judge_table
+from ragscore.judging.run import Judged, judge
+
+__all__ = [
+    "Endpoint",
+    "Judge",
+    "JudgeAudit",
+    "Judged",
+    "Reliability",
+    "corrected_means",
+    "draw_answers",
+    "find_judge",
+    "judge",
+    "judge_audit",
+    "judge_reliability",
+    "judge_table",
+    "load_judge_inputs",
+    "load_judge_ledger",
+    "spot_check",
+]

@@ -1,0 +1,31 @@
+"""`ReportFrames`: what the sections of a page are written from."""
+
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from ragscore.analysis.comparison.gate import Gate
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.leaderboard import Leaderboard
+
+
+@dataclass(frozen=True)
+class ReportFrames:
+    """The frames of a report; `Report` tells of each and gives the forms of the page."""
+
+    title: str
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    config: pd.DataFrame = field(default_factory=pd.DataFrame)
+    summary: pd.DataFrame = field(default_factory=pd.DataFrame)
+    slices: pd.DataFrame = field(default_factory=pd.DataFrame)
+    answers: pd.DataFrame = field(default_factory=pd.DataFrame)
+    leaderboard: Leaderboard | None = None
+    gates: tuple[Gate, ...] = ()
+    trends: pd.DataFrame = field(default_factory=pd.DataFrame)
+    decisions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    quality: pd.DataFrame = field(default_factory=pd.DataFrame)
+    faults: pd.DataFrame = field(default_factory=pd.DataFrame)
+    transitions: pd.DataFrame = field(default_factory=pd.DataFrame)
+    curve: pd.DataFrame = field(default_factory=pd.DataFrame)
+    comparisons: tuple[Comparison, ...] = ()
+    left_out: pd.DataFrame = field(default_factory=pd.DataFrame)

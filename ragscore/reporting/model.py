@@ -1,0 +1,133 @@
+"""`Report`: the frames that a page is written from, and its forms."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragscore.analysis.comparison.gate import Gate
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.leaderboard import Leaderboard
+from ragscore.frames.data import DataError
+from ragscore.frames.render import dump, reload
+from ragscore.reporting.frames import ReportFrames
+from ragscore.reporting.markdown import to_markdown
+from ragscore.reporting.page import to_html
+from ragscore.reporting.sections import sections
+from ragscore.scoring.profiles import Profile
+
+
+@dataclass(frozen=True)
+class Report(ReportFrames):
+    """What a page says, as frames; the same frames always give the same page, to the byte.
+
+    Attributes
+    ----------
+    runs
+        One row per run, oldest first: what it is (system, created_at, note, k, ...) and
+        `n_queries`, `n_failed`, `n_missing`.
+    config
+        One row per config key and run that has it: `value` as JSON text, `differs` where not all
+        runs have the same.
+    summary
+        `rs.summarize` of these runs.
+    slices
+        One row per `by`, `slice`, run and headline metric, with the columns of `summary`.
+    leaderboard
+        `rs.leaderboard` of several runs.
+    gates
+        One `rs.gate` per comparison where losses were declared, in their order.
+    trends
+        `rs.trend` of hit@5, mrr@10 and passed, one below the other.
+    decisions, quality
+        `rs.refusal_table` and `rs.answered_quality`; empty where no run says whether it refused.
+    faults
+        `rs.fault_table`.
+    transitions
+        One row per comparison (baseline, candidate), class before and class after: `n` questions,
+        as `rs.fault_transitions` counts them.
+    curve
+        `rs.refusal_curve`, and `right_by`, what says that an answer is right.
+    answers
+        One row per run and query of those that changed: answer, refused, error.
+    comparisons
+        Of each run with the one before it, or with one baseline; newest first.
+    left_out
+        One row per part that there is no data for: `part`, `why`.
+    """
+
+    def to_html(self) -> str:
+        """One page that needs nothing else.
+
+        Style, figures and the script that sorts its tables are inside, every text is escaped.
+        """
+        return to_html(self.title, sections(self))
+
+    def to_markdown(self) -> str:
+        """The same sections and tables as Markdown, without figures and answers."""
+        return to_markdown(self.title, sections(self))
+
+    def to_json(self) -> str:
+        """The frames as JSON, NaN as null; `from_json` reloads it."""
+        board = None if self.leaderboard is None else json.loads(self.leaderboard.to_json())
+        return dump(
+            self,
+            comparisons=[json.loads(one.to_json(own=True)) for one in self.comparisons],
+            leaderboard=board,
+        )
+
+    @classmethod
+    def from_json(cls, text: str, profile: Profile | None = None) -> "Report":
+        """The report that `to_json` wrote.
+
+        Parameters
+        ----------
+        profile
+            As for `Comparison.from_json`.
+
+        Raises
+        ------
+        DataError
+            No JSON, or not that of a report.
+        """
+        return reload(
+            cls,
+            text,
+            comparisons=lambda parts: tuple(
+                Comparison.from_json(json.dumps(one), profile) for one in parts
+            ),
+            gates=lambda parts: tuple(Gate.from_json(json.dumps(one)) for one in parts),
+            leaderboard=lambda part: (
+                None if part is None else Leaderboard.from_json(json.dumps(part))
+            ),
+        )
+
+    def write(self, path: str | Path) -> Path:
+        """Write the form that the file's ending names: .html, .md or .json.
+
+        Raises
+        ------
+        DataError
+            Another ending.
+        """
+        file = Path(path)
+        forms = {
+            ".html": self.to_html,
+            ".htm": self.to_html,
+            ".md": self.to_markdown,
+            ".json": self.to_json,
+        }
+        if file.suffix.lower() not in forms:
+            raise DataError(
+                f"found {file.suffix or 'no ending'!r}",
+                file=file,
+                field="path",
+                allowed="a name that ends in .html, .md or .json",
+            )
+        file.write_text(forms[file.suffix.lower()](), encoding="utf-8", newline="\n")
+        return file
+
+    def __repr__(self) -> str:
+        return (
+            f"Report: {self.title} ({len(self.runs)} runs, {len(self.comparisons)} comparisons);"
+            " .write('report.html')"
+        )

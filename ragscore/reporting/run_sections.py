@@ -1,0 +1,341 @@
+"""The sections that need several runs, several times, decisions or judged answers.
+
+What each says, from the report's frames.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore import plot
+from ragscore.analysis.comparison.gate import Gate
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.failure_causes import CLASSES
+from ragscore.analysis.refusals import APART
+from ragscore.analysis.risk_coverage import refusal_thresholds
+from ragscore.analysis.trend.trend import break_texts
+from ragscore.frames.tables import decimals_for, shown_n, shown_number
+from ragscore.reporting.frames import ReportFrames
+from ragscore.reporting.section import Figure, Section, by_verdict, each
+
+RESULTS = ("hit@5", "mrr@10", "passed")  # what a run is told by in one line
+# classes that are shown where some question is in them
+RARE = (*APART, "refused", "unmeasured", "unchecked answer")
+KEYS = 4  # config keys named in one cell
+
+
+def run_by_run(report: ReportFrames) -> list[Section]:
+    """One row per run.
+
+    Its description, what changed in its config, its results, and the difference to the run it is
+    compared with.
+    """
+    if not len(report.runs):
+        return []
+    run_ids = report.runs["run_id"].tolist()
+    of = {cmp.candidate: cmp for cmp in report.comparisons}
+    rows = []
+    for run_id, note in zip(
+        run_ids,
+        report.runs["note"] if "note" in report.runs else [None] * len(run_ids),
+        strict=True,
+    ):
+        against = of[run_id].baseline if run_id in of else None
+        rows.append({
+            "run": run_id, "description": note if isinstance(note, str) else "—",
+            "config": _config_change(report.config, against, run_id),
+            "results": _results_of(report.summary, run_id), "against": against or "—",
+            "difference": _difference(of[run_id]) if run_id in of else "—",
+        })  # fmt: skip
+    note = (
+        "Config: the keys that differ from the run it is compared with. Results: means of n /"
+        " expected values. Difference: of what could be told apart."
+    )
+    return [Section("Run by run", table=pd.DataFrame(rows), notes=(note,))]
+
+
+def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> str:
+    if against is None or not len(config):
+        return "—"
+    a, b = (
+        config[config["run_id"] == name].set_index("key")["value"] for name in (against, run_id)
+    )
+    both = pd.DataFrame({"a": a, "b": b}).reindex(config["key"].unique()).fillna("—")
+    changed = [
+        f"{key}: {before} → {after}"
+        for key, before, after in zip(both.index, both["a"], both["b"], strict=True)
+        if before != after
+    ]
+    return (
+        "; ".join(changed[:KEYS] + ([f"{len(changed) - KEYS} more"] if len(changed) > KEYS else []))
+        or "same"
+    )
+
+
+def _difference(cmp: Comparison) -> str:
+    """One word, and the metrics it comes from."""
+    told = [
+        f"{verdict}: {names}"
+        for verdict, names in by_verdict(cmp).items()
+        if names and verdict != "can't tell"
+    ]
+    return f"{cmp.overall} ({'; '.join(told)})" if told else cmp.overall
+
+
+def _results_of(summary: pd.DataFrame, run_id: str) -> str:
+    rows = summary[
+        (summary["run_id"] == run_id) & summary["metric"].isin(RESULTS) & (summary["n"] > 0)
+    ]
+    return (
+        "; ".join(
+            f"{name} {shown_number(mean, 2)} ({shown_n(n, of)})"
+            for name, mean, n, of in each(rows, "metric", "mean", "n", "n_expected")
+        )
+        or "—"
+    )
+
+
+def gate_sections(gate: Gate) -> list[Section]:
+    """The answer, why, and which queries lost most."""
+    found = [
+        Section(
+            gate.headline(),
+            3,
+            table=gate.shown(),
+            notes=(f"By {gate.rule}. Queries that b failed on count at their worst.",),
+        )
+    ]
+    return (
+        [*found, Section("Largest regressions", 3, table=gate.regressions)]
+        if len(gate.regressions)
+        else found
+    )
+
+
+def leaderboard_sections(report: ReportFrames) -> list[Section]:
+    """Runs × metrics, and each run against the baseline."""
+    board = report.leaderboard
+    if board is None:
+        return []
+    against = (
+        [Section(f"Against {board.baseline}", 3, table=_turned(board.against_baseline()))]
+        if board.baseline
+        else []
+    )
+    words = list(board.sentences.values())
+    table = _turned(board.shown()).assign(
+        **{"in words": [text.partition(": ")[2] for text in words]}
+    )
+    return [
+        Section(
+            "Leaderboard",
+            table=table,
+            notes=tuple(note for note in board.notes() if note not in words),
+        ),
+        *against,
+    ]
+
+
+def _turned(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per metric, one column per run: pages are longer than wide."""
+    return table.set_index("run").T.rename_axis(index="metric", columns=None).reset_index()
+
+
+def trend_sections(report: ReportFrames) -> list[Section]:
+    """A figure per metric, and one row per run and metric."""
+    if not len(report.trends):
+        return []
+    found = [
+        Section(
+            "Trend",
+            sentences=(
+                "Each metric over the runs in order of time, broken where what measures changed.",
+            ),
+        )
+    ]
+    for metric, rows in report.trends.groupby("metric", sort=False):
+        figure: Figure = (
+            f"{metric} over {len(rows)} runs, with intervals; the numbers are in the table below",
+            partial(plot.trend, rows.reset_index(drop=True)),
+        )
+        found.append(
+            Section(
+                str(metric),
+                3,
+                figures=(figure,),
+                table=_trend_table(rows),
+                notes=tuple(f"{text}." for text in break_texts(rows)),
+            )
+        )
+    return found
+
+
+def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
+    outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
+    marks = np.select(
+        [rows["left_band"].to_numpy(dtype=bool), rows["is_baseline"].to_numpy(dtype=bool), outside],
+        ["left the band", "baseline", "outside"],
+        "",
+    )
+    return pd.DataFrame({
+        "run": rows["run_id"], "system": rows["system"].fillna("—"),
+        "made": [f"{day:%Y-%m-%d %H:%M}" if pd.notna(day) else "—" for day in rows["created_at"]],
+        "mean": _with_interval(rows, "mean", "low", "high"),
+        "n / expected": [shown_n(*of) for of in each(rows, "n", "n_expected")],
+        "segment": rows["segment"].astype("str"), "noise band": marks,
+    })  # fmt: skip
+
+
+def decision_sections(report: ReportFrames) -> list[Section]:
+    """The 2 × 2 of answerable × refused, and quality beside coverage."""
+    rows = report.decisions
+    if not len(rows):
+        return []
+    note = (
+        f"Right is an answer with {rows['right_by'].iloc[0]}."
+        if rows["right_by"].iloc[0]
+        else "Nothing says which answers are right."
+    )
+    figure = (
+        "Answerable and refused questions of every run; the numbers are in the table below",
+        partial(plot.refusals, rows),
+    )
+    found = [
+        Section(
+            "Refusing as a decision",
+            figures=(figure,),
+            table=_shares(rows, "decision"),
+            notes=(note,),
+        )
+    ]
+    quality = (
+        report.quality[report.quality["n_answered"] > 0] if len(report.quality) else report.quality
+    )
+    if not len(quality):
+        return found
+    table = pd.DataFrame({
+        "run": quality["run_id"], "metric": quality["metric"],
+        "coverage": _with_interval(quality, "coverage", "coverage_low", "coverage_high"),
+        "of answers": _with_interval(quality, "answered", "answered_low", "answered_high"),
+        "overall, refused as 0": _with_interval(quality, "overall", "overall_low", "overall_high"),
+        "n answered": quality["n_answered"].astype("str"),
+        "n refused": quality["n_refused"].astype("str"),
+        "n without a value": (quality["n_unmeasured"] + quality["n_failed"]).astype("str"),
+    })  # fmt: skip
+    return [
+        *found,
+        Section(
+            "Quality beside coverage",
+            3,
+            table=table,
+            notes=(
+                (
+                    "Of answerable questions: a system that answers only what is easy has good"
+                    " answers."
+                ),
+            ),
+        ),
+    ]
+
+
+def fault_sections(report: ReportFrames) -> list[Section]:
+    """Whose fault wrong answers are, and what became of each question between two runs."""
+    rows = report.faults
+    if not len(rows):
+        return []
+    note = (
+        f"Hit: {rows['hit_by'].iloc[0]}; right: {rows['right_by'].iloc[0]}. Memory: right without a"
+        " hit."
+    )
+    found = [Section("Whose fault wrong answers are", table=_shares(rows, "fault"), notes=(note,))]
+    for (baseline, candidate), part in (
+        report.transitions.groupby(["baseline", "candidate"], sort=False)
+        if len(report.transitions)
+        else ()
+    ):
+        wide = part.pivot(index="before", columns="after", values="n")
+        seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
+        wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
+        title = f"What became of each question: {baseline} to {candidate}"
+        figure: Figure = (
+            f"{title}; the numbers are in the table below",
+            partial(plot.transitions, wide),
+        )
+        found.append(
+            Section(
+                title,
+                3,
+                figures=(figure,),
+                table=wide.rename_axis(columns=None)
+                .reset_index()
+                .rename(columns={"before": f"{baseline} (down), {candidate} (across)"}),
+            )
+        )
+    return found
+
+
+def curve_sections(report: ReportFrames) -> list[Section]:
+    """What if a threshold on the top score refused."""
+    rows = report.curve
+    if not len(rows):
+        return []
+    areas = refusal_thresholds(rows, 1.0)[["run_id", "score_kind", "aurc", "aurc_best"]]
+    loosest = rows.drop_duplicates(["run_id", "score_kind"]).merge(
+        areas, on=["run_id", "score_kind"]
+    )
+    table = pd.DataFrame({
+        "run": loosest["run_id"], "score": loosest["score_kind"],
+        "coverage": [shown_number(value, 2) for value in loosest["coverage"]],
+        "risk": _with_interval(loosest, "risk", "risk_low", "risk_high"),
+        "mean risk by score (AURC)": [shown_number(value) for value in loosest["aurc"]],
+        "best possible": [shown_number(value) for value in loosest["aurc_best"]],
+        "n / decided": [shown_n(n, n + left) for n, left in each(loosest, "n", "n_left_out")],
+    })  # fmt: skip
+    figure: Figure = (
+        "Risk against coverage of every run as a threshold on the top score refuses more and more",
+        partial(plot.risk_coverage, rows),
+    )
+    note = (
+        f"Coverage and risk without a threshold. Right: {rows['right_by'].iloc[0]}. AURC near the"
+        " risk: scores tell nothing; near the best possible: they tell all."
+    )
+    return [Section("What if a threshold refused", figures=(figure,), table=table, notes=(note,))]
+
+
+def left_out_sections(report: ReportFrames) -> list[Section]:
+    """What this page doesn't show, and why."""
+    return [Section("Left out", table=report.left_out)] if len(report.left_out) else []
+
+
+def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Classes × runs: n of how many, share, interval."""
+    seen = rows.groupby(name)["n"].transform("sum") > 0
+    table = rows[(rows["of"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
+        text=lambda t: [_share(*row) for row in each(t, "n", "of", "share", "low", "high")]
+    )
+    wide = table.pivot(index=name, columns="run_id", values="text").reindex(
+        index=table[name].unique(), columns=table["run_id"].unique()
+    )
+    return wide.fillna("—").reset_index().rename_axis(columns=None)
+
+
+def _share(n: int, of: int, share: float, low: float, high: float) -> str:
+    return f"{n} of {of}: {100 * share:.0f} % ({100 * low:.0f} to {100 * high:.0f})"
+
+
+def _with_interval(rows: pd.DataFrame, *names: str) -> list[str]:
+    """A value with its interval, as precise as the interval makes worth showing."""
+    found = []
+    for value, low, high in each(rows, *names):
+        places: Any = max(decimals_for((high - low) / 4), 2)
+        shown = shown_number(value, places)
+        found.append(
+            shown
+            if pd.isna(low)
+            else f"{shown} ({shown_number(low, places)} to {shown_number(high, places)})"
+        )
+    return found

@@ -1,0 +1,364 @@
+"""What a report says, section by section.
+
+Sentences, tables of text and figures, all from its frames. HTML and Markdown are written from
+these.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore import plot
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.text import shown_flips, shown_moves
+from ragscore.frames.tables import decimals_for, shown_n, shown_number
+from ragscore.reporting.frames import ReportFrames
+from ragscore.reporting.run_sections import (
+    curve_sections,
+    decision_sections,
+    fault_sections,
+    gate_sections,
+    leaderboard_sections,
+    left_out_sections,
+    run_by_run,
+    trend_sections,
+)
+from ragscore.reporting.section import VERDICTS, Figure, Section, by_verdict, each
+from ragscore.scoring.metrics import HEADLINE, describe
+
+
+def sections(report: ReportFrames) -> list[Section]:
+    """All of a report, the answer first.
+
+    What changed, then how good each run is, for whom, and what it was.
+    """
+    found = [_in_short(report)] if len(report.comparisons) > 1 else []
+    found += run_by_run(report)
+    for place, cmp in enumerate(report.comparisons):
+        found += _compared(
+            cmp, report.answers, gate_sections(report.gates[place]) if report.gates else []
+        )
+    found += [
+        *leaderboard_sections(report),
+        *_results(report),
+        *_slices(report),
+        *trend_sections(report),
+    ]
+    found += [*decision_sections(report), *curve_sections(report), *fault_sections(report)]
+    return [*found, *_described(report), *left_out_sections(report)]
+
+
+def _in_short(report: ReportFrames) -> Section:
+    """One row per comparison.
+
+    Does it pass, and which headline metrics are better, worse, or can't be told apart.
+    """
+    rows = []
+    for cmp in report.comparisons:
+        rows.append(
+            {
+                "candidate": cmp.candidate,
+                "against": cmp.baseline,
+                **by_verdict(cmp),
+                "regressions": str(cmp.counts.get("regression", 0)),
+            }
+        )
+    table = pd.DataFrame(rows)
+    if report.gates:
+        table.insert(2, "gate", [gate.answer for gate in report.gates])
+    empty = [name for name in VERDICTS if not table[name].str.len().any()]
+    note = "Regressions: queries that the candidate lost. Tests and intervals are below."
+    corrected = (
+        " Each comparison is tested by itself; the leaderboard corrects for all candidates."
+        if report.leaderboard and report.leaderboard.baseline
+        else ""
+    )
+    return Section("In short", table=table.drop(columns=empty), notes=(note + corrected,))
+
+
+def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> list[Section]:
+    shown, note = cmp.shown()
+    if cmp.profile is None:
+        sentences = cmp.deltas.set_index("metric")["sentence"]
+        shown = shown.assign(
+            **{
+                "in words": [
+                    str(sentences[name.removesuffix(" (p50)")]) for name in shown["metric"]
+                ]
+            }
+        )
+    short = (
+        [
+            f"b is {verdict}: {names}." if verdict != "can't tell" else f"Can't tell: {names}."
+            for verdict, names in by_verdict(cmp).items()
+            if names
+        ]
+        if cmp.profile is None
+        else []
+    )
+    title = f"{cmp.candidate} against {cmp.baseline}"
+    first = Section(
+        title,
+        2,
+        (f"a is {cmp.baseline}, b is {cmp.candidate}. {' '.join(short)}".strip(), cmp.headline()),
+        _change_figures(cmp),
+        shown,
+        tuple(note.splitlines()),
+    )
+    return [first, *gate, *_differs(cmp), *_moved(cmp), _changed(cmp, answers)]
+
+
+def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
+    title = f"{cmp.candidate} against {cmp.baseline}"
+    found: list[Figure] = []
+    if cmp.profile is None and any(
+        n and describe(name).range == "0 to 1"
+        for name, n in zip(cmp.deltas["metric"], cmp.deltas["n"], strict=True)
+    ):
+        found.append(
+            (
+                f"Differences of {title} with their intervals; the numbers are in the table below",
+                partial(plot.forest, cmp.deltas),
+            )
+        )
+    found.append(
+        (
+            f"Outcomes of {title}: {', '.join(f'{n} {name}' for name, n in cmp.counts.items())}",
+            partial(plot.outcomes, cmp.counts),
+        )
+    )
+    if cmp.profile is None and cmp.per_query["outcome"].isin(["win", "loss", "regression"]).any():
+        found.append(
+            (
+                f"Rank of the first hit of every query in {cmp.baseline} and {cmp.candidate}",
+                partial(plot.compare, cmp),
+            )
+        )
+    return tuple(found)
+
+
+def _differs(cmp: Comparison) -> list[Section]:
+    """What else differs between the two runs: config keys, and what should be equal and isn't."""
+    config = cmp.config_diff.rename(columns={"key": "what"}).assign(state="config")
+    other = cmp.invariants[cmp.invariants["state"] == "differs"].rename(columns={"name": "what"})
+    table = pd.concat([config, other], ignore_index=True)
+    unknown = cmp.invariants.loc[cmp.invariants["state"] == "unknown", "name"].tolist()
+    notes = (f"Not known of both runs: {', '.join(unknown)}.",) if unknown else ()
+    if not len(table):
+        return [
+            Section("What differs between the runs", 3, ("Nothing that is recorded.",), notes=notes)
+        ]
+    return [
+        Section(
+            "What differs between the runs",
+            3,
+            table=table.assign(a=table["a"].fillna("—"), b=table["b"].fillna("—")),
+            notes=notes,
+        )
+    ]
+
+
+def _moved(cmp: Comparison) -> list[Section]:
+    """The largest moves of every metric, and the answers that flipped."""
+    if cmp.profile is not None:
+        return []
+    found = (
+        [Section("Largest moves", 3, table=shown_moves(cmp.deltas, cmp.movers))]
+        if len(cmp.movers)
+        else []
+    )
+    return found + (
+        [Section("Answers that flipped", 3, table=shown_flips(cmp.flips))] if len(cmp.flips) else []
+    )
+
+
+def _changed(cmp: Comparison, answers: pd.DataFrame) -> Section:
+    changed = cmp.changed()
+    title = f"Queries that changed ({len(changed)})"
+    if not len(changed):
+        return Section(title, 3, ("None.",))
+    if not len(answers):
+        return Section(title, 3, table=changed)
+    said = {
+        side: _said(answers[(answers["run_id"] == run).to_numpy()])
+        for side, run in (("a", cmp.baseline), ("b", cmp.candidate))
+    }
+    texts = [
+        f"a: {said['a'].get(query_id, 'not asked')}\n\nb: {said['b'].get(query_id, 'not asked')}"
+        for query_id in changed["query_id"]
+    ]
+    return Section(title, 3, table=changed.assign(answers=texts), folded=("answers",))
+
+
+def _said(rows: pd.DataFrame) -> dict[str, str]:
+    """Query id -> what the run answered, or why it didn't."""
+    found = {}
+    for row in rows.to_dict("records"):
+        failed, answer = row.get("error"), row.get("answer")
+        said = (
+            f"failed: {failed}"
+            if isinstance(failed, str)
+            else answer
+            if isinstance(answer, str)
+            else "no answer"
+        )
+        found[str(row["query_id"])] = f"(refused) {said}" if row.get("refused") is True else said
+    return found
+
+
+def _results(report: ReportFrames) -> list[Section]:
+    """Means of every run, with figures."""
+    summary = report.summary
+    if not len(summary):
+        return []
+    measured = summary[summary["n"] > 0]
+    without = [name for name in summary["metric"].unique() if name not in set(measured["metric"])]
+    order = {name: place for place, name in enumerate(HEADLINE)}
+    measured = measured.sort_values(
+        "metric", key=lambda column: column.map(order).fillna(len(order)), kind="stable"
+    )
+    notes = (
+        (
+            "Mean (95 % interval), n / expected values; times in ms. Not measured:"
+            f" {', '.join(without) or 'none'}."
+        ),
+    )
+    return [
+        Section(
+            "Results", figures=tuple(_result_figures(measured)), table=_means(measured), notes=notes
+        )
+    ]
+
+
+def _result_figures(measured: pd.DataFrame) -> list[Figure]:
+    names = set(measured["metric"])
+    headline = [
+        name for name in ("hit@1", "hit@5", "recall@5", "mrr@10", "ndcg@10") if name in names
+    ]
+    found: list[Figure] = (
+        [
+            (
+                "Means of the ranking metrics by run, with intervals",
+                partial(plot.bars, measured, headline),
+            )
+        ]
+        if headline
+        else []
+    )
+    found += [
+        (f"{name} over k by run, with intervals", partial(plot.k_curve, measured, name))
+        for name in ("hit", "recall")
+        if _ks(names, name) > 1
+    ]
+    quality = next((name for name in ("hit@5", "mrr@10", "passed") if name in names), None)
+    for against in ("latency_ms", "cost_usd"):
+        if quality and _in_one_run(measured, quality, against):
+            found.append(
+                (
+                    f"{quality} against {against}",
+                    partial(plot.tradeoff, measured, quality, against=against),
+                )
+            )
+    return found
+
+
+def _ks(names: set[str], metric: str) -> int:
+    return sum(name.startswith(f"{metric}@") and ":" not in name for name in names)
+
+
+def _in_one_run(measured: pd.DataFrame, *names: str) -> bool:
+    return bool(
+        measured[measured["metric"].isin(names)]
+        .groupby("run_id")["metric"]
+        .nunique()
+        .eq(len(names))
+        .any()
+    )
+
+
+def _means(rows: pd.DataFrame, index: tuple[str, ...] = ("metric",)) -> pd.DataFrame:
+    """One row per metric, one column per run: mean, interval and n as text."""
+    places = [
+        max(decimals_for((high - low) / 4), 1 if describe(name).kind == "time" else 2)
+        for name, low, high in each(rows, "metric", "low", "high")
+    ]
+    texts = [
+        shown_number(mean, d)
+        + ("" if np.isnan(low) else f" ({shown_number(low, d)} to {shown_number(high, d)})")
+        + f", n = {shown_n(n, of)}"
+        for (mean, low, high, n, of), d in zip(
+            each(rows, "mean", "low", "high", "n", "n_expected"), places, strict=True
+        )
+    ]
+    order = rows[list(index)].drop_duplicates()
+    wide = (
+        rows.assign(text=texts)
+        .pivot(index=list(index), columns="run_id", values="text")
+        .reindex(columns=rows["run_id"].unique())
+    )
+    return order.merge(wide.reset_index(), on=list(index), how="left").fillna("—")
+
+
+def _slices(report: ReportFrames) -> list[Section]:
+    found = []
+    for by, rows in (
+        report.slices[report.slices["n"] > 0].groupby("by", sort=False)
+        if len(report.slices)
+        else ()
+    ):
+        names = [
+            name for name in ("hit@5", "mrr@10", "passed") if name in set(rows["metric"])
+        ] or rows["metric"].unique()[:1].tolist()
+        shown = rows[rows["metric"].isin(names)]
+        renamed = rows.drop(columns="by")[
+            ["run_id", "slice", *[name for name in rows if name not in ("run_id", "slice", "by")]]
+        ].rename(columns={"slice": str(by)})
+        figure = (
+            f"{names[0]} by {by} and run; the numbers are in the table below",
+            partial(plot.heat, renamed, names[0]),
+        )
+        found.append(
+            Section(
+                f"By {by}",
+                figures=(figure,),
+                table=_means(shown.sort_values("metric", kind="stable"), ("metric", "slice")),
+            )
+        )
+    return found
+
+
+def _described(report: ReportFrames) -> list[Section]:
+    """What each run was: its description, and its config, keys that differ first."""
+    if not len(report.runs):
+        return []
+    turned = report.runs.set_index("run_id").T.rename_axis("what").map(_shown_value).reset_index()
+    found = [Section("The runs", table=turned)]
+    if len(report.config):
+        run_ids = report.runs["run_id"].tolist()
+        wide = report.config.pivot(index="key", columns="run_id", values="value").reindex(
+            index=report.config["key"].unique(), columns=run_ids
+        )
+        differs = report.config.groupby("key")["differs"].first()[wide.index]
+        wide = wide.fillna("—").assign(differs=np.where(differs, "differs", "same")).reset_index()
+        found.append(
+            Section(
+                "Configuration",
+                3,
+                table=wide.sort_values("differs", kind="stable", ignore_index=True),
+            )
+        )
+    return found
+
+
+def _shown_value(value: Any) -> str:
+    return (
+        "—"
+        if pd.isna(value)
+        else f"{value:%Y-%m-%d %H:%M} UTC"
+        if isinstance(value, pd.Timestamp)
+        else str(value)
+    )

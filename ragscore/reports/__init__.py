@@ -1,9 +1,0 @@
-"""Runs and comparisons as one page.
-
-Frames in, one HTML file with its figures inside, one Markdown, one JSON that reloads.
-"""
-
-from ragscore.reports.build import report
-from ragscore.reports.model import Report
-
-__all__ = ["Report", "report"]

@@ -1,0 +1,452 @@
+"""Which hit meets which target: rules, and what a run earns by them.
+
+In: `hits` and the `targets` of one level. A rule is any function `(hits, targets) -> matches`, one
+row per hit that meets a target, as row positions `hit` and `target` (and, if it has one,
+`coverage`). Out: two sparse frames, `graded` and `found`, from which `metrics` computes every
+ranking metric.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.cast import refuse_rows
+from ragscore.frames.codes import (
+    BLOCK,
+    SmallCodes,
+    are_equal,
+    blocks,
+    codes_of,
+    distinct,
+    equal_pairs,
+    has_pair,
+    in_pieces,
+    is_among,
+    is_given,
+    small_lookup,
+)
+from ragscore.frames.codes import Codes as Codes
+from ragscore.frames.codes import lookup as lookup
+from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
+from ragscore.frames.pairs import fingerprints, have_one_text, may_be_pairs, pair_keys
+
+Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+
+LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
+ID_LEVELS = ("chunk", "span", "doc")  # whose rules join hits and targets by ids
+# a match level -> the target levels it takes, where those differ
+TARGET_LEVELS = {"predicate": ("predicate", "source_key")}
+# checks of questions that no hit can meet, in order of precedence
+RANKLESS = ("expected_empty", "forbidden_source_key")
+UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
+COUNTED = 2**20  # hits counted together
+MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
+
+
+def pairs_with_equal(
+    hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str, target_column: str
+) -> tuple[Codes, Codes]:
+    """Row positions of every (hit, target) pair of one query whose columns hold the same text."""
+    none = np.zeros(0, dtype=np.int64)
+    if hit_column not in hits or target_column not in targets or not len(hits):
+        return none, none
+    is_wanted = is_given(targets[target_column])
+    with_id = np.flatnonzero(is_wanted)
+    wanted = targets if is_wanted.all() else targets.iloc[with_id]
+    if not len(wanted):
+        return none, none
+    queries = distinct(wanted["query_id"])
+    hit_queries, target_queries = (
+        small_lookup(hits["query_id"], queries),
+        lookup(wanted["query_id"], queries),
+    )
+    prints, target_prints = (
+        fingerprints(hits[hit_column]),
+        fingerprints(wanted[target_column])(slice(None)),
+    )
+    # Few hits meet a target: all but those that may are told by a look at the end of their ids, and
+    # texts are compared of these few only.
+    if len(hits) > BLOCK:
+        hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
+    else:
+        hit = np.flatnonzero(hit_queries >= 0)
+        hit_prints = prints(slice(None))[hit]
+    target_keys = pair_keys(target_queries, target_prints, len(queries))
+    if have_one_text(target_keys, wanted[target_column]):
+        pair, target = equal_pairs(
+            pair_keys(hit_queries[hit], hit_prints, len(queries)), target_keys
+        )
+        same = are_equal(hits[hit_column], hit[pair], wanted[target_column], target)
+        return hit[pair[same]], with_id[target[same]]
+    # Several ids of a query end alike, and might make more pairs than there is memory for.
+    ids = distinct(wanted[target_column])
+    hit_ids = lookup(hits[hit_column].iloc[hit], ids)
+    # int64 before multiplying: 32-bit codes overflow without a word.
+    hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit].astype(np.int64) * len(ids) + hit_ids)
+    pair, target = equal_pairs(
+        hit_keys, target_queries * len(ids) + lookup(wanted[target_column], ids)
+    )
+    return hit[pair], with_id[target]
+
+
+def by_chunk(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Match hits and targets that carry the same chunk id.
+
+    Returns
+    -------
+    One row per match: `hit` and `target`, row positions in the two frames.
+    """
+    hit, target = pairs_with_equal(hits, targets, "chunk_id", "chunk_id")
+    return pd.DataFrame({"hit": hit, "target": target})
+
+
+def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Match hits and targets of the same document.
+
+    Returns
+    -------
+    One row per match: `hit` and `target`, row positions in the two frames.
+    """
+    hit, target = pairs_with_equal(hits, targets, "doc_id", "doc_id")
+    return pd.DataFrame({"hit": hit, "target": target})
+
+
+def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
+    """Build the rule: same document, same unit, and enough of the span shared.
+
+    Documents are compared by doc_id; a target without one (an anchor) by its path. Spans are
+    half-open. Several hits never add up to one match.
+
+    Parameters
+    ----------
+    share
+        "shorter": the shared part divided by the shorter of the two spans, so that the rule holds
+        when chunks shrink and when they grow. "target": divided by the target's length.
+    min_overlap
+        The least share, 0 < min_overlap ≤ 1.
+
+    Returns
+    -------
+    A rule whose matches carry the share as `coverage`.
+    """
+    if share not in ("shorter", "target"):
+        raise DataError(f"found {share!r}", field="share", allowed="'shorter' or 'target'")
+    if not 0 < min_overlap <= 1:
+        raise DataError(
+            f"found {min_overlap!r}", field="min_overlap", allowed="a share above 0, at most 1"
+        )
+
+    def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+        if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
+            return pd.DataFrame(
+                {
+                    "hit": np.zeros(0, np.int64),
+                    "target": np.zeros(0, np.int64),
+                    "coverage": np.zeros(0),
+                }
+            )
+        spanned = np.flatnonzero(targets["start"].notna().to_numpy())
+        with_doc = targets.iloc[spanned]
+        has_doc = (
+            with_doc["doc_id"].notna().to_numpy()
+            if "doc_id" in with_doc
+            else np.zeros(len(spanned), dtype=bool)
+        )
+        docs, paths = spanned[has_doc], spanned[~has_doc]
+        hit_a, target_a = pairs_with_equal(hits, targets.iloc[docs], "doc_id", "doc_id")
+        hit_b, target_b = pairs_with_equal(hits, targets.iloc[paths], "path", "path")
+        hit, target = (
+            np.concatenate([hit_a, hit_b]),
+            np.concatenate([docs[target_a], paths[target_b]]),
+        )
+        coverage = _coverage(hits, hit, targets, target, share)
+        enough = coverage >= min_overlap
+        return pd.DataFrame(
+            {"hit": hit[enough], "target": target[enough], "coverage": coverage[enough]}
+        )
+
+    rule.__qualname__ = f"by_span(share={share!r}, min_overlap={min_overlap})"
+    return rule
+
+
+def has_spans(frame: pd.DataFrame, name: str) -> bool:
+    """Whether any row has a span.
+
+    Raises
+    ------
+    DataError
+        There are spans, but no column that says where they end or in what unit they are.
+    """
+    if "start" not in frame or not frame["start"].notna().any():
+        return False
+    missing = [column for column in ("end", "span_unit") if column not in frame]
+    if missing:
+        raise DataError(
+            f"spans without the columns {missing}", field=name, allowed="start, end and span_unit"
+        )
+    return True
+
+
+def _coverage(
+    hits: pd.DataFrame, hit: Codes, targets: pd.DataFrame, target: Codes, share: str
+) -> npt.NDArray[np.float64]:
+    """Shared part of each pair's spans; NaN where a hit has no span or another unit."""
+    start, end = (
+        hits[name].take(hit).to_numpy("float64", na_value=np.nan) for name in ("start", "end")
+    )
+    wanted_start, wanted_end = (
+        targets[name].take(target).to_numpy("float64", na_value=np.nan) for name in ("start", "end")
+    )
+    shared = np.minimum(end, wanted_end) - np.maximum(start, wanted_start)
+    whole = (
+        np.minimum(end - start, wanted_end - wanted_start)
+        if share == "shorter"
+        else wanted_end - wanted_start
+    )
+    units = pd.Index(targets["span_unit"].dropna().astype("str").unique())
+    unit, wanted_unit = (
+        lookup(hits["span_unit"].take(hit), units),
+        lookup(targets["span_unit"].take(target), units),
+    )
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where((unit >= 0) & (unit == wanted_unit), np.maximum(shared, 0) / whole, np.nan)
+
+
+def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
+    """The same golden set with only the targets that `level` (chunk, span, anchor, doc, predicate) can match.
+
+    Targets of questions that should be refused are left out: those are judged by their refusal, not
+    by retrieval (`keep_refusals` keeps them, as some older tools do). "span" takes every target
+    that has a span. "predicate" takes expected source keys or, for questions that name none,
+    expected metadata and texts; not those of questions that expect no hit at all, or only none of
+    certain sources: those have no rank (see `passed`).
+    """
+    check_type(golden, Golden, "golden")
+    if level not in LEVELS:
+        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    keep = level_rows(golden, level, keep_refusals)
+    kept = (
+        golden.targets
+        if keep.all()
+        else golden.targets[keep]
+        if keep.any()
+        else golden.targets.iloc[:0]
+    )
+    return narrowed(
+        golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept)
+    )
+
+
+def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> npt.NDArray[np.bool_]:
+    """Which rows of `golden.targets` the level takes (see `at_level`)."""
+    return golden.once(
+        ("level_rows", level, keep_refusals), lambda: _level_rows(golden, level, keep_refusals)
+    )
+
+
+def _level_rows(golden: Golden, level: str, keep_refusals: bool) -> npt.NDArray[np.bool_]:
+    targets = golden.targets
+    if level == "span":
+        keep = (
+            targets["start"].notna().to_numpy()
+            if "start" in targets
+            else np.zeros(len(targets), dtype=bool)
+        )
+    else:
+        wanted = TARGET_LEVELS.get(level, (level,))
+        none = isinstance(targets["level"].dtype, pd.CategoricalDtype) and not set(wanted) & set(
+            targets["level"].cat.categories.tolist()
+        )
+        keep = np.zeros(len(targets), dtype=bool) if none else is_among(targets["level"], wanted)
+    if keep.any() and not keep_refusals:
+        keep = keep & ~is_among(targets["query_id"], golden.refusals)
+    return keep & _deciding(golden) if keep.any() and level == "predicate" else keep
+
+
+def _deciding(golden: Golden) -> npt.NDArray[np.bool_]:
+    """Predicate targets that decide.
+
+    Where source keys are expected, metadata and texts don't; where no hit is right, nothing does.
+    """
+    targets, checks = golden.targets, golden.checks
+    by_key = targets.loc[is_among(targets["level"], ["source_key"]), "query_id"]
+    rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
+    outvoted = is_among(targets["level"], ["predicate"]) & is_among(targets["query_id"], by_key)
+    return ~(outvoted | is_among(targets["query_id"], rankless))
+
+
+def _groups_at_level(groups: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """Support groups of the queries whose named targets are all of this level.
+
+    One that names no target at all stays and fails.
+    """
+    if not len(groups):
+        return groups
+    here = has_pair(groups, targets, ("query_id", "target_id"))
+    elsewhere = groups.loc[
+        ~here & ~groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy(), "query_id"
+    ]
+    return groups[
+        is_among(groups["query_id"], targets["query_id"]) & ~is_among(groups["query_id"], elsewhere)
+    ]
+
+
+def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
+    """The matches a rule finds, with `hit` and `target` as int64.
+
+    Whatever frame without rows it returns is no match.
+
+    Raises
+    ------
+    DataError
+        Not a matches frame, or a position that no row has. The rule is named.
+    """
+    matches, name = rule(hits, targets), getattr(rule, "__qualname__", "rule")
+    check_type(matches, pd.DataFrame, name, "a DataFrame with the columns hit and target")
+    if not len(matches):
+        none = pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
+        return none.assign(unknown=np.zeros(0, dtype=bool)) if "unknown" in matches else none
+    missing = [column for column in ("hit", "target") if column not in matches]
+    if missing:
+        raise DataError(
+            f"columns {missing} are missing",
+            field=name,
+            allowed="a DataFrame with the columns hit and target",
+        )
+    for column, frame in (("hit", hits), ("target", targets)):
+        positions = matches[column]
+        if (
+            isinstance(positions.dtype, np.dtype)
+            and positions.dtype.kind == "i"
+            and positions.min() >= 0
+            and positions.max() < len(frame)
+        ):
+            continue
+        allowed = f"row positions from 0 to {len(frame) - 1}"
+        if not pd.api.types.is_integer_dtype(positions):
+            raise DataError(f"{positions.dtype} values", field=f"{name}.{column}", allowed=allowed)
+        is_bad = positions.isna() | ~positions.between(0, len(frame) - 1).fillna(False)
+        refuse_rows(positions, is_bad.to_numpy(dtype=bool), name, allowed)
+    is_whole = all(matches[column].dtype == np.int64 for column in ("hit", "target"))
+    return matches if is_whole else matches.astype({"hit": "int64", "target": "int64"})
+
+
+def with_coded_queries(results: Results, golden: Golden) -> Results:
+    """The same results with the queries of hits as codes of the queries that were answered.
+
+    What joins them next needs not read their texts again.
+
+    Queries without any response become NA: their hits are nobody's.
+    """
+    answered, asked = results.responses["query_id"], golden.query_dtype
+    is_same = len(answered) == len(asked.categories) and answered.array.equals(
+        asked.categories.array
+    )
+    dtype = asked if is_same else pd.CategoricalDtype(pd.Index(answered.unique()))
+    return narrowed(
+        results,
+        hits=results.hits.assign(
+            query_id=categorical(small_lookup(results.hits["query_id"], dtype.categories), dtype)
+        ),
+    )
+
+
+def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Position in `responses` of the run and query of each row, -1 where there is none."""
+    return _response_of(rows, responses).astype(np.int64, copy=False)
+
+
+def _response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> SmallCodes:
+    queries = pd.Index(responses["query_id"].unique())
+    if not len(responses) or not len(rows):
+        return np.full(len(rows), -1)
+    # A dense table of run × query is as large as the scores themselves, and a look-up in it needs
+    # no sorting.
+    run_ids = responses["run_id"].cat.categories
+    known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
+    known[codes_of(responses["run_id"]), lookup(responses["query_id"], queries)] = np.arange(
+        len(responses)
+    )
+    run, query = rows["run_id"], small_lookup(rows["query_id"], queries)
+    if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and codes_of(run).min() == 0:
+        # Of one run, looking up the run would be most of the work; and its queries are unique, so
+        # that they number the responses.
+        return query if len(queries) == len(responses) else np.take(known[0], query)
+    return known[lookup(run, run_ids), query]
+
+
+class Placed(NamedTuple):
+    """The response that each hit belongs to (-1: none), and how many hits each response has."""
+
+    response: SmallCodes
+    n_hits: Codes
+
+
+def place_hits(results: Results) -> Placed:
+    """Which response each hit belongs to."""
+    place, n = _response_of(results.hits, results.responses), len(results.responses)
+    counts = np.zeros(n + 1, dtype=np.int64)
+    # widening all of them at once would take more time than counting
+    for rows in blocks(0, len(place), COUNTED):
+        counts += np.bincount(place[rows].astype(np.int64) + 1, minlength=n + 1)
+    return Placed(place, counts[1:])
+
+
+def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:
+    """Refuse hits of which two share run, query and rank.
+
+    `cell` numbers each hit's run and query (-1: not asked).
+
+    Two hits at one rank would be merged into one and lower precision without a word.
+    """
+    rank = hits["rank"].to_numpy()
+    if not len(rank):
+        return
+    if rank.min() < 1:
+        raise DataError(f"rank {rank.min()}", field="hits.rank", allowed="ranks count from 1")
+    if _are_in_order(cell, rank):
+        return
+    asked, depth = cell >= 0, int(rank.max()) + 1
+    size = (int(cell.max()) + 1) * depth
+    if size <= 50 * len(rank):  # a bitmap is ten times faster than looking for duplicates
+        seen = np.zeros(size + 1, dtype=bool)
+
+        def mark(first: int, last: int) -> None:
+            for rows in blocks(first, last):
+                # what isn't asked marks the last place
+                seen[
+                    np.where(asked[rows], cell[rows].astype(np.int64) * depth + rank[rows], size)
+                ] = True
+
+        in_pieces(len(rank), mark)
+        is_unique = np.count_nonzero(seen[:size]) == np.count_nonzero(asked)
+    else:
+        is_unique = len(
+            np.unique(cell[asked].astype(np.int64) * depth + rank[asked])
+        ) == np.count_nonzero(asked)
+    if not is_unique:
+        twice = hits[asked][
+            pd.Series(cell[asked].astype(np.int64) * depth + rank[asked]).duplicated().to_numpy()
+        ].iloc[0]
+        found = (
+            f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run"
+            f" {twice['run_id']!r}"
+        )
+        raise DataError(found, field="hits.rank", allowed="ranks must be 1, 2, 3, ...")
+
+
+def _are_in_order(cell: SmallCodes, rank: npt.NDArray[np.int32]) -> bool:
+    """Whether hits lie by query, then rank, no two the same.
+
+    As a rule they do, and a look at each and the next one shows it.
+    """
+
+    def ascends(rows: slice) -> bool:
+        here = slice(rows.start, rows.stop + 1)  # with the first of the next block
+        step = np.diff(cell[here])
+        return bool(((step > 0) | ((step == 0) & (np.diff(rank[here]) > 0))).all())
+
+    return all(ascends(rows) for rows in blocks(0, len(rank)))

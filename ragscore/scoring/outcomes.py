@@ -1,0 +1,377 @@
+"""What became of every (run, query, metric) cell.
+
+Scored, or why not, told from causes and not from NaN alone.
+
+In: a scores frame, the golden set, and where they are given the results behind the scores. Out: one
+state per cell, which is also what `n_expected` of a summary counts.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.scoring.applicability import (
+    CHECKS_OF,
+    OF_CITATIONS,
+    OF_LABELLED_CITATIONS,
+    OF_REFERENCE,
+    Applying,
+)
+from ragscore.scoring.judgments import CRITERIA, FAILED
+from ragscore.scoring.metrics import BY_NAME, Label, describe, parse_label
+from ragscore.scoring.row_facts import Facts, Flags, Recorded
+
+STATES = (
+    "scored",
+    "not_applicable",
+    "refused",
+    "system_error",
+    "judge_failed",
+    "undecided",
+    "missing",
+    "unexplained",
+)
+NOT_EXPECTED = ("not_applicable", "unexplained")
+FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
+OF_FAILURE = ("failed", "timeout", "empty_all", "latency_ms_all")  # a failure is what these measure
+# a failed query is not expected to have these
+IF_FINISHED = (
+    "empty",
+    "empty_response",
+    "scope_miss",
+    "scope_miss_proxy",
+    "latency_ms",
+    "cost_usd",
+)
+OF_REFUSAL = ("refusal_correct", "hallucinated", "false_refusal")
+OF_ANSWER_TEXT = (
+    "answer_checks",
+    "answer_checks_all",
+    "attribution_hit",
+    "recency_ok",
+    "key_facts_literal",
+    *OF_REFERENCE,
+)
+OF_GIVEN_ANSWER = (*OF_CITATIONS, *OF_LABELLED_CITATIONS, "retrieved_cited")
+OF_CITED = (
+    "citation_precision",
+    "citation_fabricated",
+    "citation_out_of_scope",
+    "citation_duplicate",
+)
+WANTED = {
+    "recall_all": "support group", "false_refusal": "label that says it is answerable",
+    "refusal_correct": "label that says to refuse it",
+    "hallucinated": "label that says to refuse it", "attribution_hit": "anchor",
+    "scope_miss_proxy": "anchor", "scope_miss": "folder or anchor",
+    "answer_checks": "text check", "answer_checks_all": "text check", "passed": "expectation",
+    **dict.fromkeys(OF_REFERENCE, "reference answer"),
+    **{metric: kind.replace("_", " ") for metric, kind in CHECKS_OF.items()},
+}  # fmt: skip
+"""What a query must have so that a metric applies to it; a target, for those that aren't here."""
+UNMEASURABLE = {
+    "citation_out_of_scope": "neither catalogue nor folders are known",
+    "citation_precision": "citations don't carry what targets are matched by",
+    "citation_recall": "citations don't carry what targets are matched by",
+    "scope_miss_proxy": "the folder mode is off or unknown",
+    "recency_ok": "the rule for supports that disagree is not known",
+}  # fmt: skip
+"""Why an answer has no value at these where no other cause holds."""
+
+Reasons = npt.NDArray[np.object_]
+# texts of their own for each row are written only where they are read
+Cause = tuple[Flags, str, str | Callable[[], Reasons]]
+
+
+def explain(
+    scores: pd.DataFrame,
+    golden: Golden,
+    metrics: list[str] | str | None = None,
+    results: Results | None = None,
+) -> pd.DataFrame:
+    """What became of every query at a metric: the ledger behind its mean.
+
+    Parameters
+    ----------
+    scores
+        From `rs.score` or `store.scores`, made with this golden set.
+    metrics
+        Labels, or one; by default every column that holds numbers.
+    results
+        What the scores were made from. Without them only failed and missing queries are known; why
+        an answered one has no value at an answer metric stays `unexplained`.
+
+    Returns
+    -------
+    One row per metric, run and query: run_id, query_id, metric; `value` (float64, what counts in
+    the mean; NaN: nothing does); `state`, the cause; `reason`, the same in words. States: *scored*;
+    *not_applicable* (the golden set asks nothing of the query that the metric could judge, the run
+    never records what it is made of, or there is nothing to divide by); *refused* (the system
+    refused an answerable query); *system_error*; *judge_failed*; *undecided* (only cut texts are
+    stored); *missing* (no response, or one without what this run records elsewhere); *unexplained*
+    (NaN, and no cause found). A state other than scored may have a value: under `errors="miss"` a
+    failed query is a system_error that counts 0. All but not_applicable and unexplained are the
+    `n_expected` of `rs.summarize(scores, golden, results=results)`.
+
+    Raises
+    ------
+    DataError
+        Not a frame of `rs.score`, an unknown metric column, or one of text; arguments in another
+        order.
+    """
+    check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
+    check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
+    chosen = chosen_columns(scores, metrics)
+    rows = score_rows(scores, chosen)
+    ledger = Ledger(rows, golden, results)
+    parts = []
+    for name in chosen:
+        codes, reasons = ledger.of(name)
+        part = rows[["run_id", "query_id"]].assign(
+            metric=name,
+            value=rows[name],
+            state=categorical(codes, STATES),
+            reason=pd.array(reasons, dtype="str"),
+        )
+        parts.append(part)
+    return (
+        pd.concat(parts, ignore_index=True)
+        if parts
+        else pd.DataFrame(columns=["run_id", "query_id", "metric", "value", "state", "reason"])
+    )
+
+
+class Ledger:
+    """The state of each row of a scores frame at one metric after another, all from the same facts about the rows."""
+
+    def __init__(
+        self, rows: pd.DataFrame, golden: Golden | None, results: Results | None = None
+    ) -> None:
+        self.rows, self.knows_golden = rows, golden is not None
+        self.applying = Applying(golden, rows) if golden is not None else None
+        self.facts = Facts(rows, results)
+        self.is_due = (
+            self.applying.is_due() if self.applying is not None else np.zeros(len(rows), dtype=bool)
+        )
+
+    def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
+        """State (a position in STATES) and reason of every row, the first cause that holds."""
+        n = len(self.rows)
+        codes, reasons = (
+            np.full(n, STATES.index("unexplained"), dtype=np.int8),
+            np.full(n, "no cause found", dtype=object),
+        )
+        is_open = np.ones(n, dtype=bool)
+        for holds, state, reason in self._causes(name, self._is_nan(name)):
+            here = is_open & holds
+            codes[here] = STATES.index(state)
+            reasons[here] = reason if isinstance(reason, str) else reason()[here]
+            is_open &= ~holds
+        return codes, reasons
+
+    def is_expected(self, name: str) -> Flags:
+        """Where a value was expected.
+
+        There is one, or what kept it away is a failure and not the question.
+        """
+        is_nan = self._is_nan(name)
+        expected, is_open = ~is_nan, is_nan.copy()
+        for holds, state, _ in self._causes(name, is_nan) if is_nan.any() else ():
+            if state not in NOT_EXPECTED:
+                expected |= is_open & holds
+            is_open &= ~holds
+        return expected
+
+    def _is_nan(self, name: str) -> Flags:
+        return np.isnan(self.rows[name].to_numpy("float64"))
+
+    def _causes(self, name: str, is_nan: Flags) -> list[Cause]:
+        """What can have become of a metric's value, in the order in which it is asked."""
+        label = label_of(name)
+        return [
+            *self._golden_causes(label, is_nan),
+            *self._run_causes(label, is_nan),
+            (~is_nan, "scored", ""),
+            *self._last_causes(label),
+        ]
+
+    def _golden_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
+        """Why a metric doesn't apply to a query. A value that a policy gave all the same counts."""
+        extra = self.facts.extra & is_nan
+        if self.applying is None:
+            return [(extra, "not_applicable", "no golden query")]
+        off = ~self.applying.to_rows(label) & is_nan & ~self.facts.extra
+        wanted = WANTED.get(
+            label.name, "target at this match level" if label.is_ranking else "target"
+        )
+        asks_to_refuse = self.is_due & (label.name not in (*OF_REFUSAL, "answer_checks_all"))
+        return [
+            (extra, "not_applicable", "no golden query"),
+            (off & asks_to_refuse, "not_applicable", "the query should be refused"),
+            (off, "not_applicable", f"the query has no {wanted}"),
+        ]
+
+    def _run_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
+        """What the run or the system did, in the order in which it stops a value from coming about."""
+        facts, name = self.facts, label.name
+        recorded = _recorded(facts, name)
+        causes: list[Cause] = []
+        if recorded is not None:
+            causes.append(
+                (is_nan & ~recorded.in_run, "not_applicable", f"the run records no {recorded.what}")
+            )
+        causes.append((facts.missing, "missing", "no response"))
+        if name in IF_FINISHED:
+            causes.append(
+                (facts.failed, "not_applicable", "the query failed, and finished ones are measured")
+            )
+        elif name not in OF_FAILURE:
+            causes.append((facts.failed, "system_error", facts.errors))
+        if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, *CRITERIA):
+            causes += self._refusal_causes(label, is_nan)
+        if name in (*CRITERIA, FAILED):
+            causes += _judge_causes(facts, name, is_nan)
+        if recorded is not None:
+            causes.append((is_nan & ~recorded.here, "missing", f"no {recorded.what} recorded"))
+        return causes + _hit_causes(facts, label, is_nan)
+
+    def _refusal_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
+        refused = self.facts.refused
+        # Where a refusal is due, answer_checks_all judges the text that the system refuses with.
+        if label.name == "answer_checks_all":
+            return [(refused & ~self.is_due, "refused", "the system refused")]
+        return [
+            (refused & self.is_due & is_nan, "not_applicable", "the system refused, as it should"),
+            (refused & ~self.is_due, "refused", "the system refused"),
+        ]
+
+    def _last_causes(self, label: Label) -> list[Cause]:
+        """What NaN means where no cause is known.
+
+        Cut texts at a ranking metric, nothing at a column of your own.
+        """
+        everywhere = np.ones(len(self.rows), dtype=bool)
+        if label.name not in BY_NAME and label.k is None and not label.is_ranking:
+            return [(everywhere, "not_applicable", describe(label.text).nan_when)]
+        is_cut = (
+            label.is_ranking
+            and label.name != "judged"
+            and self.knows_golden
+            and not self.facts.known
+        )
+        return [(everywhere, "undecided", "hits can't be judged on cut text")] if is_cut else []
+
+
+def _recorded(facts: Facts, name: str) -> Recorded | None:
+    """Whether the run recorded what the metric is read from; None where it is read from hits."""
+    if name in (*CRITERIA, FAILED):
+        return facts.has_judgment(name)
+    if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, "empty_response"):
+        return facts.has_answer
+    return facts.has_column(name)
+
+
+def _judge_causes(facts: Facts, name: str, is_nan: Flags) -> list[Cause]:
+    n_judged, n_failed = facts.judged(name)
+
+    def texts() -> Reasons:
+        return np.array(
+            [
+                f"{failed} of {n} judgments failed"
+                for failed, n in zip(n_failed, n_judged, strict=True)
+            ],
+            dtype=object,
+        )
+
+    return [
+        (is_nan & (n_failed > 0), "judge_failed", texts),
+        (is_nan & (n_judged > 0), "not_applicable", "the judge found nothing to measure"),
+    ]
+
+
+def _hit_causes(facts: Facts, label: Label, is_nan: Flags) -> list[Cause]:
+    """What hits and citations lack."""
+    name = label.name
+    if not facts.known:
+        return []
+    causes: list[Cause] = []
+    if name in ("judged", "retrieved_cited"):
+        causes.append((is_nan & (facts.n_hits == 0), "not_applicable", "no hit"))
+    if name in ("citation_coverage", "citation_coverage_weak"):
+        causes.append((is_nan & facts.ungrounded, "not_applicable", "the answer is not grounded"))
+    if name in OF_CITED:
+        causes.append((is_nan & (facts.n_cited == 0), "not_applicable", "nothing cited"))
+    if label.is_ranking or name in ("passed", "scope_miss_proxy"):
+        causes.append((is_nan & (facts.n_cut > 0), "undecided", lambda: _cut_texts(facts)))
+    if name in UNMEASURABLE:
+        causes.append((is_nan, "not_applicable", UNMEASURABLE[name]))
+    return causes
+
+
+def _cut_texts(facts: Facts) -> Reasons:
+    # few: a text for each, not for each row
+    counts, place = np.unique(facts.n_cut, return_inverse=True)
+    return np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]
+
+
+def label_of(column: str) -> Label:
+    """The label behind a column of a scores frame; a column of your own is its own name."""
+    return parse_label(column) if describe(column).name in BY_NAME else Label(column, column)
+
+
+def metric_columns(scores: pd.DataFrame) -> list[str]:
+    """The metric columns of a scores frame, in its order.
+
+    Columns of your own are among them if they hold numbers.
+    """
+    return [
+        name
+        for name in scores.columns
+        if name not in FIXED_COLUMNS and pd.api.types.is_numeric_dtype(scores[name])
+    ]
+
+
+def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> list[str]:
+    """The metric columns asked for, each once; all of them by default."""
+    check_type(scores, pd.DataFrame, "scores")
+    known = metric_columns(scores)
+    if metrics is None:
+        return known
+    chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+    allowed = f"scores has {', '.join(known)}"
+    unknown = [name for name in chosen if name not in scores.columns]
+    if unknown:
+        raise DataError(f"no column {', '.join(unknown)}", field="metrics", allowed=allowed)
+    texts = [name for name in chosen if name not in known]
+    if texts:
+        raise DataError(f"{', '.join(texts)} holds no numbers", field="metrics", allowed=allowed)
+    return chosen
+
+
+def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
+    """A scores frame with its query ids as a column, and these metric columns as float64."""
+    rows = scores if "query_id" in scores else scores.reset_index()
+    missing = [name for name in ("run_id", "query_id", "state", "level") if name not in rows]
+    if missing:
+        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
+    values = {name: _as_float64(rows[name]) for name in chosen}
+    # Without copies: there may be a hundred columns.
+    return pd.DataFrame(
+        {
+            name: rows[name].reset_index(drop=True)
+            for name in ("run_id", "query_id", "state", "level")
+        }
+        | values,
+        copy=False,
+    )
+
+
+def _as_float64(column: pd.Series) -> npt.NDArray[np.float64]:
+    return (
+        column.to_numpy()
+        if column.dtype == np.float64
+        else column.to_numpy("float64", na_value=np.nan)
+    )

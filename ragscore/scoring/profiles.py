@@ -1,0 +1,197 @@
+"""Named conventions of other harnesses, as plain data. No other module mentions a profile by name.
+
+`score`, `compare` and `aggregate` take a profile's name and read everything they need from its row
+here.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from ragscore.frames.data import DataError
+
+DEFAULT_K = 5  # of a run that doesn't state its own
+METRICS_JSON = "chatbot"  # whose metrics.json `rs.write_metrics_json` writes
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One harness's reading of the same runs.
+
+    Attributes
+    ----------
+    aggregate
+        Key of its aggregate JSON (a dot makes an object) -> metric label, or p50 / p95 / sum of
+        one: `p50(latency_ms)`. `{k}` makes it a mapping over `ks`; `{run_k}` is the run's own k
+        (`DEFAULT_K` if it states none).
+    zero_if_none, omit_if_none
+        Keys that it writes as 0, or leaves out, where no query counts (the others: null).
+    over_all_rows
+        Keys whose mean is taken over every golden query with a row, those to which the metric
+        doesn't apply counting 0.
+    policies
+        Arguments of `rs.score` that differ from its defaults: match, errors, missing, ...
+    percentile
+        "linear" interpolation, or "floor": the value at position floor(share · n).
+    totals
+        Key of its aggregate JSON -> "rows" (stored responses), "asked" (those of golden queries) or
+        "failed".
+    should_refuse
+        "labels": as the golden set says; "no_expected_docs": whatever expects no document.
+    score_refusals
+        Whether should-refuse queries that have targets are judged by retrieval too.
+    decimals
+        Values are rounded half away from zero before they are compared; None: never.
+    levels, fallback_levels
+        Which of a query's targets make its per-query rank, finest first, while chunker versions
+        agree and when not.
+    no_claims
+        What a judged share of claims (faithfulness, ...) is where the text claims nothing: NaN, or
+        a value such as 1.0.
+    one_side_missing
+        How a query that only one run has counts in a comparison: "apart" (only_a, only_b) or
+        "no_hit".
+    outcomes
+        Outcome of ours -> its word for it; others keep their name.
+    """
+
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
+    name: str
+    aggregate: dict[str, str]
+    ks: tuple[int, ...] = (1, 3, 5, 10)
+    zero_if_none: tuple[str, ...] = ()
+    omit_if_none: tuple[str, ...] = ()
+    over_all_rows: tuple[str, ...] = ()
+    policies: dict[str, str] = field(default_factory=dict)
+    percentile: str = "linear"
+    totals: dict[str, str] = field(default_factory=dict)
+    should_refuse: str = "labels"
+    score_refusals: bool = False
+    decimals: int | None = None
+    levels: tuple[str, ...] = ("chunk", "span", "doc")
+    fallback_levels: tuple[str, ...] = ("span", "doc")
+    no_claims: float = math.nan
+    one_side_missing: str = "apart"
+    outcomes: dict[str, str] = field(default_factory=dict)
+
+    def labels(self, run_ks: Iterable[int] = ()) -> list[str]:
+        """Every metric label that the aggregate needs, for runs of these k."""
+        found: list[str] = []
+        cuts = tuple(run_ks) or (DEFAULT_K,)
+        for expression in self.aggregate.values():
+            label = expression.partition("(")[2].removesuffix(")") or expression
+            found += [
+                label.format(k=k, run_k=run_k)
+                for k in (self.ks if "{k}" in label else (0,))
+                for run_k in (cuts if "{run_k}" in label else (0,))
+            ]
+        return list(dict.fromkeys(found))
+
+
+PROFILES = {
+    "kebab": Profile(
+        name="kebab",
+        aggregate={
+            "hit_at_k": "hit@{k}:chunk", "mrr": "mrr@10:chunk", "recall_at_k_doc": "recall@{k}:doc",
+            "precision_at_k_chunk": "precision@{k}:chunk",
+            "citation_coverage": "citation_coverage_weak", "groundedness": "answer_checks_all",
+            "empty_result_rate": "empty_all",
+            "refusal_correctness": "refusal_correct",
+        },
+        zero_if_none=("hit_at_k", "mrr", "recall_at_k_doc", "precision_at_k_chunk", "groundedness",
+        "empty_result_rate"),
+        totals={"total_queries": "rows", "failed_queries": "failed"},
+        should_refuse="no_expected_docs",
+        score_refusals=True,
+        decimals=4,
+        levels=("chunk", "doc"),
+        fallback_levels=("doc",),
+        one_side_missing="no_hit",
+        outcomes={"both_miss": "draw", "no_target": "draw"},
+    ),
+    "rig": Profile(
+        name="rig",
+        aggregate={
+            "recall": "recall@{k}:doc", "precision": "precision@{k}:doc", "hit_rate": "hit@{k}:doc",
+            "mrr": "mrr:doc", "map": "map@{k}:doc", "ndcg": "ndcg@{k}:doc",
+        },
+        policies={"empty_gold": "one", "match": "doc"},
+        levels=("doc",),
+        fallback_levels=("doc",),
+        score_refusals=True,
+    ),
+    "seed-mcp": Profile(
+        name="seed-mcp",
+        aggregate={
+            "passed": "sum(passed)", "recall_known": "passed", "precision_top1": "hit@1:predicate",
+            "mrr": "mrr:predicate", "avg_latency_ms": "latency_ms",
+        },
+        zero_if_none=("passed", "recall_known", "precision_top1", "mrr"),
+        over_all_rows=("recall_known", "precision_top1", "mrr"),
+        totals={"n_queries": "asked"},
+        policies={"match": "predicate"},
+        levels=("predicate",),
+        fallback_levels=("predicate",),
+    ),
+    "trec": Profile(
+        name="trec",
+        aggregate={
+            "map": "map@1000:doc", "recip_rank": "mrr:doc", "P": "precision@{k}:doc",
+            "recall": "recall@{k}:doc", "success": "hit@{k}:doc",
+            "ndcg_cut": "ndcg_linear@{k}:doc", "map_cut": "map@{k}:doc",
+        },
+        ks=(5, 10, 15, 20, 30, 100, 200, 500, 1000),
+        policies={"match": "doc", "missing": "zero", "empty_gold": "zero"},
+        levels=("doc",),
+        fallback_levels=("doc",),
+    ),
+    # Its flaws, and what stands here. As there: questions to refuse count 0 in retrieval and "no"
+    # in scope_miss_rate, a snippet beyond a stored text's cut is not found, recall is whether any
+    # support was found. As ours: headings are compared part by part ("Overview" is not
+    # "Overview2"); a question that ended in an error counts in every mean (there it has no row), in
+    # error_rate once, and "timed out" is a time-out. There, recall_all needs the category
+    # multi_hop; here support groups are enough.
+    "chatbot": Profile(
+        name="chatbot",
+        aggregate={
+            "operational_metrics.error_rate": "failed",
+            "operational_metrics.timeout_rate": "timeout",
+            "operational_metrics.empty_response_rate": "empty_response",
+            "latency.p50_ms": "p50(latency_ms_all)", "latency.p95_ms": "p95(latency_ms_all)",
+            "latency.total_ms": "sum(latency_ms_all)",
+            "recall_at_k_avg": "hit@{run_k}:anchor",
+            "recall_all_at_k_avg": "recall_all@{run_k}:anchor", "mrr_avg": "mrr@{run_k}:anchor",
+            "precision_at_k_avg": "precision@{run_k}:anchor", "scope_miss_rate": "scope_miss_proxy",
+            "attribution_hit_rate": "attribution_hit",
+            "groundedness_avg": "judge_groundedness", "correctness_avg": "judge_correctness",
+            "abstention_accuracy": "refusal_correct",
+            "hallucination_rate_unanswerable": "hallucinated",
+        },
+        omit_if_none=(
+            "recall_at_k_avg", "recall_all_at_k_avg", "mrr_avg", "precision_at_k_avg",
+            "scope_miss_rate", "attribution_hit_rate", "groundedness_avg", "correctness_avg",
+        ),
+        over_all_rows=("recall_at_k_avg", "mrr_avg", "precision_at_k_avg", "scope_miss_rate"),
+        policies={"match": "anchor", "empty_gold": "zero", "unknown": "miss"},
+        percentile="floor",
+        score_refusals=True,
+        levels=("anchor",),
+        fallback_levels=("anchor",),
+    ),
+}  # fmt: skip
+
+
+def find_profile(profile: "str | Profile | None") -> Profile | None:
+    """The profile of this name; a `Profile` of your own is taken as it is."""
+    if profile is None or isinstance(profile, Profile):
+        return profile
+    if profile not in PROFILES:
+        close = get_close_matches(profile, PROFILES, n=1)
+        raise DataError(
+            f"unknown profile {profile!r}",
+            field="profile",
+            allowed=f"did you mean {close[0]!r}?" if close else f"one of {sorted(PROFILES)}",
+        )
+    return PROFILES[profile]

@@ -1,0 +1,1 @@
+"""Runs as Parquet, scored part by part, here or on a cluster."""

@@ -1,0 +1,251 @@
+"""The files of a stored run.
+
+Parquet tables and JSON, written whole or not at all; one that can't be read is named.
+"""
+
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.frames.data import KINDS, DataError, conform
+from ragscore.store.filesystem import Place, arrow_source, whole_file
+
+_TEXTS_OF_FEW_VALUES = (
+    "path",
+    "heading",
+    "chunker_version",
+    "span_unit",
+    "score_kind",
+    "rule",
+    "level",
+)
+# of a file's metadata: at which response of the run each row group begins
+RESPONSES_KEY = b"ragscore.responses"
+# of a file's metadata: how many rows each response of the run has, where rows lie in their order
+LENGTHS_KEY = b"ragscore.lengths"
+# the first row of each row group, and the first response that it holds rows of
+Groups = tuple[list[int], list[int]]
+Lengths = npt.NDArray[np.int32]
+
+
+def read_json(file: Place) -> dict[str, Any]:
+    """A JSON object."""
+    return json_object(file.read_bytes(), file)
+
+
+def json_object(written: bytes, file: Place | str) -> dict[str, Any]:
+    """What a file holds that must be a JSON object."""
+    try:
+        content = json.loads(written.decode("utf-8"))
+    except ValueError as error:
+        raise DataError(f"not valid JSON ({error})", file=str(file)) from error
+    if not isinstance(content, dict):
+        raise DataError("not a JSON object", file=str(file))
+    return content
+
+
+def json_bytes(content: dict[str, Any]) -> bytes:
+    """A JSON object as a file holds it; NaN is refused, it has no place in JSON."""
+    return f"{json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)}\n".encode()
+
+
+def write_json(file: Place, content: dict[str, Any]) -> None:
+    """Write a JSON object, whole or not at all."""
+    written = json_bytes(content)
+    with whole_file(file) as staging:
+        staging.write_bytes(written)
+
+
+def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
+    """A Parquet table, or these columns of it."""
+    if not file.exists():
+        raise _missing(file)
+    source, filesystem = arrow_source(file)
+    try:
+        return pd.read_parquet(source, columns=columns, filesystem=filesystem)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise DataError(
+            f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again"
+        ) from error
+
+
+def _missing(file: Place) -> DataError:
+    return DataError("the file is not there", file=str(file), allowed="save the run again")
+
+
+@contextmanager
+def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Iterator[pq.ParquetFile]:
+    """A Parquet file to read parts of; columns of `read_dictionary` are left as codes."""
+    if not isinstance(file, Path) and not file.exists():
+        raise _missing(file)
+    source, filesystem = arrow_source(file)
+    try:
+        with pq.ParquetFile(
+            source, filesystem=filesystem, read_dictionary=read_dictionary or None
+        ) as opened:
+            yield opened
+    except FileNotFoundError as error:
+        raise _missing(file) from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"not a readable Parquet file ({error})", file=str(file), allowed="save the run again"
+        ) from error
+
+
+def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
+    """The columns of a table but for these; "x_*" are all those of your own."""
+    return [
+        name
+        for name in file.schema_arrow.names
+        if name not in without and not ("x_*" in without and name.startswith("x_"))
+    ]
+
+
+def known_columns(names: Iterable[str], kind: str) -> list[str]:
+    """Those of these columns that the kind knows."""
+    known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
+    return [name for name in names if name in known or str(name).startswith(prefixes)]
+
+
+def read_frame(file: Place, kind: str) -> pd.DataFrame:
+    """A table as a frame of this kind; columns that the kind doesn't know are left out."""
+    frame = read_parquet(file)
+    try:
+        return conform(frame[known_columns(frame.columns, kind)], kind)
+    except DataError as error:
+        raise DataError(
+            error.found, file=str(file), field=error.field, allowed=error.allowed
+        ) from error
+
+
+def write_frame(
+    file: Place,
+    frame: pd.DataFrame,
+    run_id: str,
+    groups: Groups | None = None,
+    lengths: Lengths | None = None,
+) -> None:
+    """Write a frame of one run.
+
+    Every table carries its run, also one whose rows are shared by all runs.
+    """
+    rows, notes = None, {}
+    if groups is not None:
+        rows, notes[RESPONSES_KEY] = groups[0], json.dumps(groups[1])
+    if lengths is not None:
+        notes[LENGTHS_KEY] = packed(lengths)
+    write_parquet(file, of_run(frame, run_id), rows, notes)
+
+
+def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    """A frame whose every row is the run's."""
+    with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
+    return with_run.assign(
+        run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])
+    )
+
+
+def write_parquet(
+    file: Place,
+    frame: pd.DataFrame,
+    rows: list[int] | None = None,
+    notes: dict[bytes, str] | None = None,
+) -> None:
+    """Write a table, ids as dictionaries: small, and fast to join when read.
+
+    Parameters
+    ----------
+    rows
+        At which rows its row groups begin; one by default.
+    notes
+        For the file's metadata. They are no part of the schema: who reads the table and writes it
+        elsewhere, in another order, doesn't carry them along.
+    """
+    table = as_table(frame)
+    with (
+        whole_file(file) as staging,
+        pq.ParquetWriter(staging, table.schema, **_options(table)) as writer,
+    ):
+        for first, last in pairwise([*(rows or [0]), table.num_rows]):
+            writer.write_table(
+                table.slice(first, last - first), row_group_size=max(last - first, 1)
+            )
+        writer.add_key_value_metadata(notes or {})
+
+
+def as_table(frame: pd.DataFrame) -> pa.Table:
+    """A frame as the table that is written of it."""
+    columns = {
+        name: column.astype("category") if name == "run_id" else column
+        for name, column in frame.items()
+    }
+    return pa.Table.from_pandas(pd.DataFrame(columns), preserve_index=False)
+
+
+def packed(lengths: Lengths) -> str:
+    """Numbers of rows as a file's metadata hold them; most runs have the same number everywhere."""
+    return base64.b64encode(zlib.compress(lengths.astype("<i4").tobytes(), 1)).decode("ascii")
+
+
+def lengths_of(file: pq.ParquetFile) -> Lengths | None:
+    """How many rows each response has.
+
+    None where the file doesn't say so, or nothing that can be understood.
+    """
+    try:
+        return np.frombuffer(
+            zlib.decompress(base64.b64decode((file.metadata.metadata or {})[LENGTHS_KEY])), "<i4"
+        )
+    except (KeyError, ValueError, zlib.error):
+        return None
+
+
+def write_groups(
+    file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: Lengths | None = None
+) -> list[int]:
+    """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at; those are returned."""
+    begins: list[int] = []
+    with whole_file(file) as staging, ExitStack() as open_until_here:
+        for table, begin in tables:
+            if not begins:
+                writer = open_until_here.enter_context(
+                    pq.ParquetWriter(staging, table.schema, **_options(table))
+                )
+            writer.write_table(table, row_group_size=max(len(table), 1))
+            begins.append(begin)
+        if len(begins) > 1:
+            writer.add_key_value_metadata({RESPONSES_KEY: json.dumps(begins)})
+        if begins and lengths is not None:
+            writer.add_key_value_metadata({LENGTHS_KEY: packed(lengths)})
+    return begins
+
+
+def _options(table: pa.Table) -> dict[str, Any]:
+    ids = [
+        name for name in table.column_names if name.endswith("_id") or name in _TEXTS_OF_FEW_VALUES
+    ]
+    return {"compression": "zstd", "use_dictionary": ids, "dictionary_pagesize_limit": 2**27}
+
+
+def check_columns(frame: pd.DataFrame, kind: str) -> None:
+    """Refuse columns of your own that Parquet can't hold: values of several types in one column."""
+    for name in [name for name, column in frame.items() if column.dtype == object]:
+        try:
+            pa.array(frame[name], from_pandas=True)
+        except (pa.ArrowException, ValueError) as error:
+            raise DataError(
+                f"values of several types ({error})",
+                field=f"{kind}.{name}",
+                allowed="values of one type, such as text",
+            ) from error

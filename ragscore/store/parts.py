@@ -1,0 +1,404 @@
+"""Parts of stored runs: ranges of a run's queries, each read without the rest.
+
+Tables of a large run are written in the order of its responses, in row groups that end between two
+of them; the file says at which response each group begins. Tables without that are read batch by
+batch, and what belongs to others is left out.
+"""
+
+import json
+import math
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.frames.codes import arrow_texts, is_among
+from ragscore.frames.data import Results, categorical, conform, empty, narrowed
+from ragscore.store.files import (
+    RESPONSES_KEY,
+    Lengths,
+    columns_without,
+    known_columns,
+    lengths_of,
+    open_parquet,
+)
+from ragscore.store.filesystem import Place
+from ragscore.store.runs import Stored
+
+# as many as a row group holds: some 250 MB in memory while they are scored, without their texts
+PART_HITS = 2**21
+PART_HITS_WITH_TEXT = 2**19
+# what scoring looks at, beside responses
+READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches")
+HEAD = 64  # responses
+CODED = ("query_id", "doc_id", "chunk_id")  # of hits, where nothing but the join reads them
+BATCH_ROWS = 2**13  # read at a time: few enough for texts of any length
+
+
+@dataclass(frozen=True)
+class Part:
+    """The queries of one run from its response `first` up to `last`.
+
+    The last part also has what no response was given for.
+    """
+
+    run: Stored
+    about: pd.DataFrame  # its row of the runs frame
+    first: int
+    last: int
+    is_last: bool
+    run_hits: int  # of the whole run
+    # of each response, where the file says so and hits lie in their order
+    n_hits: Lengths | None = field(default=None, compare=False)
+    first_hit: int = 0
+
+
+def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> list[Part]:
+    """A run cut into ranges of its responses with about `part_hits` hits each, at row groups of its hits where they are larger."""
+    with open_parquet(run.folder / "responses.parquet") as file:
+        n_responses = file.metadata.num_rows
+    bounds, lengths, run_hits = [0, n_responses], None, 0
+    if (run.folder / "hits.parquet").exists():
+        with open_parquet(run.folder / "hits.parquet") as file:
+            begins, sizes = (
+                _begins(file) or [0],
+                [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)],
+            )
+            lengths = lengths_of(file)
+        run_hits = sum(sizes)
+        lengths = (
+            lengths
+            if lengths is not None and len(lengths) == n_responses and lengths.sum() == run_hits
+            else None
+        )
+        sizes = sizes if len(sizes) == len(begins) else [run_hits]
+        ends = [*begins[1:], n_responses]
+        bounds = [
+            at
+            for a, b, n in zip(begins, ends, sizes, strict=True)
+            for at in np.linspace(a, b, max(round(n / part_hits), 1) + 1).astype(int).tolist()
+        ]
+    bounds = sorted({0, *bounds, n_responses})
+    pairs = list(pairwise(bounds)) or [(0, 0)]
+    if lengths is None:
+        return [
+            Part(run, about, first, last, last == n_responses, run_hits) for first, last in pairs
+        ]
+    first_hit = np.concatenate([[0], np.cumsum(lengths)])
+    return [
+        Part(
+            run,
+            about,
+            first,
+            last,
+            last == n_responses,
+            run_hits,
+            lengths[first:last],
+            int(first_hit[first]),
+        )
+        for first, last in pairs
+    ]
+
+
+def head_of(part: Part) -> Part:
+    """The part's first responses, which may tell already what the whole holds."""
+    last = min(part.first + HEAD, part.last)
+    return replace(
+        part,
+        last=last,
+        is_last=part.is_last and last == part.last,
+        n_hits=None if part.n_hits is None else part.n_hits[:HEAD],
+    )
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Which queries a part has.
+
+    Its `own`; the last part also those that no response of the run (`answered`) is about.
+    """
+
+    own: pd.Index
+    answered: pd.Index | None
+
+    def hold(self, column: pd.Series) -> npt.NDArray[np.bool_]:
+        """Whether the query of each row belongs to the part."""
+        found = is_among(column, self.own)
+        return found if self.answered is None else found | ~is_among(column, self.answered)
+
+
+def read_part(
+    part: Part,
+    without: tuple[str, ...] = (),
+    kinds: tuple[str, ...] = READ,
+    coded_ids: bool = False,
+) -> tuple[Results, Queries]:
+    """The results of a part, and its queries.
+
+    Parameters
+    ----------
+    without
+        Columns of hits and chunks that aren't needed; "x_*" are all those of your own.
+    kinds
+        The tables to read beside responses.
+    coded_ids
+        Leave the ids of hits as the codes that they are stored as, which is much faster than making
+        texts of them.
+    """
+    folder = part.run.folder
+    responses = _frame(
+        _rows_between(folder / "responses.parquet", part.first, part.last), "responses"
+    )
+    own = pd.Index(responses["query_id"])
+    answered = (
+        own
+        if part.first == 0
+        else pd.Index(_column(folder / "responses.parquet", "query_id"))
+        if part.is_last
+        else None
+    )
+    queries = Queries(own, answered if part.is_last else None)
+    frames: dict[str, Any] = {"responses": responses}
+    for kind in kinds:
+        file = folder / f"{kind}.parquet"
+        if kind == "hits" and file.exists():
+            frames[kind] = _hits_of(part, queries, without, CODED if coded_ids else ())
+        elif file.exists():
+            frames[kind] = _frame(
+                _rows_of(
+                    file,
+                    None if kind == "chunks" else queries,
+                    part,
+                    without if kind == "chunks" else (),
+                ),
+                kind,
+            )
+    return (
+        _as_saved(
+            part.about.assign(run_id=part.about["run_id"].astype("str")).reset_index(drop=True),
+            frames,
+        ),
+        queries,
+    )
+
+
+def _hits_of(
+    part: Part, queries: Queries, without: tuple[str, ...], coded: tuple[str, ...]
+) -> pd.DataFrame:
+    """The hits of a part.
+
+    Where the file says how many each response has, neither their run nor their queries are read.
+    """
+    file = part.run.folder / "hits.parquet"
+    if part.n_hits is None:
+        return _frame(_rows_of(file, queries, part, without, coded), "hits", coded)
+    of_hits = np.repeat(np.arange(len(queries.own), dtype=np.int32), part.n_hits)
+    query = pa.DictionaryArray.from_arrays(of_hits, arrow_texts(queries.own).combine_chunks())
+    table = _rows_between(
+        file, part.first_hit, part.first_hit + len(query), (*without, "query_id", "run_id"), coded
+    )
+    query_id = (
+        pd.arrays.ArrowExtensionArray(query)
+        if coded
+        else pd.array(query.cast(pa.large_string()).to_pandas(), dtype="str")
+    )
+    return _frame(
+        table,
+        "hits",
+        coded,
+        query_id=query_id,
+        run_id=categorical(np.zeros(len(query), np.int8), [part.run.run_id]),
+    )
+
+
+def _as_saved(runs: pd.DataFrame, frames: dict[str, Any]) -> Results:
+    """The tables of one run as they were checked when it was saved.
+
+    To check those of each part again would take more time than scoring a small one.
+    """
+    run_id = pd.CategoricalDtype(runs["run_id"].tolist())
+    own = {
+        name: (
+            frame.assign(run_id=categorical(np.zeros(len(frame), np.int8), run_id))
+            if "run_id" in frame
+            else frame
+        )
+        for name, frame in frames.items()
+    }
+    return narrowed(_nothing(), runs=runs.assign(run_id=categorical([0], run_id)), **own)
+
+
+@lru_cache(maxsize=1)
+def _nothing() -> Results:
+    return Results(runs=empty("runs"), responses=empty("responses"))
+
+
+def filled(run: Stored, kind: str) -> dict[str, bool | None]:
+    """Whether any row of a table holds a value in each of its columns, by the file's statistics.
+
+    None where they don't say.
+    """
+    if not (run.folder / f"{kind}.parquet").exists():
+        return {}
+    with open_parquet(run.folder / f"{kind}.parquet") as file:
+        groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
+        chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
+    found: dict[str, set[bool | None]] = {}
+    for chunk in chunks:
+        found.setdefault(chunk.path_in_schema, set()).add(_is_filled(chunk))
+    return {
+        name: True if True in of_groups else None if None in of_groups else False
+        for name, of_groups in found.items()
+    }
+
+
+def _is_filled(chunk: pq.ColumnChunkMetaData) -> bool | None:
+    return (
+        chunk.statistics.null_count < chunk.num_values
+        if chunk.is_stats_set and chunk.statistics.has_null_count
+        else None
+    )
+
+
+def _begins(file: pq.ParquetFile) -> list[int] | None:
+    """At which response each row group begins; None where the file doesn't say so."""
+    written = (file.metadata.metadata or {}).get(RESPONSES_KEY)
+    begins = json.loads(written) if written else None
+    return begins if isinstance(begins, list) and len(begins) == file.num_row_groups else None
+
+
+def _rows_between(
+    file: Place, first: int, last: int, without: tuple[str, ...] = (), coded: tuple[str, ...] = ()
+) -> pa.Table:
+    """These rows of a table, reading the row groups that hold them."""
+    with open_parquet(file) as source:
+        names = columns_without(source, without)
+        begins = np.cumsum(
+            [0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))]
+        ).tolist()
+        groups = [
+            n for n, (begin, end) in enumerate(pairwise(begins)) if begin < last and end > first
+        ]
+        if (
+            groups
+            and "text" not in names
+            and (begins[groups[0]], begins[groups[-1] + 1]) == (first, last)
+        ):
+            return _whole_groups(file, groups, names, coded)
+        kept, place = [], begins[groups[0]] if groups else 0
+        for batch in (
+            source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ()
+        ):
+            kept.append(
+                batch.slice(
+                    max(first - place, 0), max(min(last, place + len(batch)) - max(first, place), 0)
+                )
+            )
+            place += len(batch)
+            if place >= last:
+                break
+        return _as_table(kept, source, names)
+
+
+def _whole_groups(
+    file: Place, groups: list[int], names: list[str], coded: tuple[str, ...]
+) -> pa.Table:
+    with open_parquet(file, [name for name in coded if name in names]) as source:
+        return source.read_row_groups(groups, columns=names)
+
+
+def _as_table(kept: list[pa.RecordBatch], source: pq.ParquetFile, names: list[str]) -> pa.Table:
+    schema = pa.schema([source.schema_arrow.field(name) for name in names])
+    table = pa.Table.from_batches(kept) if kept else schema.empty_table()
+    # pandas' dtypes of columns of your own
+    return table.replace_schema_metadata(source.schema_arrow.metadata)
+
+
+def _column(file: Place, name: str) -> pd.Series:
+    with open_parquet(file) as source:
+        return source.read([name]).column(0).to_pandas().astype("str")
+
+
+def _rows_of(
+    file: Place,
+    queries: Queries | None,
+    part: Part,
+    without: tuple[str, ...],
+    coded: tuple[str, ...] = (),
+) -> pa.Table:
+    """The rows of a part's queries, batch by batch from the row groups that may hold some.
+
+    All rows without queries.
+    """
+    with open_parquet(file) as source:
+        names = columns_without(source, without)
+        groups = (
+            _groups(source, part) if queries is not None else list(range(source.num_row_groups))
+        )
+        if "text" not in names and _is_whole(source, part, groups):
+            return _whole_groups(file, groups, names, coded)
+        is_ordered = _begins(source) is not None and not part.is_last
+        kept: list[pa.RecordBatch] = []
+        for batch in (
+            source.iter_batches(BATCH_ROWS, row_groups=groups, columns=names) if groups else ()
+        ):
+            holds = (
+                None
+                if queries is None
+                else queries.hold(
+                    pd.Series(pa.array(batch.column("query_id")).to_pandas(), dtype="str")
+                )
+            )
+            if is_ordered and kept and holds is not None and not holds.any():
+                break  # the rows of a part lie together
+            if holds is None or holds.any():
+                kept.append(
+                    batch if holds is None or holds.all() else batch.filter(pa.array(holds))
+                )
+        return _as_table(kept, source, names)
+
+
+def _groups(file: pq.ParquetFile, part: Part) -> list[int]:
+    every = list(range(file.num_row_groups))
+    begins = _begins(file)
+    if begins is None:
+        return every
+    ends = [*begins[1:], math.inf]
+    return [n for n in every if begins[n] < part.last and ends[n] > part.first] or (
+        [every[-1]] if part.is_last and every else []
+    )
+
+
+def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
+    """Whether the part's rows are these row groups, all of them.
+
+    It is the whole run, or begins and ends where they do.
+    """
+    if groups and part.first == 0 and part.is_last:
+        return True
+    begins = _begins(file)
+    if begins is None or not groups:
+        return False
+    ends = [*begins[1:], part.last if part.is_last else math.inf]
+    return begins[groups[0]] == part.first and ends[groups[-1]] == part.last
+
+
+def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: Any) -> pd.DataFrame:
+    """A table, with these columns beside, as a frame of its kind.
+
+    Columns that the kind doesn't know are left out.
+    """
+    table = table.select(known_columns(table.column_names, kind))
+    codes = [
+        name
+        for name in coded
+        if name in table.column_names and pa.types.is_dictionary(table.schema.field(name).type)
+    ]
+    own = {name: pd.arrays.ArrowExtensionArray(table.column(name)) for name in codes}
+    return conform(table.drop_columns(codes).to_pandas().assign(**own, **columns), kind, coded)

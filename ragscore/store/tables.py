@@ -1,0 +1,177 @@
+"""The tables of one stored run: written from `Results` and a scoring, read back as they were."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.data import DataError, Results, conform
+from ragscore.io import run_description
+from ragscore.scoring.matching import response_of
+from ragscore.store.files import (
+    Groups,
+    Lengths,
+    read_frame,
+    read_json,
+    write_frame,
+    write_json,
+    write_parquet,
+)
+from ragscore.store.filesystem import Place
+from ragscore.store.runs import Stored
+
+FRAMES = (
+    "responses",
+    "hits",
+    "citations",
+    "hit_meta",
+    "judgments",
+    "chunks",
+    "reported",
+    "matches",
+    "hops",
+    "documents",
+    "problems",
+)
+# of a row group in a large table: each has its own dictionaries, and is what a part of a run reads
+GROUP_ROWS = 2**21
+CUT_AT = 200  # characters of hit text that a store keeps by default
+
+
+def write_run(
+    folder: Place, run: Results, text: str, made: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Write every table of a run, scores included if there are some.
+
+    Returned is the content of its run.json, which is not written here.
+    """
+    run_id = str(run.runs["run_id"].iloc[0])
+    hits, of_hits = by_response(run.hits, run.responses)
+    for kind in FRAMES:
+        frame = getattr(run, kind)
+        if frame is not None and (len(frame) or kind == "responses"):
+            kept, groups = (hits, of_hits) if kind == "hits" else by_response(frame, run.responses)
+            if kind == "responses" and of_hits is not None:
+                # in the same parts, so that one part of hits needs one of responses
+                groups = of_hits[1], of_hits[1]
+            lengths = lengths_in_order(kept, run.responses) if kind == "hits" else None
+            write_frame(
+                folder / f"{kind}.parquet",
+                with_text(kept, text) if kind == "hits" else kept,
+                run_id,
+                groups,
+                lengths,
+            )
+    described = run_description(run.runs) | {"text": text}
+    return described if made is None else write_scores(folder, described, made)
+
+
+def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFrame, Groups | None]:
+    """A large table in the order of the responses, and where its row groups begin.
+
+    Between two of them, so that a range of queries can be read alone.
+
+    Small tables stay as they are, in one group. Rows of a query that has no response come last.
+    """
+    if len(frame) <= GROUP_ROWS or "query_id" not in frame:
+        return frame, None
+    place = response_of(frame, responses)
+    place = np.where(place < 0, max(len(responses) - 1, 0), place)
+    if (np.diff(place) < 0).any():
+        order = np.argsort(place, kind="stable")
+        frame, place = frame.iloc[order], place[order]
+    # A group ends with the response at which it is full.
+    return frame, groups_at(np.searchsorted(place, np.arange(len(responses) + 1)))
+
+
+def lengths_in_order(frame: pd.DataFrame, responses: pd.DataFrame) -> Lengths | None:
+    """How many rows each response has, if rows lie in the order of the responses and none is nobody's: whose they are needs not be read then."""
+    place = response_of(frame, responses)
+    if place.min(initial=0) < 0 or (np.diff(place) < 0).any():
+        return None
+    return np.bincount(place, minlength=len(responses)).astype(np.int32)
+
+
+def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:
+    """The row groups of a large table, given the first row of each response, and how many rows there are."""
+    number = first_row[:-1] // GROUP_ROWS
+    starts = np.flatnonzero(np.diff(number, prepend=-1) > 0)
+    rows, kept = np.unique(first_row[starts], return_index=True)
+    return rows.tolist(), [0, *starts[kept][1:].tolist()]
+
+
+def write_scores(folder: Place, described: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+    """Write scores, matches and metrics.json of a run.
+
+    Returned is its run.json with what they were made of, which is not written here.
+    """
+    run_id = str(described["run_id"])
+    write_parquet(folder / "scores.parquet", made["scores"].reset_index())
+    write_parquet(folder / "golden.parquet", made["golden"])
+    if made["matches"] is not None:
+        write_frame(folder / "matches.parquet", made["matches"], run_id)
+    summary = made["summary"].drop(columns="run_id").set_index("metric")
+    values = summary.astype(object).where(summary.notna(), None).to_dict("index")
+    write_json(
+        folder / "metrics.json",
+        {
+            "run_id": run_id,
+            **{k: v for k, v in made["scoring"].items() if k != "ruler"},
+            "metrics": values,
+        },
+    )
+    return described | {"golden_hash": made["scoring"]["golden_hash"], "scoring": made["scoring"]}
+
+
+def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
+    """Hits with their text cut or dropped; `text_cut` says of which hits something is missing."""
+    if text == "full" or "text" not in hits:
+        return hits
+    if text == "none":
+        return conform(
+            hits.drop(columns="text").assign(text_cut=hits["text"].notna().astype("boolean")),
+            "hits",
+        )
+    before = hits["text_cut"].fillna(False) if "text_cut" in hits else False
+    is_cut = (hits["text"].str.len() > CUT_AT).fillna(False) | before
+    return conform(
+        hits.assign(text=hits["text"].str.slice(0, CUT_AT), text_cut=is_cut.astype("boolean")),
+        "hits",
+    )
+
+
+def read_run(run: Stored, runs: pd.DataFrame) -> Results:
+    """A run as it was saved; `runs` is its row of the runs frame."""
+    there = [
+        kind for kind in FRAMES if kind == "responses" or (run.folder / f"{kind}.parquet").exists()
+    ]
+    frames: dict[str, Any] = {
+        kind: read_frame(run.folder / f"{kind}.parquet", kind) for kind in there
+    }
+    return Results(
+        runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames
+    )
+
+
+def read_metrics(file: Place) -> pd.DataFrame:
+    """What a `metrics.json` says, one row per metric."""
+    content = read_json(file)
+    metrics = content.get("metrics")
+    if (
+        not isinstance(metrics, dict)
+        or "run_id" not in content
+        or not all(isinstance(values, dict) for values in metrics.values())
+    ):
+        raise DataError(
+            "not what a metrics.json holds",
+            file=str(file),
+            field="metrics",
+            allowed="run_id, and an object of values per metric",
+        )
+    return pd.DataFrame(
+        [
+            {"run_id": content["run_id"], "metric": name, **values}
+            for name, values in metrics.items()
+        ]
+    )
