@@ -1,5 +1,5 @@
 from . import plot
-from .analysis.align import query_matrix
+from .analysis.comparison.align import query_matrix
 from .analysis.comparison.compare import compare_runs
 from .analysis.comparison.gate import Gate, gate
 from .analysis.comparison.invariants import diff_config
@@ -7,7 +7,6 @@ from .analysis.comparison.model import Comparison
 from .analysis.comparison.relabelling import GoldenComparison, compare_goldens
 from .analysis.comparison.score_diff import ScoreDiff, diff_scores, flips
 from .analysis.config_effects import Impact, impact
-from .analysis.events import write_event_log
 from .analysis.extras.behaviour import behaviour, behaviour_checks
 from .analysis.extras.chunk_lint import Lint, lint_chunks
 from .analysis.extras.freshness import (
@@ -28,11 +27,18 @@ from .analysis.extras.knowledge_gain import (
     novelty_per_chunk,
 )
 from .analysis.failure_causes import answer_faults, fault_changes, fault_table, fault_transitions
-from .analysis.harness_files import write_metrics_json
-from .analysis.hops import hop_latency, hop_report, query_hops, verification_report
+from .analysis.harness_files import write_event_log, write_metrics_json
 from .analysis.leaderboard import Leaderboard, leaderboard
-from .analysis.operations import error_report, indexing_report, latency_report, refusal_report
-from .analysis.overlap import rank_overlap
+from .analysis.operations import (
+    error_report,
+    hop_latency,
+    hop_report,
+    indexing_report,
+    latency_report,
+    query_hops,
+    refusal_report,
+    verification_report,
+)
 from .analysis.paraphrases import (
     paraphrase_groups,
     paraphrase_kinds,
@@ -40,7 +46,7 @@ from .analysis.paraphrases import (
     paraphrases,
 )
 from .analysis.query_view import QueryView, show_query
-from .analysis.rankings import score_distribution, scores_by_rank
+from .analysis.rankings import rank_overlap, score_distribution, scores_by_rank
 from .analysis.refusals import answered_quality, refusal_decisions, refusal_table
 from .analysis.repeats import average_repeats, trial_summary, trials
 from .analysis.reported import check_reported, reported_scores
@@ -58,14 +64,12 @@ from .collecting import SameRun, collect, same_run
 from .frames.data import DataError, Golden, Results, concat_results, conform
 from .frames.golden_versions import golden_changes, unchanged_queries
 from .frames.ranking import collapse_hits, rank_hits
-from .golden.coverage import coverage, coverage_rows
-from .golden.duplicates import near_duplicates
+from .golden.coverage import compare_suites, coverage, coverage_rows
+from .golden.duplicates import near_duplicates, tie_sensitivity
 from .golden.health import GoldenHealth, golden_health
 from .golden.labelling import LabelConflict, LabelSession, label
 from .golden.requirements import doctor
-from .golden.suites import compare_suites
 from .golden.synthetic import NeedleSet, needle_set
-from .golden.ties import tie_sensitivity
 from .golden.validate import validate
 from .io import (
     import_results,
@@ -114,20 +118,18 @@ from .reporting import Report, report
 from .scoring.anchors import by_anchor
 from .scoring.answers import refusal_reasons, score_answers
 from .scoring.attribution import parse_citations
-from .scoring.columns import add_columns
-from .scoring.fingerprint import judge_fingerprint, same_judges
 from .scoring.grading import grade_hits
 from .scoring.harness import aggregate
 from .scoring.judgments import judge_counts, with_judged_refusals
+from .scoring.level import resolve_spans
 from .scoring.matching import Rule, at_level, by_chunk, by_doc, by_span
 from .scoring.metrics import metric_card, metrics, score_hits
 from .scoring.outcomes import explain
 from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profiles import Profile
-from .scoring.provenance import ruler
-from .scoring.resolve import resolve_spans
+from .scoring.provenance import judge_fingerprint, ruler, same_judges
 from .scoring.score import score, scoring
-from .scoring.summary import slices, summarize
+from .scoring.summary import add_columns, slices, summarize
 from .stats import bootstrap_mean, bootstrap_means
 from .store.store import RunStore
 

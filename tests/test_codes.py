@@ -14,13 +14,17 @@ from ragscore.frames import codes
 from ragscore.frames.codes import (
     are_equal,
     equal_pairs,
+    fingerprints,
     has_pair,
+    have_one_text,
     is_among,
     is_given,
     lookup,
+    may_be_pairs,
+    numbered,
+    pair_keys,
     texts_at,
 )
-from ragscore.frames.pairs import fingerprints, have_one_text, may_be_pairs, numbered, pair_keys
 from ragscore.scoring import matching as match
 
 texts = st.lists(

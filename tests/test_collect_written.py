@@ -21,7 +21,7 @@ import pytest
 from conftest import answer, fuzzed, hit
 
 import ragscore as rs
-from ragscore.collecting import snapshot
+from ragscore.collecting import journal
 from ragscore.collecting.replies import plain
 from ragscore.collecting.systems.http import _retry_after
 
@@ -216,14 +216,14 @@ def test_what_questions_judged_by_predicates_carry_is_sent(tmp_path):
 
 def test_ids_of_runs_sort_by_time_and_are_uuids_of_version_7():
     ids = [
-        snapshot.new_run_id(1_800_000_000_000_000_000 + step)
+        journal.new_run_id(1_800_000_000_000_000_000 + step)
         for step in (0, 1_000, 500_000, 999_999, 1_000_000, 5_000_000_000)
     ]
     assert ids == sorted(ids) and all(
         re.fullmatch(r"run_[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}", one) for one in ids
     )
     assert int(ids[0][4:16], 16) == 1_800_000_000_000
-    assert snapshot.new_run_id() < snapshot.new_run_id(time.time_ns() + 2_000_000)
+    assert journal.new_run_id() < journal.new_run_id(time.time_ns() + 2_000_000)
 
 
 def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path, monkeypatch):
@@ -271,7 +271,7 @@ def test_the_snapshot_says_how_when_and_on_what_a_run_was_made(golden, tmp_path,
     ) and run["created_at"].endswith("Z")
     (repository / "file").write_text("x")
     subprocess.run([*git, "add", "file"], check=True)
-    assert snapshot.code_version() == {"commit": commit, "uncommitted_changes": True}
+    assert journal.code_version() == {"commit": commit, "uncommitted_changes": True}
 
 
 def test_runs_of_equal_settings_have_equal_config_hashes(golden, tmp_path):

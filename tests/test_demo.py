@@ -13,8 +13,7 @@ import ragscore as rs
 from ragscore.demo import run as demo_run
 from ragscore.demo.answerer import REFUSAL, Familiarity, tune_threshold
 from ragscore.demo.corpus import MAX_CHARS, NAMESPACES, build_corpus, chunker_version
-from ragscore.demo.models import MiniLM, pooled
-from ragscore.demo.retrievers import SYSTEMS, Index, reciprocal_rank_fusion
+from ragscore.demo.retrievers import SYSTEMS, Index, MiniLM, pooled, reciprocal_rank_fusion
 
 ROOT = Path(__file__).parents[1]
 GOLDEN, RUNS = ROOT / "data" / "demo" / "golden.yaml", ROOT / "data" / "demo" / "runs"

@@ -9,8 +9,8 @@ import pandas as pd
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.demo.corpus import GOLDEN, PASSAGES, chatty, plain, search
 from ragscore.demo.judge_server import JudgeServer
-from ragscore.demo.sea import GOLDEN, PASSAGES, chatty, plain, search
 
 
 def test_the_search_finds_the_passage_of_every_answerable_question():

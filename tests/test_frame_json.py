@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.analysis.align import Aligned
+from ragscore.analysis.comparison.align import Aligned
 from ragscore.frames.render import dtypes_of, frame_of, rows_of
 
 pytestmark = pytest.mark.filterwarnings(

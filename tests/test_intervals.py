@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom, t
 
 import ragscore as rs
-from ragscore.frames.tables import shown_quantile
+from ragscore.frames.render import shown_quantile
 from ragscore.scoring.intervals import (
     BOOTSTRAP_UP_TO,
     cluster_of,

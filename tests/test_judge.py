@@ -15,7 +15,7 @@ from judge_server import FaultyServer
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.judging.prompts import JUDGES
+from ragscore.judging.judges import JUDGES
 
 PRICES = {"words": (1.0, 2.0), "embed": 0.5}
 CHUNKS = [

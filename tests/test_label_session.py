@@ -12,7 +12,7 @@ from conftest import hit, record
 
 import ragscore as rs
 from ragscore.golden.labelling import LabelConflict, LabelSession
-from ragscore.golden.labelling.snippets import snippet_of
+from ragscore.golden.labelling.pool import snippet_of
 
 GOLDEN = """\
 # Should refuse: answerable: false
@@ -346,7 +346,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside_it(
 def test_two_processes_lose_no_click(golden_file, write_golden, runs, tmp_path):
     file = write_golden([{"id": f"q{n}", "query": "?"} for n in range(20)], "many.yaml")
     code = (
-        "import sys; from ragscore.golden.labelling.on_disk import GoldenFile\n"
+        "import sys; from ragscore.golden.labelling.golden_text import GoldenFile\n"
         "file = GoldenFile(sys.argv[1])\n"
         "for n in range(int(sys.argv[2]), 20, 2):\n"
         "    with file.alone():\n"

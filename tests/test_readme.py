@@ -20,7 +20,7 @@ from conftest import hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.model import OUTCOMES
 from ragscore.cli import make_parser
-from ragscore.frames.tables import markdown_table
+from ragscore.frames.render import markdown_table
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -20,8 +20,7 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.cli import main
-from ragscore.reporting.page import to_html
-from ragscore.reporting.section import Section
+from ragscore.reporting.page import Section, to_html
 from ragscore.scoring.profiles import PROFILES
 
 matplotlib.use("Agg")

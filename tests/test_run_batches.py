@@ -11,7 +11,7 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import concat_results, from_records
-from ragscore.store import run_batches
+from ragscore.store import tables
 from ragscore.store.catalogue import listing_of
 from ragscore.store.tables import read_run
 
@@ -98,7 +98,7 @@ def assert_same(found, expected):
 
 def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
     expected = one_by_one(several)
-    monkeypatch.delattr(run_batches, "read_run")
+    monkeypatch.delattr(tables, "read_run")
     assert_same(several.load(), expected)
     assert (
         set(expected.runs["run_id"]) == set("abcd")

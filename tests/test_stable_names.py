@@ -93,7 +93,7 @@ def test_an_embedding_of_the_package_is_recorded_without_its_module():
     def name():
         return rs.Endpoint("m", base_url="http://127.0.0.1:9/v1", embedding=embed).embedding_name
 
-    embed.__qualname__, embed.__module__ = "MiniLM", "ragscore.demo.models"
+    embed.__qualname__, embed.__module__ = "MiniLM", "ragscore.demo.retrievers"
     assert name() == "ragscore.MiniLM"
     embed.__module__ = "laboratory.models"
     assert name() == "laboratory.models.MiniLM"

@@ -246,7 +246,7 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
 def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_path, monkeypatch):
     store = rs.RunStore(tmp_path)
     store.save(runs(3))
-    monkeypatch.setattr("ragscore.store.filesystem.SETTLED_NS", -1)
+    monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
     assert store.runs()["system"].tolist() == ["bm25", "dense", "bm25"]
     seen = store._listing()
     assert store._listing() is seen
@@ -282,7 +282,7 @@ def test_row_groups_of_the_compact_file_hold_whole_runs(runs, golden, tmp_path, 
 @pytest.fixture
 def settled(monkeypatch):
     """Files count as written a while ago."""
-    monkeypatch.setattr("ragscore.store.filesystem.SETTLED_NS", -1)
+    monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
 
 
 def opened(root):

@@ -8,7 +8,7 @@ import pytest
 from conftest import answer, record
 
 import ragscore as rs
-from ragscore.scoring.texts import common_length, normalised, score_texts
+from ragscore.scoring.answers import common_length, normalised, score_texts
 
 
 def compared(given, reference):

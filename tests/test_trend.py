@@ -13,8 +13,8 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from scipy.stats import t as student
 
 import ragscore as rs
-from ragscore.analysis.trend.bands import first_outside
-from ragscore.analysis.trend.segments import ruler_parts, segments
+from ragscore.analysis.trend.history import ruler_parts, segments
+from ragscore.analysis.trend.noise import first_outside
 from ragscore.demo.history import earlier_golden
 
 matplotlib.use("Agg")

@@ -14,12 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.align import Aligned, align, expected_in
+from ragscore.analysis.comparison.align import Aligned, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.render import dump, reload
-from ragscore.frames.tables import markdown_table, shown_n, shown_number
+from ragscore.frames.render import dump, markdown_table, reload, shown_n, shown_number
 from ragscore.scoring.intervals import Groups, cluster_of, shared_only
 from ragscore.stats import benjamini_hochberg, moments
 

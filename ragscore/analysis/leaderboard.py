@@ -14,11 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.align import Aligned, align, aligned_of, expected_in
+from ragscore.analysis.comparison.align import Aligned, align, aligned_of, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.render import dump, reload
-from ragscore.frames.tables import decimals_for, markdown_table, shown_n, shown_number
+from ragscore.frames.render import decimals_for, dump, markdown_table, reload, shown_n, shown_number
 from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,

@@ -16,8 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.render import dump, reload
-from ragscore.scoring.grading import decided
-from ragscore.scoring.kept import level_rule
+from ragscore.scoring.grading import decided, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.matching import LEVELS, apply_rule, at_level, level_rows
 

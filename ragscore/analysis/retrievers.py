@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.tables import markdown_table
+from ragscore.frames.render import markdown_table
 from ragscore.scoring.matching import RANKLESS, at_level
 from ragscore.scoring.predicates import by_predicate
 from ragscore.scoring.score import score

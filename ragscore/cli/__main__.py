@@ -2,7 +2,7 @@
 
 import sys
 
-from ragscore.cli.commands import main
+from ragscore.cli import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ragscore.cli.inputs import load
-from ragscore.cli.options import Commands, add_json, as_json
+from ragscore.cli.options import Commands, add_json, as_json, load
 from ragscore.frames.data import DataError, Results, records_of
 from ragscore.judging import Endpoint, Judged, find_judge, judge, spot_check
 from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT
 from ragscore.judging.endpoint import KEY_VARIABLES, STRUCTURED
-from ragscore.judging.prompts import JUDGES
+from ragscore.judging.judges import JUDGES
 from ragscore.judging.run import REFUSED
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize

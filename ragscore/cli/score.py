@@ -1,10 +1,13 @@
-"""`ragscore score`."""
+"""`ragscore score`.
+
+`ragscore runs` and `ragscore trend`: what a store holds.
+"""
 
 import argparse
 
 import pandas as pd
 
-from ragscore.cli.inputs import load
+from ragscore.analysis.trend.trend import trend, trend_text
 from ragscore.cli.options import (
     SCORED_BY,
     Commands,
@@ -13,11 +16,14 @@ from ragscore.cli.options import (
     add_policies,
     add_profile,
     as_json,
+    load,
+    open_store,
     policies,
     refuse_without_effect,
 )
-from ragscore.frames.data import records_of
-from ragscore.frames.tables import shown_quantile
+from ragscore.frames.data import DataError, records_of
+from ragscore.frames.render import shown_quantile
+from ragscore.io import load_golden
 from ragscore.scoring.harness import aggregate
 from ragscore.scoring.metrics import HEADLINE, parse_label
 from ragscore.scoring.score import score
@@ -116,3 +122,66 @@ def _not_measured(table: pd.DataFrame, by: str | None) -> str:
             [str(metric) if len(places) == len(rows) else f"{metric} ({few})"] if places else []
         )
     return ", ".join(parts)
+
+
+def add_runs(commands: Commands) -> None:
+    """`ragscore runs DIR`."""
+    parser = commands.add_parser("runs", help="list the runs of a store")
+    parser.add_argument("store", metavar="DIR")
+    add_json(parser)
+    parser.set_defaults(run=_runs)
+
+
+def add_trend(commands: Commands) -> None:
+    """`ragscore trend DIR --metric LABEL`."""
+    parser = commands.add_parser(
+        "trend", help="one metric over the runs of a store, broken where what measures changed"
+    )
+    parser.add_argument("store", metavar="DIR")
+    parser.add_argument("--metric", required=True, metavar="LABEL", help="a metric such as mrr@10")
+    parser.add_argument(
+        "--golden",
+        action="append",
+        default=[],
+        help="golden file, to bridge a relabelling and to slice (several times)",
+    )
+    parser.add_argument(
+        "--by", metavar="COLUMN", help="slice by a column or tag of the golden file"
+    )
+    parser.add_argument(
+        "--order",
+        default="created_at",
+        metavar="COLUMN",
+        help="column of the runs to order by (default: created_at)",
+    )
+    parser.add_argument(
+        "--baseline",
+        metavar="RUN",
+        help="the run around which the noise band lies (default: the last group of repeats)",
+    )
+    add_json(parser)
+    parser.set_defaults(run=_trend)
+
+
+def _runs(args: argparse.Namespace) -> None:
+    runs = open_store(args.store).runs()
+    if not len(runs):
+        raise DataError(
+            "not a store: no folder in it holds a run.json",
+            file=args.store,
+            allowed="the folder of a rs.RunStore",
+        )
+    print(
+        as_json(records_of(runs))
+        if args.json
+        else runs.drop(columns="config", errors="ignore").to_string(index=False)
+    )
+
+
+def _trend(args: argparse.Namespace) -> None:
+    store = open_store(args.store)
+    goldens = [load_golden(file) for file in args.golden]
+    table = trend(
+        store, args.metric, golden=goldens, by=args.by, order=args.order, baseline=args.baseline
+    )
+    print(as_json(records_of(table)) if args.json else trend_text(table))

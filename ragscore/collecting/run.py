@@ -12,16 +12,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragscore.collecting.journal import NAME, Journal, open_journal, sync_folder
-from ragscore.collecting.requests import Answered, Manner, asked
-from ragscore.collecting.settings import Settings, check_told, chosen, requests_of
-from ragscore.collecting.snapshot import (
+from ragscore.collecting.journal import (
+    NAME,
+    Journal,
     Reported,
     code_version,
     description,
     environment,
     new_run_id,
     now,
+    open_journal,
+    sync_folder,
+)
+from ragscore.collecting.requests import (
+    Answered,
+    Manner,
+    Settings,
+    asked,
+    check_told,
+    chosen,
+    requests_of,
 )
 from ragscore.collecting.systems import Given, Request, System, as_system
 from ragscore.collecting.systems.secrets import Redactor, secrets_in

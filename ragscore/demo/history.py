@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 
 from ragscore.demo.answerer import Familiarity
 from ragscore.demo.corpus import build_corpus, chunker_version
-from ragscore.demo.models import MiniLM
-from ragscore.demo.retrievers import Index, Settings, system_config
+from ragscore.demo.retrievers import Index, MiniLM, Settings, system_config
 from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
 from ragscore.frames.data import Golden, Results
 from ragscore.io import load_golden

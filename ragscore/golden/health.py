@@ -17,11 +17,9 @@ from ragscore.analysis.refusals import score_rows
 from ragscore.frames.codes import has_pair, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.render import dump, reload
-from ragscore.golden.duplicates import near_duplicates
-from ragscore.golden.ties import TIE_COLUMNS, tie_sensitivity
-from ragscore.scoring.grading import grade_hits
+from ragscore.golden.duplicates import TIE_COLUMNS, near_duplicates, tie_sensitivity
+from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import kind_of
-from ragscore.scoring.kept import level_rule
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import at_level
 from ragscore.scoring.metrics import describe

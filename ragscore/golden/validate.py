@@ -15,8 +15,8 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type
 from ragscore.golden.checks import CHECKS, FIELD_OF_LEVEL, NOTHING, Check, Found, offence
 from ragscore.io import load_golden
+from ragscore.io.rows import yaml_rows
 from ragscore.io.source import Problems, json_rows
-from ragscore.io.yaml_rows import yaml_rows
 
 COLUMNS = ["rule", "query_id", "file", "line", "field", "found", "allowed"]
 

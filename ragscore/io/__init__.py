@@ -15,11 +15,9 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, concat_results
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.detect import Format, choose
-from ragscore.io.documents import load_documents
-from ragscore.io.formats.beir import read_beir, write_beir
-from ragscore.io.formats.chatbot import read_chatbot
+from ragscore.io.formats.beir import read_beir, read_qrels_jsonl, write_beir, write_qrels_jsonl
+from ragscore.io.formats.chatbot import read_chatbot, write_chatbot
 from ragscore.io.formats.chatbot_golden import read_chatbot_golden, write_chatbot_golden
-from ragscore.io.formats.chatbot_write import write_chatbot
 from ragscore.io.formats.json_run import (
     is_json_run,
     read_json_qrels,
@@ -29,21 +27,30 @@ from ragscore.io.formats.json_run import (
 )
 from ragscore.io.formats.metric_report import is_report, read_report, write_report
 from ragscore.io.formats.predicates import fits_golden, read_predicates, write_predicates
-from ragscore.io.formats.qrels_jsonl import read_qrels_jsonl, write_qrels_jsonl
 from ragscore.io.formats.ragchecker import fits as fits_ragchecker
 from ragscore.io.formats.ragchecker import read_ragchecker, read_ragchecker_golden, write_ragchecker
-from ragscore.io.formats.retrievers import fits_results, read_retrievers
-from ragscore.io.formats.trec import is_qrels, is_run, named_by_file, read_qrels, read_run
+from ragscore.io.formats.retrievers import (
+    fits_results,
+    read_retrievers,
+    write_retriever_summary,
+    write_retrievers,
+)
+from ragscore.io.formats.trec import (
+    is_qrels,
+    is_run,
+    named_by_file,
+    read_qrels,
+    read_run,
+    write_trec_qrels,
+    write_trec_run,
+)
 from ragscore.io.formats.trec_rag import read_trec_rag, write_trec_rag
-from ragscore.io.formats.write_retrievers import write_retriever_summary, write_retrievers
-from ragscore.io.formats.write_trec import write_trec_qrels, write_trec_run
 from ragscore.io.golden_read import KNOWN_FIELDS, read_golden
 from ragscore.io.golden_write import write_golden
-from ragscore.io.judgments import write_judgments
 from ragscore.io.per_query import read_per_query, read_sqlite
 from ragscore.io.per_query_write import write_per_query
 from ragscore.io.record import RECORD_FIELDS
-from ragscore.io.sidecars import run_description
+from ragscore.io.sidecars import load_documents, run_description, write_judgments
 from ragscore.io.tools.ragas import to_ragas
 from ragscore.io.tools.registry import golden_formats, import_results, load_table, result_formats
 

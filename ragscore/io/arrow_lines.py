@@ -28,10 +28,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
-from ragscore.frames.cast import EXACT
 from ragscore.frames.data import KINDS, categorical, empty
-from ragscore.io.arrow_block import Columns, columns_of
-from ragscore.io.arrow_schema import Declined, learned
+from ragscore.frames.kinds import EXACT
+from ragscore.io.arrow_block import Columns, Declined, columns_of, learned
 from ragscore.io.record import Tables, read_record
 from ragscore.io.source import Problems, Row, parsed
 from ragscore.io.values import JSON_SUFFIX

@@ -9,9 +9,8 @@ reading takes none from it.
 from typing import Any
 
 from ragscore.frames.data import DataError
-from ragscore.io.fields import is_int, text
 from ragscore.io.source import Problems, shown
-from ragscore.io.values import flatten
+from ragscore.io.values import flatten, is_int, text
 
 SPAN_FIELDS = {
     "line": ("start", "end", 1),

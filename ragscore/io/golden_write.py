@@ -11,8 +11,15 @@ from typing import Any
 import yaml
 
 from ragscore.frames.data import DataError, Golden
-from ragscore.io.golden_read import CHECK_FIELDS, KNOWN_FIELDS, TAG_FIELDS, TEXT_FIELDS, golden_of
-from ragscore.io.satisfied_by import FIELD, written_choices
+from ragscore.io.golden_read import (
+    CHECK_FIELDS,
+    FIELD,
+    KNOWN_FIELDS,
+    TAG_FIELDS,
+    TEXT_FIELDS,
+    golden_of,
+    written_choices,
+)
 from ragscore.io.source import Problems, Row, WrittenDate, WrittenFloat, WrittenInt
 from ragscore.io.targets import SUPPORTS_LEFT, names_of
 from ragscore.io.values import present

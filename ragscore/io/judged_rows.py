@@ -1,18 +1,23 @@
 """Judged documents of questions -> `Golden`.
 
 What every format of relevance judgements (qrels) shares.
+
+Texts of questions that stand in a file of their own.
+
+TREC topics, a table of two columns, or JSON lines.
 """
 
 import re
 import warnings
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pandas as pd
 
 from ragscore.frames.data import Golden, from_records
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.source import Problems
+from ragscore.io.source import Problems, as_id, as_text, json_rows, open_text, shown
 
 HIGHEST = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
@@ -122,3 +127,102 @@ class Judged:
 def as_grade(text: str) -> int | None:
     """A grade as written in a table: a whole number, possibly negative; None for anything else."""
     return int(text) if _WHOLE.fullmatch(text) and abs(int(text)) <= HIGHEST else None
+
+
+T = TypeVar("T")
+ID_KEYS, TEXT_KEYS = ("_id", "id", "qid", "query_id"), ("text", "query", "question", "title")
+_TOPIC = re.compile(r"<top>(.*?)</top>", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^\s<]+)", re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
+
+
+def read_topics(path: Path, problems: Problems) -> dict[str, str]:
+    """The text of each question by its id; for TREC topics, the title."""
+    text = open_text(path)
+    of_topics = Problems(path, problems.strict)
+    if text.lstrip().startswith("{"):
+        texts = read_queries(path, of_topics)
+    elif "<top>" in text[:10_000].lower():
+        texts = _tagged(text, of_topics)
+    else:
+        texts = _table(text, of_topics)
+    problems.records += of_topics.records
+    return texts
+
+
+def read_queries(path: Path, problems: Problems) -> dict[str, str]:
+    """Questions as JSON lines with an id (`_id`, `id`, `qid`, `query_id`) and a text (`text`, `query`, `question`, `title`; empty if absent)."""
+    return {query_id: text for query_id, (text, _) in read_questions(path, problems).items()}
+
+
+def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The same questions, each with its other fields."""
+    texts: dict[str, tuple[str, dict[str, Any]]] = {}
+    for row in json_rows(path, problems):
+        written = next((row.values[key] for key in ID_KEYS if key in row.values), None)
+        query_id = as_id(written)
+        if query_id is None:
+            problems.add(
+                f"found {shown(written)}",
+                line=row.line,
+                field="_id",
+                allowed="text that isn't empty, or a whole number",
+            )
+            continue
+        name = next((key for key in TEXT_KEYS if row.values.get(key) is not None), "text")
+        value = row.values.get(name, "")
+        text = as_text(value)
+        if text is None:
+            problems.add(f"found {shown(value)}", line=row.line, field="text", allowed="text")
+        taken = (next(key for key in ID_KEYS if key in row.values), name)
+        _keep(
+            texts,
+            query_id,
+            (text or "", {key: value for key, value in row.values.items() if key not in taken}),
+            row.line,
+            problems,
+        )
+    return texts
+
+
+def _tagged(text: str, problems: Problems) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for topic in _TOPIC.finditer(text):
+        line = text.count("\n", 0, topic.start()) + 1
+        number, title = _NUMBER.search(topic[1]), _TITLE.search(topic[1])
+        if number is None or title is None:
+            problems.add(
+                f"a topic without {'<num>' if number is None else '<title>'}",
+                line=line,
+                allowed="<num> and <title> in each <top>",
+            )
+            continue
+        _keep(texts, number[1], " ".join(title[1].split()), line, problems)
+    return texts
+
+
+def _table(text: str, problems: Problems) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        query_id, tab, query = line.partition("\t")
+        if not tab or not query_id.strip():
+            problems.add(
+                f"found {shown(line)}",
+                line=number,
+                field="topics",
+                allowed="an id, a tab, a text; TREC topics; or JSON lines",
+            )
+            continue
+        _keep(texts, query_id.strip(), query.strip(), number, problems)
+    return texts
+
+
+def _keep(texts: dict[str, T], query_id: str, text: T, line: int, problems: Problems) -> None:
+    if query_id in texts:
+        problems.add(
+            f"'{query_id}' stood there before", line=line, field="_id", allowed="one text per query"
+        )
+    else:
+        texts[query_id] = text

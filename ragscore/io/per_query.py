@@ -15,13 +15,17 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, concat_results, empty, from_records
 from ragscore.io.arrow_lines import read_frames
-from ragscore.io.fields import ID_ALLOWED
-from ragscore.io.judgments import JUDGMENTS_FILE, LEDGER_FILE, read_judgments
 from ragscore.io.record import Tables, read_record
-from ragscore.io.sidecars import read_run_json, run_record
+from ragscore.io.sidecars import (
+    JUDGMENTS_FILE,
+    LEDGER_FILE,
+    read_judgments,
+    read_run_json,
+    run_record,
+)
 from ragscore.io.source import Problems, Row, as_id, json_rows, parsed, shown
 from ragscore.io.streamed import Streamed, Told, stream_records
-from ragscore.io.values import settle
+from ragscore.io.values import ID_ALLOWED, settle
 
 _FRAMES = ("responses", "hits", "citations", "hops", "hit_meta")
 _OPTIONAL = ("hops", "hit_meta")

@@ -18,10 +18,10 @@ from ragscore.io.record import (
     SCORES,
     TOKENS,
     UNKNOWN,
+    hop_record,
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.trace import hop_record
 from ragscore.io.values import own_fields, present
 from ragscore.io.written import by_query, check_one_run, write_lines, write_text
 

@@ -20,8 +20,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.frames.cast import EXACT
 from ragscore.frames.data import from_records
+from ragscore.frames.kinds import EXACT
 from ragscore.io import arrow_lines
 from ragscore.io.arrow_lines import (
     FAILED,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.io.fields import ID_ALLOWED, identifier, is_int, text
 from ragscore.io.source import Problems, Row, as_id, as_text, shown
+from ragscore.io.values import ID_ALLOWED, identifier, is_int, text
 
 IDS_ALLOWED = (
     "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"

@@ -4,12 +4,11 @@ What they are asked, whom it is asked, what came of it, and how far it can be tr
 """
 
 from ragscore.judging.agreement import Reliability, judge_reliability, spot_check
-from ragscore.judging.audit import JudgeAudit, judge_audit
+from ragscore.judging.audit import JudgeAudit, corrected_means, draw_answers, judge_audit
+from ragscore.judging.cases import load_judge_inputs
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.files import load_judge_ledger
-from ragscore.judging.inputs import load_judge_inputs
-from ragscore.judging.people import corrected_means, draw_answers
-from ragscore.judging.prompts import Judge, find_judge, judge_table
+from ragscore.judging.judges import Judge, find_judge, judge_table
 from ragscore.judging.run import Judged, judge
 
 __all__ = [

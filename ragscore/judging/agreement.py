@@ -17,7 +17,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.written import write_json
 from ragscore.judging.endpoint import Endpoint
-from ragscore.judging.prompts import Judge, find_judges
+from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.judgments import CRITERIA, score_judgments
 from ragscore.scoring.matching import response_of

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
 from ragscore.io import write_judgments
-from ragscore.io.judgments import JUDGMENTS_FILE, LEDGER_FILE
+from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE
 from ragscore.io.source import Problems, json_rows
 from ragscore.io.written import write_lines
 from ragscore.store.store import RunStore

@@ -18,16 +18,12 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records
-from ragscore.judging.ask import Asker
+from ragscore.judging.ask import Asker, Pass, run_pass, why_skipped
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
-from ragscore.judging.cases import cases_of
-from ragscore.judging.endpoint import Client, Endpoint, Unusable
+from ragscore.judging.cases import cases_of, write_judge_inputs
+from ragscore.judging.endpoint import Client, Endpoint, OutOfMoney, Prices, Purse, Unusable
 from ragscore.judging.files import save_judged
-from ragscore.judging.inputs import write_judge_inputs
-from ragscore.judging.passes import Pass, run_pass, why_skipped
-from ragscore.judging.prompts import Judge, find_judges
-from ragscore.judging.spending import OutOfMoney, Prices, Purse
-from ragscore.judging.verdicts import Verdict
+from ragscore.judging.judges import Judge, Verdict, find_judges
 from ragscore.store.store import RunStore
 
 STATES = ("scored", "not_measurable", "judge_failed", "skipped", "not_asked")

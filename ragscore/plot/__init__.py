@@ -6,8 +6,7 @@ Each draws one idea, says n, and computes nothing a table couldn't give.
 from ragscore.plot.curves import k_curve, risk_coverage, tradeoff
 from ragscore.plot.grids import heat, refusals, transitions
 from ragscore.plot.pairs import compare, forest, outcomes, scatter
-from ragscore.plot.runs import bars, slices
-from ragscore.plot.spreads import hit_scores, score_distribution, score_distributions
+from ragscore.plot.runs import bars, hit_scores, score_distribution, score_distributions, slices
 from ragscore.plot.style import COLOURS
 from ragscore.plot.trends import trend, trend_slices
 

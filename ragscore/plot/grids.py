@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
-from ragscore.frames.tables import shown_number
+from ragscore.frames.render import shown_number
 from ragscore.plot.style import LONGEST, MAX_SLICES, check_columns, new_axes, numbered_runs, wrapped
 from ragscore.scoring.metrics import describe
 

@@ -10,8 +10,7 @@ from ragscore.analysis.leaderboard import Leaderboard
 from ragscore.frames.data import DataError
 from ragscore.frames.render import dump, reload
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.markdown import to_markdown
-from ragscore.reporting.page import to_html
+from ragscore.reporting.page import to_html, to_markdown
 from ragscore.reporting.sections import sections
 from ragscore.scoring.profiles import Profile
 

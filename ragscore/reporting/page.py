@@ -1,18 +1,106 @@
 """A report's sections as one HTML page.
 
 Style, script and figures inside, nothing loaded, every text escaped.
+
+Figures as images inside a page: SVG as a data address, the same bytes for the same frames.
+
+A report's sections as Markdown: sentences and tables, without figures and folded texts.
+
+A section of a page: what HTML and Markdown are written from.
 """
+
+from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from html import escape
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from ragscore.frames.tables import shown_number
-from ragscore.reporting.figures import image
-from ragscore.reporting.section import Section
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.frames.render import markdown_line, markdown_lines, markdown_table, shown_number
+from ragscore.scoring.metrics import HEADLINE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+PIXELS = 1.2  # of the page for a point of the figure: two stand side by side
+NOT_XML = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"
+# Ids inside the SVG come from the salt, not from chance; texts stay texts, so that every script is
+# shown in a font that has it.
+_STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "figure.dpi": 100}
+
+
+def image(alt: str, draw: Callable[[], Axes]) -> str:
+    """An `<img>` element with the figure in it; `alt` is escaped already."""
+    svg = _svg(draw)
+    size = re.search(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
+    width = f' width="{float(size[1]) * PIXELS:.0f}"' if size else ""
+    return (
+        f'<img alt="{alt}"{width}'
+        f' src="data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}">'
+    )
+
+
+def _svg(draw: Callable[[], Axes]) -> str:
+    import matplotlib.pyplot as plt
+
+    with plt.style.context(["default", _STYLE]), warnings.catch_warnings():
+        # measured in a font that lacks it, shown in one that has it
+        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        figure = cast("MatplotlibFigure", draw().figure)
+        out = io.StringIO()
+        figure.savefig(
+            out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None}
+        )
+        plt.close(figure)
+    # one such character in a name, and no browser shows the figure
+    return re.sub(NOT_XML, "\ufffd", out.getvalue())
+
+
+VERDICTS = ("better", "no worse than margin", "worse", "can't tell")
+# what it shows, for those who can't see it, and how to draw it
+Figure = tuple[str, Callable[[], "Axes"]]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading with what stands below it, in this order: sentences, figures, a table, notes to it.
+
+    `folded` are columns of the table whose long texts are opened on request; Markdown leaves them
+    out.
+    """
+
+    title: str
+    depth: int = 2
+    sentences: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+    table: pd.DataFrame | None = None
+    notes: tuple[str, ...] = ()
+    folded: tuple[str, ...] = field(default=())
+
+
+def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
+    """Rows of some columns."""
+    return list(zip(*(rows[name] for name in names), strict=True))
+
+
+def by_verdict(cmp: Comparison) -> dict[str, str]:
+    """Verdict -> the headline metrics that it is said of."""
+    measured = cmp.deltas[cmp.deltas["n"] > 0].set_index("metric")["verdict"]
+    names = [name for name in HEADLINE if name in measured.index] or list(measured.index)
+    return {
+        verdict: ", ".join(name for name in names if measured[name] == verdict)
+        for verdict in VERDICTS
+    }
+
 
 STYLE = """
 :root { color-scheme: light }
@@ -147,3 +235,27 @@ def _text(value: object) -> str:
         if isinstance(value, float)
         else str(value)
     )
+
+
+def to_markdown(title: str, parts: list[Section]) -> str:
+    """The whole page; a text can't open a tag, a table cell or a heading of its own."""
+    return (
+        "\n\n".join(
+            [f"# {markdown_line(title)}", *(block for part in parts for block in _blocks(part))]
+        )
+        + "\n"
+    )
+
+
+def _blocks(part: Section) -> list[str]:
+    table = (
+        []
+        if part.table is None
+        else [markdown_table(markdown_lines(part.table.drop(columns=list(part.folded))))]
+    )
+    return [
+        f"{'#' * part.depth} {markdown_line(part.title)}",
+        *map(markdown_line, part.sentences),
+        *table,
+        *map(markdown_line, part.notes),
+    ]

@@ -18,9 +18,9 @@ from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
 from ragscore.analysis.risk_coverage import refusal_thresholds
 from ragscore.analysis.trend.trend import break_texts
-from ragscore.frames.tables import decimals_for, shown_n, shown_number
+from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
-from ragscore.reporting.section import Figure, Section, by_verdict, each
+from ragscore.reporting.page import Figure, Section, by_verdict, each
 
 RESULTS = ("hit@5", "mrr@10", "passed")  # what a run is told by in one line
 # classes that are shown where some question is in them

@@ -15,8 +15,9 @@ import pandas as pd
 from ragscore import plot
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.text import shown_flips, shown_moves
-from ragscore.frames.tables import decimals_for, shown_n, shown_number
+from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
+from ragscore.reporting.page import VERDICTS, Figure, Section, by_verdict, each
 from ragscore.reporting.run_sections import (
     curve_sections,
     decision_sections,
@@ -27,7 +28,6 @@ from ragscore.reporting.run_sections import (
     run_by_run,
     trend_sections,
 )
-from ragscore.reporting.section import VERDICTS, Figure, Section, by_verdict, each
 from ragscore.scoring.metrics import HEADLINE, describe
 
 

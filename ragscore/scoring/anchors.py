@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.substrings import is_held, taken_once
+from ragscore.frames.codes import is_held, taken_once
 from ragscore.scoring.matching import Codes, Rule, pairs_with_equal
 
 Flags = npt.NDArray[np.bool_]

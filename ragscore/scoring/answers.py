@@ -4,7 +4,28 @@ One row per response, one column per metric.
 
 In: `Results` and `Golden`. Out: a frame aligned with `results.responses`, which `score` joins to
 the ranking metrics.
+
+What a chatbot's answers are judged by beside retrieval.
+
+Attribution, recency, folders searched, key facts, time-outs.
+
+In: responses in their order. Out: one array per metric, which `score_answers` joins to its columns.
+
+Key facts that an answer should state, literally.
+
+A judge (`judgments`) sees a fact in other words, the literal share doesn't: it is the lower bound
+that needs no model.
+
+An answer's text against the reference answer: exact match, token F1, ROUGE-L.
+
+In: texts side by side. Out: one value per pair. ROUGE-L is own code: the package rouge-score had
+its last release in 2022, brings nltk and absl along, and drops every letter outside a to z. Ours
+works on any script, needs no package, and gives rouge-score's values on ASCII texts (a test
+compares them).
 """
+
+import re
+import string
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +33,194 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden, Results, check_inputs, check_type
-from ragscore.scoring.citations import SETS, score_citations
-from ragscore.scoring.cited import catalogue_of, cited_passages, has, hits_of, is_resolved
-from ragscore.scoring.dialogue import score_dialogue
+from ragscore.scoring.attribution import score_attribution, score_scope
+from ragscore.scoring.citations import (
+    SETS,
+    catalogue_of,
+    cited_passages,
+    has,
+    hits_of,
+    is_resolved,
+    score_citations,
+)
 from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.matching import Placed, place_hits
 from ragscore.scoring.matching import response_of as response_of
-from ragscore.scoring.texts import score_texts
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+
+_BETWEEN_WORDS = re.compile(r"[\W_]+")
+
+
+def score_facts(golden: Golden, responses: pd.DataFrame, applies: Flags) -> dict[str, Values]:
+    """`key_facts_literal` of each response, as `rs.metrics()` defines it.
+
+    NaN where it doesn't apply.
+    """
+    return {"key_facts_literal": _literal(golden, responses, applies)}
+
+
+def _literal(golden: Golden, responses: pd.DataFrame, applies: Flags) -> Values:
+    """Share of the facts whose words stand in the answer, one after the other."""
+    share = np.full(len(responses), np.nan)
+    if not len(golden.checks) or not applies.any():
+        return share
+    facts = golden.checks.loc[golden.checks["kind"] == "key_fact", ["query_id", "text"]]
+    if not len(facts):
+        return share
+    answers = responses.loc[applies, ["query_id", "answer"]].assign(row=np.flatnonzero(applies))
+    answers["words"] = [_words(answer) for answer in answers["answer"]]
+    pairs = answers.merge(
+        facts.assign(fact=[_words(text) for text in facts["text"]]), on="query_id"
+    )
+    # Substring search has no column form in pandas where both sides vary by row.
+    holds = pd.Series(
+        [fact in words for fact, words in zip(pairs["fact"], pairs["words"], strict=True)],
+        dtype="float64",
+    )
+    means = holds.groupby(pairs["row"].to_numpy()).mean()
+    share[means.index.to_numpy(dtype=np.int64)] = means.to_numpy()
+    return share
+
+
+def _words(text: str) -> str:
+    """The words of a text in lower case, with a space around each.
+
+    No case, no punctuation, single spaces.
+    """
+    return f" {_BETWEEN_WORDS.sub(' ', text.casefold()).strip()} "
+
+
+# "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
+TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)
+
+
+def score_dialogue(
+    results: Results, golden: Golden, responses: pd.DataFrame, answerable: Values, unknown: str
+) -> dict[str, Values]:
+    """The columns of this module for each response.
+
+    `answerable` is 1, 0 or NaN (unlabelled), `unknown` as in `rs.score`.
+    """
+    failed = responses["error"].notna().to_numpy()
+    none = np.zeros(len(responses), dtype=bool)
+    answered = responses["answer"].notna().to_numpy() & ~failed if "answer" in responses else none
+    refused = (
+        responses["refused"].fillna(False).astype(bool).to_numpy()
+        if "refused" in responses
+        else none
+    )
+    is_blank = (
+        (responses["answer"].str.strip() == "").to_numpy(dtype=bool, na_value=False)
+        if "answer" in responses
+        else none
+    )
+    return {
+        **score_attribution(results, golden, responses, answered),
+        **score_scope(results, golden, responses, failed, unknown),
+        **score_facts(golden, responses, answered & (answerable != 0)),
+        "timeout": is_timeout(responses["error"]).astype("float64"),
+        "empty_response": np.where(answered, is_blank & ~refused, np.nan),
+    }
+
+
+def is_timeout(errors: pd.Series) -> npt.NDArray[np.bool_]:
+    """Which errors say that time ran out."""
+    found = np.zeros(len(errors), dtype=bool)
+    given = errors.notna().to_numpy()
+    if given.any():
+        found[given] = errors[given].astype(object).str.contains(TIMED_OUT).to_numpy(dtype=bool)
+    return found
+
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WORD = re.compile(r"[^\W_]+")
+
+
+def normalised(text: str) -> str:
+    """A text as SQuAD compares it.
+
+    Lower case, no ASCII punctuation, no English articles, single spaces.
+
+    Words of scripts without spaces stay one token.
+    """
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def score_texts(answers: pd.Series, references: pd.Series) -> dict[str, Values]:
+    """Compare each answer with the reference in the same row.
+
+    Returns
+    -------
+    `exact_match` (1 if the normalised texts are equal), `token_f1` (F1 of their tokens, counted
+    with repetition; where a side has no token, 1 if both have none, else 0: Rajpurkar et al. 2016,
+    doi:10.18653/v1/D16-1264), `rouge_l` (F1 of the longest common subsequence of words, without
+    stemming: Lin 2004, ACL W04-1013). 0 to 1, higher is better.
+    """
+    # By a Python function per text: Arrow's regular expressions know word boundaries of ASCII only.
+    left, right = (
+        pd.Series([normalised(text) for text in texts], dtype="str")
+        for texts in (answers, references)
+    )
+    return {
+        "exact_match": np.asarray(left == right, dtype="float64"),
+        "token_f1": _token_f1(left, right),
+        "rouge_l": _rouge_l(answers, references),
+    }
+
+
+def _token_f1(left: pd.Series, right: pd.Series) -> Values:
+    n_left, n_right = (texts.str.split().map(len).to_numpy("float64") for texts in (left, right))
+    counted = [
+        texts.str.split()
+        .explode()
+        .dropna()
+        .rename("token")
+        .rename_axis("row")
+        .reset_index()
+        .groupby(["row", "token"])
+        .size()
+        for texts in (left, right)
+    ]
+    both = pd.concat(counted, axis=1, keys=["left", "right"], join="inner").min(axis=1)
+    n_same = np.bincount(
+        both.index.get_level_values("row").to_numpy("int64"), both.to_numpy("float64"), len(left)
+    )
+    f1 = np.divide(
+        2 * n_same, n_left + n_right, out=np.zeros(len(left)), where=n_left + n_right > 0
+    )
+    return np.where((n_left == 0) & (n_right == 0), 1.0, f1)
+
+
+def _rouge_l(answers: pd.Series, references: pd.Series) -> Values:
+    words = [[_WORD.findall(text.lower()) for text in texts] for texts in (answers, references)]
+    n_left, n_right = (np.array([len(one) for one in side], dtype="float64") for side in words)
+    common = np.array(
+        [common_length(left, right) for left, right in zip(*words, strict=True)], dtype="float64"
+    )
+    return np.divide(
+        2 * common, n_left + n_right, out=np.zeros(len(common)), where=n_left + n_right > 0
+    )
+
+
+def common_length(left: list[str], right: list[str]) -> int:
+    """Length of the longest common subsequence of two lists of words (Hyyrö 2004).
+
+    Each row of the usual table is one whole number, a bit per word of `left`, so a step takes a
+    word and not a cell.
+    """
+    places: dict[str, int] = {}
+    for position, word in enumerate(left):
+        places[word] = places.get(word, 0) | 1 << position
+    full = (1 << len(left)) - 1
+    row = full
+    for word in right:
+        met = row & places.get(word, 0)
+        row = ((row + met) | (row - met)) & full
+    return len(left) - row.bit_count()
 
 
 def score_answers(

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.cast import refuse_rows
 from ragscore.frames.codes import (
     BLOCK,
     SmallCodes,
@@ -22,16 +21,20 @@ from ragscore.frames.codes import (
     codes_of,
     distinct,
     equal_pairs,
+    fingerprints,
     has_pair,
+    have_one_text,
     in_pieces,
     is_among,
     is_given,
+    may_be_pairs,
+    pair_keys,
     small_lookup,
 )
 from ragscore.frames.codes import Codes as Codes
 from ragscore.frames.codes import lookup as lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
-from ragscore.frames.pairs import fingerprints, have_one_text, may_be_pairs, pair_keys
+from ragscore.frames.kinds import refuse_rows
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
 

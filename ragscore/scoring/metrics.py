@@ -16,9 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import lookup
+from ragscore.frames.codes import lookup, numbered
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.pairs import numbered
 from ragscore.scoring.matching import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)

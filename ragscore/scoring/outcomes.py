@@ -19,10 +19,12 @@ from ragscore.scoring.applicability import (
     OF_LABELLED_CITATIONS,
     OF_REFERENCE,
     Applying,
+    Facts,
+    Flags,
+    Recorded,
 )
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import BY_NAME, Label, describe, parse_label
-from ragscore.scoring.row_facts import Facts, Flags, Recorded
 
 STATES = (
     "scored",

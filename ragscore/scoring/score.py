@@ -16,8 +16,14 @@ from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, check_inputs
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.answers import answer_columns
-from ragscore.scoring.grading import decided, grade_matches
-from ragscore.scoring.kept import level_rule, n_undecided, rule_name, with_kept_matches
+from ragscore.scoring.grading import (
+    decided,
+    grade_matches,
+    level_rule,
+    n_undecided,
+    rule_name,
+    with_kept_matches,
+)
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.matching import (
     ID_LEVELS,
@@ -33,12 +39,13 @@ from ragscore.scoring.matching import (
     with_coded_queries,
 )
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
-from ragscore.scoring.passed import hit_at_run_k, passed_of
 from ragscore.scoring.policies import (
     NEVER_VACUOUS,
     STATES,
     VACUOUS,
     fill_empty_gold,
+    hit_at_run_k,
+    passed_of,
     read_refusals,
     resolve_policies,
     warn_of_missing,

@@ -16,7 +16,6 @@ from ragscore.stats.agreement import (
     weighted_kappa,
 )
 from ragscore.stats.bootstrap import bootstrap_mean, bootstrap_means, bootstrap_t_interval
-from ragscore.stats.components import Component, pooled_sd, repeat_means, variance_components
 from ragscore.stats.intervals import (
     interval_of_differences,
     interval_of_means,
@@ -26,15 +25,26 @@ from ragscore.stats.intervals import (
     wilson_interval,
 )
 from ragscore.stats.moments import (
+    Component,
     average_repeats,
     design_effect,
     inflation,
     moments,
+    pooled_sd,
+    repeat_means,
     skewness,
     standard_error,
+    variance_components,
 )
 from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
-from ragscore.stats.paired import count_moves, mcnemar_p, paired_p, sign_flip_p, tango_interval
+from ragscore.stats.paired import (
+    count_moves,
+    mcnemar_p,
+    paired_p,
+    sign_flip_p,
+    tango_interval,
+    two_sample_p,
+)
 from ragscore.stats.power import (
     flip_rate,
     is_heavy_tailed,
@@ -52,7 +62,6 @@ from ragscore.stats.quantiles import (
     quantile_difference_interval,
     quantile_interval,
 )
-from ragscore.stats.two_sample import two_sample_p
 from ragscore.stats.verdicts import DIRECTIONS, Verdict, median_verdict, verdict
 
 __all__ = [

@@ -16,8 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.scoring.provenance import check_rulers
-from ragscore.store.files import read_parquet
-from ragscore.store.filesystem import Place
+from ragscore.store.files import Place, read_parquet
 from ragscore.store.runs import Stored, stored_runs
 from ragscore.store.scoring import choices_of
 

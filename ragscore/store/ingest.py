@@ -22,8 +22,7 @@ from ragscore.io.per_query import begin_run, stream_per_query
 from ragscore.io.source import Problems
 from ragscore.io.streamed import Spooled
 from ragscore.store import tables as run_tables
-from ragscore.store.files import as_table, of_run, write_frame, write_groups
-from ragscore.store.filesystem import Place
+from ragscore.store.files import Place, as_table, of_run, write_frame, write_groups
 from ragscore.store.runs import Stored, put_run
 from ragscore.store.scoring_in_parts import Wanted, scored_in_parts
 from ragscore.store.tables import by_response, groups_at, with_text, write_scores

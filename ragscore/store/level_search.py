@@ -16,8 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import Codes, SmallCodes, codes_of, is_among, is_given
 from ragscore.frames.data import Results, concat_results, empty, from_records, narrowed
 from ragscore.frames.ranking import collapsed
-from ragscore.scoring.citations import carried_by, comparable
-from ragscore.scoring.cited import cited_passages
+from ragscore.scoring.citations import carried_by, cited_passages, comparable
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS, response_of
 from ragscore.scoring.score import keeps_refusals

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ragscore.store.filesystem import Place
+from ragscore.store.files import Place
 
 NOTES_KEY = b"ragscore.runs"  # of the file's metadata
 # to be raised when a row of the runs frame is made otherwise of a run.json: older notes are left

@@ -32,7 +32,7 @@ from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import READS_TEXT
 from ragscore.scoring.score import scores_at
 from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
-from ragscore.store.run_batches import read_runs
+from ragscore.store.tables import read_runs
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
 # of small runs, in as many hits as a part has: so that there are some for each thread and worker

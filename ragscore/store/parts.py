@@ -23,12 +23,12 @@ from ragscore.frames.data import Results, categorical, conform, empty, narrowed
 from ragscore.store.files import (
     RESPONSES_KEY,
     Lengths,
+    Place,
     columns_without,
     known_columns,
     lengths_of,
     open_parquet,
 )
-from ragscore.store.filesystem import Place
 from ragscore.store.runs import Stored
 
 # as many as a row group holds: some 250 MB in memory while they are scored, without their texts

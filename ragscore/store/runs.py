@@ -20,8 +20,18 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.io.sidecars import run_record
-from ragscore.store.files import json_bytes, json_object, read_json, write_json
-from ragscore.store.filesystem import Place, RemotePath, remove, settled_stamp, stamps, write_new
+from ragscore.store.files import (
+    Place,
+    RemotePath,
+    json_bytes,
+    json_object,
+    read_json,
+    remove,
+    settled_stamp,
+    stamps,
+    write_json,
+    write_new,
+)
 from ragscore.store.noted import Note, notes_in
 
 # of a run's folder: file systems take 255, and a staging folder's name is longer

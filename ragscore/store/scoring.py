@@ -8,7 +8,7 @@ from typing import Any
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.golden_versions import query_parts
 from ragscore.frames.ranking import collapsed
-from ragscore.scoring.kept import level_rule, matches_to_keep, rule_name
+from ragscore.scoring.grading import level_rule, matches_to_keep, rule_name
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies

@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results, conform, empty
 from ragscore.frames.golden_versions import query_parts
-from ragscore.scoring.kept import level_rule, matches_to_keep, n_undecided, rule_name
+from ragscore.scoring.grading import level_rule, matches_to_keep, n_undecided, rule_name
 from ragscore.scoring.level import Level
 from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.policies import read_refusals, resolve_policies, warn_of_missing

@@ -24,19 +24,16 @@ from ragscore.scoring.provenance import ruler_frame
 from ragscore.scoring.score import labels_of, warn_of_deep_cuts, warn_of_no_value
 from ragscore.scoring.summary import STATISTICS
 from ragscore.store.catalogue import Listing, listing_of
-from ragscore.store.compact import KINDS_COMPACTED, compact_tables
-from ragscore.store.files import check_columns, write_frame, write_json
-from ragscore.store.filesystem import place_of, stamps
+from ragscore.store.compact import KINDS_COMPACTED, compact_tables, scores_of, with_about
+from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
 from ragscore.store.ingest import begin, ingest_run
 from ragscore.store.level_search import find_level, settle
 from ragscore.store.part_scoring import Setting, assembled, batched, mapped, score_batch
 from ragscore.store.parts import parts_of
-from ragscore.store.run_batches import read_runs
 from ragscore.store.runs import is_taken, put_run, stored_runs
 from ragscore.store.scoring import check_choices, choices_of, rule_of_scoring, scored
 from ragscore.store.scoring_in_parts import Wanted
-from ragscore.store.stored_scores import scores_of, with_about
-from ragscore.store.tables import FRAMES, read_metrics, write_run, write_scores
+from ragscore.store.tables import FRAMES, read_metrics, read_runs, write_run, write_scores
 
 TEXTS = ("cut", "full", "none")
 IGNORED = (

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.align import align, expected_in
+from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.deltas import (
     check_margins,
     paired_deltas,
@@ -25,14 +25,13 @@ from ragscore.analysis.comparison.invariants import (
     invariants_of,
 )
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.moves import answer_flips, largest_moves
-from ragscore.analysis.overlap import rank_overlap
+from ragscore.analysis.comparison.score_diff import answer_flips, largest_moves
+from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.ranking import collapsed
-from ragscore.scoring.grading import grade_hits
+from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.harness import aggregate
-from ragscore.scoring.kept import level_rule
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.matching import LEVELS, at_level
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies

@@ -13,12 +13,13 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.data import DataError, check_type, records_of
-from ragscore.frames.render import dump, reload
-from ragscore.frames.tables import (
+from ragscore.frames.render import (
     decimals_for,
+    dump,
     markdown_line,
     markdown_lines,
     markdown_table,
+    reload,
     shown_n,
     shown_number,
 )

@@ -10,9 +10,13 @@ import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type
-from ragscore.scoring.fingerprint import judge_fingerprint, judges_agree
 from ragscore.scoring.level import chunker_versions
-from ragscore.scoring.provenance import check_rulers, recorded_parts
+from ragscore.scoring.provenance import (
+    check_rulers,
+    judge_fingerprint,
+    judges_agree,
+    recorded_parts,
+)
 
 
 def equal(a: Any, b: Any) -> bool:

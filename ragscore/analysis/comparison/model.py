@@ -22,8 +22,15 @@ from ragscore.analysis.comparison.text import (
 )
 from ragscore.frames.config import flat
 from ragscore.frames.data import DataError, records_of
-from ragscore.frames.render import dtypes_of, frame_of, parse, require, rows_of
-from ragscore.frames.tables import markdown_table, shown_number
+from ragscore.frames.render import (
+    dtypes_of,
+    frame_of,
+    markdown_table,
+    parse,
+    require,
+    rows_of,
+    shown_number,
+)
 from ragscore.scoring.harness import find, place, rounded
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, parse_label

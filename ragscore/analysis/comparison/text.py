@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.tables import decimals_for, shown_detectable, shown_n, shown_number
+from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, parse_label
 

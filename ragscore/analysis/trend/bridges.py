@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.trend.history import History
-from ragscore.analysis.trend.segments import OUTLAST_CUTTING, Segment
+from ragscore.analysis.trend.history import OUTLAST_CUTTING, History, Segment
 from ragscore.frames.data import Golden, Results
 from ragscore.scoring.rules import level_rule_name
 from ragscore.scoring.score import score

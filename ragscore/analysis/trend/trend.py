@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.trend.bands import Reference, band_columns, reference_of
 from ragscore.analysis.trend.bridges import Bridge, bridges, scored_again
-from ragscore.analysis.trend.history import History, history
-from ragscore.analysis.trend.noise import band_width
-from ragscore.analysis.trend.segments import Segment, segments
+from ragscore.analysis.trend.history import History, Segment, history, segments
+from ragscore.analysis.trend.noise import Reference, band_columns, band_width, reference_of
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.tables import shown_number
+from ragscore.frames.render import shown_number
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slices, summarize
 from ragscore.store.store import RunStore

@@ -10,8 +10,14 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request, System
-from ragscore.collecting.systems.command import command_system
+from ragscore.collecting.systems.base import (
+    CARRIED,
+    SETTINGS,
+    AskError,
+    Request,
+    System,
+    command_system,
+)
 from ragscore.collecting.systems.function import function_system, two_steps
 from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping

@@ -2,10 +2,20 @@
 
 In: bytes of a golden file (ours, or a chatbot's cases). Out: `GoldenText`, which never changes; an
 edit gives another one.
+
+Taking clicks back: what one click did to the text, and the text without it.
+
+A golden file on disk, changed by several people.
+
+Read again before each write, backed up once, renamed into place.
 """
 
 import gzip
-from collections.abc import Callable
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +24,9 @@ from typing import Any
 import yaml
 
 from ragscore.frames.data import DataError
-from ragscore.golden.labelling.spans import Span, json_lines, yaml_list
-from ragscore.golden.labelling.splice import with_field, with_row
+from ragscore.golden.labelling.splice import Span, json_lines, with_field, with_row, yaml_list
+from ragscore.io.rows import yaml_rows
 from ragscore.io.source import Problems, Row, as_id, json_rows
-from ragscore.io.yaml_rows import yaml_rows
 
 BOM = "\ufeff"
 Values = dict[str, Any]
@@ -193,3 +202,178 @@ def same(one: Any, other: Any) -> bool:
         and one == other
         and getattr(one, "text", str(one)) == getattr(other, "text", str(other))
     )
+
+
+@dataclass(frozen=True)
+class Done:
+    """One click.
+
+    Rows as they stood before and after it (id, before, after), or the text of a row that it added.
+    """
+
+    told: str
+    query_id: str
+    rows: tuple[tuple[str, str, str], ...] = ()
+    added: str = ""
+
+
+def without(content: GoldenText, done: Done) -> GoldenText:
+    """The text with the rows of one click as they were before it, to the byte.
+
+    Raises
+    ------
+    DataError
+        A row isn't as the click left it: someone else has changed it since.
+    """
+    if done.added:
+        return _without_row(content, done)
+    for query_id, before, after in reversed(done.rows):
+        start, end = content.segment(query_id) if query_id in content.rows else (0, 0)
+        if content.part(start, end) != after:
+            raise DataError(
+                f"{query_id} was changed by someone else since",
+                file=content.path,
+                allowed="change it by hand",
+            )
+        content = content.replaced(start, end, before)
+    return content
+
+
+def _without_row(content: GoldenText, done: Done) -> GoldenText:
+    whole = content.part(0, len(content.text))
+    if whole.count(done.added) != 1:
+        raise DataError(
+            f"{done.told}: the row was changed by someone else since",
+            file=content.path,
+            allowed="take it out by hand",
+        )
+    start = whole.index(done.added)
+    return content.replaced(start, start + len(done.added), "")
+
+
+def inserted(old: GoldenText, new: GoldenText) -> str:
+    """What was put into a text."""
+    before, after = old.text, new.text
+    start = next(
+        (
+            place
+            for place, (one, other) in enumerate(zip(before, after, strict=False))
+            if one != other
+        ),
+        min(len(before), len(after)),
+    )
+    return after[start : len(after) - (len(before) - start)]
+
+
+class GoldenFile:
+    """The file, and what is known to be in it.
+
+    Attributes
+    ----------
+    path
+        The file itself, where a link was given.
+    now
+        Its content when it was last looked at.
+    backup
+        The copy of the file as it was before the first write (None: nothing was written yet).
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path).resolve()
+        self.backup: Path | None = None
+        self.now = self.read()
+
+    def read(self) -> GoldenText:
+        """Look at the file again; what it holds is the same object as long as its bytes are."""
+        found = GoldenText(self.path, _text(self.path))
+        if not hasattr(self, "now") or found.text != self.now.text:
+            _ = found.rows  # a file that can't be read must say so before anything is made of it
+            self.now = found
+        return self.now
+
+    def write(self, content: GoldenText) -> None:
+        """Put the content in the file's place.
+
+        All of it or nothing, and on the disk before this returns.
+        """
+        if self.backup is None:
+            self.backup = _kept(self.path)
+        staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.staging")
+        try:
+            with staging.open("wb") as file:
+                file.write(content.data())
+                file.flush()
+                os.fsync(file.fileno())
+            shutil.copymode(self.path, staging)
+            staging.replace(self.path)
+        finally:
+            staging.unlink(missing_ok=True)
+        with _folder(self.path) as folder:
+            if folder is not None:
+                os.fsync(folder)
+        self.now = content
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other sessions from writing between a look at the file and its rename, where the system has locks."""
+        with _folder(self.path) as folder:
+            if folder is not None:
+                with suppress(ImportError, OSError):
+                    import fcntl
+
+                    # ends with the descriptor, however this process ends
+                    fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+
+
+def _text(path: Path) -> str:
+    """The file's text, its line ends and byte-order mark as they are."""
+    if not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl", ".json")):
+        raise DataError(
+            f"found {path.name!r}",
+            field="golden_file",
+            allowed="a golden file that ends in .yaml, .yml or .jsonl (and perhaps .gz)",
+        )
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte {error.object[error.start]:#x} is not UTF-8",
+            file=path,
+            allowed="files must be UTF-8",
+        ) from error
+    except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(
+            f"can't be read: {error.args[-1] if error.args else error}", file=path
+        ) from error
+
+
+def _kept(path: Path) -> Path:
+    """A copy of the file beside it, under the first free of .bak, .bak2, .bak3, ....
+
+    No backup is ever written over.
+    """
+    number = 1
+    while True:
+        copy = path.with_name(f"{path.name}.bak{number if number > 1 else ''}")
+        if not copy.exists():
+            shutil.copy2(path, copy)
+            return copy
+        if copy.read_bytes() == path.read_bytes():
+            return copy
+        number += 1
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[Any]:
+    """The descriptor of the file's folder; None where folders can't be opened."""
+    try:
+        descriptor = os.open(path.parent, os.O_RDONLY)
+    except OSError:
+        descriptor = None
+    try:
+        yield descriptor
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)

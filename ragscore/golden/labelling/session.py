@@ -14,8 +14,16 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, check_type
-from ragscore.golden.labelling.golden_text import Changes, GoldenText, Values, same
-from ragscore.golden.labelling.history import Done, inserted, without
+from ragscore.golden.labelling.golden_text import (
+    Changes,
+    Done,
+    GoldenFile,
+    GoldenText,
+    Values,
+    inserted,
+    same,
+    without,
+)
 from ragscore.golden.labelling.marks import (
     CHATBOT,
     LEVELS,
@@ -27,7 +35,6 @@ from ragscore.golden.labelling.marks import (
     unmarked,
     with_snippet,
 )
-from ragscore.golden.labelling.on_disk import GoldenFile
 from ragscore.golden.labelling.pool import pooled_hits
 from ragscore.golden.labelling.sheet import Sheet
 from ragscore.io import load_results

@@ -17,8 +17,7 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, from_records
 from ragscore.golden.labelling.golden_text import Values, same
 from ragscore.golden.labelling.marks import CHATBOT, FIELD_OF, Wording, listed_ids
-from ragscore.golden.labelling.pool import LABELS, labels_of, with_labels
-from ragscore.golden.labelling.snippets import snippet_of
+from ragscore.golden.labelling.pool import LABELS, labels_of, snippet_of, with_labels
 from ragscore.io.golden_read import Tables, read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of

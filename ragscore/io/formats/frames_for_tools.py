@@ -3,7 +3,7 @@
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.io.formats.write_trec import refuse_repeated_documents
+from ragscore.io.formats.trec import refuse_repeated_documents
 
 
 def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:

@@ -14,8 +14,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
-from ragscore.io.fields import is_int
-from ragscore.io.formats.write_trec import (
+from ragscore.io.formats.trec import (
     grades_of,
     ids_of,
     left_of_golden,
@@ -24,6 +23,7 @@ from ragscore.io.formats.write_trec import (
 )
 from ragscore.io.judged_rows import HIGHEST, Judged
 from ragscore.io.source import Problems, open_text, parsed, shown
+from ragscore.io.values import is_int
 from ragscore.io.written import check_one_run, warn_of_left_out, write_text
 
 _TEXT, _NUMBER = r'"(?:[^"\\]|\\.)*"', r"-?\d"

@@ -12,9 +12,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.fields import number, text
 from ragscore.io.source import Problems, as_id, open_text, parsed, shown
-from ragscore.io.values import flatten, present, unflatten
+from ragscore.io.values import flatten, number, present, text, unflatten
 from ragscore.io.written import check_one_run, write_text
 
 STATISTICS = {

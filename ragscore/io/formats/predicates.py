@@ -18,13 +18,14 @@ from ragscore.frames.data import DataError, Golden, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
+    FIELD,
     KNOWN_FIELDS,
     TAG_FIELDS,
     TEXT_FIELDS,
     Tables,
     read_row,
+    written_choices,
 )
-from ragscore.io.satisfied_by import FIELD, written_choices
 from ragscore.io.source import Problems, Row, as_text, json_rows, shown
 from ragscore.io.values import flatten, present, settle, unflatten
 from ragscore.io.written import write_lines

@@ -17,9 +17,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.fields import number
 from ragscore.io.source import Problems, as_id, as_text, open_text, parsed, shown
-from ragscore.io.values import flatten, own_fields, present, settle, unflatten
+from ragscore.io.values import flatten, number, own_fields, present, settle, unflatten
 from ragscore.io.written import by_query, check_one_run, write_text
 
 FIELDS = frozenset(("query_id", "query", "response", "retrieved_context"))

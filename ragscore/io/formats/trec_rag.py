@@ -16,10 +16,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.io.fields import is_int
-from ragscore.io.formats.write_trec import ids_of
+from ragscore.io.formats.trec import ids_of
 from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, shown
-from ragscore.io.values import flatten, own_fields, present, settle
+from ragscore.io.values import flatten, is_int, own_fields, present, settle
 from ragscore.io.written import warn_of_left_out, write_lines
 
 SENTENCES = "x_answer_sentences.json"

@@ -10,8 +10,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tools.cases import Case, Imported, imported
-from ragscore.io.tools.cells import Cells, hits_of, stored
-from ragscore.io.tools.named import with_roles
+from ragscore.io.tools.cells import Cells, hits_of, stored, with_roles
 
 SAME = {
     "faithfulness": "faithfulness",

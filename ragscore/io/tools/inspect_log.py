@@ -17,8 +17,7 @@ from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
 from ragscore.io.tools.cells import SAME as COMMON
-from ragscore.io.tools.cells import Cells, stored
-from ragscore.io.tools.named import with_roles
+from ragscore.io.tools.cells import Cells, stored, with_roles
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}

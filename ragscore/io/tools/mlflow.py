@@ -15,8 +15,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row, as_text
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
-from ragscore.io.tools.cells import Cells, our_name, score_of, stored
-from ragscore.io.tools.named import with_roles
+from ragscore.io.tools.cells import Cells, our_name, score_of, stored, with_roles
 
 SCORE = re.compile(
     r"^(?P<name>.+?)(?:/v\d+)?/(?P<part>value|rationale|error_message|error_code|score|justification)$"

@@ -15,8 +15,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
-from ragscore.io.tools.cells import Cells, as_number, stored
-from ragscore.io.tools.named import with_roles
+from ragscore.io.tools.cells import Cells, as_number, stored, with_roles
 
 RANKED = {"RERANKER": "reranker.output_documents", "RETRIEVER": "retrieval.documents"}
 QUESTION = ("question", "query", "input", "user_input")

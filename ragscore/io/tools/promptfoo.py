@@ -14,8 +14,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text, shown
 from ragscore.io.tools.cases import Case, Imported, Stored, hash_query, imported
-from ragscore.io.tools.cells import Cells, as_number, our_name, stored
-from ragscore.io.tools.named import with_roles
+from ragscore.io.tools.cells import Cells, as_number, our_name, stored, with_roles
 
 QUESTION = ("query", "question", "input", "user_input", "prompt")
 CHECKS = {

@@ -12,8 +12,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
-from ragscore.io.tools.cells import Cells, as_number, hits_of, our_name, stored
-from ragscore.io.tools.named import with_roles
+from ragscore.io.tools.cells import Cells, as_number, hits_of, our_name, stored, with_roles
 
 STYLE = ("persona_name", "query_style", "query_length", "synthesizer_name")
 COMPUTED = (

@@ -15,7 +15,7 @@ from ragscore.io.detect import Format, Sample, only_fitting, sample
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.rows import Source
 from ragscore.io.source import Problems
-from ragscore.io.tools import deepeval, inspect_log, mlflow, named, phoenix, promptfoo, ragas
+from ragscore.io.tools import cells, deepeval, inspect_log, mlflow, phoenix, promptfoo, ragas
 from ragscore.io.tools.cases import Imported
 
 Read = Callable[[Source, Problems, dict[str, Any], dict[str, str]], Imported]
@@ -37,7 +37,7 @@ TOOLS = [
     Tool("deepeval", deepeval.fits, deepeval.read),
     Tool("mlflow", mlflow.fits, mlflow.read),
     Tool("phoenix", phoenix.fits, phoenix.read),
-    Tool("table", named.fits, named.read),
+    Tool("table", cells.fits, cells.read),
 ]
 _FORMATS = [Format(tool.name, tool.fits, tool.read) for tool in TOOLS]
 
@@ -86,7 +86,7 @@ def import_results(
     UserWarning
         Questions that stand there more than once; faults that were left out (see `problems`).
     """
-    roles = named.check_roles(columns)
+    roles = cells.check_roles(columns)
     tool = _tool(source, format)
     found = _read(
         tool.read,
@@ -130,9 +130,9 @@ def load_table(
         A role that there isn't, a row with neither question nor id, a value of the wrong kind;
         nothing that a system answered.
     """
-    roles = named.check_roles(columns)
+    roles = cells.check_roles(columns)
     found = _read(
-        named.read,
+        cells.read,
         source if isinstance(source, pd.DataFrame) else Path(source),
         run_id,
         roles,
