@@ -7,7 +7,7 @@ from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def told(files):

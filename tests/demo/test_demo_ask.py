@@ -10,7 +10,7 @@ import ragscore as rs
 from ragscore.demo.ask import REFUSE_BELOW, demo_system
 from ragscore.demo.corpus import chunker_version
 
-DATA = Path(__file__).parents[1] / "data" / "demo"
+DATA = Path(__file__).parents[2] / "data" / "demo"
 
 
 @pytest.fixture(scope="module")

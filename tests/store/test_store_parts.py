@@ -21,7 +21,7 @@ from ragscore.store.files import LENGTHS_KEY, packed
 from ragscore.store.part_scoring import BATCH_ROWS, batched, score_batch
 from ragscore.store.parts import Part, parts_of, read_part
 
-HISTORY = Path(__file__).parents[1] / "data" / "demo" / "history"
+HISTORY = Path(__file__).parents[2] / "data" / "demo" / "history"
 
 
 @pytest.fixture

@@ -392,7 +392,7 @@ def test_files_are_told_from_their_content(tmp_path, write_run):
 
 def test_the_demo_golden_set_keeps_its_hash():
     assert (
-        rs.load_golden(Path(__file__).parents[1] / "data" / "demo" / "golden.yaml").golden_hash
+        rs.load_golden(Path(__file__).parents[3] / "data" / "demo" / "golden.yaml").golden_hash
         == "63253d3c2a3be42c"
     )
 

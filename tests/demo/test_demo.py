@@ -15,7 +15,7 @@ from ragscore.demo.answerer import REFUSAL, Familiarity, tune_threshold
 from ragscore.demo.corpus import MAX_CHARS, NAMESPACES, build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, MiniLM, pooled, reciprocal_rank_fusion
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GOLDEN, RUNS = ROOT / "data" / "demo" / "golden.yaml", ROOT / "data" / "demo" / "runs"
 # Words that carry no content; what is left of a question must not repeat three words running of its
 # target's summary.

@@ -517,7 +517,7 @@ sys.exit(main(["demo", "--serve", "--port", "0"]))
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_the_command_says_where_it_serves_and_ends_with_ctrl_c():
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(
         [sys.executable, "-c", SERVING],
         stdout=subprocess.PIPE,

@@ -24,7 +24,7 @@ from ragscore.io.rows import table_rows
 from ragscore.io.source import Problems
 from ragscore.io.tools.registry import TOOLS
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 READ = {
     "ragas": "ragas_result.csv", "promptfoo": "promptfoo_results.json",
     "inspect": "inspect_log.json", "deepeval": "deepeval_run.json", "mlflow": "mlflow_result.csv",

@@ -18,7 +18,7 @@ from ragscore.analysis.trend.noise import first_outside
 from ragscore.demo.history import earlier_golden
 
 matplotlib.use("Agg")
-DEMO = Path(__file__).parents[1] / "data" / "demo"
+DEMO = Path(__file__).parents[3] / "data" / "demo"
 JUDGE = {"judge": "m", "prompt_hash": "p1", "temperature": 0.0}
 SCORING = {
     "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None,

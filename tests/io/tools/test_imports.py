@@ -10,7 +10,7 @@ import pytest
 
 import ragscore as rs
 
-FIXTURES = Path(__file__).parent / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 MERGE, SORT = "q-171ef8156a46", "q-1d9da6f1bd39"  # hashes of the RAGAS file's first two questions
 
 

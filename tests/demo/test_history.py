@@ -26,7 +26,7 @@ from ragscore.demo.history import (
 )
 from ragscore.demo.retrievers import Index, Settings
 
-DEMO = Path(__file__).parents[1] / "data" / "demo"
+DEMO = Path(__file__).parents[2] / "data" / "demo"
 RELABELLED = ("13-rerank-30", "14-rerank-30-relabelled")
 REPEATS = [one.run_id for one in VARIATIONS if one.repeat]
 RECHUNKED = "06-bm25-passages-400"
