@@ -19,7 +19,6 @@ from .analysis.extras.freshness import (
 from .analysis.extras.knowledge_gain import (
     Gain,
     candidate_documents,
-    cosine,
     knowledge_gain,
     knowledge_gain_documented,
     lexical_novelty,
@@ -130,7 +129,7 @@ from .scoring.profiles import Profile
 from .scoring.provenance import judge_fingerprint, ruler, same_judges
 from .scoring.score import score, scoring
 from .scoring.summary import add_columns, slices, summarize
-from .stats import bootstrap_mean, bootstrap_means
+from .stats import bootstrap_mean, bootstrap_means, cosine
 from .store.store import RunStore
 
 __version__: str

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ragscore.analysis.extras.knowledge_gain import cosine
 from ragscore.judging.cache import Cache, Kept, digest
 from ragscore.judging.cases import Case
 from ragscore.judging.endpoint import CallFailed, Client, Purse, Usage
@@ -34,6 +33,7 @@ from ragscore.judging.judges import (
     read_reply,
 )
 from ragscore.scoring.judgments import FAILED, NO_CLAIMS, NOT_MEASURABLE
+from ragscore.stats import cosine
 
 FORMAT = 1  # of the messages: another one means other replies
 Payload = dict[str, Any]

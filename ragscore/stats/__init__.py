@@ -62,13 +62,14 @@ from ragscore.stats.quantiles import (
     quantile_difference_interval,
     quantile_interval,
 )
+from ragscore.stats.similarity import cosine, cosine_matrix
 from ragscore.stats.verdicts import DIRECTIONS, Verdict, median_verdict, verdict
 
 __all__ = [
     "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict",
     "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_means",
     "bootstrap_t_interval",
-    "cohen_kappa", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation",
+    "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation",
     "interval_of_differences", "interval_of_means", "is_heavy_tailed",
     "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
     "median_interval", "median_verdict", "minimum_detectable",

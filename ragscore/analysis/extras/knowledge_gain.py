@@ -19,6 +19,7 @@ from ragscore.frames.data import DataError, Golden
 from ragscore.frames.render import dump, reload
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
+from ragscore.stats import cosine_matrix
 
 Vectors = npt.NDArray[np.float64]
 Embed = Callable[[list[str]], npt.ArrayLike]
@@ -193,16 +194,6 @@ def candidate_documents(
     )
 
 
-def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
-    """Cosine of two vectors, -1 to 1; 0 if they differ in length, or one is empty or zero."""
-    return float(
-        _cosines(
-            np.atleast_2d(np.asarray(a, dtype="float64")),
-            np.atleast_2d(np.asarray(b, dtype="float64")),
-        )[0, 0]
-    )
-
-
 def novelty_per_chunk(candidate: Chunks, known: Chunks, embed: Embed | None = None) -> float:
     """How new chunks are, averaged over them.
 
@@ -222,7 +213,7 @@ def novelty_per_chunk(candidate: Chunks, known: Chunks, embed: Embed | None = No
     new, old = _embedded(candidate, embed), _embedded(known, embed)
     if not len(new) or not len(old):
         return 1.0 if len(new) else 0.0
-    return float((1 - _cosines(new, old).max(axis=1).clip(0, 1)).mean())
+    return float((1 - cosine_matrix(new, old).max(axis=1).clip(0, 1)).mean())
 
 
 def novelty_all_pairs(candidate: Chunks, known: Chunks, embed: Embed | None = None) -> float:
@@ -241,7 +232,7 @@ def novelty_all_pairs(candidate: Chunks, known: Chunks, embed: Embed | None = No
     new, old = _embedded(candidate, embed), _embedded(known, embed)
     if not len(new) or not len(old):
         return 1.0 if len(new) else 0.0
-    return 1 - float(_cosines(new, old).max())
+    return 1 - float(cosine_matrix(new, old).max())
 
 
 def lexical_novelty(candidate: str, known: str) -> float:
@@ -332,16 +323,3 @@ def _embedded(chunks: Chunks, embed: Embed | None) -> Vectors:
             allowed="one row per chunk",
         )
     return vectors
-
-
-def _cosines(a: Vectors, b: Vectors) -> Vectors:
-    """Cosines of all rows of a with all rows of b.
-
-    0 where lengths differ or a vector is empty or zero.
-    """
-    if a.shape[1] != b.shape[1] or not a.shape[1]:
-        return np.zeros((len(a), len(b)))
-    lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)[None, :]
-    return np.clip(
-        np.divide(a @ b.T, lengths, out=np.zeros_like(lengths), where=lengths > 0), -1, 1
-    )

@@ -1,0 +1,30 @@
+"""Cosine similarity of vectors such as embeddings.
+
+In: two vectors, or two matrices with one row per text. Out: values from -1 to 1.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """Cosine of two vectors, -1 to 1; 0 if they differ in length, or one is empty or zero."""
+    rows = (np.atleast_2d(np.asarray(vector, dtype="float64")) for vector in (a, b))
+    return float(cosine_matrix(*rows)[0, 0])
+
+
+def cosine_matrix(a: Matrix, b: Matrix) -> Matrix:
+    """Cosine of every row of `a` with every row of `b`, as a matrix of len(a) by len(b).
+
+    Rows of different lengths, and empty or zero vectors, have a cosine of 0.
+    """
+    if a.shape[1] != b.shape[1] or not a.shape[1]:
+        return np.zeros((len(a), len(b)))
+    lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)[None, :]
+    return np.clip(
+        np.divide(a @ b.T, lengths, out=np.zeros_like(lengths), where=lengths > 0), -1, 1
+    )
