@@ -197,7 +197,7 @@ def test_long_names_do_not_overlap(write_golden, write_run):
             "answer_checks",
             "refusal_correct",
             "false_refusal",
-            "hallucinated",
+            "answered_unanswerable",
         ],
     )
     assert not overlaps(drawn(ax.get_xticklabels()))

@@ -166,7 +166,7 @@ def _needs(name: str, facts: _Facts) -> Needs:
         return _ranking_needs(base, facts)
     if name in _ANSWERS:
         return [_expected_text(name, facts), answers]
-    if name in ("refusal_correct", "hallucinated"):
+    if name in ("refusal_correct", "answered_unanswerable"):
         return [
             ("queries that should be refused (answerable: false)", facts.labelled(False)),
             refusals,

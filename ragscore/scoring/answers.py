@@ -292,7 +292,7 @@ def answer_columns(
         **_citation_scores(results, golden, responses, answered, place, level),
         **_judged_scores(results, responses, failed, no_claims),
         "refusal_correct": np.where(refuses, refused, np.nan),
-        "hallucinated": np.where(refuses, 1 - refused, np.nan),
+        "answered_unanswerable": np.where(refuses, 1 - refused, np.nan),
         "false_refusal": np.where(answers, refused, np.nan),
         **score_dialogue(results, golden, responses, answerable, unknown),
         "empty": np.where(failed, np.nan, n_hits == 0),

@@ -119,7 +119,7 @@ def is_asked(golden: Golden, metric: str, is_due: Flags) -> Flags:
     Whether it should be refused.
     """
     queries = golden.queries
-    if metric in ("refusal_correct", "hallucinated"):
+    if metric in ("refusal_correct", "answered_unanswerable"):
         return is_due
     if metric == "false_refusal":
         return queries["answerable"].fillna(False).to_numpy(dtype=bool)
@@ -182,7 +182,9 @@ LONGEST_ERROR = 60  # characters of an error that a reason quotes
 RECORDED = {
     "latency_ms": ("elapsed_ms", "time"), "latency_ms_all": ("elapsed_ms", "time"),
     "cost_usd": ("cost_usd", "cost"), "scope_miss": ("scope", "choice of folders"),
-    **dict.fromkeys(("refusal_correct", "hallucinated", "false_refusal"), ("refused", "refusal")),
+    **dict.fromkeys(
+        ("refusal_correct", "answered_unanswerable", "false_refusal"), ("refused", "refusal")
+    ),
 }  # fmt: skip
 """Metric -> the column of the responses that it is read from, and what that is called."""
 

@@ -83,8 +83,8 @@ def score_judgments(
 def with_judged_refusals(results: Results, override: bool = False) -> Results:
     """The results with `responses.refused` as the abstention judge read the answers, where that isn't known otherwise.
 
-    `refusal_correct`, `hallucinated` and `false_refusal` are then measured by it. Where several
-    verdicts differ, more than half of them make a refusal.
+    `refusal_correct`, `answered_unanswerable` and `false_refusal` are then measured by it. Where
+    several verdicts differ, more than half of them make a refusal.
 
     Parameters
     ----------

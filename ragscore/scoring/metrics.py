@@ -133,7 +133,7 @@ TABLE = [
     Metric("refusal_correct", "1 if the system refused",
     f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary",
     also="kebab refusal_correctness"),
-    Metric("hallucinated", "1 if the system answered what it should have refused",
+    Metric("answered_unanswerable", "1 if the system answered what it should have refused",
     f"{_NO_ANSWER}, or the query is answerable or unlabelled", kind="binary", better="lower"),
     Metric("false_refusal", "1 if the system refused an answerable query",
     f"{_NO_ANSWER}, or the query is not known to be answerable", kind="binary", better="lower"),
@@ -210,7 +210,7 @@ DEFAULT_METRICS = [
 # What a table for reading starts with; everything else stays in the frames.
 HEADLINE = [
     "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "passed",
-    "answer_checks", "citation_coverage", "refusal_correct", "hallucinated",
+    "answer_checks", "citation_coverage", "refusal_correct", "answered_unanswerable",
     "false_refusal", "empty", "failed", "latency_ms",
 ]  # fmt: skip
 

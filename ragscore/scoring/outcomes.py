@@ -48,7 +48,7 @@ IF_FINISHED = (
     "latency_ms",
     "cost_usd",
 )
-OF_REFUSAL = ("refusal_correct", "hallucinated", "false_refusal")
+OF_REFUSAL = ("refusal_correct", "answered_unanswerable", "false_refusal")
 OF_ANSWER_TEXT = (
     "answer_checks",
     "answer_checks_all",
@@ -67,7 +67,7 @@ OF_CITED = (
 WANTED = {
     "recall_all": "support group", "false_refusal": "label that says it is answerable",
     "refusal_correct": "label that says to refuse it",
-    "hallucinated": "label that says to refuse it", "attribution_hit": "anchor",
+    "answered_unanswerable": "label that says to refuse it", "attribution_hit": "anchor",
     "scope_miss_proxy": "anchor", "scope_miss": "folder or anchor",
     "answer_checks": "text check", "answer_checks_all": "text check", "passed": "expectation",
     **dict.fromkeys(OF_REFERENCE, "reference answer"),

@@ -167,7 +167,7 @@ PROFILES = {
             "attribution_hit_rate": "attribution_hit",
             "groundedness_avg": "judge_groundedness", "correctness_avg": "judge_correctness",
             "abstention_accuracy": "refusal_correct",
-            "hallucination_rate_unanswerable": "hallucinated",
+            "hallucination_rate_unanswerable": "answered_unanswerable",
         },
         omit_if_none=(
             "recall_at_k_avg", "recall_all_at_k_avg", "mrr_avg", "precision_at_k_avg",

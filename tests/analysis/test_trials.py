@@ -62,7 +62,7 @@ def test_many_trials_neither_overflow_nor_lose_small_probabilities():
 
 
 def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold():
-    rows = rs.trials(scores_of({"q": [0, 1]}, "hallucinated"), "hallucinated", 1)
+    rows = rs.trials(scores_of({"q": [0, 1]}, "answered_unanswerable"), "answered_unanswerable", 1)
     assert rows["n_passed"].tolist() == [1]
     assert rs.trials(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100)[
         "n_passed"

@@ -113,17 +113,17 @@ def test_the_four_ways_of_refusal(scored):
     refused = scored(
         REFUSE,
         [record(one["id"], [], answer=answer("no", grounded=False)) for one in REFUSE],
-        ["refusal_correct", "hallucinated", "false_refusal"],
+        ["refusal_correct", "answered_unanswerable", "false_refusal"],
     )
     answered = scored(
         REFUSE,
         [record(one["id"], [], answer=answer("so")) for one in REFUSE],
-        ["refusal_correct", "hallucinated", "false_refusal"],
+        ["refusal_correct", "answered_unanswerable", "false_refusal"],
     )
     none = scored(
         REFUSE,
         [record(one["id"], []) for one in REFUSE],
-        ["refusal_correct", "hallucinated", "false_refusal"],
+        ["refusal_correct", "answered_unanswerable", "false_refusal"],
     )
     assert refused.loc["no"].tolist()[3:5] == [1, 0] and answered.loc["no"].tolist()[3:5] == [0, 1]
     assert refused.loc["yes", "false_refusal"] == 1 and answered.loc["yes", "false_refusal"] == 0

@@ -440,7 +440,7 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
         golden,
         "a",
         "b",
-        metrics=["mrr", "empty", "hallucinated"],
+        metrics=["mrr", "empty", "answered_unanswerable"],
     )
     counts = cmp.deltas.set_index("metric")[["n", "n_expected_a", "n_expected_b"]]
     # a was not asked q3; `empty` is measured where queries finished, so not at b's q2; nobody

@@ -33,7 +33,10 @@ def test_a_binary_metric_flips_between_0_and_1():
 
 
 def test_a_metric_that_should_be_low_flips_the_other_way():
-    assert kinds("hallucinated", [1.0, 0], [0.0, 1]) == {"q0": "improvement", "q1": "regression"}
+    assert kinds("answered_unanswerable", [1.0, 0], [0.0, 1]) == {
+        "q0": "improvement",
+        "q1": "regression",
+    }
 
 
 def test_a_metric_without_limits_flips_by_thresholds_only():

@@ -50,11 +50,12 @@ def test_answers_flip_where_a_0_1_metric_changes_for_better_or_worse(compared):
         *compared,
         "a",
         "b",
-        metrics=["hit@1", "answer_checks", "hallucinated", "refusal_correct", "mrr"],
+        metrics=["hit@1", "answer_checks", "answered_unanswerable", "refusal_correct", "mrr"],
     ).flips
     assert flips.to_numpy().tolist() == [
         ["answer_checks", "q0", 1, 0, "regression"], ["answer_checks", "q3", 0, 1, "improvement"],
-        ["hallucinated", "no", 0, 1, "regression"], ["refusal_correct", "no", 1, 0, "regression"],
+        ["answered_unanswerable", "no", 0, 1, "regression"],
+        ["refusal_correct", "no", 1, 0, "regression"],
     ]  # fmt: skip
 
 

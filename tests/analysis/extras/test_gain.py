@@ -47,7 +47,7 @@ def test_weights_that_are_none_count_as_0(weight):
 
 
 def test_a_metric_that_should_be_low_gains_by_falling():
-    scores = scores_of({"hallucinated": [1.0]}, {"hallucinated": [0.0]})
+    scores = scores_of({"answered_unanswerable": [1.0]}, {"answered_unanswerable": [0.0]})
     assert rs.knowledge_gain(scores, "a", "b").score == 1
 
 
