@@ -70,32 +70,23 @@ from .golden.labelling import LabelConflict, LabelSession, label
 from .golden.requirements import doctor
 from .golden.synthetic import NeedleSet, needle_set
 from .golden.validate import validate
-from .io import (
-    import_results,
-    load_documents,
-    load_golden,
-    load_results,
-    load_table,
-    to_ragas,
-    write_beir,
-    write_chatbot,
-    write_chatbot_golden,
-    write_golden,
-    write_json_qrels,
-    write_json_run,
-    write_judgments,
-    write_per_query,
-    write_predicates,
-    write_qrels_jsonl,
-    write_ragchecker,
-    write_report,
-    write_retriever_summary,
-    write_retrievers,
-    write_trec_qrels,
-    write_trec_rag,
-    write_trec_run,
-)
+from .io.formats.beir import write_beir, write_qrels_jsonl
+from .io.formats.chatbot import write_chatbot
+from .io.formats.chatbot_golden import write_chatbot_golden
 from .io.formats.frames_for_tools import to_ir_measures, to_ranx
+from .io.formats.json_run import write_json_qrels, write_json_run
+from .io.formats.metric_report import write_report
+from .io.formats.predicates import write_predicates
+from .io.formats.ragchecker import write_ragchecker
+from .io.formats.retrievers import write_retriever_summary, write_retrievers
+from .io.formats.trec import write_trec_qrels, write_trec_run
+from .io.formats.trec_rag import write_trec_rag
+from .io.golden_write import write_golden
+from .io.load import load_golden, load_results
+from .io.per_query_write import write_per_query
+from .io.sidecars import load_documents, write_judgments
+from .io.tools.ragas import to_ragas
+from .io.tools.registry import import_results, load_table
 from .judging import (
     Endpoint,
     Judge,

@@ -21,7 +21,7 @@ import pandas as pd
 
 from ragscore.analysis.operations import ALL_TYPES, error_report, indexing_report
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.io.written import check_one_run, write_json
+from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.harness import aggregate_rows, counted_rows, ks_of
 from ragscore.scoring.matching import lookup
 from ragscore.scoring.metrics import describe

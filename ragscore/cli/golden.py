@@ -16,7 +16,7 @@ from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
 from ragscore.golden.labelling.terminal import label_in_terminal
 from ragscore.golden.validate import validate
-from ragscore.io import load_results
+from ragscore.io.load import load_results
 from ragscore.store.files import read_parquet
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ragscore.frames.data import DataError, Golden, Results, concat_results
 from ragscore.frames.ranking import TIES
-from ragscore.io import load_golden, load_results
+from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import parse_label
 from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS

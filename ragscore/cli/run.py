@@ -19,7 +19,7 @@ from ragscore.collecting import collect
 from ragscore.collecting.run import refuse_finished
 from ragscore.collecting.systems import ALLOWED, CARRIED, Given
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.io import load_golden
+from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import HEADLINE
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize

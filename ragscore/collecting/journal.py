@@ -23,7 +23,7 @@ from typing import Any, BinaryIO
 from ragscore.analysis.harness_files import config_hash
 from ragscore.frames.config import dumped, flat
 from ragscore.frames.errors import DataError
-from ragscore.io.written import json_line
+from ragscore.io.output import json_line
 
 NAME = ".per_query.journal"
 

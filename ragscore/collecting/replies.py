@@ -13,7 +13,7 @@ import pandas as pd
 from ragscore.collecting.systems import AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.record import Tables, read_record
-from ragscore.io.source import Problems, Row, shown
+from ragscore.io.source import Problems, Row, describe
 
 ANSWER = ("citations", "grounded", "refused", "refusal_reason", "cost_usd", "usage")
 TOKENS = ("prompt_tokens", "completion_tokens")
@@ -59,7 +59,7 @@ def record_of(
     if error is None and values.get("error"):
         error = _text(values["error"])
     if error is None and "hits" not in values and values.get("answer") is None:
-        raise AskError(f"the reply holds neither hits nor an answer: {shown(values or None)}")
+        raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
     record = _record(request, values, elapsed_ms, error, attempts)
     _check(record)
     return record, _said_of_itself(values)

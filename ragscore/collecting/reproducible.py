@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import KINDS, DataError, Results, check_type
-from ragscore.io import load_results
+from ragscore.io.load import load_results
 
 # Durations, and what is new in every call: when an answer was made, its trace, how often it was
 # asked for.

@@ -22,8 +22,8 @@ from ragscore.collecting.replies import record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError
-from ragscore.io.source import shown
-from ragscore.io.values import present, unflatten
+from ragscore.io.source import describe
+from ragscore.io.values import row_dicts, unflatten
 
 # seconds before asking again: up to the first, twice as long each time
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
@@ -208,7 +208,7 @@ class Settings:
         if self.k is not None and (
             not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1
         ):
-            raise DataError(f"found {shown(self.k)}", field="k", allowed="a whole number from 1")
+            raise DataError(f"found {describe(self.k)}", field="k", allowed="a whole number from 1")
         if clash := sorted(OWN_NAMES & set(self.own)):
             raise DataError(
                 f"found {', '.join(clash)}",
@@ -240,7 +240,7 @@ def requests_of(golden: Golden, settings: Settings, left_out: Iterable[str] = ()
         .to_dict()
     )
     requests = []
-    for query in present(golden.queries.sort_values("position", kind="stable")):
+    for query in row_dicts(golden.queries.sort_values("position", kind="stable")):
         query_id = str(query["query_id"])
         own = unflatten(
             {
@@ -290,7 +290,9 @@ def chosen(
     """The first `limit` requests, or `sample` of them drawn with the seed, in file order."""
     for name, number in (("limit", limit), ("sample", sample)):
         if number is not None and (not isinstance(number, int) or number < 1):
-            raise DataError(f"found {shown(number)}", field=name, allowed="a whole number from 1")
+            raise DataError(
+                f"found {describe(number)}", field=name, allowed="a whole number from 1"
+            )
     if limit is not None and sample is not None:
         raise DataError("both were given", field="limit, sample", allowed="one of them")
     if sample is None or sample >= len(requests):

@@ -36,8 +36,9 @@ from ragscore.collecting.requests import (
 from ragscore.collecting.systems import Given, Request, System, as_system
 from ragscore.collecting.systems.secrets import Redactor, secrets_in
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.io import load_golden, load_results, write_per_query
+from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
+from ragscore.io.per_query_write import write_per_query
 from ragscore.io.record import Tables, read_record
 from ragscore.io.sidecars import run_record
 from ragscore.io.source import Problems, Row, as_id

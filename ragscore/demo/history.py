@@ -22,7 +22,7 @@ from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import Index, MiniLM, Settings, system_config
 from ragscore.demo.run import SUITE, K, answered, answerer_config, ask, familiarity, progress
 from ragscore.frames.data import Golden, Results
-from ragscore.io import load_golden
+from ragscore.io.load import load_golden
 from ragscore.store.store import RunStore
 
 # what tuning the refusal rule on the four systems came to (data/README.md); the same for every run

@@ -21,7 +21,8 @@ from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
 from ragscore.frames.data import DataError, Golden, Results, concat_results, from_records
 from ragscore.golden.coverage import coverage
-from ragscore.io import load_golden, write_per_query
+from ragscore.io.load import load_golden
+from ragscore.io.per_query_write import write_per_query
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 from ragscore.store.store import RunStore

@@ -22,7 +22,7 @@ from ragscore.demo.ask import demo_index, systems_over
 from ragscore.demo.corpus import chunker_version
 from ragscore.demo.retrievers import Index
 from ragscore.frames.errors import DataError
-from ragscore.io.source import parsed, shown
+from ragscore.io.source import describe, parse_json
 
 PORT = 9000  # where the chatbot framework listens
 LONGEST = 1_000_000  # bytes of a request
@@ -112,11 +112,11 @@ class DemoServer:
         if parts.path != ASK:
             return _error(404, f"nothing at {parts.path}; POST {ASK}")
         try:
-            body = parsed(content.decode())
+            body = parse_json(content.decode())
         except (ValueError, RecursionError) as error:
             return _error(400, f"the body is not valid JSON ({error})")
         if not isinstance(body, dict):
-            return _error(400, f"the body is {shown(body)}; an object")
+            return _error(400, f"the body is {describe(body)}; an object")
         debug = parse_qs(parts.query).get("debug", [""])[-1].lower() in ("true", "1")
         try:
             return self._asked(*self._read(body), debug)
@@ -138,13 +138,13 @@ class DemoServer:
         question = given.pop("question", None)
         if not isinstance(question, str) or not question.strip():
             raise DataError(
-                "the field is missing" if question is None else f"found {shown(question)}",
+                "the field is missing" if question is None else f"found {describe(question)}",
                 field="question",
                 allowed="text that isn't empty",
             )
         for name, (kind, allowed) in _KINDS.items():
             if name in given and not _is_of(given[name], kind):
-                raise DataError(f"found {shown(given[name])}", field=name, allowed=allowed)
+                raise DataError(f"found {describe(given[name])}", field=name, allowed=allowed)
         system = self._system(given.pop("mode", None))
         if given.get("with_answer") is True and not _takes(system, "with_answer"):
             del given["with_answer"]  # it answers, or doesn't, anyway

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.io import load_golden, load_results
+from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.matching import LEVELS, at_level
 from ragscore.scoring.metrics import RANKING, TABLE
 

@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type
 from ragscore.golden.checks import CHECKS, FIELD_OF_LEVEL, NOTHING, Check, Found, offence
-from ragscore.io import load_golden
+from ragscore.io.load import load_golden
 from ragscore.io.rows import yaml_rows
 from ragscore.io.source import Problems, json_rows
 

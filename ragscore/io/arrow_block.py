@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.kinds import EXACT
-from ragscore.io.citations import BETWEEN, CITATION_KINDS, SPAN_FIELDS, SPAN_UNITS
+from ragscore.io.citations import CITATION_KINDS, HEADING_SEPARATOR, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.record import (
     HIT_TEXT,
     KNOWN_ANSWER,
@@ -33,11 +33,11 @@ from ragscore.io.record import (
     SCORES,
     TOKENS,
 )
-from ragscore.io.source import meant, parsed
-from ragscore.io.values import JSON_SUFFIX, escaped
+from ragscore.io.source import parse_json, suggest_field
+from ragscore.io.values import JSON_SUFFIX, escape_key
 
 
-class Declined(Exception):
+class NeedsLineReader(Exception):
     """Something stands there that only the per-line reader can judge."""
 
 
@@ -82,7 +82,7 @@ _LEVELS = (
 )
 
 
-def learned(seen: pa.DataType, lines: Iterable[bytes]) -> pa.DataType:
+def learn_schema(seen: pa.DataType, lines: Iterable[bytes]) -> pa.DataType:
     """The type with the fields of these lines too.
 
     Only fields that are there, for each costs time in every row.
@@ -95,9 +95,9 @@ def learned(seen: pa.DataType, lines: Iterable[bytes]) -> pa.DataType:
     """
     for line in lines:
         try:
-            seen = _merged(seen, _type_of(parsed(line.decode("utf-8"))))
+            seen = _merged(seen, _type_of(parse_json(line.decode("utf-8"))))
         except (ValueError, RecursionError) as error:
-            raise Declined from error
+            raise NeedsLineReader from error
     return _typed(seen, RECORD)
 
 
@@ -110,7 +110,7 @@ def _type_of(value: Any) -> pa.DataType:
             item = _merged(item, _type_of(one))
         return pa.list_(item)
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
-        raise Declined
+        raise NeedsLineReader
     return {type(None): _NULL, bool: _FLAG, int: _WHOLE, float: _NUMBER, str: _TEXT}[type(value)]
 
 
@@ -128,7 +128,7 @@ def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return pa.list_(_merged(one.value_type, other.value_type))
     if {one, other} == {_WHOLE, _NUMBER}:
         return _NUMBER
-    raise Declined
+    raise NeedsLineReader
 
 
 def _typed(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
@@ -153,18 +153,18 @@ def _typed(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
         return seen if pa.types.is_nested(known) else known
     if known == seen or (known == _NUMBER and seen == _WHOLE):
         return known
-    raise Declined
+    raise NeedsLineReader
 
 
 def _check_names(seen: pa.DataType, known: pa.DataType) -> None:
     """Decline names that resemble a known one: the per-line reader warns of them, with their lines."""
     for level, names in _LEVELS:
-        if known == level and any(meant(field.name, names) is not None for field in seen):
-            raise Declined
+        if known == level and any(suggest_field(field.name, names) is not None for field in seen):
+            raise NeedsLineReader
     # A span_unit changes how start, end and kind are read even where it is null, which a column
     # can't tell from absent.
     if known in (HIT, CITATION) and seen.get_field_index("span_unit") >= 0:
-        raise Declined
+        raise NeedsLineReader
 
 
 Columns = dict[str, Any]
@@ -192,7 +192,7 @@ def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDA
     }
     cited, citations = _answer(answer, responses)
     for name, column in values.items():
-        _own(f"x_{escaped(name)}", column, responses)
+        _own(f"x_{escape_key(name)}", column, responses)
     asked = {"hits": lists, "citations": cited}
     frames = {"responses": responses, "hits": _hits(lists), "citations": citations}
     rows = {"responses": np.arange(len(records))} | {
@@ -245,7 +245,7 @@ def _items(lists: pa.ListArray) -> pa.StructArray:
 
 def _need(holds: Any) -> None:
     if not holds:
-        raise Declined
+        raise NeedsLineReader
 
 
 def _identifier(values: Columns, name: str, may_be_null: bool = True) -> pa.Array:
@@ -308,7 +308,7 @@ def _citations(lists: pa.ListArray) -> Columns:
 
 def _with_own(found: Columns, values: Columns, prefix: str) -> Columns:
     for name, column in values.items():
-        _own(prefix + escaped(name), column, found)
+        _own(prefix + escape_key(name), column, found)
     return found
 
 
@@ -365,7 +365,7 @@ def _heading(paths: pa.ListArray) -> pa.Array:
     """The heading path as one text, where that gives the parts back."""
     parts = paths.flatten()
     _need(parts.null_count == 0)
-    heading = pc.binary_join(paths, BETWEEN)
+    heading = pc.binary_join(paths, HEADING_SEPARATOR)
     if len(parts):
         # One part that is empty and no part at all would be the same text; and a part may hold what
         # stands between parts.
@@ -376,7 +376,7 @@ def _heading(paths: pa.ListArray) -> pa.Array:
         )
         if pc.any(pc.match_substring(parts, ">")).as_py():
             there = heading.filter(pc.greater(pc.list_value_length(paths), 0))
-            _need(pc.split_pattern(there, BETWEEN).flatten().equals(parts))
+            _need(pc.split_pattern(there, HEADING_SEPARATOR).flatten().equals(parts))
     return heading
 
 

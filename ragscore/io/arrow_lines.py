@@ -4,7 +4,7 @@ Blocks of lines parsed by pyarrow.json, made into columns beside each other.
 
 The per-line reader (per_query.py) is the definition of the format. This one gives the same frames
 or declines: at the first sign of anything that it can't prove to be equal, the caller reads the
-whole file line by line, and faults, warnings and odd values are told there. So nothing here reports
+whole file line by line, and faults, warnings and odd values are on_progress there. So nothing here reports
 an error. What must hold of a block: UTF-8, one object on each line (pyarrow takes several, and
 objects over several lines), no field or type that the schema doesn't have (pyarrow refuses those,
 keys that are there twice, and half surrogate pairs).
@@ -30,9 +30,9 @@ from pyarrow import json as pa_json
 
 from ragscore.frames.data import KINDS, categorical, empty
 from ragscore.frames.kinds import EXACT
-from ragscore.io.arrow_block import Columns, Declined, columns_of, learned
+from ragscore.io.arrow_block import Columns, NeedsLineReader, columns_of, learn_schema
 from ragscore.io.record import Tables, read_record
-from ragscore.io.source import Problems, Row, parsed
+from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.values import JSON_SUFFIX
 
 FROM_BYTES = 1 << 18
@@ -43,7 +43,7 @@ _N_AT_ONCE = 8  # blocks, at most: each takes about three times its size while i
 _SAMPLED = 32  # lines of the first block from which the schema is learned
 _DURATION = "latency_"
 FRAMES = ("responses", "hits", "citations")
-FAILED = (Declined, OSError, EOFError, zlib.error, pa.ArrowException)
+FALLBACK_ERRORS = (NeedsLineReader, OSError, EOFError, zlib.error, pa.ArrowException)
 _DTYPES: dict[Any, Any] = {
     pa.string(): pd.StringDtype(na_value=np.nan),
     pa.bool_(): pd.BooleanDtype(),
@@ -73,8 +73,8 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
     try:
         if path.stat().st_size < FROM_BYTES:
             return None
-        seen, parts = Seen(), []
-        for block in parsed_blocks(path):
+        seen, parts = FileColumns(), []
+        for block in parse_blocks(path):
             seen.take(block)
             parts.append(block.columns)
         return {
@@ -85,12 +85,12 @@ def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
             )
             for kind, types in seen.types().items()
         }
-    except FAILED:
+    except FALLBACK_ERRORS:
         return None
 
 
-def parsed_blocks(path: Path, told: Callable[[int], object] = int) -> Iterator[Block]:
-    """The blocks of a file in order; `told` hears how many bytes of it have been read.
+def parse_blocks(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[Block]:
+    """The blocks of a file in order; `on_progress` hears how many bytes of it have been read.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def parsed_blocks(path: Path, told: Callable[[int], object] = int) -> Iterator[B
     """
     with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
         for block in _parsed(opened):
-            told(raw.tell())
+            on_progress(raw.tell())
             yield block
 
 
@@ -125,7 +125,7 @@ class _Parser:
 
     def learn(self, lines: list[bytes]) -> None:
         with self.lock:
-            self.schema = learned(self.schema, lines)
+            self.schema = learn_schema(self.schema, lines)
 
     def __call__(self, data: bytes) -> Block:
         starts = _line_starts(data)
@@ -137,7 +137,7 @@ class _Parser:
             self.learn(data.rstrip(b"\n").split(b"\n"))
             records = self._records(data)
         if len(records) != len(starts) - 1:
-            raise Declined
+            raise NeedsLineReader
         columns, rows = columns_of(records)
         return Block(columns, rows, data, starts)
 
@@ -156,7 +156,7 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
     Declines unless each looks like one object and all of it is UTF-8 without NUL.
     """
     if len(data) >= _LONGEST:
-        raise Declined
+        raise NeedsLineReader
     found = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(found == ord("\n"))
     if not len(ends) or ends[-1] != len(data) - 1:
@@ -170,7 +170,7 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
         or (found[ends - 1] != ord("}")).any()
         or (found[starts[:-1]] != ord("{")).any()
     ):
-        raise Declined
+        raise NeedsLineReader
     offsets = pa.py_buffer(np.array([0, len(data)], dtype=np.int32))
     pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
     return starts
@@ -206,7 +206,7 @@ def _sample(data: bytes) -> list[bytes]:
     ]
 
 
-class Seen:
+class FileColumns:
     """What the blocks of a file show together.
 
     The columns of each frame, in the order in which the per-line reader meets them, and their
@@ -244,7 +244,7 @@ class Seen:
         """
         ids = pa.chunked_array(self._ids, pa.string())
         if not len(ids) or len(ids.unique()) < len(ids):
-            raise Declined
+            raise NeedsLineReader
         return {
             kind: {
                 name: self._type(kind, name)
@@ -258,7 +258,7 @@ class Seen:
         if len(found) == 1:
             return next(iter(found))
         if found != {pa.int64(), pa.float64()} or (kind, name) in self._long:
-            raise Declined
+            raise NeedsLineReader
         return pa.float64()
 
 
@@ -271,7 +271,7 @@ def _names(kind: str, found: dict[str, set[pa.DataType]], order: dict[str, None]
     own = [name for name in order if name in found]
     known = [name for name in KINDS[kind].dtypes if name in found]
     if len(own) + len(known) != len(found) or any(name + JSON_SUFFIX in found for name in own):
-        raise Declined
+        raise NeedsLineReader
     return known + own
 
 
@@ -290,7 +290,7 @@ def _take_order(block: Block, order: dict[str, dict[str, None]], is_first: bool)
     }
     if any(name.startswith(_DURATION) for name in new["responses"]):
         # a duration's place counts from where its name stands first, with a value or without
-        raise Declined
+        raise NeedsLineReader
     for record in sorted(
         {
             int(block.rows[kind][_first(block.columns[kind][name])])
@@ -304,7 +304,7 @@ def _take_order(block: Block, order: dict[str, dict[str, None]], is_first: bool)
 def _take_names(block: Block, record: int, order: dict[str, dict[str, None]]) -> None:
     tables = Tables()
     read_record(
-        Row(parsed(block.line(record).decode("utf-8")), 1), tables, Problems("", strict=False)
+        Row(parse_json(block.line(record).decode("utf-8")), 1), tables, Problems("", strict=False)
     )
     for kind in FRAMES:
         for name in (

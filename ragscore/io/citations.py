@@ -9,7 +9,7 @@ reading takes none from it.
 from typing import Any
 
 from ragscore.frames.data import DataError
-from ragscore.io.source import Problems, shown
+from ragscore.io.source import Problems, describe
 from ragscore.io.values import flatten, is_int, text
 
 SPAN_FIELDS = {
@@ -22,7 +22,7 @@ SPAN_FIELDS = {
 SPAN_UNITS = {"line": "line", "code": "line", "page": "page", "time": "ms"}
 KIND_OF_UNIT = {"line": "line", "page": "page", "ms": "time"}
 CITATION_KINDS = (*SPAN_FIELDS, "region", "caption")
-BETWEEN = " > "
+HEADING_SEPARATOR = " > "
 
 
 def read_span(values: dict[str, Any], name: str, line: int, problems: Problems) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def read_span(values: dict[str, Any], name: str, line: int, problems: Problems) 
     }
     if other:
         problems.add(
-            f"{shown(other)} beside a citation that says otherwise",
+            f"{describe(other)} beside a citation that says otherwise",
             line=line,
             field=name,
             allowed="one span",
@@ -71,7 +71,7 @@ def _read_citation(citation: Any, name: str, line: int, problems: Problems) -> d
     kind = citation.get("kind") if isinstance(citation, dict) else None
     if not isinstance(kind, str) or kind not in CITATION_KINDS:
         problems.add(
-            f"found {shown(citation)}",
+            f"found {describe(citation)}",
             line=line,
             field=f"{name}.citation",
             allowed=f"an object whose kind is one of {', '.join(CITATION_KINDS)}",
@@ -89,7 +89,7 @@ def _read_citation(citation: Any, name: str, line: int, problems: Problems) -> d
             found |= {"start": start, "end": end + step, "span_unit": SPAN_UNITS[kind]}
         elif start is not None or end is not None:
             problems.add(
-                f"{first} {shown(start)}, {last} {shown(end)}",
+                f"{first} {describe(start)}, {last} {describe(end)}",
                 line=line,
                 field=f"{name}.citation",
                 allowed="whole numbers in order",
@@ -103,7 +103,7 @@ def _read_stated(start: Any, end: Any, name: str, line: int, problems: Problems)
     if is_int(start) and is_int(end) and 0 <= start < end < 2**63:
         return {"start": start, "end": end}
     problems.add(
-        f"start {shown(start)}, end {shown(end)}",
+        f"start {describe(start)}, end {describe(end)}",
         line=line,
         field=name,
         allowed="whole numbers, 0 ≤ start < end (half-open)",
@@ -154,7 +154,7 @@ def _rest(row: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
         or ("path" in rest and "path" not in row)
     ):
         raise DataError(
-            f"found {shown(rest)}",
+            f"found {describe(rest)}",
             field="x_citation",
             allowed=f"fields of a citation, its kind one of {', '.join(CITATION_KINDS)}",
         )
@@ -190,7 +190,7 @@ def read_heading(
         text(part if part is not None else [], f"{name}.heading_path", line, problems, allowed)
         for part in path
     ]
-    heading = BETWEEN.join(part for part in parts if part is not None)
+    heading = HEADING_SEPARATOR.join(part for part in parts if part is not None)
     if written_heading(heading) != parts:
         values["heading_path"] = [part for part in parts if part is not None]
     return {"heading": heading}
@@ -198,4 +198,4 @@ def read_heading(
 
 def written_heading(heading: str) -> list[str]:
     """The parts of a heading path; none of an empty one."""
-    return heading.split(BETWEEN) if heading else []
+    return heading.split(HEADING_SEPARATOR) if heading else []

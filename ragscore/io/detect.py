@@ -130,7 +130,7 @@ def sample(path: Path) -> Sample:
     return Sample(path, "text", _csv_columns(line), line=line)
 
 
-def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> Format:
+def choose_format(path: Path, formats: list[Format], wanted: str | None, what: str) -> Format:
     """The format of a file: the one asked for, else the only one that its content fits.
 
     The first of `formats` is our own: a file that fits none, but is named .jsonl or .yaml, goes to
@@ -149,12 +149,12 @@ def choose(path: Path, formats: list[Format], wanted: str | None, what: str) -> 
     own = formats[0]
     is_plain = seen.kind == "text" or not seen.keys & {"query", "question"}
     lacks_id = "query" in seen.keys and bool(seen.keys & (own.fields - {"query"}))
-    return only_fitting(
+    return matching_format(
         seen, formats, wanted, what, own if is_named and (is_plain or lacks_id) else None
     )
 
 
-def only_fitting(
+def matching_format(
     seen: Sample,
     formats: list[Format],
     wanted: str | None,

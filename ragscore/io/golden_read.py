@@ -21,23 +21,23 @@ import pandas as pd
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS
 from ragscore.io.rows import yaml_rows
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, shown
-from ragscore.io.targets import support_groups, take_left, targets_of
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.targets import pop_support_extras, support_groups, targets_of
 from ragscore.io.values import flag, is_int, text
 
-FIELD = "satisfied_by"
+SATISFIED_BY = "satisfied_by"
 
 
 def choices_of(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
     """The choices that a row states, as checks; what is none is a problem."""
-    written, line = row.values.get(FIELD), row.line_of(FIELD)
+    written, line = row.values.get(SATISFIED_BY), row.line_of(SATISFIED_BY)
     if written is None:
         return []
     if not isinstance(written, dict):
         problems.add(
-            f"found {shown(written)}",
+            f"found {describe(written)}",
             line=line,
-            field=FIELD,
+            field=SATISFIED_BY,
             allowed=f"a mapping of {', '.join(EXPECTATIONS)}",
         )
         return []
@@ -45,16 +45,16 @@ def choices_of(row: Row, query_id: str, problems: Problems) -> list[dict[str, An
     for name, choices in written.items():
         if name not in EXPECTATIONS:
             problems.add(
-                f"found {shown(name)}",
+                f"found {describe(name)}",
                 line=line,
-                field=FIELD,
+                field=SATISFIED_BY,
                 allowed=f"one of {', '.join(EXPECTATIONS)}",
             )
         elif not isinstance(choices, dict):
             problems.add(
-                f"found {shown(choices)}",
+                f"found {describe(choices)}",
                 line=line,
-                field=f"{FIELD}.{name}",
+                field=f"{SATISFIED_BY}.{name}",
                 allowed=f"a mapping of {', '.join(AXES)}",
             )
         else:
@@ -68,16 +68,16 @@ def _stated(
     for axis, choice in choices.items():
         if axis not in AXES:
             problems.add(
-                f"found {shown(axis)}",
+                f"found {describe(axis)}",
                 line=line,
-                field=f"{FIELD}.{name}",
+                field=f"{SATISFIED_BY}.{name}",
                 allowed=f"one of {', '.join(AXES)}",
             )
         elif choice not in CHOICES:
             problems.add(
-                f"found {shown(choice)}",
+                f"found {describe(choice)}",
                 line=line,
-                field=f"{FIELD}.{name}.{axis}",
+                field=f"{SATISFIED_BY}.{name}.{axis}",
                 allowed=f"one of {', '.join(CHOICES)}",
             )
         else:
@@ -107,7 +107,7 @@ CHECK_FIELDS = {
 OTHER_FIELDS = (
     "id", "query", "answerable", "expected_doc_ids", "expected_chunk_ids", "chunker_version",
     "gold_supports", "required_support_groups", "expected_source_keys",
-    "expected_metadata", "expected_empty", "recency_conflict_rule", FIELD,
+    "expected_metadata", "expected_empty", "recency_conflict_rule", SATISFIED_BY,
 )  # fmt: skip
 KNOWN_FIELDS = frozenset((*TEXT_FIELDS, *TAG_FIELDS, *CHECK_FIELDS, *OTHER_FIELDS))
 
@@ -133,7 +133,7 @@ def read_golden(
     is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
     rows = list(yaml_rows(path, problems) if is_yaml else json_rows(path, problems))
     golden = golden_of(rows, problems, absent_docs, catalogue)
-    problems.slips.warn(stacklevel=3)
+    problems.typos.warn(stacklevel=3)
     return golden
 
 
@@ -161,7 +161,9 @@ def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is None:
             found = (
-                f"found {shown(row.values['id'])}" if "id" in row.values else "the field is missing"
+                f"found {describe(row.values['id'])}"
+                if "id" in row.values
+                else "the field is missing"
             )
             problems.add(
                 found,
@@ -192,12 +194,14 @@ def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent
     values = row.values
     query = as_text(values.get("query"))
     if query is None:
-        found = f"found {shown(values['query'])}" if "query" in values else "the field is missing"
+        found = (
+            f"found {describe(values['query'])}" if "query" in values else "the field is missing"
+        )
         problems.add(found, line=row.line_of("query"), field="query", allowed="text")
         return
-    problems.slips.look(values, KNOWN_FIELDS, row.line)
+    problems.typos.check(values, KNOWN_FIELDS, row.line)
     targets = list(targets_of(row, query_id, problems))
-    left = take_left(targets)
+    left = pop_support_extras(targets)
     tables.targets += targets
     checks = [
         {"query_id": query_id, "kind": kind, "text": text}
@@ -277,7 +281,7 @@ def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, A
         return []
     if not isinstance(wanted, dict):
         problems.add(
-            f"found {shown(wanted)}",
+            f"found {describe(wanted)}",
             line=row.line_of("expected_metadata"),
             field="expected_metadata",
             allowed="a mapping",
@@ -371,7 +375,7 @@ def _texts(row: Row, name: str, problems: Problems) -> list[str]:
     texts = [as_text(item) for item in value] if isinstance(value, list) else [None]
     if None in texts:
         problems.add(
-            f"found {shown(value)}",
+            f"found {describe(value)}",
             line=row.line_of(name),
             field=name,
             allowed="a list of texts (quote a yes/no)",

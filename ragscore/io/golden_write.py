@@ -13,17 +13,17 @@ import yaml
 from ragscore.frames.data import DataError, Golden
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
-    FIELD,
     KNOWN_FIELDS,
+    SATISFIED_BY,
     TAG_FIELDS,
     TEXT_FIELDS,
     golden_of,
     written_choices,
 )
-from ragscore.io.source import Problems, Row, WrittenDate, WrittenFloat, WrittenInt
-from ragscore.io.targets import SUPPORTS_LEFT, names_of
-from ragscore.io.values import present
-from ragscore.io.written import by_query, write_lines, write_text
+from ragscore.io.output import by_query, write_lines, write_text
+from ragscore.io.source import Problems, Row, YamlDate, YamlFloat, YamlInt
+from ragscore.io.targets import SUPPORT_EXTRAS, target_names
+from ragscore.io.values import row_dicts
 
 HEADER = """\
 # Golden questions: a list of mappings; `id` and `query` are required.
@@ -50,7 +50,7 @@ _CHECKED = (
     "expected_substrings",
     "must_not_contain_source_keys",
     "expected_empty",
-    FIELD,
+    SATISFIED_BY,
     "must_contain",
     "forbidden",
     "expected_key_facts",
@@ -177,7 +177,7 @@ def _dumped(value: Any, flow: bool | None) -> str:
             "tag:yaml.org,2002:seq", items, flow_style=True
         ),
     )
-    for kind, tag in ((WrittenInt, "int"), (WrittenFloat, "float")):
+    for kind, tag in ((YamlInt, "int"), (YamlFloat, "float")):
         Dumper.add_representer(
             kind,
             lambda dumper, number, tag=tag: dumper.represent_scalar(
@@ -185,7 +185,7 @@ def _dumped(value: Any, flow: bool | None) -> str:
             ),
         )
     Dumper.add_representer(
-        WrittenDate,
+        YamlDate,
         lambda dumper, date: dumper.represent_scalar("tag:yaml.org,2002:timestamp", str(date)),
     )
     try:
@@ -212,7 +212,7 @@ def _rows(golden: Golden) -> Rows:
     parts = {name: by_query(getattr(golden, name)) for name in FRAMES if name != "queries"}
     rows = [
         _row(query, {name: groups.get(query["query_id"], []) for name, groups in parts.items()})
-        for query in present(golden.queries)
+        for query in row_dicts(golden.queries)
     ]
     return [
         dict(sorted(row.items(), key=lambda field: _ORDER.get(field[0], len(_ORDER))))
@@ -224,7 +224,7 @@ def _row(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
     own = {
         name.removeprefix("x_"): _value(value)
         for name, value in query.items()
-        if name.startswith("x_") and name != SUPPORTS_LEFT
+        if name.startswith("x_") and name != SUPPORT_EXTRAS
     }
     if taken := sorted(own.keys() & KNOWN_FIELDS):
         raise DataError(
@@ -252,7 +252,7 @@ def _row(query: dict[str, Any], parts: dict[str, Rows]) -> dict[str, Any]:
         row["chunker_version"] = versions[0]
     if targets["anchor"]:
         row["gold_supports"] = _supports(
-            targets["anchor"], json.loads(query.get(SUPPORTS_LEFT, "[]"))
+            targets["anchor"], json.loads(query.get(SUPPORT_EXTRAS, "[]"))
         )
     if parts["support_groups"]:
         row["required_support_groups"] = _groups(parts["support_groups"], parts["targets"])
@@ -338,8 +338,8 @@ def _groups(members: Rows, targets: Rows) -> list[list[Any]]:
     anchors = list(
         dict.fromkeys(target["target_id"] for target in targets if target["level"] == "anchor")
     )
-    meant = {target_id: name for name, target_id in names_of(targets).items()} | {
-        name: name for name, one in names_of(targets).items() if name == one
+    meant = {target_id: name for name, target_id in target_names(targets).items()} | {
+        name: name for name, one in target_names(targets).items() if name == one
     }
     groups: list[list[Any]] = [[] for _ in range(1 + max(member["group"] for member in members))]
     for member in members:
@@ -381,7 +381,7 @@ def _checks(checks: Rows) -> dict[str, Any]:
     choices = written_choices(
         [check["kind"] for check in checks], [check["text"] for check in checks]
     )
-    return fields | ({FIELD: choices} if choices else {})
+    return fields | ({SATISFIED_BY: choices} if choices else {})
 
 
 def _checked(golden: Golden, rows: Rows, path: str | Path) -> Rows:
@@ -393,10 +393,10 @@ def _checked(golden: Golden, rows: Rows, path: str | Path) -> Rows:
         None,
     )
     implied = dict(
-        zip(read.queries["query_id"], present(read.queries[["answerable"]]), strict=True)
+        zip(read.queries["query_id"], row_dicts(read.queries[["answerable"]]), strict=True)
     )
     stated = dict(
-        zip(golden.queries["query_id"], present(golden.queries[["answerable"]]), strict=True)
+        zip(golden.queries["query_id"], row_dicts(golden.queries[["answerable"]]), strict=True)
     )
     found, given = _content(read), _content(golden)
     for query_id, frames in given.items():
@@ -430,7 +430,7 @@ def _content(golden: Golden) -> dict[str, dict[str, list[str]]]:
     }
     for name in FRAMES:
         frame = getattr(golden, name).drop(columns=["answerable", "position"], errors="ignore")
-        for row in present(frame):
+        for row in row_dicts(frame):
             content[row["query_id"]][name].append(
                 json.dumps(_told(row), sort_keys=True, default=str)
             )

@@ -23,9 +23,9 @@ from ragscore.io.sidecars import (
     read_run_json,
     run_record,
 )
-from ragscore.io.source import Problems, Row, as_id, json_rows, parsed, shown
-from ragscore.io.streamed import Streamed, Told, stream_records
-from ragscore.io.values import ID_ALLOWED, settle
+from ragscore.io.source import Problems, Row, as_id, describe, json_rows, parse_json
+from ragscore.io.stream import Progress, RunOnDisk, stream_records
+from ragscore.io.values import ID_ALLOWED, unify_types
 
 _FRAMES = ("responses", "hits", "citations", "hops", "hit_meta")
 _OPTIONAL = ("hops", "hit_meta")
@@ -40,7 +40,7 @@ def read_per_query(path: Path, strict: bool) -> Results:
     if frames is None:
         for row in json_rows(path, problems):
             read_record(row, tables, problems)
-        problems.slips.warn(stacklevel=4)
+        problems.typos.warn(stacklevel=4)
     judgments = _judgments(path, run, problems)
     results = (
         results_of(run, tables, problems) if frames is None else _results(run, frames, problems)
@@ -59,13 +59,13 @@ def begin_run(path: Path, strict: bool) -> tuple[dict[str, Any], Problems]:
 
 
 def stream_per_query(
-    path: Path, run: dict[str, Any], problems: Problems, folder: Path, told: Told
-) -> tuple[Streamed, Results]:
+    path: Path, run: dict[str, Any], problems: Problems, folder: Path, on_progress: Progress
+) -> tuple[RunOnDisk, Results]:
     """The records of a run that was begun, read into `folder`.
 
     Beside them, the results that `read_per_query` gives without them.
     """
-    streamed = stream_records(path, run["run_id"], problems, folder, told)
+    streamed = stream_records(path, run["run_id"], problems, folder, on_progress)
     judgments = _judgments(path, run, problems)
     counts = {"n_queries": len(streamed.query_ids), "n_failed": streamed.n_failed}
     runs = from_records([run | counts], "runs")
@@ -104,11 +104,11 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     beside = path.parent / "run.json"
     if stem != "per_query" or not beside.exists():
         return run_record(named, path)
-    faults = problems.of(beside)
+    faults = problems.for_file(beside)
     described, lines = read_run_json(beside, faults)
     if "run_id" in described and as_id(described["run_id"]) is None:
         faults.add(
-            f"found {shown(described.pop('run_id'))}",
+            f"found {describe(described.pop('run_id'))}",
             line=lines.get("run_id"),
             field="run_id",
             allowed=ID_ALLOWED,
@@ -117,7 +117,7 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
         name: value for name, value in described.items() if name not in ("n_queries", "n_failed")
     }
     run = run_record({**named, **counted}, beside, lines=lines, problems=faults)
-    faults.slips.warn(stacklevel=5)
+    faults.typos.warn(stacklevel=5)
     return run
 
 
@@ -127,7 +127,7 @@ def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Resul
         for record in getattr(tables, name):
             record["run_id"] = run["run_id"]
     frames = {
-        name: from_records(settle(getattr(tables, name)), name)
+        name: from_records(unify_types(getattr(tables, name)), name)
         for name in _FRAMES
         if name not in _OPTIONAL or getattr(tables, name)
     }
@@ -183,7 +183,7 @@ def _sqlite_run(
     run_id, suite, created_at, commit, snapshot = values
     if as_id(run_id) is None:
         problems.add(
-            f"found {shown(run_id)} in row {number}",
+            f"found {describe(run_id)} in row {number}",
             line=number,
             field="eval_runs.run_id",
             allowed=ID_ALLOWED,
@@ -200,7 +200,7 @@ def _sqlite_run(
     for name, value in described.items():
         if isinstance(value, bytes):
             own.add(
-                f"found {shown(value)} in row {number}",
+                f"found {describe(value)} in row {number}",
                 line=number,
                 field=f"eval_runs.{name}",
                 allowed="text or null",
@@ -217,7 +217,7 @@ def _sqlite_run(
         )
         if record is not None:
             read_record(Row({"query_id": query_id, **record}, line), tables, own)
-    own.slips.warn(stacklevel=5)
+    own.typos.warn(stacklevel=5)
     return [results_of(run, tables, own)]
 
 
@@ -228,19 +228,19 @@ def _result_json(
     table = "eval_query_results"
     if as_id(query_id) is None:
         problems.add(
-            f"found {shown(query_id)} in {place}",
+            f"found {describe(query_id)} in {place}",
             line=line,
             field=f"{table}.query_id",
             allowed=ID_ALLOWED,
         )
         return None
-    found = f"found {shown(text)}"
+    found = f"found {describe(text)}"
     if isinstance(text, str):
         try:
-            values = parsed(text)
+            values = parse_json(text)
             if isinstance(values, dict):
                 return values
-            found = f"found {shown(values)}"
+            found = f"found {describe(values)}"
         except (ValueError, RecursionError) as error:
             found = f"not valid JSON ({error})"
     problems.add(
@@ -260,7 +260,7 @@ def _count_strays(connection: sqlite3.Connection, problems: Problems) -> None:
     )
     for run_id, n in strays.fetchall():
         problems.add(
-            f"found {shown(run_id)} in {n} rows",
+            f"found {describe(run_id)} in {n} rows",
             field="eval_query_results.run_id",
             allowed="a run_id of eval_runs",
         )

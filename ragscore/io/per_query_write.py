@@ -10,6 +10,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
 from ragscore.io.citations import written_heading, written_span
+from ragscore.io.output import by_query, check_one_run, write_lines, write_text
 from ragscore.io.record import (
     ANSWER_FIELDS,
     CITATION_FIELDS,
@@ -22,8 +23,7 @@ from ragscore.io.record import (
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import own_fields, present
-from ragscore.io.written import by_query, check_one_run, write_lines, write_text
+from ragscore.io.values import extra_fields, row_dicts
 
 _ANSWER = ("answer", "grounded", "refused", "refusal_reason", "cost_usd")
 _HIT = (
@@ -100,9 +100,9 @@ def _records(results: Results) -> Iterator[dict[str, Any]]:
         _grouped(results, "hops"),
     )
     meta = _grouped(results, "hit_meta")
-    for response in present(results.responses.drop(columns="run_id")):
+    for response in row_dicts(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
-        extra = own_fields(response, RECORD_FIELDS, "responses", "latency_")
+        extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
         if query_id in hops:
             extra["answer"] = {
                 **extra.get("answer", {}),
@@ -183,7 +183,7 @@ def _answer(
 
 
 def _citation(row: dict[str, Any]) -> dict[str, Any]:
-    extra = own_fields(row, CITATION_FIELDS, "citations")
+    extra = extra_fields(row, CITATION_FIELDS, "citations")
     written = {
         name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row
     } | _heading(row, extra, "citations")
@@ -229,7 +229,7 @@ def _metadata(row: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
     # A score of the hit itself beside one within `retrieval` is a field of its own; alone it would
     # be read as the column.
-    extra = own_fields(
+    extra = extra_fields(
         row,
         (HIT_FIELDS | {"score"}) - {column for column in SCORES.values() if column in row},
         "hits",

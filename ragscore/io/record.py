@@ -13,7 +13,7 @@ from typing import Any
 
 from ragscore.io import values as fields
 from ragscore.io.citations import read_heading, read_span, with_path
-from ragscore.io.source import Problems, Row, as_id, as_text, shown
+from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.values import (
     ID_ALLOWED,
     flag,
@@ -39,7 +39,7 @@ def read_hops(hops: Any, query_id: str, line: int, problems: Problems) -> list[d
         return []
     if not isinstance(hops, list) or not all(isinstance(hop, dict) for hop in hops):
         problems.add(
-            f"found {shown(hops)}", line=line, field=_FIELD, allowed="a list of objects, or null"
+            f"found {describe(hops)}", line=line, field=_FIELD, allowed="a list of objects, or null"
         )
         return []
     numbers = _numbers(hops, line, problems)
@@ -74,7 +74,7 @@ def _numbers(hops: list[dict[str, Any]], line: int, problems: Problems) -> list[
     ]
     if len(set(whole)) < len(own):
         problems.add(
-            f"found {shown(own)}",
+            f"found {describe(own)}",
             line=line,
             field=f"{_FIELD}.iter",
             allowed="whole numbers from 0, each once, or no number at all",
@@ -93,7 +93,7 @@ def _hop(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any
         found["sub_queries"] = json.dumps(asked, ensure_ascii=False)
     elif asked is not None:
         problems.add(
-            f"found {shown(asked)}",
+            f"found {describe(asked)}",
             line=line,
             field=f"{_FIELD}.sub_queries",
             allowed="a list of texts, or null",
@@ -186,17 +186,20 @@ class Tables:
 def read_record(row: Row, tables: Tables, problems: Problems) -> None:
     """Add one record to the tables; one without an id, or with another one's, is a problem."""
     values, line = dict(row.values), row.line
-    problems.slips.look(values, KNOWN_RECORD, line)
+    problems.typos.check(values, KNOWN_RECORD, line)
     query_id = _query_id(values, line, tables, problems)
     if query_id is None:
         return
     hits, answer = values.pop("hits_top_k", None), values.pop("answer", None)
     if not isinstance(hits, (list, type(None))):
-        problems.add(f"found {shown(hits)}", line=line, field="hits_top_k", allowed="a list")
+        problems.add(f"found {describe(hits)}", line=line, field="hits_top_k", allowed="a list")
         return
     if not isinstance(answer, (dict, str, type(None))):
         problems.add(
-            f"found {shown(answer)}", line=line, field="answer", allowed="an object, text or null"
+            f"found {describe(answer)}",
+            line=line,
+            field="answer",
+            allowed="an object, text or null",
         )
         return
     tables.lines[query_id] = line
@@ -226,7 +229,7 @@ def _query_id(values: dict[str, Any], line: int, tables: Tables, problems: Probl
     written = values.pop("query_id")
     query_id = as_id(written)
     if query_id is None:
-        problems.add(f"found {shown(written)}", line=line, field="query_id", allowed=ID_ALLOWED)
+        problems.add(f"found {describe(written)}", line=line, field="query_id", allowed=ID_ALLOWED)
     elif query_id in tables.lines:
         problems.add(
             f"'{query_id}' stood on line {tables.lines[query_id]} already",
@@ -242,7 +245,7 @@ def _error(written: Any, line: int, problems: Problems) -> str | None:
     """Why a query failed. Whatever stands there counts as a failure, even where it isn't text."""
     if written is None or isinstance(written, str):
         return written
-    problems.add(f"found {shown(written)}", line=line, field="error", allowed="text or null")
+    problems.add(f"found {describe(written)}", line=line, field="error", allowed="text or null")
     return None if written is False else json.dumps(written, ensure_ascii=False)
 
 
@@ -263,7 +266,7 @@ def _answer(
     if answer is None:
         return {}
     values: dict[str, Any] = dict(answer) if isinstance(answer, dict) else {"answer": answer}
-    problems.slips.look(values, KNOWN_ANSWER, line)
+    problems.typos.check(values, KNOWN_ANSWER, line)
     found: dict[str, Any] = {
         name: text(values.pop(name, None), f"answer.{name}", line, problems)
         for name in ("answer", "refusal_reason")
@@ -324,7 +327,7 @@ def _tokens(values: dict[str, Any], line: int, problems: Problems) -> dict[str, 
 def _citations(items: Any, query_id: str, line: int, problems: Problems) -> list[dict[str, Any]]:
     if not isinstance(items, (list, type(None))):
         problems.add(
-            f"found {shown(items)}",
+            f"found {describe(items)}",
             line=line,
             field="answer.citations",
             allowed="a list of objects",
@@ -342,7 +345,7 @@ def _citations(items: Any, query_id: str, line: int, problems: Problems) -> list
             )
         else:
             problems.add(
-                f"found {shown(item)}",
+                f"found {describe(item)}",
                 line=line,
                 field="answer.citations",
                 allowed="a list of objects",
@@ -352,7 +355,7 @@ def _citations(items: Any, query_id: str, line: int, problems: Problems) -> list
 
 def _citation(item: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     values, name = dict(item), "answer.citations"
-    problems.slips.look(values, KNOWN_CITATION, line)
+    problems.typos.check(values, KNOWN_CITATION, line)
     found: dict[str, Any] = {
         "marker": text(values.pop("marker", None), f"{name}.marker", line, problems)
     }
@@ -387,13 +390,13 @@ def _hits(
             )
         else:
             problems.add(
-                f"found {shown(hit)}", line=line, field="hits_top_k", allowed="a list of objects"
+                f"found {describe(hit)}", line=line, field="hits_top_k", allowed="a list of objects"
             )
 
 
 def _hit(hit: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     name = "hits_top_k"
-    problems.slips.look(hit, KNOWN_HIT, line)
+    problems.typos.check(hit, KNOWN_HIT, line)
     values = {key: value for key, value in hit.items() if key not in ("rank", "metadata")}
     found: dict[str, Any] = {
         column: identifier(values.pop(column, None), f"{name}.{column}", line, problems)
@@ -450,7 +453,7 @@ def _ranks(hits: list[Any], query_id: str, line: int, problems: Problems) -> lis
         return in_order
     bad = next((rank for rank in stored if type(rank) is not int or not 1 <= rank < 2**31), None)
     if bad is not None or None in stored:
-        found = f"rank is {shown(bad)} for query {query_id!r}"
+        found = f"rank is {describe(bad)} for query {query_id!r}"
         problems.add(
             found,
             line=line,

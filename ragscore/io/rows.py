@@ -30,13 +30,13 @@ from ragscore.frames.data import DataError
 from ragscore.io.source import (
     Problems,
     Row,
-    WrittenDate,
-    WrittenFloat,
-    WrittenInt,
+    YamlDate,
+    YamlFloat,
+    YamlInt,
+    describe,
     json_rows,
-    open_text,
-    parsed,
-    shown,
+    parse_json,
+    read_text,
 )
 
 Source = Path | pd.DataFrame
@@ -71,9 +71,9 @@ def json_value(path: Path) -> Any:
     DataError
         Not JSON: cut short, nested too deeply, a key twice, half a surrogate pair.
     """
-    text = open_text(path)
+    text = read_text(path)
     try:
-        value = parsed(text)
+        value = parse_json(text)
     except RecursionError as error:
         raise DataError("nested too deeply", file=path, allowed="one JSON value") from error
     except ValueError as error:
@@ -88,7 +88,7 @@ def json_value(path: Path) -> Any:
 
 def _begins(path: Path, mark: bytes) -> bool:
     if path.suffix == ".gz":
-        return open_text(path).lstrip().encode()[: len(mark)] == mark
+        return read_text(path).lstrip().encode()[: len(mark)] == mark
     with path.open("rb") as opened:
         return opened.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(mark)
 
@@ -110,7 +110,7 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
         if isinstance(one, dict):
             yield Row({str(key): _plain(cell) for key, cell in one.items()}, number)
         else:
-            problems.add(f"found {shown(one)}", line=number, allowed="an array of JSON objects")
+            problems.add(f"found {describe(one)}", line=number, allowed="an array of JSON objects")
 
 
 def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
@@ -119,7 +119,7 @@ def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
     A row with more or fewer cells than the header is a problem.
     """
     csv.field_size_limit(CELL_LIMIT)
-    reader = csv.reader(io.StringIO(open_text(path), newline=""))
+    reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
         header = next(reader, [])
         if twice := sorted({name for name in header if header.count(name) > 1}):
@@ -216,7 +216,7 @@ def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterat
 
     `text`, if given, is what the file holds.
     """
-    root = _root(path, open_text(path) if text is None else text)
+    root = _root(path, read_text(path) if text is None else text)
     if root is None:
         return
     if not isinstance(root, yaml.SequenceNode):
@@ -318,9 +318,9 @@ def _scalar(node: yaml.ScalarNode, builder: Any) -> Any:
     try:
         if tag in ("int", "float"):
             written = (
-                WrittenInt(builder.construct_yaml_int(node))
+                YamlInt(builder.construct_yaml_int(node))
                 if tag == "int"
-                else WrittenFloat(builder.construct_yaml_float(node))
+                else YamlFloat(builder.construct_yaml_float(node))
             )
             written.text = node.value
             return written
@@ -328,7 +328,7 @@ def _scalar(node: yaml.ScalarNode, builder: Any) -> Any:
             return builder.construct_object(node)
     except (ValueError, KeyError, IndexError) as error:
         raise _fault(f"{str(node.value)[:60]!r} is no {tag}", node) from error
-    return WrittenDate(node.value) if tag == "timestamp" else str(node.value)
+    return YamlDate(node.value) if tag == "timestamp" else str(node.value)
 
 
 def _key(node: yaml.Node) -> str:

@@ -22,19 +22,28 @@ import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, from_records
 from ragscore.io import values as fields
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, open_text, parsed, shown
+from ragscore.io.output import check_one_run, write_lines
+from ragscore.io.source import (
+    Problems,
+    Row,
+    as_id,
+    as_text,
+    describe,
+    json_rows,
+    parse_json,
+    read_text,
+)
 from ragscore.io.values import (
     ID_ALLOWED,
+    extra_fields,
     flatten,
     identifier,
     number,
-    own_fields,
-    present,
-    settle,
+    row_dicts,
     text,
+    unify_types,
     whole,
 )
-from ragscore.io.written import check_one_run, write_lines
 
 _TEXTS = ("system", "suite", "commit", "config_hash", "golden_hash", "chunker_version", "note")
 _LOWEST = {"repeat": 0, "n_queries": 0, "n_failed": 0, "k": 1}
@@ -49,9 +58,9 @@ def read_run_json(beside: Path, problems: Problems) -> tuple[dict[str, Any], dic
 
     Nothing for one that can't be read.
     """
-    written = open_text(beside)
+    written = read_text(beside)
     try:
-        values = parsed(written)
+        values = parse_json(written)
     except (ValueError, RecursionError) as error:
         problems.add(
             f"not valid JSON ({error})",
@@ -60,7 +69,7 @@ def read_run_json(beside: Path, problems: Problems) -> tuple[dict[str, Any], dic
         )
         return {}, {}
     if not isinstance(values, dict):
-        problems.add(f"found {shown(values)}", line=1, allowed="one JSON object")
+        problems.add(f"found {describe(values)}", line=1, allowed="one JSON object")
         return {}, {}
     return values, _lines(written)
 
@@ -104,7 +113,7 @@ def run_record(
             allowed=ID_ALLOWED,
         )
     for name in described:
-        faults.slips.look([name], _RUN_FIELDS, line_of.get(name, 1))
+        faults.typos.check([name], _RUN_FIELDS, line_of.get(name, 1))
     config, rest = _config(described)
     snapshot = config if isinstance(config, dict) else {}
     run: dict[str, Any] = {"run_id": run_id}
@@ -130,7 +139,7 @@ def run_record(
 
 
 def _found(described: dict[str, Any], name: str) -> str:
-    return f"found {shown(described[name])}" if name in described else "the field is missing"
+    return f"found {describe(described[name])}" if name in described else "the field is missing"
 
 
 def _config(described: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -161,7 +170,7 @@ def _time(written: Any, line: int | None, problems: Problems) -> pd.Timestamp | 
         time = pd.Timestamp(written)
     except ValueError:
         problems.add(
-            f"found {shown(written)}", line=line, field="created_at", allowed=_TIME_ALLOWED
+            f"found {describe(written)}", line=line, field="created_at", allowed=_TIME_ALLOWED
         )
         return None
     return time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
@@ -169,13 +178,13 @@ def _time(written: Any, line: int | None, problems: Problems) -> pd.Timestamp | 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:
     """The first row of a runs frame as the content of `run.json`: config as JSON, unknown left out."""
-    run = next(present(runs))
+    run = next(row_dicts(runs))
     run["run_id"] = str(run["run_id"])
     if "config" in run:
         run["config"] = snapshot_of(run["config"])
     if "created_at" in run:
         run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
-    extra = own_fields(run, frozenset(KINDS["runs"].dtypes), "runs")
+    extra = extra_fields(run, frozenset(KINDS["runs"].dtypes), "runs")
     return {**{name: value for name, value in run.items() if not name.startswith("x_")}, **extra}
 
 
@@ -218,7 +227,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
             allowed=faults[0]["allowed"],
         )
         warnings.warn(f"{len(faults)} faults left out, first {first}", UserWarning, stacklevel=2)
-    return from_records(settle(records), "documents")
+    return from_records(unify_types(records), "documents")
 
 
 def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, Any] | None:
@@ -228,7 +237,7 @@ def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, 
     doc_id = as_id(written)
     if doc_id is None:
         problems.add(
-            "found nothing" if written is None else f"found {shown(written)}",
+            "found nothing" if written is None else f"found {describe(written)}",
             line=row.line,
             field="doc_id",
             allowed=fields.ID_ALLOWED,
@@ -246,7 +255,7 @@ def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, 
     stamp = values.pop("effective_timestamp", None)
     if stamp is not None and not (fields.is_int(stamp) and -(2**63) <= stamp < 2**63):
         problems.add(
-            f"found {shown(stamp)}",
+            f"found {describe(stamp)}",
             line=row.line,
             field="effective_timestamp",
             allowed="a whole number, or null",
@@ -292,13 +301,13 @@ def write_judgments(results: Results, path: str | Path) -> Path:
             "the run has no judgments", field="results.judgments", allowed="those of rs.judge"
         )
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
-    rows = present(results.judgments.drop(columns="run_id"))
+    rows = row_dicts(results.judgments.drop(columns="run_id"))
     return write_lines(
         file,
         (
             {
                 **{name: value for name, value in row.items() if not name.startswith("x_")},
-                **own_fields(row, _JUDGMENT_COLUMNS, "judgments"),
+                **extra_fields(row, _JUDGMENT_COLUMNS, "judgments"),
             }
             for row in rows
         ),
@@ -309,11 +318,13 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame 
     """The judgments beside a run's file; None where there is no such file."""
     if not file.exists():
         return None
-    faults = problems.of(file)
+    faults = problems.for_file(file)
     records = [
         record for row in json_rows(file, faults) if (record := _record(row, faults)) is not None
     ]
-    return from_records(settle([{"run_id": run_id} | record for record in records]), "judgments")
+    return from_records(
+        unify_types([{"run_id": run_id} | record for record in records]), "judgments"
+    )
 
 
 def _record(row: Row, problems: Problems) -> dict[str, Any] | None:

@@ -1,9 +1,8 @@
-"""Files as records that still know their lines, with scalars as they were written.
+"""Read files as records that know their lines; scalars keep their spelling.
 
-In: a path. Out: `Row`s of plain Python values, or one `DataError`; `Problems` decides whether a
-fault stops the load.
-
-Unknown field names that look like slips of known ones: one warning for each name of a file.
+In: a path. Out: `Row`s of plain Python values, or one `DataError`. `Problems` collects what can't
+be taken, and decides whether it stops the load. `Typos` collects unknown field names that resemble
+known ones.
 """
 
 import gzip
@@ -22,94 +21,92 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
 
-# `docid`, `answerabel` and `tag` are that close; `group_id` and `cost` are names of their own
-ALIKE = 0.82
-_MEANT = {"hits": "hits_top_k"}  # short for it, though not similar
-# names that people give to fields of their own, similar or not
-_OWN = {"model", "index_id", "content", "chunk_index"}
+SIMILARITY = 0.82
+"""How alike a field must be to a known one to count as a typo.
+
+`docid`, `answerabel` and `tag` are; `group_id` and `cost` are names of their own.
+"""
+_SHORT_FORMS = {"hits": "hits_top_k"}  # not similar, but surely meant
+_NEVER_TYPOS = {"model", "index_id", "content", "chunk_index"}  # common fields of other tools
 
 
-class Slips:
-    """Where each suspicious name stands first, and in how many rows of the file."""
+class Typos:
+    """Field names that look misspelt: where each stands first, and in how many rows of the file."""
 
     def __init__(self, file: str | Path) -> None:
         self.file = str(file)
+        # (name, known name) -> its first line, its last line, its number of rows
         self.found: dict[tuple[str, str], tuple[int, int, int]] = {}
 
-    def look(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
-        """Take note of those names that resemble a known one."""
+    def check(self, names: Iterable[str], known: frozenset[str], line: int) -> None:
+        """Record the names that resemble a known one."""
         for name in names:
-            if (known_name := meant(str(name), known)) is not None:
-                first, last, n_rows = self.found.get((name, known_name), (line, 0, 0))
-                self.found[name, known_name] = (first, line, n_rows + (line != last))
+            if (suggestion := suggest_field(str(name), known)) is not None:
+                first, last, n_rows = self.found.get((name, suggestion), (line, 0, 0))
+                self.found[name, suggestion] = (first, line, n_rows + (line != last))
 
     def warn(self, stacklevel: int) -> None:
-        """One `UserWarning` per name."""
-        for (name, meant), (first, _, n_rows) in self.found.items():
+        """Issue one `UserWarning` per name."""
+        for (name, suggestion), (first, _, n_rows) in self.found.items():
             rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
             warnings.warn(
-                f"{self.file}:{first}: unknown field {name!r} in {rows}; did you mean {meant!r}?",
+                f"{self.file}:{first}: unknown field {name!r} in {rows}; did you mean"
+                f" {suggestion!r}?",
                 UserWarning,
                 stacklevel=stacklevel + 1,
             )
 
 
 @lru_cache(maxsize=4096)
-def meant(name: str, known: frozenset[str]) -> str | None:
-    """The known name that this one resembles.
-
-    None for a known name and for one that resembles none.
-    """
-    if name in known or name in _OWN:
+def suggest_field(name: str, known: frozenset[str]) -> str | None:
+    """Return the known field that an unknown name resembles, if any."""
+    if name in known or name in _NEVER_TYPOS:
         return None
-    if _MEANT.get(name) in known:
-        return _MEANT[name]
-    close = get_close_matches(name.lower(), sorted(known), n=1, cutoff=ALIKE)
+    if _SHORT_FORMS.get(name) in known:
+        return _SHORT_FORMS[name]
+    close = get_close_matches(name.lower(), sorted(known), n=1, cutoff=SIMILARITY)
     return close[0] if close else None
 
 
-class WrittenInt(int):
-    """A whole number that remembers its spelling, so that `id: 001` can stay 001."""
+class YamlInt(int):
+    """A whole number with its spelling, so that `id: 001` stays 001."""
 
     text: str
 
 
-class WrittenFloat(float):
-    """A number that remembers its spelling, so that a version `1.10` can stay 1.10."""
+class YamlFloat(float):
+    """A decimal number with its spelling, so that version `1.10` stays 1.10."""
 
     text: str
 
 
-class WrittenDate(str):
-    """An unquoted date: text for a note, refused as an id."""
+class YamlDate(str):
+    """An unquoted date: taken as text, refused as an id."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One record of a file and where it stands.
-
-    Its first line, and the line of each field where that is known.
-    """
+    """One record of a file, its first line, and the line of each field where that is known."""
 
     values: dict[str, Any]
     line: int
     lines: dict[str, int] = field(default_factory=dict)
 
     def line_of(self, name: str) -> int:
-        """The line of a field, or of the record if that isn't known."""
+        """Return the line of a field, or that of the record if it isn't known."""
         return self.lines.get(name, self.line)
 
 
 class Problems:
-    """Collects what can't be taken.
+    """Collects what can't be taken from a file.
 
-    The first fault stops a strict load, else each becomes a row of `problems`.
+    A strict load stops at the first fault. Otherwise each fault becomes a row of `problems`.
     """
 
     def __init__(self, file: Path | str, strict: bool) -> None:
         self.file, self.strict = str(file), strict
         self.records: list[dict[str, Any]] = []
-        self.slips = Slips(file)
+        self.typos = Typos(file)
 
     def add(
         self,
@@ -119,55 +116,70 @@ class Problems:
         field: str | None = None,
         allowed: str | None = None,
     ) -> None:
-        """Take note of a fault, or stop here if the load is strict."""
+        """Record a fault, or raise it if the load is strict."""
         if self.strict:
             raise DataError(found, file=self.file, line=line, field=field, allowed=allowed)
         self.records.append(
             {"file": self.file, "line": line, "field": field, "found": found, "allowed": allowed}
         )
 
+    def reject(self, value: Any, line: int | None, field: str | None, allowed: str) -> None:
+        """Record that a field holds a value it can't have."""
+        self.add(f"found {describe(value)}", line=line, field=field, allowed=allowed)
+
     def note(self, found: str, *, field: str | None = None) -> None:
-        """Take note of what is left out by the format's own rules; that stops no load."""
+        """Record what the format's own rules leave out; this never stops a load."""
         self.records.append(
             {"file": self.file, "line": None, "field": field, "found": found, "allowed": None}
         )
 
-    def of(self, file: Path | str) -> "Problems":
-        """The same list of faults, for those of another file."""
+    def for_file(self, file: Path | str) -> "Problems":
+        """Return a collector for another file that shares this list of faults."""
         other = Problems(file, self.strict)
         other.records = self.records
         return other
 
     def frame(self, run_id: str | None = None) -> pd.DataFrame:
-        """What was noted, one row per fault; in a run's file, with the run's id."""
+        """Return the problems frame, one row per fault, with the run's id if the file is a run."""
         return from_records([record | {"run_id": run_id} for record in self.records], "problems")
 
 
-def open_text(path: Path) -> str:
-    """The file's text (gzip if it ends in .gz, a byte-order mark dropped), or a DataError that names the byte."""
+def read_text(path: Path) -> str:
+    """Return the text of a file: UTF-8, gzip if it ends in .gz, without a byte-order mark.
+
+    Raises
+    ------
+    DataError
+        The file can't be read, or a byte of it isn't UTF-8 (the error names its line).
+    """
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _not_text(path, error, error.object.count(b"\n", 0, error.start) + 1) from error
     except (FileNotFoundError, IsADirectoryError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(
-            f"can't be read: {error.args[-1] if error.args else error}", file=path
-        ) from error
+        raise unreadable(path, error) from error
 
 
-def text_lines(path: Path, told: Callable[[int], object] = int) -> Iterator[str]:
-    """The lines of a file of any size, one at a time, none before all of the file is known to be text; `told` hears how many bytes have been read.
+def unreadable(path: Path, error: Exception) -> DataError:
+    """Return the error of a file that can't be read."""
+    return DataError(f"can't be read: {error.args[-1] if error.args else error}", file=path)
+
+
+def text_lines(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[str]:
+    """Yield the lines of a file of any size, after a check that all of it is text.
+
+    `on_progress` is called with the number of bytes read so far.
 
     Raises
     ------
     DataError
-        As `open_text`.
+        As `read_text`.
     """
     _check_text(path)
     with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
         for number, line in enumerate(opened):
-            told(raw.tell())
+            on_progress(raw.tell())
             yield line.removesuffix(b"\n").decode("utf-8-sig" if number == 0 else "utf-8")
 
 
@@ -181,11 +193,11 @@ def _check_text(path: Path) -> None:
         decoder.decode(b"", final=True)
     except UnicodeDecodeError as error:
         if path.suffix == ".gz":
-            open_text(path)  # a fault of the packing, should there be one, is told first
-        # What is left of the piece before holds no line end.
+            read_text(path)  # raises if the compression is damaged, which comes first
+        # The decoder carries over part of a character at most, which holds no line end.
         raise _not_text(path, error, line + error.object.count(b"\n", 0, error.start)) from error
     except (OSError, EOFError, zlib.error):
-        open_text(path)  # tells what is wrong
+        read_text(path)  # raises with a plain message
         raise
 
 
@@ -199,12 +211,12 @@ def _not_text(path: Path, error: UnicodeDecodeError, line: int) -> DataError:
 
 
 def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None) -> Iterator[Row]:
-    """One row per non-blank line; a line that isn't a JSON object is a problem of its own.
+    """Yield one row per non-blank line; a line that isn't a JSON object is a problem.
 
-    `lines`, if given, are what the file holds.
+    Pass `lines` if the file's lines are at hand.
     """
     first = True
-    for number, line in enumerate(open_text(path).split("\n") if lines is None else lines, 1):
+    for number, line in enumerate(read_text(path).split("\n") if lines is None else lines, 1):
         if not line.strip():
             continue
         if first and (other := _other_format(line.strip())):
@@ -212,41 +224,41 @@ def json_rows(path: Path, problems: Problems, lines: Iterable[str] | None = None
             return
         first = False
         try:
-            values = parsed(line)
+            values = parse_json(line)
         except (ValueError, RecursionError) as error:
-            found = (
-                f"not valid JSON ({error})"
-                if not isinstance(error, RecursionError)
-                else "nested too deeply"
-            )
+            is_deep = isinstance(error, RecursionError)
+            found = "nested too deeply" if is_deep else f"not valid JSON ({error})"
             problems.add(found, line=number, allowed="one JSON object per line")
             continue
         if isinstance(values, dict):
             yield Row(values, number)
         else:
-            problems.add(f"found {shown(values)}", line=number, allowed="one JSON object per line")
+            problems.reject(values, number, None, "one JSON object per line")
 
 
 def _other_format(first: str) -> tuple[str, str] | None:
-    """What a file is whose first line can't be that of JSON lines, and how to make it one.
+    """Return what a file is that can't be JSON lines, and how to convert it.
 
-    None for a plausible line.
+    None if the first line looks like JSON lines.
     """
     if first.startswith("["):
         return "the file is a JSON array", "one JSON object per line (jq -c '.[]' makes them)"
     if not first.startswith("{") and any(separator in first for separator in ",;\t"):
         return (
-            f"the file looks like CSV with the header {shown(first)}",
+            f"the file looks like CSV with the header {describe(first)}",
             "one JSON object per line (pandas: to_json(orient='records', lines=True))",
         )
     return None
 
 
-def parsed(text: str) -> Any:
-    """The value of a JSON text.
+def parse_json(text: str) -> Any:
+    """Return the value of a JSON text.
 
-    A ValueError for a key that is there twice, and for half a surrogate pair, which is no text
-    though json takes it.
+    Raises
+    ------
+    ValueError
+        Invalid JSON, a key that appears twice, or half a surrogate pair: `json` accepts those, but
+        no UTF-8 file can hold them.
     """
     values = json.loads(text, object_pairs_hook=unique_keys)
     if "\\ud" in text.lower():
@@ -255,7 +267,7 @@ def parsed(text: str) -> Any:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The members of a JSON object; a key that appears twice is an error."""
+    """Return the members of a JSON object; a key that appears twice is a ValueError."""
     values = dict(pairs)
     if len(values) < len(pairs):
         twice = sorted({key for key, _ in pairs if sum(key == other for other, _ in pairs) > 1})
@@ -264,10 +276,10 @@ def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def as_text(value: Any) -> str | None:
-    """Text as written: numbers keep their spelling; None for anything that isn't text or a number."""
+    """Return text or a number as written; None for anything else."""
     if isinstance(value, bool):
         return None
-    if isinstance(value, (WrittenInt, WrittenFloat)):
+    if isinstance(value, (YamlInt, YamlFloat)):
         return value.text
     if isinstance(value, (str, int)):
         return str(value)
@@ -275,35 +287,25 @@ def as_text(value: Any) -> str | None:
 
 
 def as_id(value: Any) -> str | None:
-    """An id as written, never empty.
-
-    None for booleans, dates, floats of JSON and whatever isn't an id.
-    """
-    if isinstance(value, WrittenDate) or (
-        isinstance(value, float) and not isinstance(value, WrittenFloat)
+    """Return an id as written; None for empty text, booleans, dates and JSON floats."""
+    if isinstance(value, YamlDate) or (
+        isinstance(value, float) and not isinstance(value, YamlFloat)
     ):
         return None
     return as_text(value) or None
 
 
-def shown(value: Any) -> str:
-    """A found value in an error message: its JSON, cut to a readable length, with its kind."""
-    kind = {
+def describe(value: Any) -> str:
+    """Return a value for an error message: its kind and its JSON, cut to a readable length."""
+    if value is None:
+        return "nothing (null)"
+    kinds: dict[type, str] = {
         bool: "a boolean",
         dict: "a mapping",
         list: "a list",
         bytes: "bytes",
-        type(None): "nothing (null)",
-    }.get(type(value))
-    if kind is None:
-        kind = (
-            "a date"
-            if isinstance(value, WrittenDate)
-            else "text"
-            if isinstance(value, str)
-            else "a number"
-        )
-    if value is None:
-        return kind
+        YamlDate: "a date",
+    }
+    kind = kinds.get(type(value), "text" if isinstance(value, str) else "a number")
     text = json.dumps(value, ensure_ascii=False, default=str)
     return f"{kind}: {text if len(text) <= 60 else text[:57] + '...'}"

@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.io.source import Problems, Row, as_id, as_text, shown
+from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.values import ID_ALLOWED, identifier, is_int, text
 
 IDS_ALLOWED = (
     "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"
 )
 GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}"
-SUPPORTS_LEFT = "x_gold_supports"
+SUPPORT_EXTRAS = "x_gold_supports"
 """The column of `queries` for the unknown fields of supports, JSON text: an object for each support. No field of one's own has that name."""
 SUPPORT_FIELDS = frozenset(
     (
@@ -102,25 +102,29 @@ def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[
     elif isinstance(value, list):
         items = value
     else:
-        problems.add(f"found {shown(value)}", line=line, field=name, allowed=IDS_ALLOWED)
+        problems.add(f"found {describe(value)}", line=line, field=name, allowed=IDS_ALLOWED)
         return
     for item in items:
         grade: Any = 1
         alternatives = item
         if isinstance(item, dict):
             if set(item) - {"any", "grade"} or "any" not in item:
-                problems.add(f"found {shown(item)}", line=line, field=name, allowed=IDS_ALLOWED)
+                problems.add(f"found {describe(item)}", line=line, field=name, allowed=IDS_ALLOWED)
                 continue
             alternatives, grade = item["any"], item.get("grade", 1)
         if not _is_grade(grade):
-            problems.add(f"grade is {shown(grade)}", line=line, field=name, allowed=GRADE_ALLOWED)
+            problems.add(
+                f"grade is {describe(grade)}", line=line, field=name, allowed=GRADE_ALLOWED
+            )
             continue
         ids = [
             as_id(one)
             for one in (alternatives if isinstance(alternatives, list) else [alternatives])
         ]
         if not ids or None in ids:
-            problems.add(f"found {shown(alternatives)}", line=line, field=name, allowed=IDS_ALLOWED)
+            problems.add(
+                f"found {describe(alternatives)}", line=line, field=name, allowed=IDS_ALLOWED
+            )
             continue
         yield list(dict.fromkeys(one for one in ids if one is not None)), int(grade)
 
@@ -136,7 +140,7 @@ def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, 
     line = row.line_of("gold_supports")
     if not isinstance(supports, list):
         problems.add(
-            f"found {shown(supports)}",
+            f"found {describe(supports)}",
             line=line,
             field="gold_supports",
             allowed="a list of mappings with path",
@@ -160,7 +164,7 @@ def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, 
         left = {name: value for name, value in support.items() if name not in SUPPORT_FIELDS}
         # any one snippet is enough
         for alternative, snippet in enumerate(_snippets(support, line, problems) or [None]):
-            own = {SUPPORTS_LEFT: left} if alternative == 0 else {}
+            own = {SUPPORT_EXTRAS: left} if alternative == 0 else {}
             yield (
                 target
                 | {"alternative": alternative}
@@ -176,13 +180,13 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
     )
     if path is None:
         problems.add(
-            f"found {shown(support)}",
+            f"found {describe(support)}",
             line=line,
             field="gold_supports",
             allowed="a mapping with path",
         )
         return None
-    problems.slips.look(support, SUPPORT_FIELDS, line)
+    problems.typos.check(support, SUPPORT_FIELDS, line)
     anchor: dict[str, Any] = {
         "path": path,
         "heading": _heading(support.get("heading", support.get("heading_path")), line, problems),
@@ -190,7 +194,7 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
     anchor["grade"] = grade = 1 if support.get("grade") is None else support["grade"]
     if not _is_grade(grade):
         problems.add(
-            f"grade is {shown(grade)}", line=line, field="gold_supports", allowed=GRADE_ALLOWED
+            f"grade is {describe(grade)}", line=line, field="gold_supports", allowed=GRADE_ALLOWED
         )
         return None
     if (date := _date(support.get("date"), line, problems)) is not None:
@@ -199,7 +203,7 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
     if start is not None or end is not None:
         if not (is_int(start) and is_int(end) and 0 <= start < end < 2**63):
             problems.add(
-                f"start {shown(start)}, end {shown(end)}",
+                f"start {describe(start)}, end {describe(end)}",
                 line=line,
                 field="gold_supports",
                 allowed="whole numbers, 0 ≤ start < end < 2^63 (half-open)",
@@ -228,7 +232,7 @@ def _date(written: Any, line: int, problems: Problems) -> str | None:
         )
     except ValueError:
         problems.add(
-            f"found {shown(written)}",
+            f"found {describe(written)}",
             line=line,
             field="gold_supports.date",
             allowed="an ISO 8601 date or time, such as 2026-01-31",
@@ -252,11 +256,13 @@ def _snippets(support: dict[str, Any], line: int, problems: Problems) -> list[st
         return []
     if isinstance(snippets, list) and all(as_text(one) is not None for one in snippets):
         return [as_text(one) for one in snippets]
-    problems.add(f"found {shown(snippets)}", line=line, field="snippets", allowed="a list of texts")
+    problems.add(
+        f"found {describe(snippets)}", line=line, field="snippets", allowed="a list of texts"
+    )
     return []
 
 
-def names_of(targets: list[dict[str, Any]]) -> dict[str, str]:
+def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
     """The names by which a group may call a target: an id of one of its alternatives, or its own."""
     return {
         target[column]: target["target_id"]
@@ -266,13 +272,13 @@ def names_of(targets: list[dict[str, Any]]) -> dict[str, str]:
     }
 
 
-def take_left(targets: list[dict[str, Any]]) -> dict[str, str]:
+def pop_support_extras(targets: list[dict[str, Any]]) -> dict[str, str]:
     """The unknown fields of a question's supports as one column, taken out of its targets.
 
     Nothing where every field is known.
     """
-    left = [target.pop(SUPPORTS_LEFT) for target in targets if SUPPORTS_LEFT in target]
-    return {SUPPORTS_LEFT: json.dumps(left, ensure_ascii=False)} if any(left) else {}
+    left = [target.pop(SUPPORT_EXTRAS) for target in targets if SUPPORT_EXTRAS in target]
+    return {SUPPORT_EXTRAS: json.dumps(left, ensure_ascii=False)} if any(left) else {}
 
 
 def support_groups(
@@ -286,10 +292,10 @@ def support_groups(
     anchors = list(
         dict.fromkeys(target["target_id"] for target in targets if target["level"] == "anchor")
     )
-    by_name = names_of(targets)
+    by_name = target_names(targets)
     if not (isinstance(groups, list) and all(isinstance(group, list) for group in groups)):
         problems.add(
-            f"found {shown(groups)}",
+            f"found {describe(groups)}",
             line=line,
             field="required_support_groups",
             allowed="a list of lists of ids or indices",
@@ -301,7 +307,7 @@ def support_groups(
         name = as_id(member)
         if name is None:
             problems.add(
-                f"found {shown(member)}",
+                f"found {describe(member)}",
                 line=line,
                 field="required_support_groups",
                 allowed=f"a list of lists of ids ({ID_ALLOWED}) or indices",

@@ -19,7 +19,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import EXACT
-from ragscore.io.source import Problems, as_id, as_text, shown
+from ragscore.io.source import Problems, as_id, as_text, describe
 
 JSON_SUFFIX = ".json"
 
@@ -28,7 +28,7 @@ def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
     """The leftover fields of one record as flat columns."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
-        column = prefix + escaped(name)
+        column = prefix + escape_key(name)
         if value is None or (isinstance(value, float) and math.isnan(value)):
             continue
         if isinstance(value, dict) and value:
@@ -42,7 +42,7 @@ def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
     return flat
 
 
-def settle(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same records, each own field of one type.
 
     Whole and decimal numbers together as decimal ones, any other mix as JSON text.
@@ -114,7 +114,7 @@ def _parsed(text: Any, column: str) -> Any:
         raise DataError(f"found {text!r}", field=column, allowed="JSON text") from error
 
 
-def present(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Each row as a dict of plain Python values, without the unknown ones."""
     columns = {
         name: frame[name].astype(object).where(frame[name].notna(), None).tolist()
@@ -126,7 +126,7 @@ def present(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
         }
 
 
-def own_fields(
+def extra_fields(
     row: dict[str, Any], known: frozenset[str], kind: str, prefix: str | None = None
 ) -> dict[str, Any]:
     """The leftover fields of one row, as they stood in the record.
@@ -146,7 +146,7 @@ def own_fields(
     return own
 
 
-def escaped(name: str) -> str:
+def escape_key(name: str) -> str:
     """A key as part of a dotted name; a key called `json` must not look like our suffix."""
     return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")
 
@@ -164,7 +164,7 @@ def text(
     """Text as written; numbers keep their spelling."""
     found = as_text(value)
     if value is not None and found is None:
-        problems.add(f"found {shown(value)}", line=line, field=name, allowed=allowed)
+        problems.add(f"found {describe(value)}", line=line, field=name, allowed=allowed)
     return found
 
 
@@ -173,7 +173,7 @@ def identifier(value: Any, name: str, line: int | None, problems: Problems) -> s
     found = as_id(value)
     if value is not None and found is None:
         problems.add(
-            f"found {shown(value)}", line=line, field=name, allowed=f"{ID_ALLOWED}, or null"
+            f"found {describe(value)}", line=line, field=name, allowed=f"{ID_ALLOWED}, or null"
         )
     return found
 
@@ -188,7 +188,7 @@ def flag(
     """True or false; 1 and "no" are neither."""
     if value is None or isinstance(value, bool):
         return value
-    problems.add(f"found {shown(value)}", line=line, field=name, allowed=allowed)
+    problems.add(f"found {describe(value)}", line=line, field=name, allowed=allowed)
     return None
 
 
@@ -199,7 +199,7 @@ def number(value: Any, name: str, line: int | None, problems: Problems) -> float
             return None if value is None or math.isnan(value) else float(value)
         except OverflowError:
             pass
-    problems.add(f"found {shown(value)}", line=line, field=name, allowed="a number or null")
+    problems.add(f"found {describe(value)}", line=line, field=name, allowed="a number or null")
     return None
 
 
@@ -212,7 +212,7 @@ def whole(
     if is_int(value) and lowest <= value < 2**63:
         return int(value)
     problems.add(
-        f"found {shown(value)}",
+        f"found {describe(value)}",
         line=line,
         field=name,
         allowed=f"a whole number from {lowest} to {2**63 - 1}, or null",
@@ -228,7 +228,7 @@ def is_int(value: Any) -> TypeGuard[int]:
 def metadata(value: Any, name: str, line: int | None, problems: Problems) -> dict[str, Any]:
     """A hit's metadata, NaN read as null; empty where there are none."""
     if not isinstance(value, (dict, type(None))):
-        problems.add(f"found {shown(value)}", line=line, field=name, allowed="a mapping or null")
+        problems.add(f"found {describe(value)}", line=line, field=name, allowed="a mapping or null")
         return {}
     return {
         key: None if isinstance(one, float) and math.isnan(one) else one

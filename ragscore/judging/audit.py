@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
-from ragscore.io.written import write_json
+from ragscore.io.output import write_json
 from ragscore.judging.agreement import (
     Judging,
     Reliability,

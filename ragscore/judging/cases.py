@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.io.output import write_lines
 from ragscore.io.source import Problems, json_rows
-from ragscore.io.written import write_lines
 from ragscore.judging.cache import digest
 
 CUT_TEXT = ("refuse", "mark")

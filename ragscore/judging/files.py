@@ -9,10 +9,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
-from ragscore.io import write_judgments
-from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE
+from ragscore.io.output import write_lines
+from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
-from ragscore.io.written import write_lines
 from ragscore.store.store import RunStore
 
 

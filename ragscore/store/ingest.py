@@ -17,10 +17,10 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import Results, conform, empty
-from ragscore.io import run_description
 from ragscore.io.per_query import begin_run, stream_per_query
+from ragscore.io.sidecars import run_description
 from ragscore.io.source import Problems
-from ragscore.io.streamed import Spooled
+from ragscore.io.stream import TableOnDisk
 from ragscore.store import tables as run_tables
 from ragscore.store.files import Place, as_table, of_run, write_frame, write_groups
 from ragscore.store.runs import Stored, put_run
@@ -67,7 +67,7 @@ def _write(
     ) as spool:
         with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as told:
             streamed, beside = stream_per_query(file, run, problems, Path(spool), told)
-        problems.slips.warn(stacklevel=6)
+        problems.typos.warn(stacklevel=6)
         _write_tables(folder, streamed.tables, run["run_id"], text_first, progress)
         _write_beside(folder, beside, streamed.query_ids, run["run_id"])
         if "responses" not in streamed.tables:
@@ -88,7 +88,7 @@ def _write(
 
 
 def _write_tables(
-    folder: Place, tables: dict[str, Spooled], run_id: str, text: str, progress: bool | None
+    folder: Place, tables: dict[str, TableOnDisk], run_id: str, text: str, progress: bool | None
 ) -> None:
     """The tables of the records.
 
@@ -96,21 +96,23 @@ def _write_tables(
     """
     n_rows, begins = 0, [0]
     with _bar(
-        sum(int(table.n_of.sum()) for table in tables.values()),
+        sum(int(table.rows_per_response.sum()) for table in tables.values()),
         f"writing {run_id}",
         "row",
         progress,
     ) as told:
         for kind in sorted(tables, key=lambda kind: kind != "hits"):
             read = _told(_read(kind, tables[kind], run_id, text), n_rows, told)
-            groups = _in_groups(read, tables[kind].n_of, begins if kind == "responses" else [0])
+            groups = _in_groups(
+                read, tables[kind].rows_per_response, begins if kind == "responses" else [0]
+            )
             written = write_groups(
                 folder / f"{kind}.parquet",
                 groups,
-                tables[kind].n_of.astype(np.int32) if kind == "hits" else None,
+                tables[kind].rows_per_response.astype(np.int32) if kind == "hits" else None,
             )
             begins = written if kind == "hits" else begins
-            n_rows += int(tables[kind].n_of.sum())
+            n_rows += int(tables[kind].rows_per_response.sum())
 
 
 def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: str) -> None:
@@ -127,7 +129,7 @@ def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: 
             write_frame(folder / f"{kind}.parquet", kept, run_id, groups)
 
 
-def _read(kind: str, spooled: Spooled, run_id: str, text: str) -> Iterator[pa.Table]:
+def _read(kind: str, spooled: TableOnDisk, run_id: str, text: str) -> Iterator[pa.Table]:
     """A table of the run, some rows at a time, as `write_run` writes it."""
     for frame in spooled.frames():
         rows = conform(frame, kind)
@@ -144,13 +146,13 @@ def _told(
 
 
 def _in_groups(
-    tables: Iterable[pa.Table], n_of: npt.NDArray[np.int64], begins: list[int]
+    tables: Iterable[pa.Table], rows_per_response: npt.NDArray[np.int64], begins: list[int]
 ) -> Iterator[tuple[pa.Table, int]]:
     """Row groups that begin at these responses, if there are several, else as `by_response` makes them; each with its first response.
 
     The first one begins at the first response, whether that has rows or not.
     """
-    first_row = np.concatenate([[0], np.cumsum(n_of)])
+    first_row = np.concatenate([[0], np.cumsum(rows_per_response)])
     is_large = first_row[-1] > run_tables.GROUP_ROWS
     rows = (
         first_row[begins].tolist()

@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform, empty
-from ragscore.io import load_results, record_file
+from ragscore.io.load import load_results, record_file
 from ragscore.scoring.matching import Rule
 from ragscore.scoring.metrics import DEFAULT_METRICS
 from ragscore.scoring.outcomes import metric_columns

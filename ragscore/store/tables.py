@@ -16,7 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results, categorical, concat_results, conform
-from ragscore.io import run_description
+from ragscore.io.sidecars import run_description
 from ragscore.scoring.matching import response_of
 from ragscore.store.files import (
     Groups,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import ragscore as rs
-from ragscore.io.detect import Format, choose, sample
+from ragscore.io.detect import Format, choose_format, sample
 
 
 @pytest.mark.parametrize(
@@ -32,16 +32,16 @@ def test_a_file_that_fits_two_formats_or_none_names_them(tmp_path):
     with pytest.raises(
         rs.DataError, match=r"rows\.json: format: fits 2 formats: one, two; pass format= to choose"
     ):
-        choose(file, formats, None, "results")
-    assert choose(file, formats, "two", "results") is formats[1]
+        choose_format(file, formats, None, "results")
+    assert choose_format(file, formats, "two", "results") is formats[1]
     with pytest.raises(rs.DataError, match="unknown format 'three'; one of one, two"):
-        choose(file, formats, "three", "results")
+        choose_format(file, formats, "three", "results")
     file.write_text('{"b": 1}', encoding="utf-8")
     with pytest.raises(
         rs.DataError,
         match=r"fits no format of results \(json with b\); pass format=, one of one, two",
     ):
-        choose(file, formats, None, "results")
+        choose_format(file, formats, None, "results")
 
 
 def test_a_format_can_be_asked_for(write_golden, tmp_path):

@@ -18,7 +18,7 @@ from test_arrow_lines import equal, plausible, put
 from test_readers_fuzz import READERS, damaged, written
 
 import ragscore as rs
-from ragscore.io import arrow_lines, streamed
+from ragscore.io import arrow_lines, stream
 from ragscore.store import ingest
 from ragscore.store import tables as run_tables
 
@@ -36,7 +36,7 @@ def small(monkeypatch):
     def make(from_bytes=0, block=2_000, rows=16, group_rows=16, group_bytes=10**9):
         monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
         monkeypatch.setattr(arrow_lines, "BLOCK_BYTES", block)
-        monkeypatch.setattr(streamed, "BLOCK_ROWS", rows)
+        monkeypatch.setattr(stream, "BLOCK_ROWS", rows)
         monkeypatch.setattr(run_tables, "GROUP_ROWS", group_rows)
         monkeypatch.setattr(ingest, "GROUP_BYTES", group_bytes)
 
@@ -424,7 +424,7 @@ def test_a_slip_is_warned_of_where_the_file_was_asked_for(small, tmp_path):
 
 
 def test_a_plain_file_is_not_read_line_by_line(small, tmp_path, monkeypatch):
-    monkeypatch.setattr(streamed, "_by_line", None)
+    monkeypatch.setattr(stream, "_by_line", None)
     assert rs.RunStore(tmp_path / "store").ingest(put(tmp_path, GOOD)) == [tmp_path.name]
 
 
@@ -468,8 +468,8 @@ import re, sys
 from pathlib import Path
 import ragscore as rs
 from ragscore.store import ingest; from ragscore.store import tables as run_tables
-from ragscore.io import arrow_lines, streamed
-arrow_lines.BLOCK_BYTES, streamed.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000  # the smaller file has several of each
+from ragscore.io import arrow_lines, stream
+arrow_lines.BLOCK_BYTES, stream.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000  # the smaller file has several of each
 arrow_lines.FROM_BYTES = float(sys.argv[3])
 rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

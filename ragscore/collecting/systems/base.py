@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ragscore.collecting.systems.secrets import hidden, secrets_in
-from ragscore.io.source import parsed
+from ragscore.io.source import parse_json
 
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")
 """What a caller sets for a whole run."""
@@ -170,7 +170,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 def _reply(status: int, printed: str, said: str) -> Any:
     """What was printed; a command that failed may have printed its hits before."""
     try:
-        reply, fault = parsed(printed), None
+        reply, fault = parse_json(printed), None
     except (ValueError, RecursionError) as error:
         reply, fault = None, f"printed no JSON ({error})"
     if status:

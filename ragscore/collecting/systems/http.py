@@ -17,7 +17,7 @@ from ragscore.collecting.systems.base import AskError, Request, System, timed_ou
 from ragscore.collecting.systems.mapping import Mapping, body_of, reply_of
 from ragscore.collecting.systems.secrets import HIDDEN, hidden, hidden_url, is_secret, secrets_in
 from ragscore.frames.errors import DataError
-from ragscore.io.source import parsed
+from ragscore.io.source import parse_json
 
 if TYPE_CHECKING:
     import httpx
@@ -113,7 +113,7 @@ def _reply(
     mapping: Mapping, request: Request, status: int, text: str, wait: float | None
 ) -> dict[str, Any]:
     try:
-        values, fault = parsed(text), None
+        values, fault = parse_json(text), None
     except (ValueError, RecursionError) as error:
         values, fault = None, f"not valid JSON ({error}): {text[:SHOWN]!r}"
     if not 200 <= status < 300:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request
 from ragscore.frames.errors import DataError
-from ragscore.io.source import shown
+from ragscore.io.source import describe
 
 HIT_FIELDS = (
     "rank", "chunk_id", "doc_id", "path", "heading", "text", "score", "score_lexical",
@@ -115,7 +115,7 @@ def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
     _known(values, names, "", file)
     if not isinstance(values.get("url"), str):
         raise DataError(
-            "the field is missing" if "url" not in values else f"found {shown(values['url'])}",
+            "the field is missing" if "url" not in values else f"found {describe(values['url'])}",
             file=file,
             field="url",
             allowed="text",
@@ -123,7 +123,7 @@ def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
     for name in ("headers", "params", "request", "fixed", "response"):
         if not isinstance(values.get(name, {}), dict):
             raise DataError(
-                f"found {shown(values[name])}", file=file, field=name, allowed="a mapping"
+                f"found {describe(values[name])}", file=file, field=name, allowed="a mapping"
             )
     _paths(values.get("request", {}), "request", file)
     if "query" not in values.get("request", {"query": ""}):
@@ -155,7 +155,7 @@ def _response(response: dict[str, Any], file: str | None) -> None:
         inner = response.get(name, {})
         if not isinstance(inner, dict):
             raise DataError(
-                f"found {shown(inner)}",
+                f"found {describe(inner)}",
                 file=file,
                 field=f"response.{name}",
                 allowed="a mapping of names to paths",
@@ -181,7 +181,7 @@ def _paths(values: dict[str, Any], place: str, file: str | None) -> None:
     for name, path in values.items():
         if not isinstance(path, str) or not path:
             raise DataError(
-                f"found {shown(path)}",
+                f"found {describe(path)}",
                 file=file,
                 field=f"{place}.{name}",
                 allowed="a path such as debug.hits, as text",

@@ -37,7 +37,7 @@ from ragscore.golden.labelling.marks import (
 )
 from ragscore.golden.labelling.pool import pooled_hits
 from ragscore.golden.labelling.sheet import Sheet
-from ragscore.io import load_results
+from ragscore.io.load import load_results
 from ragscore.io.source import as_text
 
 NEAR = 3  # ranks that count as high in a review of near misses

@@ -18,10 +18,18 @@ from ragscore.io.formats.trec import (
     read_judgements,
     refuse_spaces,
 )
-from ragscore.io.judged_rows import Judged, read_questions
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, open_text, shown
-from ragscore.io.values import ID_ALLOWED, flatten, is_int, own_fields, present, settle, text
-from ragscore.io.written import warn_of_left_out, write_lines, write_text
+from ragscore.io.output import warn_of_left_out, write_lines, write_text
+from ragscore.io.qrels import Qrels, read_queries_with_fields
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows, read_text
+from ragscore.io.values import (
+    ID_ALLOWED,
+    extra_fields,
+    flatten,
+    is_int,
+    row_dicts,
+    text,
+    unify_types,
+)
 
 
 def read_beir(
@@ -45,8 +53,8 @@ def read_beir(
     if not queries.is_file():
         raise DataError("no queries.jsonl in the folder", file=path)
     judgements = _split_file(path, split)
-    of_queries, problems, judged = Problems(queries, strict), Problems(judgements, strict), Judged()
-    questions = read_questions(queries, of_queries)
+    of_queries, problems, judged = Problems(queries, strict), Problems(judgements, strict), Qrels()
+    questions = read_queries_with_fields(queries, of_queries)
     read_judgements(judgements, judged, problems)
     elsewhere = questions.keys() & _judged_elsewhere(judgements) - judged.grades.keys()
     asked = [
@@ -83,14 +91,14 @@ def _columns(
     for query_id in asked:
         text, more = questions.get(query_id, ("", {}))
         records.append(({"query": text} if text else {}) | flatten(more))
-    return dict(zip(asked, settle(records), strict=True))
+    return dict(zip(asked, unify_types(records), strict=True))
 
 
 def _judged_elsewhere(judgements: Path) -> set[str]:
     """The questions of the other splits, whatever is said of them there."""
     others = [file for file in judgements.parent.glob("*.tsv") if file != judgements]
     return {
-        line.split("\t", 1)[0].strip() for file in others for line in open_text(file).split("\n")
+        line.split("\t", 1)[0].strip() for file in others for line in read_text(file).split("\n")
     }
 
 
@@ -111,7 +119,7 @@ def _split_file(path: Path, split: str | None) -> Path:
     raise DataError(found, file=path, field="split", allowed=choices)
 
 
-def _look_at_corpus(corpus: Path, judged: Judged, problems: Problems) -> None:
+def _look_at_corpus(corpus: Path, judged: Qrels, problems: Problems) -> None:
     """Count the relevant documents that no corpus line has: no system can find them."""
     if not corpus.is_file():
         return
@@ -153,7 +161,7 @@ def write_beir(
     judged = judged_rows(golden, level)
     refuse_spaces([judged["query_id"], judged["doc"]], r"[\t\r\n]")
     warn_of_left_out(folder, left_of_golden(golden, level))
-    write_lines(folder / "queries.jsonl", [_question(query) for query in present(golden.queries)])
+    write_lines(folder / "queries.jsonl", [_question(query) for query in row_dicts(golden.queries)])
     lines = (
         f"{query_id}\t{doc}\t{grade}\n" for query_id, doc, grade in judged.itertuples(index=False)
     )
@@ -162,7 +170,7 @@ def write_beir(
 
 
 def _question(query: dict[str, Any]) -> dict[str, Any]:
-    return {"_id": query["query_id"], "text": query["query"]} | own_fields(
+    return {"_id": query["query_id"], "text": query["query"]} | extra_fields(
         query, frozenset(("_id", "text")), "queries"
     )
 
@@ -175,21 +183,25 @@ def read_qrels_jsonl(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
     """One question a line; a grade of 0 is judged and not relevant."""
-    problems, judged = Problems(path, strict), Judged()
+    problems, judged = Problems(path, strict), Qrels()
     lines: dict[str, int] = {}
     for row in json_rows(path, problems):
         _read_row(row, judged, lines, problems)
-    records = settle([{"query_id": query_id, **more} for query_id, more in judged.queries.items()])
+    records = unify_types(
+        [{"query_id": query_id, **more} for query_id, more in judged.queries.items()]
+    )
     judged.queries = {record.pop("query_id"): record for record in records}
     return judged.golden(problems, absent_docs, catalogue)
 
 
-def _read_row(row: Row, judged: Judged, lines: dict[str, int], problems: Problems) -> None:
+def _read_row(row: Row, judged: Qrels, lines: dict[str, int], problems: Problems) -> None:
     values = dict(row.values)
     written, docs = values.pop("query_id", None), values.pop("relevant_docs", None)
     query_id, query = as_id(written), as_text(values.pop("query", None))
     if query_id is None:
-        problems.add(f"found {shown(written)}", line=row.line, field="query_id", allowed=ID_ALLOWED)
+        problems.add(
+            f"found {describe(written)}", line=row.line, field="query_id", allowed=ID_ALLOWED
+        )
     elif query_id in lines:
         problems.add(
             f"'{query_id}' stood on line {lines[query_id]} already",
@@ -199,11 +211,14 @@ def _read_row(row: Row, judged: Judged, lines: dict[str, int], problems: Problem
         )
     elif query is None:
         problems.add(
-            f"found {shown(row.values.get('query'))}", line=row.line, field="query", allowed="text"
+            f"found {describe(row.values.get('query'))}",
+            line=row.line,
+            field="query",
+            allowed="text",
         )
     elif not isinstance(docs, dict):
         problems.add(
-            f"found {shown(docs)}",
+            f"found {describe(docs)}",
             line=row.line,
             field="relevant_docs",
             allowed="an object {document: grade}, which may be empty",
@@ -214,7 +229,7 @@ def _read_row(row: Row, judged: Judged, lines: dict[str, int], problems: Problem
         )
     ) is not None:
         problems.add(
-            f"{bad[0]!r} has {shown(bad[1])}",
+            f"{bad[0]!r} has {describe(bad[1])}",
             line=row.line,
             field="relevant_docs",
             allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
@@ -266,7 +281,7 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
             allowed=f"whole grades from 0 to {HIGHEST_GRADE}",
         )
     records = []
-    for query in present(golden.queries):
+    for query in row_dicts(golden.queries):
         record = {
             "query_id": query["query_id"],
             "query": query["query"],
@@ -275,6 +290,6 @@ def write_qrels_jsonl(golden: Golden, path: str | Path, *, level: str = "doc") -
         record |= (
             {"reference_answer": query["reference_answer"]} if "reference_answer" in query else {}
         )
-        records.append(record | own_fields(query, FIELDS, "queries"))
+        records.append(record | extra_fields(query, FIELDS, "queries"))
     warn_of_left_out(path, left_of_golden(golden, level, kept=("reference_answer",)))
     return write_lines(path, records)

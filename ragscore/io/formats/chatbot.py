@@ -18,20 +18,29 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, open_text, parsed, shown
+from ragscore.io.output import by_query, check_one_run, write_json, write_lines
+from ragscore.io.source import (
+    Problems,
+    Row,
+    as_id,
+    as_text,
+    describe,
+    json_rows,
+    parse_json,
+    read_text,
+)
 from ragscore.io.values import (
     flag,
     flatten,
     identifier,
     is_int,
     number,
-    present,
-    settle,
+    row_dicts,
     text,
     unflatten,
+    unify_types,
     whole,
 )
-from ragscore.io.written import by_query, check_one_run, write_json, write_lines
 
 HIT_NUMBERS = {
     "score_final": "score",
@@ -66,12 +75,12 @@ def read_chatbot(path: Path, strict: bool) -> Results:
     for row in json_rows(path, problems):
         _read_row(row, tables, problems)
     run = _run(path, config, metrics, tables)
-    judge = _judge(config, problems.of(path.parent / "config.json")) if config else {}
+    judge = _judge(config, problems.for_file(path.parent / "config.json")) if config else {}
     tables.judgments = [record | judge for record in tables.judgments]
     for record in [record for name in _FRAMES for record in getattr(tables, name)]:
         record["run_id"] = run["run_id"]
     frames: dict[str, Any] = {
-        name: from_records(settle(getattr(tables, name)), name) for name in _FRAMES
+        name: from_records(unify_types(getattr(tables, name)), name) for name in _FRAMES
     }
     optional = {
         name: frames[name] if len(frames[name]) else None for name in ("judgments", "reported")
@@ -89,11 +98,11 @@ def _beside(path: Path, name: str) -> dict[str, Any] | None:
     if not file.exists() or not path.name.startswith("results.jsonl"):
         return None
     try:
-        values = parsed(open_text(file))
+        values = parse_json(read_text(file))
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON ({error})", file=file) from error
     if not isinstance(values, dict):
-        raise DataError(f"found {shown(values)}", file=file, allowed="a JSON object")
+        raise DataError(f"found {describe(values)}", file=file, allowed="a JSON object")
     return values
 
 
@@ -201,7 +210,7 @@ def _read_row(row: Row, tables: _Tables, problems: Problems) -> None:
     query_id = as_id(values.pop("test_case_id", None))
     if query_id is None:
         problems.add(
-            f"found {shown(row.values.get('test_case_id'))}",
+            f"found {describe(row.values.get('test_case_id'))}",
             line=row.line,
             field="test_case_id",
             allowed="text",
@@ -245,7 +254,9 @@ def _part(values: dict[str, Any], name: str, row: Row, problems: Problems) -> di
     """
     part = values.get(name)
     if part is not None and not isinstance(part, dict):
-        problems.add(f"found {shown(part)}", line=row.line, field=name, allowed="an object or null")
+        problems.add(
+            f"found {describe(part)}", line=row.line, field=name, allowed="an object or null"
+        )
     values[name] = dict(part) if isinstance(part, dict) else {}
     return values[name]
 
@@ -266,7 +277,7 @@ def _objects(items: Any, name: str, row: Row, problems: Problems) -> list[dict[s
     for item in listed:
         if not isinstance(item, dict):
             problems.add(
-                f"found {shown(item)}", line=row.line, field=name, allowed="a list of objects"
+                f"found {describe(item)}", line=row.line, field=name, allowed="a list of objects"
             )
     return [item for item in listed if isinstance(item, dict)]
 
@@ -304,7 +315,7 @@ def _ranks(chunks: list[dict[str, Any]], row: Row, problems: Problems) -> list[i
     ):
         return [int(rank) for rank in stored]
     problems.add(
-        f"found the ranks {shown(stored)}",
+        f"found the ranks {describe(stored)}",
         line=row.line,
         field="retrieved_chunks.rank",
         allowed="a rank of its own for each chunk, from 1, or none at all",
@@ -365,7 +376,7 @@ def _claims(
     del judged[name]
     if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
         problems.add(
-            f"found {shown(claims)}",
+            f"found {describe(claims)}",
             line=row.line,
             field=f"{judge}.{name}",
             allowed="a list of texts",
@@ -432,9 +443,12 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
     }
     write_lines(
         place / "results.jsonl",
-        (_record(response, rows) for response in present(results.responses.drop(columns="run_id"))),
+        (
+            _record(response, rows)
+            for response in row_dicts(results.responses.drop(columns="run_id"))
+        ),
     )
-    run = next(present(results.runs))
+    run = next(row_dicts(results.runs))
     if run.get("config", "null") != "null":
         write_json(place / "config.json", json.loads(run["config"]), indent=2)
     if metrics := _metrics(run, rows.get("reported", {}).get(RUN_LEVEL, [])):

@@ -12,10 +12,10 @@ import pandas as pd
 
 from ragscore.frames.data import Golden, records_of
 from ragscore.io.golden_read import golden_of
-from ragscore.io.source import Problems, Row, json_rows, shown
-from ragscore.io.targets import SUPPORTS_LEFT
-from ragscore.io.values import flatten, settle, unflatten
-from ragscore.io.written import by_query, write_lines
+from ragscore.io.output import by_query, write_lines
+from ragscore.io.source import Problems, Row, describe, json_rows
+from ragscore.io.targets import SUPPORT_EXTRAS
+from ragscore.io.values import flatten, unflatten, unify_types
 
 FIELDS = (
     "id", "answerable", "expected_key_facts", "gold_supports", "required_support_groups",
@@ -39,12 +39,12 @@ def read_chatbot_golden(
     """
     problems = Problems(path, strict)
     rows = list(json_rows(path, problems))
-    own = settle([flatten(_leftover(row.values)) for row in rows])
+    own = unify_types([flatten(_leftover(row.values)) for row in rows])
     cases = [_case(row, left, problems) for row, left in zip(rows, own, strict=True)]
     golden = golden_of(cases, problems, absent_docs, catalogue)
-    problems.slips.warn(stacklevel=3)
+    problems.typos.warn(stacklevel=3)
     # own fields hold them here
-    return replace(golden, queries=golden.queries.drop(columns=SUPPORTS_LEFT, errors="ignore"))
+    return replace(golden, queries=golden.queries.drop(columns=SUPPORT_EXTRAS, errors="ignore"))
 
 
 def _case(row: Row, own: dict[str, Any], problems: Problems) -> Row:
@@ -53,7 +53,7 @@ def _case(row: Row, own: dict[str, Any], problems: Problems) -> Row:
     rule = values.get("recency_conflict_rule")
     if rule is not None and rule not in RULES:
         problems.add(
-            f"found {shown(rule)}",
+            f"found {describe(rule)}",
             line=row.line,
             field="recency_conflict_rule",
             allowed=f"one of {', '.join(RULES)}, or null",

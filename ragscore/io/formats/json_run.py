@@ -21,10 +21,10 @@ from ragscore.io.formats.trec import (
     refuse_repeated_documents,
     scores_or_ranks,
 )
-from ragscore.io.judged_rows import HIGHEST, Judged
-from ragscore.io.source import Problems, open_text, parsed, shown
+from ragscore.io.output import check_one_run, warn_of_left_out, write_text
+from ragscore.io.qrels import HIGHEST, Qrels
+from ragscore.io.source import Problems, describe, parse_json, read_text
 from ragscore.io.values import is_int
-from ragscore.io.written import check_one_run, warn_of_left_out, write_text
 
 _TEXT, _NUMBER = r'"(?:[^"\\]|\\.)*"', r"-?\d"
 _BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_NUMBER}|\}})")
@@ -46,7 +46,7 @@ def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
     for query_id, scored in _whole(path).items():
         if not isinstance(scored, dict) or not query_id:
             problems.add(
-                f"{query_id!r} has {shown(scored)}",
+                f"{query_id!r} has {describe(scored)}",
                 field="query",
                 allowed="an object {document: score}",
             )
@@ -96,11 +96,11 @@ def read_json_qrels(
 
     The text of a question is its id; negative grades are not judged and counted.
     """
-    problems, judged = Problems(path, strict), Judged()
+    problems, judged = Problems(path, strict), Qrels()
     for query_id, graded in _whole(path).items():
         if not isinstance(graded, dict) or not query_id:
             problems.add(
-                f"{query_id!r} has {shown(graded)}",
+                f"{query_id!r} has {describe(graded)}",
                 field="query",
                 allowed="an object {document: grade}",
             )
@@ -109,7 +109,7 @@ def read_json_qrels(
         for doc_id, grade in graded.items():
             if not (is_int(grade) and abs(grade) <= HIGHEST and doc_id):
                 problems.add(
-                    f"{doc_id!r} of {query_id!r} has {shown(grade)}",
+                    f"{doc_id!r} of {query_id!r} has {describe(grade)}",
                     field="grade",
                     allowed="a whole number for each document",
                 )
@@ -195,7 +195,7 @@ def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
 
 def _whole(path: Path) -> dict[str, Any]:
     try:
-        content = parsed(open_text(path))
+        content = parse_json(read_text(path))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
@@ -204,7 +204,7 @@ def _whole(path: Path) -> dict[str, Any]:
         ) from error
     if not isinstance(content, dict):
         raise DataError(
-            f"found {shown(content)}", file=path, allowed="one object {query: {document: score}}"
+            f"found {describe(content)}", file=path, allowed="one object {query: {document: score}}"
         )
     return content
 
@@ -218,7 +218,7 @@ def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> boo
     )
     if not (is_number and doc_id):
         problems.add(
-            f"{doc_id!r} of {query_id!r} has {shown(score)}",
+            f"{doc_id!r} of {query_id!r} has {describe(score)}",
             field="score",
             allowed="a number for each document",
         )

@@ -12,9 +12,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.source import Problems, as_id, open_text, parsed, shown
-from ragscore.io.values import flatten, number, present, text, unflatten
-from ragscore.io.written import check_one_run, write_text
+from ragscore.io.output import check_one_run, write_text
+from ragscore.io.source import Problems, as_id, describe, parse_json, read_text
+from ragscore.io.values import flatten, number, row_dicts, text, unflatten
 
 STATISTICS = {
     "n": "n",
@@ -60,7 +60,7 @@ def read_report(path: Path, strict: bool) -> Results:
     }
     metrics = content.pop("metrics", None)
     if not isinstance(metrics, list):
-        problems.add(f"found {shown(metrics)}", field="metrics", allowed="a list of objects")
+        problems.add(f"found {describe(metrics)}", field="metrics", allowed="a list of objects")
         metrics = []
     rows, seen = [], set()
     left: dict[str, Any] = {}
@@ -68,7 +68,7 @@ def read_report(path: Path, strict: bool) -> Results:
         metric = as_id(entry.get("metric")) if isinstance(entry, dict) else None
         if metric is None or metric in seen:
             problems.add(
-                f"found {shown(entry)}",
+                f"found {describe(entry)}",
                 field="metrics",
                 allowed="objects with a `metric`, each once",
             )
@@ -95,7 +95,9 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
     """Summary statistics, then the value of each query."""
     interval = entry.get("ci") or {}
     if not isinstance(interval, dict):
-        problems.add(f"found {shown(interval)}", field=f"{metric}.ci", allowed="an object or null")
+        problems.add(
+            f"found {describe(interval)}", field=f"{metric}.ci", allowed="an object or null"
+        )
         interval = {}
     told = [(entry.get(key), key, name) for key, name in STATISTICS.items()] + [
         (interval.get(key), f"ci.{key}", name) for key, name in INTERVAL.items()
@@ -109,7 +111,7 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
     listed = entry.get("per_query") or []
     if not isinstance(listed, list):
         problems.add(
-            f"found {shown(listed)}",
+            f"found {describe(listed)}",
             field=f"{metric}.per_query",
             allowed="a list of [query, value]",
         )
@@ -119,7 +121,7 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
         query_id = as_id(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
         if query_id is None or query_id in seen:
             problems.add(
-                f"found {shown(pair)}",
+                f"found {describe(pair)}",
                 field=f"{metric}.per_query",
                 allowed="[query, value], each query once",
             )
@@ -160,13 +162,13 @@ def _own_columns(content: dict[str, Any], left: dict[str, Any]) -> dict[str, Any
 
 def _object(path: Path) -> dict[str, Any]:
     try:
-        content = parsed(open_text(path))
+        content = parse_json(read_text(path))
     except (ValueError, RecursionError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"not valid JSON ({error})", file=path) from error
     if not isinstance(content, dict):
-        raise DataError(f"found {shown(content)}", file=path, allowed="an object with `metrics`")
+        raise DataError(f"found {describe(content)}", file=path, allowed="an object with `metrics`")
     return content
 
 
@@ -190,7 +192,7 @@ def write_report(results: Results, path: str | Path) -> Path:
             field="results.reported",
             allowed="results of a metric report, or a frame `reported`",
         )
-    run = next(present(results.runs))
+    run = next(row_dicts(results.runs))
     content: dict[str, Any] = {
         key: run[column] for key, column in RUN_TEXT.items() if column in run
     }
@@ -235,16 +237,16 @@ def _entry(metric: str, rows: pd.DataFrame, left: dict[str, Any]) -> dict[str, A
 
 
 def _summary(values: pd.Series) -> dict[str, Any]:
-    present = values.dropna()
-    if not len(present):
+    row_dicts = values.dropna()
+    if not len(row_dicts):
         return {"n": 0}
-    std = float(present.std()) if len(present) > 1 else 0.0
-    quantiles = {"p50": float(present.quantile(0.5)), "p95": float(present.quantile(0.95))}
+    std = float(row_dicts.std()) if len(row_dicts) > 1 else 0.0
+    quantiles = {"p50": float(row_dicts.quantile(0.5)), "p95": float(row_dicts.quantile(0.95))}
     return {
-        "n": len(present),
-        "mean": float(present.mean()),
+        "n": len(row_dicts),
+        "mean": float(row_dicts.mean()),
         "std": std,
-        "min": float(present.min()),
-        "max": float(present.max()),
+        "min": float(row_dicts.min()),
+        "max": float(row_dicts.max()),
         **quantiles,
     }

@@ -18,17 +18,17 @@ from ragscore.frames.data import DataError, Golden, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
-    FIELD,
     KNOWN_FIELDS,
+    SATISFIED_BY,
     TAG_FIELDS,
     TEXT_FIELDS,
     Tables,
     read_row,
     written_choices,
 )
-from ragscore.io.source import Problems, Row, as_text, json_rows, shown
-from ragscore.io.values import flatten, present, settle, unflatten
-from ragscore.io.written import write_lines
+from ragscore.io.output import write_lines
+from ragscore.io.source import Problems, Row, as_text, describe, json_rows
+from ragscore.io.values import flatten, row_dicts, unflatten, unify_types
 
 EXPECTATIONS = (
     "expected_source_keys",
@@ -88,9 +88,9 @@ def read_predicates(
     problems, tables, seen = Problems(path, strict), Tables(), dict[str, int]()
     for row in json_rows(path, problems):
         _read(row, tables, seen, problems)
-    problems.slips.warn(stacklevel=3)
+    problems.typos.warn(stacklevel=3)
     warn_of_repeats(path, seen)
-    tables.queries = settle(tables.queries)
+    tables.queries = unify_types(tables.queries)
     return Golden(
         **{name: from_records(getattr(tables, name), name) for name in _FRAMES},
         problems=problems.frame(),
@@ -101,7 +101,7 @@ def _read(row: Row, tables: Tables, seen: dict[str, int], problems: Problems) ->
     query = as_text(row.values.get("query"))
     if query is None or not query_key(query):
         found = (
-            f"found {shown(row.values['query'])}"
+            f"found {describe(row.values['query'])}"
             if "query" in row.values
             else "the field is missing"
         )
@@ -109,14 +109,14 @@ def _read(row: Row, tables: Tables, seen: dict[str, int], problems: Problems) ->
         return
     if not isinstance(row.values.get("filters"), (dict, type(None))):
         problems.add(
-            f"found {shown(row.values['filters'])}",
+            f"found {describe(row.values['filters'])}",
             line=row.line,
             field="filters",
             allowed="a mapping or null",
         )
     query_id = numbered(query_key(query), seen)
     known = {name: value for name, value in row.values.items() if name in KNOWN_FIELDS}
-    problems.slips.look(row.values, KNOWN_FIELDS | OWN_FIELDS, row.line)
+    problems.typos.check(row.values, KNOWN_FIELDS | OWN_FIELDS, row.line)
     n_targets, n_checks = len(tables.targets), len(tables.checks)
     read_row(
         Row(known | {"filters": row.values.get("filters")}, row.line),
@@ -183,7 +183,7 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
         name: dict(list(getattr(golden, name).groupby("query_id", sort=False)))
         for name in ("targets", "checks", "conditions", "tags")
     }
-    queries = list(present(golden.queries))
+    queries = list(row_dicts(golden.queries))
     own_ids = any(
         numbered(query_key(query["query"]), seen) != query["query_id"] for query in queries
     )
@@ -252,7 +252,7 @@ def _expectations(parts: dict[str, pd.DataFrame | None]) -> dict[str, Any]:
     if checks is not None and checks["kind"].eq("expected_empty").any():
         found["expected_empty"] = True
     if checks is not None and (choices := written_choices(checks["kind"], checks["text"])):
-        found[FIELD] = choices
+        found[SATISFIED_BY] = choices
     if checks is not None and (
         rule := checks.loc[checks["kind"] == "recency_rule", "text"].tolist()
     ):

@@ -17,9 +17,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.source import Problems, as_id, as_text, open_text, parsed, shown
-from ragscore.io.values import flatten, number, own_fields, present, settle, unflatten
-from ragscore.io.written import by_query, check_one_run, write_text
+from ragscore.io.output import by_query, check_one_run, write_text
+from ragscore.io.source import Problems, as_id, as_text, describe, parse_json, read_text
+from ragscore.io.values import extra_fields, flatten, number, row_dicts, unflatten, unify_types
 
 FIELDS = frozenset(("query_id", "query", "response", "retrieved_context"))
 CLAIMS = {
@@ -71,7 +71,9 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
         hits += [cell | hit for hit in _hits(retrieved, place, problems)]
         if not isinstance(metrics, dict):
             problems.add(
-                f"found {shown(metrics)}", field=f"{place}.metrics", allowed="an object of numbers"
+                f"found {describe(metrics)}",
+                field=f"{place}.metrics",
+                allowed="an object of numbers",
             )
             continue
         read = {
@@ -80,8 +82,8 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
         }
         reported += [cell | {"metric": name, "value": value} for name, value in read.items()]
     frames = {
-        "responses": from_records(settle(responses), "responses"),
-        "hits": from_records(settle(hits), "hits"),
+        "responses": from_records(unify_types(responses), "responses"),
+        "hits": from_records(unify_types(hits), "hits"),
     }
     frames |= {
         name: from_records(records, name)
@@ -146,7 +148,7 @@ def read_ragchecker_golden(
         query = as_text(values.get("query"))
         if query is None:
             problems.add(
-                f"found {shown(values.get('query'))}", field=f"{place}.query", allowed="text"
+                f"found {describe(values.get('query'))}", field=f"{place}.query", allowed="text"
             )
             continue
         reference = as_text(values.get("gt_answer"))
@@ -164,7 +166,7 @@ def read_ragchecker_golden(
 
 def _content(path: Path, problems: Problems) -> dict[str, Any]:
     try:
-        content = parsed(open_text(path))
+        content = parse_json(read_text(path))
     except json.JSONDecodeError as error:
         problems.add(
             f"not valid JSON ({error.msg})",
@@ -177,7 +179,7 @@ def _content(path: Path, problems: Problems) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict) or not isinstance(content.get("results"), list):
         problems.add(
-            f"found {shown(content)}",
+            f"found {describe(content)}",
             field="results",
             allowed="one JSON object with a list of results",
         )
@@ -196,7 +198,7 @@ def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str
         query_id = as_id(result.get("query_id")) if isinstance(result, dict) else None
         if query_id is None:
             problems.add(
-                f"found {shown(result)}",
+                f"found {describe(result)}",
                 field=f"{place}.query_id",
                 allowed="an object with query_id, text or a whole number",
             )
@@ -219,7 +221,7 @@ def _hits(retrieved: Any, place: str, problems: Problems) -> list[dict[str, Any]
     """The retrieved passages in their order; a passage without a doc_id has only its text."""
     if not isinstance(retrieved, list) or not all(isinstance(one, dict) for one in retrieved):
         problems.add(
-            f"found {shown(retrieved)}",
+            f"found {describe(retrieved)}",
             field=f"{place}.retrieved_context",
             allowed="a list of objects with doc_id and text",
         )
@@ -275,12 +277,12 @@ def write_ragchecker(results: Results, path: str | Path, golden: Golden | None =
         if golden is None
         else {
             one["query_id"]: one["reference_answer"]
-            for one in present(golden.queries)
+            for one in row_dicts(golden.queries)
             if "reference_answer" in one
         }
     )
     written = []
-    for response in present(results.responses.drop(columns="run_id")):
+    for response in row_dicts(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
         truth = {"gt_answer": truths[query_id]} if query_id in truths else {}
         written.append(
@@ -294,7 +296,7 @@ def write_ragchecker(results: Results, path: str | Path, golden: Golden | None =
     run = unflatten(
         {
             name: value
-            for name, value in next(present(results.runs)).items()
+            for name, value in next(row_dicts(results.runs)).items()
             if name.startswith("x_")
         }
     )
@@ -309,7 +311,7 @@ def _result(
     hits: list[dict[str, Any]],
     reported: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    own = own_fields(response, FIELDS, "responses")
+    own = extra_fields(response, FIELDS, "responses")
     named = {
         name: response[column]
         for column, name in {"query": "query", "answer": "response"}.items()
@@ -334,5 +336,5 @@ def _context(hit: dict[str, Any]) -> dict[str, Any]:
             field="hits.text",
             allowed="the text of every hit: it is what is judged",
         )
-    own = own_fields(hit, frozenset(("doc_id", "text")), "hits")
+    own = extra_fields(hit, frozenset(("doc_id", "text")), "hits")
     return {name: hit[name] for name in ("doc_id", "text") if name in hit} | own

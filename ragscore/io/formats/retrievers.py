@@ -20,7 +20,8 @@ import pandas as pd
 from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.io.detect import Sample
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, shown
+from ragscore.io.output import write_lines
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import (
     flag,
     flatten,
@@ -29,12 +30,11 @@ from ragscore.io.values import (
     metadata,
     metadata_rows,
     number,
-    settle,
     text,
     unflatten,
+    unify_types,
     whole,
 )
-from ragscore.io.written import write_lines
 
 KINDS = ("positive", "must_not_contain", "expected_empty")
 SUMMARY = ("n_hits", "rank_first_match", "passed")
@@ -75,7 +75,7 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     problems, tables = Problems(path, strict), _Tables()
     for row in json_rows(path, problems):
         _read(row, tables, problems)
-    problems.slips.warn(stacklevel=3)
+    problems.typos.warn(stacklevel=3)
     counts: dict[str, int] = {}
     for seen in tables.seen.values():
         counts |= {key: max(n, counts.get(key, 0)) for key, n in seen.items()}
@@ -94,7 +94,8 @@ def read_retrievers(path: Path, strict: bool) -> Results:
         for name, k in tables.ks.items()
     ]
     frames = {
-        name: from_records(settle(getattr(tables, name)), name) for name in ("responses", "hits")
+        name: from_records(unify_types(getattr(tables, name)), name)
+        for name in ("responses", "hits")
     }
     optional = {
         name: from_records(records, name)
@@ -106,7 +107,7 @@ def read_retrievers(path: Path, strict: bool) -> Results:
 
 def _read(row: Row, tables: _Tables, problems: Problems) -> None:
     values, line = row.values, row.line
-    problems.slips.look(values, FIELDS, line)
+    problems.typos.check(values, FIELDS, line)
     query, retriever, hits = (
         as_text(values.get("query")),
         as_id(values.get("retriever")),
@@ -114,20 +115,20 @@ def _read(row: Row, tables: _Tables, problems: Problems) -> None:
     )
     if query is None or not query_key(query):
         problems.add(
-            f"found {shown(values.get('query'))}",
+            f"found {describe(values.get('query'))}",
             line=line,
             field="query",
             allowed="text that isn't empty",
         )
     elif retriever is None:
         problems.add(
-            f"found {shown(values.get('retriever'))}",
+            f"found {describe(values.get('retriever'))}",
             line=line,
             field="retriever",
             allowed="text that isn't empty",
         )
     elif not isinstance(hits, (list, type(None))):
-        problems.add(f"found {shown(hits)}", line=line, field="hits", allowed="a list")
+        problems.add(f"found {describe(hits)}", line=line, field="hits", allowed="a list")
     elif hits is None and values.get("error") is None and not values.keys() & set(SUMMARY):
         problems.add(
             "the record has neither hits nor an outcome nor an error",
@@ -189,12 +190,12 @@ def _take_k(
 def _response(values: dict[str, Any], query: str, line: int, problems: Problems) -> dict[str, Any]:
     error = values.get("error")
     if error is not None and not isinstance(error, str):
-        problems.add(f"found {shown(error)}", line=line, field="error", allowed="text or null")
+        problems.add(f"found {describe(error)}", line=line, field="error", allowed="text or null")
         error = None if error is False else json.dumps(error, ensure_ascii=False)
     kind = text(values.get("kind"), "kind", line, problems)
     if kind is not None and kind not in KINDS:
         problems.add(
-            f"found {shown(kind)}", line=line, field="kind", allowed=f"one of {', '.join(KINDS)}"
+            f"found {describe(kind)}", line=line, field="kind", allowed=f"one of {', '.join(KINDS)}"
         )
         kind = None
     found: dict[str, Any] = {
@@ -221,7 +222,7 @@ def _hits(
     for hit, rank in zip(hits, _ranks(hits, line, problems), strict=True):
         if not isinstance(hit, dict):
             problems.add(
-                f"found {shown(hit)}", line=line, field="hits", allowed="a list of objects"
+                f"found {describe(hit)}", line=line, field="hits", allowed="a list of objects"
             )
             continue
         known = metadata(hit.get("metadata"), "hits.metadata", line, problems)
@@ -251,7 +252,7 @@ def _ranks(hits: list[Any], line: int, problems: Problems) -> list[int]:
     if len(set(ranks)) == len(stored):
         return ranks
     problems.add(
-        f"ranks are {shown(stored)}",
+        f"ranks are {describe(stored)}",
         line=line,
         field="hits.rank",
         allowed="whole numbers from 1, each once, or no rank at all",

@@ -18,9 +18,9 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
-from ragscore.io.judged_rows import HIGHEST, Judged, as_grade, read_topics
-from ragscore.io.source import Problems, open_text, shown
-from ragscore.io.written import write_text
+from ragscore.io.output import write_text
+from ragscore.io.qrels import HIGHEST, Qrels, as_grade, read_topics
+from ragscore.io.source import Problems, describe, read_text
 
 QREL_WIDTHS = {3: (0, 1, 2), 4: (0, 2, 3)}
 """Number of columns -> where query, document and grade stand: BEIR's three columns, TREC's four."""
@@ -56,7 +56,7 @@ def read_qrels(
 ) -> Golden:
     """Judgements as a golden set; without a file of topics, the text of a question is its id."""
     problems = Problems(path, strict)
-    judged = Judged()
+    judged = Qrels()
     read_judgements(path, judged, problems)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
     judged.queries = {
@@ -72,10 +72,10 @@ def read_qrels(
     return judged.golden(problems, absent_docs, catalogue)
 
 
-def read_judgements(path: Path, judged: Judged, problems: Problems) -> None:
+def read_judgements(path: Path, judged: Qrels, problems: Problems) -> None:
     """Add every line of a qrels file of three or four columns; a header may come first."""
     first = True
-    for number, line in enumerate(open_text(path).split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         parts = [part.strip() for part in line.split("\t")] if "\t" in line else line.split()
@@ -85,7 +85,7 @@ def read_judgements(path: Path, judged: Judged, problems: Problems) -> None:
         places = QREL_WIDTHS.get(len(parts))
         if places is None or not all(parts):
             problems.add(
-                f"{len(parts)} columns: {shown(line)}",
+                f"{len(parts)} columns: {describe(line)}",
                 line=number,
                 allowed="query, iteration, document, grade; or query, document, grade",
             )
@@ -94,7 +94,7 @@ def read_judgements(path: Path, judged: Judged, problems: Problems) -> None:
         grade = as_grade(written)
         if grade is None:
             problems.add(
-                f"found {shown(written)}",
+                f"found {describe(written)}",
                 line=number,
                 field="grade",
                 allowed=f"a whole number up to {HIGHEST}; a negative one means not judged",
@@ -135,12 +135,12 @@ def _hits(path: Path, problems: Problems) -> pd.DataFrame:
         name: [] for name in ("run_id", "query_id", "doc_id", "rank", "score")
     }
     run_id, query_id, doc_id, ranks, scores = columns.values()
-    for number, line in enumerate(open_text(path).split("\n"), 1):
+    for number, line in enumerate(read_text(path).split("\n"), 1):
         parts = line.split()
         if len(parts) != 6:
             if parts:
                 problems.add(
-                    f"{len(parts)} columns: {shown(line)}",
+                    f"{len(parts)} columns: {describe(line)}",
                     line=number,
                     allowed="query, Q0, document, rank, score, tag",
                 )
@@ -148,13 +148,15 @@ def _hits(path: Path, problems: Problems) -> pd.DataFrame:
         rank, score = as_grade(parts[3]), _score(parts[4])
         if rank is None or rank < 0:
             problems.add(
-                f"found {shown(parts[3])}",
+                f"found {describe(parts[3])}",
                 line=number,
                 field="rank",
                 allowed="a whole number from 0",
             )
         elif score is None:
-            problems.add(f"found {shown(parts[4])}", line=number, field="score", allowed="a number")
+            problems.add(
+                f"found {describe(parts[4])}", line=number, field="score", allowed="a number"
+            )
         else:
             query_id.append(parts[0])
             doc_id.append(parts[2])

@@ -17,9 +17,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.formats.trec import ids_of
-from ragscore.io.source import Problems, Row, as_id, as_text, json_rows, shown
-from ragscore.io.values import flatten, is_int, own_fields, present, settle
-from ragscore.io.written import warn_of_left_out, write_lines
+from ragscore.io.output import warn_of_left_out, write_lines
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.values import extra_fields, flatten, is_int, row_dicts, unify_types
 
 SENTENCES = "x_answer_sentences.json"
 OURS = frozenset(("answer_sentences", "answer_sentences.json"))
@@ -50,7 +50,7 @@ def read_trec_rag(path: Path, strict: bool) -> Results:
             allowed="one JSON object per line, with run_id, topic_id, references and answer",
         )
     frames = {
-        name: from_records(settle(getattr(tables, name)), name)
+        name: from_records(unify_types(getattr(tables, name)), name)
         for name in ("responses", "hits", "citations")
     }
     return Results(runs=from_records(runs, "runs"), **frames, problems=problems.frame())
@@ -63,7 +63,7 @@ def _read_record(row: Row, tables: _Tables, problems: Problems) -> None:
     for name, found in ids.items():
         if found is None:
             problems.add(
-                f"found {shown(row.values.get(name))}", line=row.line, field=name, allowed="text"
+                f"found {describe(row.values.get(name))}", line=row.line, field=name, allowed="text"
             )
             return
     run_id, query_id = str(ids["run_id"]), str(ids["topic_id"])
@@ -85,7 +85,7 @@ def _read_record(row: Row, tables: _Tables, problems: Problems) -> None:
         return
     if not isinstance(references, list) or None in (names := [as_id(one) for one in references]):
         problems.add(
-            f"found {shown(references)}",
+            f"found {describe(references)}",
             line=row.line,
             field="references",
             allowed="a list of passage ids",
@@ -96,7 +96,7 @@ def _read_record(row: Row, tables: _Tables, problems: Problems) -> None:
         for sentence in answer
     ):
         problems.add(
-            f"found {shown(answer)}",
+            f"found {describe(answer)}",
             line=row.line,
             field="answer",
             allowed="a list of objects with text and citations",
@@ -133,7 +133,7 @@ def _citations(
         cited = sentence.get("citations") or []
         if not isinstance(cited, list) or not all(is_int(index) for index in cited):
             problems.add(
-                f"found {shown(cited)}",
+                f"found {describe(cited)}",
                 line=row.line,
                 field="answer.citations",
                 allowed="a list of indices into references, from 0",
@@ -186,7 +186,7 @@ def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") ->
         {"errors": int(results.responses["error"].notna().sum()), "refusals": int(refused.sum())},
     )
     records = []
-    for response in present(results.responses.astype({"run_id": "str"})):
+    for response in row_dicts(results.responses.astype({"run_id": "str"})):
         cell = (response["run_id"], response["query_id"])
         record = {"run_id": cell[0], "topic_id": cell[1]} | (
             {"topic": response["query"]} if "query" in response else {}
@@ -203,7 +203,7 @@ def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") ->
         }
         records.append(
             record
-            | own_fields(
+            | extra_fields(
                 {name: value for name, value in response.items() if name != SENTENCES},
                 FIELDS,
                 "responses",
@@ -214,7 +214,7 @@ def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") ->
 
 def _by_cell(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
     rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in present(frame.astype({"run_id": "str"})):
+    for row in row_dicts(frame.astype({"run_id": "str"})):
         rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
     return rows
 

@@ -18,7 +18,7 @@ import pandas as pd
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.io.record import implied_refusal
 from ragscore.io.source import Problems
-from ragscore.io.values import flatten, settle
+from ragscore.io.values import flatten, unify_types
 
 
 @dataclass
@@ -240,7 +240,7 @@ def _results(
             if one.value is not None
         ]
     frames = {
-        name: from_records(settle(records), name)
+        name: from_records(unify_types(records), name)
         for name, records in tables.items()
         if records or name in ("responses", "hits")
     }

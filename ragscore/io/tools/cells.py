@@ -14,7 +14,7 @@ from typing import Any
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
-from ragscore.io.source import Problems, Row, as_id, as_text, shown
+from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
 
 SAME = {
@@ -171,7 +171,9 @@ class Cells:
         return [one for one in items if isinstance(one, dict)]
 
     def _refuse(self, value: Any, names: tuple[str, ...], allowed: str) -> None:
-        self.problems.add(f"found {shown(value)}", line=self.line, field=names[0], allowed=allowed)
+        self.problems.add(
+            f"found {describe(value)}", line=self.line, field=names[0], allowed=allowed
+        )
 
 
 def hits_of(

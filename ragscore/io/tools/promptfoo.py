@@ -12,7 +12,7 @@ from typing import Any
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, table_rows
-from ragscore.io.source import Problems, Row, as_text, shown
+from ragscore.io.source import Problems, Row, as_text, describe
 from ragscore.io.tools.cases import Case, Imported, Stored, hash_query, imported
 from ragscore.io.tools.cells import Cells, as_number, our_name, stored, with_roles
 
@@ -70,7 +70,7 @@ def _rows(source: Source, problems: Problems) -> tuple[list[Row], dict[str, Any]
             place = place.get(name, place)
     if not isinstance(place, list):
         raise DataError(
-            f"found {shown(place)}",
+            f"found {describe(place)}",
             file=problems.file,
             field="results.results",
             allowed="a list of rows (promptfoo eval -o results.json)",
@@ -81,7 +81,7 @@ def _rows(source: Source, problems: Problems) -> tuple[list[Row], dict[str, Any]
             found.append(Row(one, number))
         else:
             problems.add(
-                f"found {shown(one)}",
+                f"found {describe(one)}",
                 line=number,
                 field="results.results",
                 allowed="a list of objects",

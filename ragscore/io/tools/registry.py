@@ -11,7 +11,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.io.detect import Format, Sample, only_fitting, sample
+from ragscore.io.detect import Format, Sample, matching_format, sample
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.rows import Source
 from ragscore.io.source import Problems
@@ -152,7 +152,7 @@ def load_table(
 
 def _tool(source: object, format: str | None) -> Format:
     if isinstance(source, pd.DataFrame):
-        return only_fitting(
+        return matching_format(
             Sample(Path("frame"), "frame", frozenset(map(str, source.columns))),
             _FORMATS,
             format,
@@ -164,7 +164,7 @@ def _tool(source: object, format: str | None) -> Format:
         )
     if not Path(source).is_file():
         raise DataError("no such file", file=str(source), allowed="a path or a DataFrame")
-    return only_fitting(sample(Path(source)), _FORMATS, format, "tools' results")
+    return matching_format(sample(Path(source)), _FORMATS, format, "tools' results")
 
 
 def _read(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.io import GOLDEN_FORMATS, RESULT_FORMATS
+from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS
 
 QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d3 1\n"
 RUN = "q1 Q0 d2 1 9.5 bm25\nq1 Q0 d1 2 9.0 bm25\nq2 Q0 d3 1 3.25 bm25\n"

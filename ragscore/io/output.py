@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
-from ragscore.io.values import present
+from ragscore.io.values import row_dicts
 
 
 def check_one_run(results: Results) -> None:
@@ -72,6 +72,6 @@ def warn_of_left_out(path: str | Path, counts: dict[str, int]) -> None:
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     """The rows of each query as plain dicts, without what is unknown."""
     rows: dict[str, list[dict[str, Any]]] = {}
-    for row in present(frame.drop(columns="run_id", errors="ignore")):
+    for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
         rows.setdefault(row.pop("query_id"), []).append(row)
     return rows

@@ -17,14 +17,14 @@ import pandas as pd
 
 from ragscore.frames.data import Golden, from_records
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.source import Problems, as_id, as_text, json_rows, open_text, shown
+from ragscore.io.source import Problems, as_id, as_text, describe, json_rows, read_text
 
 HIGHEST = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 @dataclass
-class Judged:
+class Qrels:
     """Questions and their judged documents while a file is read.
 
     Attributes
@@ -138,7 +138,7 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 
 def read_topics(path: Path, problems: Problems) -> dict[str, str]:
     """The text of each question by its id; for TREC topics, the title."""
-    text = open_text(path)
+    text = read_text(path)
     of_topics = Problems(path, problems.strict)
     if text.lstrip().startswith("{"):
         texts = read_queries(path, of_topics)
@@ -152,10 +152,14 @@ def read_topics(path: Path, problems: Problems) -> dict[str, str]:
 
 def read_queries(path: Path, problems: Problems) -> dict[str, str]:
     """Questions as JSON lines with an id (`_id`, `id`, `qid`, `query_id`) and a text (`text`, `query`, `question`, `title`; empty if absent)."""
-    return {query_id: text for query_id, (text, _) in read_questions(path, problems).items()}
+    return {
+        query_id: text for query_id, (text, _) in read_queries_with_fields(path, problems).items()
+    }
 
 
-def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[str, Any]]]:
+def read_queries_with_fields(
+    path: Path, problems: Problems
+) -> dict[str, tuple[str, dict[str, Any]]]:
     """The same questions, each with its other fields."""
     texts: dict[str, tuple[str, dict[str, Any]]] = {}
     for row in json_rows(path, problems):
@@ -163,7 +167,7 @@ def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[
         query_id = as_id(written)
         if query_id is None:
             problems.add(
-                f"found {shown(written)}",
+                f"found {describe(written)}",
                 line=row.line,
                 field="_id",
                 allowed="text that isn't empty, or a whole number",
@@ -173,7 +177,7 @@ def read_questions(path: Path, problems: Problems) -> dict[str, tuple[str, dict[
         value = row.values.get(name, "")
         text = as_text(value)
         if text is None:
-            problems.add(f"found {shown(value)}", line=row.line, field="text", allowed="text")
+            problems.add(f"found {describe(value)}", line=row.line, field="text", allowed="text")
         taken = (next(key for key in ID_KEYS if key in row.values), name)
         _keep(
             texts,
@@ -209,7 +213,7 @@ def _table(text: str, problems: Problems) -> dict[str, str]:
         query_id, tab, query = line.partition("\t")
         if not tab or not query_id.strip():
             problems.add(
-                f"found {shown(line)}",
+                f"found {describe(line)}",
                 line=number,
                 field="topics",
                 allowed="an id, a tab, a text; TREC topics; or JSON lines",

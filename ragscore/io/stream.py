@@ -24,51 +24,51 @@ from ragscore.frames.data import from_records
 from ragscore.frames.kinds import EXACT
 from ragscore.io import arrow_lines
 from ragscore.io.arrow_lines import (
-    FAILED,
+    FALLBACK_ERRORS,
     FRAMES,
     Block,
-    Seen,
+    FileColumns,
     column_of,
     frame_of,
-    parsed_blocks,
+    parse_blocks,
 )
 from ragscore.io.record import Tables, read_record
 from ragscore.io.source import Problems, json_rows, text_lines
-from ragscore.io.values import settle
+from ragscore.io.values import unify_types
 
 BLOCK_ROWS = 1 << 14
 """Rows of a frame that comes back, about: fewer cost time for each frame, more memory."""
 BLOCK_BYTES = 1 << 25
 LINE_TABLES = ("responses", "hits", "citations", "hops", "hit_meta")
-Told = Callable[[int], object]
+Progress = Callable[[int], object]
 
 
 @dataclass
-class Spooled:
+class TableOnDisk:
     """One table of a run on disk.
 
     `frames` reads it anew, `n_of` says how many rows each response has in it.
     """
 
     frames: Callable[[], Iterator[pd.DataFrame]]
-    n_of: npt.NDArray[np.int64]
+    rows_per_response: npt.NDArray[np.int64]
 
 
 @dataclass
-class Streamed:
+class RunOnDisk:
     """A run that was read.
 
     Its tables by kind, the ids of its responses, and how many of them failed.
     """
 
-    tables: dict[str, Spooled]
+    tables: dict[str, TableOnDisk]
     query_ids: pd.Series
     n_failed: int
 
 
 def stream_records(
-    path: Path, run_id: str, problems: Problems, folder: Path, told: Told
-) -> Streamed:
+    path: Path, run_id: str, problems: Problems, folder: Path, on_progress: Progress
+) -> RunOnDisk:
     """Read a file of records into `folder`, from where its tables come.
 
     Those that have rows, and `responses`.
@@ -79,16 +79,16 @@ def stream_records(
         As `read_per_query`. What that one warns of is left in `problems.slips`.
     """
     large = path.stat().st_size >= arrow_lines.FROM_BYTES
-    return (_fast(path, run_id, folder, told) if large else None) or _by_line(
-        path, run_id, problems, folder, told
+    return (_fast(path, run_id, folder, on_progress) if large else None) or _by_line(
+        path, run_id, problems, folder, on_progress
     )
 
 
-def _fast(path: Path, run_id: str, folder: Path, told: Told) -> Streamed | None:
+def _fast(path: Path, run_id: str, folder: Path, on_progress: Progress) -> RunOnDisk | None:
     """The file by the fast reader; None where that one declines."""
-    seen, spools = Seen(), {kind: _ColumnSpool(folder / f"{kind}.arrows") for kind in FRAMES}
+    seen, spools = FileColumns(), {kind: _ColumnSpool(folder / f"{kind}.arrows") for kind in FRAMES}
     ids: list[pa.Array] = []
-    n_failed, blocks = 0, parsed_blocks(path, told)
+    n_failed, blocks = 0, parse_blocks(path, on_progress)
     while True:
         try:
             block = next(blocks, None)
@@ -96,7 +96,7 @@ def _fast(path: Path, run_id: str, folder: Path, told: Told) -> Streamed | None:
                 types = seen.types()
                 break
             seen.take(block)
-        except FAILED:
+        except FALLBACK_ERRORS:
             for spool in spools.values():
                 spool.file.unlink()  # the room is needed
             return None
@@ -108,14 +108,14 @@ def _fast(path: Path, run_id: str, folder: Path, told: Told) -> Streamed | None:
         for kind, spool in spools.items():
             spool.add(block, kind)
     tables = {
-        kind: Spooled(
+        kind: TableOnDisk(
             partial(spools[kind].frames, kind, types[kind], run_id),
-            np.concatenate(spools[kind].n_of),
+            np.concatenate(spools[kind].rows_per_response),
         )
         for kind in FRAMES
         if types[kind]
     }
-    return Streamed(tables, pd.Series(pa.chunked_array(ids).to_pandas(), dtype="str"), n_failed)
+    return RunOnDisk(tables, pd.Series(pa.chunked_array(ids).to_pandas(), dtype="str"), n_failed)
 
 
 @dataclass
@@ -127,7 +127,7 @@ class _ColumnSpool:
 
     file: Path
     starts: list[int] = field(default_factory=list)
-    n_of: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    rows_per_response: list[npt.NDArray[np.int64]] = field(default_factory=list)
     sizes: list[tuple[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -135,7 +135,9 @@ class _ColumnSpool:
 
     def add(self, block: Block, kind: str) -> None:
         columns = block.columns[kind]
-        self.n_of.append(np.bincount(block.rows[kind], minlength=len(block.rows["responses"])))
+        self.rows_per_response.append(
+            np.bincount(block.rows[kind], minlength=len(block.rows["responses"]))
+        )
         if not columns:
             return
         batch = pa.record_batch(columns)
@@ -182,12 +184,14 @@ def _batches(sizes: list[tuple[int, int]]) -> Iterator[list[int]]:
         yield group
 
 
-def _by_line(path: Path, run_id: str, problems: Problems, folder: Path, told: Told) -> Streamed:
+def _by_line(
+    path: Path, run_id: str, problems: Problems, folder: Path, on_progress: Progress
+) -> RunOnDisk:
     """The file by the per-line reader."""
     spools = {kind: _RecordSpool(folder / f"{kind}.pickle") for kind in LINE_TABLES}
     tables, ids = Tables(), []
     n_failed = n_bytes = 0
-    for row in json_rows(path, problems, _counted(text_lines(path, told), counts := [0])):
+    for row in json_rows(path, problems, _counted(text_lines(path, on_progress), counts := [0])):
         before = len(tables.responses)
         sizes = {kind: len(getattr(tables, kind)) for kind in LINE_TABLES}
         read_record(row, tables, problems)
@@ -195,17 +199,19 @@ def _by_line(path: Path, run_id: str, problems: Problems, folder: Path, told: To
             ids.append(tables.responses[-1]["query_id"])
             n_failed += tables.responses[-1]["error"] is not None
             for kind, spool in spools.items():
-                spool.n_of.append(len(getattr(tables, kind)) - sizes[kind])
+                spool.rows_per_response.append(len(getattr(tables, kind)) - sizes[kind])
         if counts[0] - n_bytes > arrow_lines.BLOCK_BYTES:
             n_bytes = counts[0]
             _flush(tables, spools, run_id)
     _flush(tables, spools, run_id)
     kept = {
-        kind: Spooled(partial(spool.frames, kind), np.array(spool.n_of, dtype=np.int64))
+        kind: TableOnDisk(
+            partial(spool.frames, kind), np.array(spool.rows_per_response, dtype=np.int64)
+        )
         for kind, spool in spools.items()
         if spool.telling
     }
-    return Streamed(kept, pd.Series(ids, dtype="str"), n_failed)
+    return RunOnDisk(kept, pd.Series(ids, dtype="str"), n_failed)
 
 
 def _counted(lines: Iterator[str], counts: list[int]) -> Iterator[str]:
@@ -231,7 +237,7 @@ class _RecordSpool:
     """
 
     file: Path
-    n_of: list[int] = field(default_factory=list)
+    rows_per_response: list[int] = field(default_factory=list)
     telling: list[dict[str, Any]] = field(default_factory=list)
     seen: set[tuple[str, type, bool]] = field(default_factory=set)
 
@@ -257,4 +263,6 @@ class _RecordSpool:
             while opened.peek(1):  # our own records, written above
                 # With the telling records in front, a few rows get the columns that all of them
                 # together have.
-                yield from_records(settle([*self.telling, *pickle.load(opened)]), kind).iloc[n:]
+                yield from_records(unify_types([*self.telling, *pickle.load(opened)]), kind).iloc[
+                    n:
+                ]
