@@ -1,13 +1,7 @@
-"""The frame kinds.
+"""What flows through ragscore: the kinds of frames, with their columns, dtypes and keys.
 
-Their columns, dtypes and keys, written once; `conform` checks and casts a frame to its kind.
-
-Columns to their declared dtypes.
-
-Nothing is rounded, wrapped or turned into text without saying so.
-
-In: a column of any dtype. Out: the same values in the declared dtype, or a `DataError` that names
-frame, column and first row. A column that has its dtype already costs nothing.
+Every reader and the store pass their frames through `conform`, which checks and casts a frame to
+its kind. Functions further down the pipe trust what they get. NA means unknown, never zero or "".
 """
 
 from dataclasses import dataclass, field
@@ -30,167 +24,10 @@ from pandas.api.types import (
 from ragscore.frames.codes import is_encoded
 from ragscore.frames.errors import DataError, check_type
 
-EXACT = 2**53
-"""Up to here every whole number is a float64 too."""
-
-
-def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """A column of the frame kind `kind` as `dtype`.
-
-    Raises
-    ------
-    DataError
-        A value that `dtype` can't hold as it is.
-    """
-    if str(column.dtype) == dtype:
-        return column
-    try:
-        if dtype in ("str", "category"):
-            return _text(column, dtype, kind)
-        if dtype in ("int32", "int64", "Int64"):
-            return _whole(column, dtype, kind)
-        if dtype == "boolean" and column.dtype == object:
-            return column.convert_dtypes().astype("boolean")
-        if dtype.startswith("datetime64") and is_numeric_dtype(column) and column.notna().any():
-            raise DataError(
-                f"{column.dtype} values",
-                field=f"{kind}.{column.name}",
-                allowed="times (pandas Timestamps), not numbers",
-            )
-        return column.astype(dtype)  # type: ignore[call-overload]
-    except (TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}"
-        ) from error
-
-
-def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) -> None:
-    """Raise a `DataError` that names frame, column and first row, if any row is bad.
-
-    Rows are counted from 0.
-    """
-    if is_bad.any():
-        row = int(is_bad.argmax())
-        value = column.iloc[row]
-        shown = (
-            "NA"
-            if pd.api.types.is_scalar(value) and pd.isna(value)
-            else repr(value.item() if isinstance(value, np.generic) else value)
-        )
-        raise DataError(
-            f"row {row} holds {shown} ({int(is_bad.sum())} of {len(column)} rows are like that)",
-            field=f"{kind}.{column.name}",
-            allowed=allowed,
-        )
-
-
-def _text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """As text or as category of texts.
-
-    Ids are text or whole numbers; other texts may be numbers of any kind.
-    """
-    is_category = isinstance(column.dtype, pd.CategoricalDtype)
-    values = column.cat.categories.to_series() if is_category else column
-    is_id = str(column.name).endswith("_id")
-    text = _of_objects(column) if column.dtype == object else None
-    if text is None and not _is_texts(values, is_id):
-        allowed_types = (str, int, np.integer) if is_id else (str, int, float, np.number)
-        plain = column.astype(object)
-        is_bad = (
-            plain.map(
-                lambda value: (
-                    isinstance(value, (bool, np.bool_)) or not isinstance(value, allowed_types)
-                )
-            )
-            & plain.notna()
-        )
-        refuse_rows(
-            column, is_bad.to_numpy(dtype=bool), kind, "text or whole numbers" if is_id else "text"
-        )
-    # its few texts are made and handed out: `astype` would make a text for every row
-    if is_category:
-        text = pd.Series(
-            values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True),
-            column.index,
-            name=column.name,
-        )
-    elif text is None:
-        text = column.astype("str")
-    return text.astype("category") if dtype == "category" else text
-
-
-def _of_objects(column: pd.Series) -> pd.Series | None:
-    """Python objects of which arrow finds that all are texts, or missing.
-
-    None where they are anything else. `astype` takes twice its time.
-    """
-    try:
-        texts = pa.array(column.to_numpy(), from_pandas=True)
-    except (pa.ArrowException, UnicodeError):
-        return None
-    return (
-        pd.Series(
-            pd.array(texts.cast(pa.large_string()), dtype="str"), column.index, name=column.name
-        )
-        if pa.types.is_string(texts.type)
-        else None
-    )
-
-
-def _is_texts(values: pd.Series, is_id: bool) -> bool:
-    """Whether a look at the dtype says already that the values may become text."""
-    inferred = infer_dtype(values, skipna=True) if values.dtype == object else ""
-    if isinstance(values.dtype, pd.StringDtype) or inferred in ("string", "integer", "empty"):
-        return True
-    return is_integer_dtype(values.dtype) or (not is_id and is_float_dtype(values.dtype))
-
-
-def _whole(column: pd.Series, dtype: str, kind: str) -> pd.Series:
-    """As whole numbers: no fraction is cut off and nothing wraps around."""
-    low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
-    allowed = f"whole numbers from {low} to {high}"
-    if (
-        is_bool_dtype(column.dtype)
-        or is_datetime64_any_dtype(column.dtype)
-        or is_timedelta64_dtype(column.dtype)
-    ):
-        refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
-    numbers = (
-        column
-        if is_integer_dtype(column.dtype) or is_float_dtype(column.dtype)
-        else _numbers(column)
-    )
-    unfit = column.notna() & numbers.isna()
-    if dtype != "Int64":
-        unfit |= column.isna()
-    refuse_rows(column, unfit.to_numpy(dtype=bool), kind, allowed)
-    is_bad = (numbers < low) | (numbers > high)
-    if not is_integer_dtype(numbers.dtype):
-        # 2**63 - 1 is no float: the next one up must not pass for it.
-        is_bad |= (numbers % 1 != 0) & numbers.notna() | (numbers >= 2.0**63)
-    refuse_rows(column, is_bad.fillna(False).to_numpy(dtype=bool), kind, allowed)
-    return numbers.astype(dtype)  # type: ignore[call-overload]
-
-
-def _numbers(column: pd.Series) -> pd.Series:
-    """Objects or texts as numbers; NA where there is none, also for booleans."""
-    if column.dtype != object:
-        return pd.to_numeric(column, errors="coerce")
-    if infer_dtype(column, skipna=True) == "integer":
-        # None among whole numbers: a detour over floats would round the large ones.
-        return column.mask(
-            column.map(lambda value: isinstance(value, int) and not -(2**63) <= value < 2**63)
-        ).astype("Int64")
-    return pd.to_numeric(
-        column.mask(column.map(lambda value: isinstance(value, (bool, np.bool_)))), errors="coerce"
-    )
-
 
 @dataclass(frozen=True)
 class Kind:
-    """One frame kind: key columns first, then required and optional ones, each with its dtype.
+    """One frame kind: its key, then required and optional columns, each with its dtype.
 
     `open_prefixes` names families of columns that users bring along (`x_reviewer`,
     `latency_rerank_ms`); `lowest` is the smallest value that a column may hold.
@@ -210,38 +47,47 @@ class Kind:
 
 _UTC = "datetime64[us, UTC]"
 _LOCATORS = {
-    "chunk_id": "str",
-    "doc_id": "str",
-    "path": "str",
-    "heading": "str",
-    "start": "Int64",
-    "end": "Int64",
-    "span_unit": "str",
-}
+    "chunk_id": "str", "doc_id": "str", "path": "str", "heading": "str",
+    "start": "Int64", "end": "Int64", "span_unit": "str",
+}  # fmt: skip
 _CELL = {"run_id": "category", "query_id": "str"}
 
 KINDS: dict[str, Kind] = {
+    # -- Golden: what is right --
+    # One row per query. answerable: NA = unlabelled, False = should be refused. group: paraphrases
+    # of one intent, variant: which of them.
     "queries": Kind(
         ("query_id",),
         {"query_id": "str", "query": "str", "answerable": "boolean", "position": "int64"},
         {"lang": "str", "difficulty": "str", "category": "str", "group": "str", "variant": "str",
-        "reference_answer": "str"},
+         "reference_answer": "str"},
         ("x_",),
     ),
+    # One row per query and tag; several tags of one kind are allowed.
     "tags": Kind(("query_id", "kind", "value"), {"query_id": "str", "kind": "str", "value": "str"}),
+    # One row per query, match level, target and alternative; any alternative meets the target.
     "targets": Kind(
         ("query_id", "level", "target_id", "alternative"),
         {"query_id": "str", "level": "str", "target_id": "str", "alternative": "int32",
-        "grade": "int32"},
+         "grade": "int32"},
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
-        "chunker_version": "str"},
+         "chunker_version": "str"},
         lowest={"grade": 0, "alternative": 0},
     ),
-    "conditions": Kind(("query_id", "target_id", "key"),
-    {"query_id": "str", "target_id": "str", "key": "str", "value": "str"}),
-    "support_groups": Kind(("query_id", "group", "target_id"),
-    {"query_id": "str", "group": "int32", "target_id": "str"}),
+    # One row per metadata key that a predicate target asks for; value is a JSON scalar.
+    "conditions": Kind(
+        ("query_id", "target_id", "key"),
+        {"query_id": "str", "target_id": "str", "key": "str", "value": "str"},
+    ),
+    # One row per member of a group of targets that are needed together; any group will do.
+    "support_groups": Kind(
+        ("query_id", "group", "target_id"),
+        {"query_id": "str", "group": "int32", "target_id": "str"},
+    ),
+    # One row per text that an answer must or must not hold, or other expectation of a query.
     "checks": Kind(("query_id", "kind", "text"), {"query_id": "str", "kind": "str", "text": "str"}),
+    # -- Results: what systems answered --
+    # One row per run; config is JSON text.
     "runs": Kind(
         ("run_id",),
         {"run_id": "category"},
@@ -253,6 +99,7 @@ KINDS: dict[str, Kind] = {
         },
         ("x_",),
     ),
+    # One row per run and query; error: NA = none; scope is JSON text.
     "responses": Kind(
         ("run_id", "query_id"),
         {**_CELL, "query": "str", "error": "str"},
@@ -263,6 +110,7 @@ KINDS: dict[str, Kind] = {
         },
         ("x_", "latency_"),
     ),
+    # One row per hit; rank counts from 1; text_cut: only the beginning of the text was stored.
     "hits": Kind(
         ("run_id", "query_id", "rank"),
         {**_CELL, "rank": "int32"},
@@ -273,10 +121,19 @@ KINDS: dict[str, Kind] = {
         },
         ("x_",),
     ),
-    "hit_meta": Kind(("run_id", "query_id", "rank", "key"),
-    {**_CELL, "rank": "int32", "key": "str", "value": "str"}),
-    "citations": Kind(("run_id", "query_id", "position"), {**_CELL, "position": "int32"},
-    {"marker": "str", **_LOCATORS}, ("x_",)),
+    # One row per hit and metadata key; value is a JSON scalar.
+    "hit_meta": Kind(
+        ("run_id", "query_id", "rank", "key"),
+        {**_CELL, "rank": "int32", "key": "str", "value": "str"},
+    ),
+    # One row per citation of an answer.
+    "citations": Kind(
+        ("run_id", "query_id", "position"),
+        {**_CELL, "position": "int32"},
+        {"marker": "str", **_LOCATORS},
+        ("x_",),
+    ),
+    # One row per judged item (a claim, a chunk, a whole answer) and criterion.
     "judgments": Kind(
         ("run_id", "query_id", "criterion", "item"),
         {**_CELL, "criterion": "str", "item": "str", "value": "float64"},
@@ -287,55 +144,70 @@ KINDS: dict[str, Kind] = {
         },
         ("x_",),
     ),
-    "chunks": Kind(("chunk_id",), {"chunk_id": "str"},
-    {**_LOCATORS, "text": "str", "doc_type": "str", "run_id": "category"}, ("x_",)),
-    # The steps of a multi-hop answer; sub_queries is a JSON list of texts.
+    # One row per chunk of the index as it was during the run.
+    "chunks": Kind(
+        ("chunk_id",),
+        {"chunk_id": "str"},
+        {**_LOCATORS, "text": "str", "doc_type": "str", "run_id": "category"},
+        ("x_",),
+    ),
+    # One row per step of a multi-hop answer; sub_queries is a JSON list of texts.
     "hops": Kind(
         ("run_id", "query_id", "hop"),
         {**_CELL, "hop": "int32"},
         {"kind": "str", "sub_queries": "str", "chunks_added": "Int64", "forced_stop": "boolean",
-        "llm_call_ms": "float64"},
+         "llm_call_ms": "float64"},
         ("x_",),
         lowest={"hop": 0},
     ),
-    # What a corpus holds; and which document replaces which: by name, or as a later one of the same
-    # version_key.
+    # One row per document of the corpus. A document is replaced by the one that `superseded_by`
+    # names, or by a later one with the same version_key.
     "documents": Kind(
         ("doc_id",),
         {"doc_id": "str"},
         {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str",
-        "doc_type": "str", "path": "str", "run_id": "category"},
+         "doc_type": "str", "path": "str", "run_id": "category"},
         ("x_",),
     ),
-    # A query for which the rule found nothing has one row with rank 0 and an empty target_id.
+    # One row per stored match of a hit and a target, made before texts were cut. A query without
+    # a match has one row with rank 0 and an empty target_id: it is known to have been matched.
     "matches": Kind(
         ("run_id", "query_id", "level", "rank", "target_id"),
         {**_CELL, "level": "str", "rank": "int32", "target_id": "str", "grade": "int32",
-        "rule": "str", "query_hash": "str"},
+         "rule": "str", "query_hash": "str"},
         {"coverage": "float64", "unknown": "boolean"},
         lowest={"rank": 0, "grade": 0},
     ),
-    # A statistic (mean, std, ...) makes it a value of the whole run, with an empty query_id.
-    "reported": Kind(("run_id", "query_id", "metric"),
-    {**_CELL, "metric": "str", "value": "float64"}, {"statistic": "str"}),
-    "problems": Kind((),
-    {"file": "str", "line": "Int64", "field": "str", "found": "str", "allowed": "str"},
-    {"run_id": "category"}),
+    # One row per value that another tool stored. With a statistic (mean, std, ...) it is a value of
+    # the whole run, and query_id is empty.
+    "reported": Kind(
+        ("run_id", "query_id", "metric"),
+        {**_CELL, "metric": "str", "value": "float64"},
+        {"statistic": "str"},
+    ),
+    # One row per thing that loading with strict=False could not take.
+    "problems": Kind(
+        (),
+        {"file": "str", "line": "Int64", "field": "str", "found": "str", "allowed": "str"},
+        {"run_id": "category"},
+    ),
 }  # fmt: skip
 
-# How a predicate expectation is satisfied: by any or all of the hits, with any or all of its values.
+# How a predicate target is satisfied: by any or all of the hits, with any or all of its values.
 CHOICES = ("any", "all")
 AXES = ("hits", "values")
 EXPECTATIONS = ("expected_source_keys", "expected_metadata", "expected_substrings")
+# The kinds of `checks` rows that state such a choice (it is the row's text) -> what it is about.
 CHOICE_KINDS = {f"{name}.{axis}": (name, axis) for name in EXPECTATIONS for axis in AXES}
-"""Kind of a row of `golden.checks` -> what it is about; the row's text is the choice."""
+
+LARGEST_EXACT_FLOAT = 2**53  # up to here every whole number is a float64, too
 
 
 def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.DataFrame:
-    """The same rows with the columns of `kind` in declared order and dtype, keys first.
+    """Return the same rows with the columns of `kind` in declared order and dtype, keys first.
 
-    Optional columns may be absent and are never added; a column that the kind doesn't know is
-    refused. Columns of `coded` may stay codes as arrow reads them (see `codes.is_encoded`).
+    Optional columns may be absent and are never added. Columns named in `coded` may stay
+    dictionary-encoded, as arrow reads them (see `codes.is_encoded`).
 
     Raises
     ------
@@ -347,11 +219,15 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
     if kind not in KINDS:
         raise DataError(f"found {kind!r}", field="kind", allowed=f"one of {', '.join(KINDS)}")
     check_type(frame, pd.DataFrame, kind)
-    return (
-        _conformed_empty(kind).copy(deep=False)
-        if _is_made_empty(frame, kind)
-        else _conformed(frame, kind, coded)
+    # Most frames of most golden sets and results are empty: those are checked once per kind.
+    known = _new_empty(kind)
+    is_known = (
+        not len(frame)
+        and isinstance(frame.index, pd.RangeIndex)
+        and frame.columns.equals(known.columns)
+        and frame.dtypes.tolist() == known.dtypes.tolist()
     )
+    return _conformed_empty(kind).copy(deep=False) if is_known else _conformed(frame, kind, coded)
 
 
 def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.DataFrame:
@@ -371,66 +247,40 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
         raise DataError(
             f"columns {unknown} are unknown", field=kind, allowed=f"allowed are {allowed}"
         )
-    kept = {name for name in coded if name in frame and is_encoded(frame[name])}
+    encoded = {name for name in coded if name in frame and is_encoded(frame[name])}
     columns = {
-        name: frame[name] if name in kept else cast(frame[name], dtype, kind)
+        name: frame[name] if name in encoded else cast(frame[name], dtype, kind)
         for name, dtype in spec.dtypes.items()
         if name in frame.columns
     }
     for name in spec.key:
-        refuse_rows(
-            columns[name],
-            columns[name].isna().to_numpy(),
-            kind,
-            "a value in every row: it is part of the key",
-        )
-    for name in spec.lowest:
-        refuse_rows(
-            columns[name],
-            columns[name].to_numpy() < spec.lowest[name],
-            kind,
-            f"whole numbers from {spec.lowest[name]}",
-        )
+        is_missing = columns[name].isna().to_numpy()
+        refuse_rows(columns[name], is_missing, kind, "a value in every row: it is part of the key")
+    for name, lowest in spec.lowest.items():
+        is_low = columns[name].to_numpy() < lowest
+        refuse_rows(columns[name], is_low, kind, f"whole numbers from {lowest}")
     columns |= {name: frame[name] for name in extra}
     return pd.DataFrame(columns, index=frame.index)
 
 
 def empty(kind: str) -> pd.DataFrame:
-    """A frame of this kind without rows: its required columns only."""
-    return _made_empty(kind).copy(deep=False)
+    """Return a frame of this kind without rows: its required columns only."""
+    return _new_empty(kind).copy(deep=False)
 
 
 @cache
-def _made_empty(kind: str) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            name: pd.Series([], dtype=_pandas_dtype(dtype))
-            for name, dtype in KINDS[kind].required.items()
-        }
-    )
+def _new_empty(kind: str) -> pd.DataFrame:
+    required = KINDS[kind].required.items()
+    return pd.DataFrame({name: pd.Series([], dtype=_new_dtype(dtype)) for name, dtype in required})
 
 
 @cache
 def _conformed_empty(kind: str) -> pd.DataFrame:
-    return _conformed(_made_empty(kind), kind, ())
-
-
-def _is_made_empty(frame: pd.DataFrame, kind: str) -> bool:
-    """Whether this is a frame as `empty` makes them.
-
-    Most kinds of most golden sets and results are.
-    """
-    known = _made_empty(kind)
-    return (
-        not len(frame)
-        and isinstance(frame.index, pd.RangeIndex)
-        and frame.columns.equals(known.columns)
-        and frame.dtypes.tolist() == known.dtypes.tolist()
-    )
+    return _conformed(_new_empty(kind), kind, ())
 
 
 def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
-    """Rows given as dicts, as a frame of this kind.
+    """Return a frame of this kind with one row per dict.
 
     Optional columns that are None everywhere are left out.
     """
@@ -442,44 +292,171 @@ def from_records(records: list[dict[str, Any]], kind: str) -> pd.DataFrame:
     for name in names:
         values = [record.get(name) for record in records]
         if name in spec.required or any(value is not None for value in values):
-            dtype = (
-                _pandas_dtype(spec.dtypes[name]) if name in spec.dtypes else _common_dtype(values)
-            )
+            declared = spec.dtypes.get(name)
+            dtype = _new_dtype(declared) if declared else _common_dtype(values)
             columns[name] = pd.Series(values, dtype=dtype)
     return conform(pd.DataFrame(columns), kind)
 
 
-def _common_dtype(values: list[Any]) -> str:
-    """The narrowest dtype that keeps every value of a user's own column as it is."""
-    present = [value for value in values if value is not None]
-    kinds = {type(value) for value in present}
-    if kinds == {bool}:
-        return "boolean"
-    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in present):
-        return "Int64"
-    is_number = kinds <= {int, float} and all(
-        isinstance(value, float) or abs(value) <= EXACT for value in present
-    )
-    return "float64" if is_number else "str"
-
-
-def _pandas_dtype(dtype: str) -> str:
+def _new_dtype(dtype: str) -> str:
+    """Return the dtype that a new column starts with: categories are made of texts."""
     return "str" if dtype == "category" else dtype
 
 
-def categorical(codes: Any, categories: Any) -> pd.Categorical:
-    """Codes (-1 = unknown) as a category column over these categories, or those of a category dtype."""
-    dtype = (
-        categories
-        if isinstance(categories, pd.CategoricalDtype)
-        else pd.CategoricalDtype(list(categories))
+def _common_dtype(values: list[Any]) -> str:
+    """Return the narrowest dtype that keeps every value of a user's own column as it is."""
+    present = [value for value in values if value is not None]
+    types = {type(value) for value in present}
+    if types == {bool}:
+        return "boolean"
+    if types == {int} and all(-(2**63) <= value < 2**63 for value in present):
+        return "Int64"
+    is_exact = types <= {int, float} and all(
+        isinstance(value, float) or abs(value) <= LARGEST_EXACT_FLOAT for value in present
     )
-    return pd.Categorical.from_codes(codes, dtype=dtype)
+    return "float64" if is_exact else "str"
 
 
 def records_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as dicts with None for whatever is missing, as JSON wants them."""
+    """Return rows as dicts with None for every missing value, as JSON wants them."""
     return [
         {str(name): value for name, value in row.items()}
         for row in frame.astype(object).where(frame.notna(), None).to_dict("records")
     ]
+
+
+def categorical(codes: Any, categories: Any) -> pd.Categorical:
+    """Return codes (-1 = unknown) as a column over these categories, or over a category dtype."""
+    is_dtype = isinstance(categories, pd.CategoricalDtype)
+    dtype = categories if is_dtype else pd.CategoricalDtype(list(categories))
+    return pd.Categorical.from_codes(codes, dtype=dtype)
+
+
+def cast(column: pd.Series, dtype: str, kind: str) -> pd.Series:
+    """Return a column of the frame kind `kind` as `dtype`, or refuse it.
+
+    Nothing is rounded, wrapped around or turned into text silently.
+
+    Raises
+    ------
+    DataError
+        A value that `dtype` can't hold as it is; frame, column and first row are named.
+    """
+    if str(column.dtype) == dtype:
+        return column
+    try:
+        if dtype in ("str", "category"):
+            return _as_text(column, dtype, kind)
+        if dtype in ("int32", "int64", "Int64"):
+            return _as_whole_numbers(column, dtype, kind)
+        if dtype == "boolean" and column.dtype == object:
+            return column.convert_dtypes().astype("boolean")
+        if dtype.startswith("datetime64") and is_numeric_dtype(column) and column.notna().any():
+            raise DataError(
+                f"{column.dtype} values",
+                field=f"{kind}.{column.name}",
+                allowed="times (pandas Timestamps), not numbers",
+            )
+        return column.astype(dtype)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(
+            f"{column.dtype} values don't fit {dtype} ({error})", field=f"{kind}.{column.name}"
+        ) from error
+
+
+def refuse_rows(column: pd.Series, is_bad: np.ndarray, kind: str, allowed: str) -> None:
+    """Raise a `DataError` that names frame, column and the first bad row, counted from 0."""
+    if is_bad.any():
+        row = int(is_bad.argmax())
+        value = column.iloc[row]
+        is_missing = pd.api.types.is_scalar(value) and pd.isna(value)
+        plain = value.item() if isinstance(value, np.generic) else value
+        raise DataError(
+            f"row {row} holds {'NA' if is_missing else repr(plain)}"
+            f" ({int(is_bad.sum())} of {len(column)} rows are like that)",
+            field=f"{kind}.{column.name}",
+            allowed=allowed,
+        )
+
+
+def _as_text(column: pd.Series, dtype: str, kind: str) -> pd.Series:
+    """Return texts or categories. Ids are text or whole numbers; other texts may be any number."""
+    is_category = isinstance(column.dtype, pd.CategoricalDtype)
+    values = column.cat.categories.to_series() if is_category else column
+    is_id = str(column.name).endswith("_id")
+    text = _text_of_objects(column) if column.dtype == object else None
+    if text is None and not _is_text_by_dtype(values, is_id):
+        types = (str, int, np.integer) if is_id else (str, int, float, np.number)
+        is_bad = column.notna() & column.astype(object).map(
+            lambda value: isinstance(value, (bool, np.bool_)) or not isinstance(value, types)
+        )
+        allowed = "text or whole numbers" if is_id else "text"
+        refuse_rows(column, is_bad.to_numpy(dtype=bool), kind, allowed)
+    if is_category:
+        # `astype` would make a text for every row; this makes one per category.
+        texts = values.astype("str").array.take(column.cat.codes.to_numpy(), allow_fill=True)
+        text = pd.Series(texts, column.index, name=column.name)
+    elif text is None:
+        text = column.astype("str")
+    return text.astype("category") if dtype == "category" else text
+
+
+def _text_of_objects(column: pd.Series) -> pd.Series | None:
+    """Return Python objects as text if arrow finds only texts and missing values, else None.
+
+    `Series.astype` takes twice as long.
+    """
+    try:
+        texts = pa.array(column.to_numpy(), from_pandas=True)
+    except (pa.ArrowException, UnicodeError):
+        return None
+    if not pa.types.is_string(texts.type):
+        return None
+    text = pd.array(texts.cast(pa.large_string()), dtype="str")
+    return pd.Series(text, column.index, name=column.name)
+
+
+def _is_text_by_dtype(values: pd.Series, is_id: bool) -> bool:
+    """Tell from the dtype alone that all values may become text."""
+    inferred = infer_dtype(values, skipna=True) if values.dtype == object else ""
+    if isinstance(values.dtype, pd.StringDtype) or inferred in ("string", "integer", "empty"):
+        return True
+    return is_integer_dtype(values.dtype) or (not is_id and is_float_dtype(values.dtype))
+
+
+def _as_whole_numbers(column: pd.Series, dtype: str, kind: str) -> pd.Series:
+    """Return whole numbers: no fraction is cut off and nothing wraps around."""
+    low, high = (-(2**31), 2**31 - 1) if dtype == "int32" else (-(2**63), 2**63 - 1)
+    allowed = f"whole numbers from {low} to {high}"
+    of_column = column.dtype
+    if is_bool_dtype(of_column) or is_datetime64_any_dtype(of_column):
+        refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
+    if is_timedelta64_dtype(of_column):
+        refuse_rows(column, column.notna().to_numpy(dtype=bool), kind, allowed)
+    is_number = is_integer_dtype(of_column) or is_float_dtype(of_column)
+    numbers = column if is_number else _as_numbers(column)
+    unfit = column.notna() & numbers.isna()
+    if dtype != "Int64":
+        unfit |= column.isna()
+    refuse_rows(column, unfit.to_numpy(dtype=bool), kind, allowed)
+    is_bad = (numbers < low) | (numbers > high)
+    if not is_integer_dtype(numbers.dtype):
+        # 2**63 - 1 is no float: the next one up must not pass for it.
+        is_bad |= (numbers % 1 != 0) & numbers.notna() | (numbers >= 2.0**63)
+    refuse_rows(column, is_bad.fillna(False).to_numpy(dtype=bool), kind, allowed)
+    return numbers.astype(dtype)  # type: ignore[call-overload]
+
+
+def _as_numbers(column: pd.Series) -> pd.Series:
+    """Return objects or texts as numbers; NA where there is none, and for booleans."""
+    if column.dtype != object:
+        return pd.to_numeric(column, errors="coerce")
+    if infer_dtype(column, skipna=True) == "integer":
+        # None among whole numbers: a detour over floats would round the large ones.
+        return column.mask(
+            column.map(lambda value: isinstance(value, int) and not -(2**63) <= value < 2**63)
+        ).astype("Int64")
+    is_bool = column.map(lambda value: isinstance(value, (bool, np.bool_)))
+    return pd.to_numeric(column.mask(is_bool), errors="coerce")

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ragscore.frames.kinds import EXACT
+from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.citations import CITATION_KINDS, HEADING_SEPARATOR, SPAN_FIELDS, SPAN_UNITS
 from ragscore.io.record import (
     HIT_TEXT,
@@ -442,7 +442,7 @@ def _own(name: str, column: pa.Array, found: Columns) -> None:
         found[name + JSON_SUFFIX] = _as_json(column)
     else:
         if pa.types.is_floating(column.type):
-            _need(pc.max(pc.abs(_number(column))).as_py() <= EXACT)
+            _need(pc.max(pc.abs(_number(column))).as_py() <= LARGEST_EXACT_FLOAT)
         found[name] = column
 
 

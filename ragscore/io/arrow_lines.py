@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 from pyarrow import json as pa_json
 
 from ragscore.frames.data import KINDS, categorical, empty
-from ragscore.frames.kinds import EXACT
+from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.arrow_block import Columns, NeedsLineReader, columns_of, learn_schema
 from ragscore.io.record import Tables, read_record
 from ragscore.io.source import Problems, Row, parse_json
@@ -264,7 +264,7 @@ class FileColumns:
 
 def _is_long(column: pa.Array) -> bool:
     found = pc.min_max(column).as_py()
-    return found["min"] is not None and (found["min"] < -EXACT or found["max"] > EXACT)
+    return found["min"] is not None and (found["min"] < -LARGEST_EXACT_FLOAT or found["max"] > LARGEST_EXACT_FLOAT)
 
 
 def _names(kind: str, found: dict[str, set[pa.DataType]], order: dict[str, None]) -> list[str]:

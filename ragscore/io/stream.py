@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import from_records
-from ragscore.frames.kinds import EXACT
+from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io import arrow_lines
 from ragscore.io.arrow_lines import (
     FALLBACK_ERRORS,
@@ -247,7 +247,7 @@ class _RecordSpool:
     def add(self, records: list[dict[str, Any]]) -> None:
         for record in records:
             shown = {
-                (name, type(value), type(value) is int and abs(value) > EXACT)
+                (name, type(value), type(value) is int and abs(value) > LARGEST_EXACT_FLOAT)
                 for name, value in record.items()
             }
             if not shown <= self.seen:

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 import pandas as pd
 
 from ragscore.frames.data import DataError
-from ragscore.frames.kinds import EXACT
+from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
 from ragscore.io.source import Problems, as_id, as_text, describe
 
 JSON_SUFFIX = ".json"
@@ -53,7 +53,7 @@ def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
         for name, value in record.items():
             if name.startswith("x_"):
                 kinds.setdefault(name, set()).add(type(value))
-                if type(value) is int and abs(value) > EXACT:
+                if type(value) is int and abs(value) > LARGEST_EXACT_FLOAT:
                     long.add(name)
     numbers = {
         name
