@@ -1,18 +1,10 @@
-"""Texts as integer codes: positions among the few values that matter.
+"""Columns of texts as integer codes, so that joins compare numbers instead of texts.
 
-Joins compare these, never the texts.
-
-Long columns are worked on in pieces, side by side (arrow and numpy release the lock), and
-arithmetic in blocks that stay in the processor's cache: what takes the time is memory, not
-counting.
-
-Rows of equal code and text, found by fingerprints of the texts.
-
-A text is read where nothing cheaper tells.
-
-In: codes and texts, as `codes` makes and takes them. Out: row positions and numbers.
-
-Which texts hold which substrings: many pairs at once, each text read and lowered once.
+For `scoring/`, `store/` and `io/`, where millions of hits meet a few thousand targets; elsewhere
+plain pandas is fast enough. Three ideas make it fast. Texts are looked up among the few values that
+matter, never encoded as a whole. Long columns are worked on in threads and in blocks that stay in
+the processor's cache. Pairs of code and text are told apart by fingerprints of the texts, which are
+read only where fingerprints agree.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,16 +21,18 @@ import pyarrow.compute as pc
 Codes = npt.NDArray[np.int64]
 SmallCodes = npt.NDArray[np.signedinteger]
 T = TypeVar("T")
-Picked = TypeVar("Picked", npt.NDArray[np.int64], npt.NDArray[np.uint64])
+Fingerprints = npt.NDArray[np.uint64]
+Selected = TypeVar("Selected", npt.NDArray[np.int64], npt.NDArray[np.uint64])
 
-PIECE = 2**18  # rows for which a second thread pays
-BLOCK = 2**15  # rows whose codes fit into the cache
+PIECE = 2**18  # rows from which a second thread costs less than it saves
+BLOCK = 2**15  # rows whose codes (8 bytes each) fit into a core's second-level cache
 
 
-def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
-    """What `work(first, last)` gives for each piece of n rows, in order.
+def map_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
+    """Return the results of `work(first, last)` for each piece of n rows, in order.
 
-    As many pieces as arrow may use threads (`pyarrow.set_cpu_count`).
+    There are at most as many pieces as arrow may use threads (`pyarrow.set_cpu_count`). Threads
+    help because arrow and numpy release the interpreter's lock.
     """
     n_pieces = max(min(pa.cpu_count(), n // PIECE), 1)
     pieces = list(pairwise(np.linspace(0, n, n_pieces + 1).astype(int).tolist()))
@@ -49,36 +43,37 @@ def in_pieces(n: int, work: Callable[[int, int], T]) -> list[T]:
 
 
 def blocks(first: int, last: int, size: int | None = None) -> list[slice]:
-    """The rows from `first` up to `last`, block by block."""
+    """Return the rows from `first` up to `last` as slices of one block each."""
     step = size or BLOCK
     return [slice(begin, min(begin + step, last)) for begin in range(first, last, step)]
 
 
-def picked(n: int, of_block: Callable[[slice], tuple[Codes, Picked]]) -> tuple[Codes, Picked]:
-    """The few of n rows that `of_block` picks from each block, and what it says of each.
+def select_rows(
+    n: int, of_block: Callable[[slice], tuple[Codes, Selected]]
+) -> tuple[Codes, Selected]:
+    """Return the rows that `of_block` selects from each block, and a value for each of them.
 
-    Found in pieces, joined in order.
+    Blocks are searched in threads and joined in order.
     """
-    pieces = in_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
+    pieces = map_pieces(n, lambda first, last: [of_block(rows) for rows in blocks(first, last)])
     found = [one for piece in pieces for one in piece] or [of_block(slice(0, 0))]
     rows, values = (np.concatenate(parts) for parts in zip(*found, strict=True))
     return rows, values
 
 
 def lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> Codes:
-    """Position of each text of `column` in the unique `values`, -1 where it is not among them.
+    """Return the position of each text of `column` in the unique `values`, -1 where it has none.
 
-    Hits' ids are never encoded as a whole: looking them up in the few values that matter is several
-    times faster.
+    Looking ids up in the few values that matter is several times faster than encoding them all.
     """
     return small_lookup(column, values).astype(np.int64, copy=False)
 
 
 def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> SmallCodes:
-    """As `lookup`, in as few bytes as are at hand.
+    """Return the same as `lookup`, in the integer type that costs no copy.
 
-    Of a column of codes of just these values its own, not copied. To be widened before any
-    arithmetic.
+    A category column over just these values gives its own codes. Widen them before any arithmetic:
+    32-bit codes overflow silently.
     """
     if is_encoded(column):
         parts = [_lookup_encoded(chunk, values) for chunk in chunks_of(column)]
@@ -91,7 +86,7 @@ def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> 
     if not len(column):  # arrow would make a table of the values first
         return np.zeros(0, dtype=np.int64)
     texts, wanted = arrow_texts(column), arrow_texts(values)
-    # the queries of a run, as a rule: comparing costs next to nothing
+    # As a rule a run has just these queries; comparing costs next to nothing.
     if len(texts) == len(wanted) and texts.equals(wanted):
         return np.arange(len(texts))
     begins = _begins(texts)
@@ -104,22 +99,21 @@ def small_lookup(column: pd.Series | pd.Index, values: pd.Series | pd.Index) -> 
         )
         return np.repeat(each, _lengths(begins))
     return np.concatenate(
-        in_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted))
+        map_pieces(len(texts), lambda first, last: _index_in(texts[first:last], wanted))
     )
 
 
 def codes_of(column: pd.Series | pd.Index) -> SmallCodes:
-    """The codes of a column of categories as they are: `.cat.codes` copies them."""
+    """Return the codes of a category column without a copy, unlike `.cat.codes`."""
     held = column.array
     assert isinstance(held, pd.Categorical)
     return np.asarray(held.codes)
 
 
 def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
-    """The texts of these rows.
+    """Return the texts of these rows.
 
-    Arrow takes rows that ascend from a column in many chunks several times slower than chunk by
-    chunk.
+    Rows are taken chunk by chunk: arrow's own `take` is several times slower on many chunks.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         codes = codes_of(column)[rows]
@@ -140,15 +134,15 @@ def texts_at(column: pd.Series, rows: Codes) -> pa.ChunkedArray:
 def are_equal(
     column: pd.Series, rows: Codes, other: pd.Series, other_rows: Codes
 ) -> npt.NDArray[np.bool_]:
-    """Whether the texts of these rows equal those of the other's, one by one; NA equals nothing."""
+    """Compare the texts of two selections of rows one by one; NA equals nothing."""
     found = pc.fill_null(pc.equal(texts_at(column, rows), texts_at(other, other_rows)), False)
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
 
 def is_encoded(column: pd.Series | pd.Index) -> bool:
-    """Whether the texts are codes as arrow reads them from Parquet.
+    """Tell a dictionary-encoded column, as arrow reads it from Parquet.
 
-    Pandas would look through their values again to make categories of them.
+    It stays as it is, since pandas would search all its values to make categories of them.
     """
     return isinstance(column.dtype, pd.ArrowDtype) and pa.types.is_dictionary(
         column.dtype.pyarrow_dtype
@@ -156,7 +150,7 @@ def is_encoded(column: pd.Series | pd.Index) -> bool:
 
 
 def chunks_of(column: pd.Series | pd.Index) -> list[pa.Array]:
-    """The arrays that a column of arrow's consists of."""
+    """Return the arrays that an arrow-backed column consists of."""
     held = pa.array(column.array)
     return held.chunks if isinstance(held, pa.ChunkedArray) else [held]
 
@@ -180,9 +174,10 @@ def _index_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> Codes:
 
 
 def _begins(texts: pa.ChunkedArray) -> pa.Array | None:
-    """Which texts differ from the one before, where a look at the first ones says that few do.
+    """Flag the texts that differ from the one before, or return None where many do.
 
-    A run's hits lie query by query.
+    A run's hits lie query by query, so that one lookup serves all hits of a query. The first 1,024
+    rows decide whether a column is of that kind.
     """
     if len(texts) < BLOCK or pc.sum(_differs(texts[:1024])).as_py() > 256:
         return None
@@ -190,7 +185,7 @@ def _begins(texts: pa.ChunkedArray) -> pa.Array | None:
 
 
 def _lengths(begins: pa.Array) -> Codes:
-    """How many rows there are from each that begins something to the next one."""
+    """Return the number of rows from each flagged row to the next one."""
     return np.diff(np.flatnonzero(begins.to_numpy(zero_copy_only=False)), append=len(begins))
 
 
@@ -200,7 +195,7 @@ def _differs(texts: pa.ChunkedArray) -> pa.Array:
 
 
 def coded(column: pd.Series) -> pd.Series:
-    """A column of texts as codes of its distinct ones, in the order in which they come."""
+    """Return texts as a category column, categories in order of appearance."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column
     encoded = arrow_texts(column).combine_chunks().dictionary_encode()
@@ -215,7 +210,7 @@ def coded(column: pd.Series) -> pd.Series:
 
 
 def distinct(column: pd.Series) -> pd.Index:
-    """The distinct texts of a column; of codes, all those that they stand for."""
+    """Return the distinct texts of a column; of a category column, all categories."""
     return (
         column.cat.categories
         if isinstance(column.dtype, pd.CategoricalDtype)
@@ -226,7 +221,7 @@ def distinct(column: pd.Series) -> pd.Index:
 def is_among(
     column: pd.Series | pd.Index, values: pd.Series | pd.Index | Sequence[str]
 ) -> npt.NDArray[np.bool_]:
-    """Whether each text of `column` is one of `values`; False where it is NA.
+    """Flag each text of `column` that is one of `values`; NA is not.
 
     `Series.isin` walks texts one by one in Python; this takes a fraction of its time.
     """
@@ -243,8 +238,7 @@ def is_among(
 
 
 def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    # Arrow makes a table of what is wanted first, which is all the work where there is next to
-    # nothing to look up.
+    # Arrow first makes a table of the wanted values, which is all the work for a few texts.
     if not len(texts) or (
         len(texts) == len(wanted) and not texts.null_count and texts.equals(wanted)
     ):
@@ -253,8 +247,8 @@ def _is_in(texts: pa.ChunkedArray, wanted: pa.ChunkedArray) -> npt.NDArray[np.bo
     return np.asarray(found.to_numpy(zero_copy_only=False)).astype(bool, copy=False)
 
 
-def is_given(column: pd.Series) -> npt.NDArray[np.bool_]:
-    """Whether each value of the column is there, without looking through a column of which arrow knows that nothing is missing."""
+def is_present(column: pd.Series) -> npt.NDArray[np.bool_]:
+    """Flag values that are not NA; free where arrow knows that none is missing."""
     is_arrow = isinstance(column.dtype, pd.ArrowDtype) or (
         isinstance(column.dtype, pd.StringDtype) and column.dtype.storage == "pyarrow"
     )
@@ -266,27 +260,28 @@ def is_given(column: pd.Series) -> npt.NDArray[np.bool_]:
 def pair_codes(
     frame: pd.DataFrame, columns: tuple[str, str], first: pd.Index, second: pd.Index
 ) -> Codes:
-    """One code for each row's pair of texts, -1 where either is not among the unique `first` or `second`."""
+    """Return one code per row for its pair of texts, -1 where either is not a known one.
+
+    `first` and `second` are the unique known texts of the two columns.
+    """
     a, b = lookup(frame[columns[0]], first), lookup(frame[columns[1]], second)
-    # int64 before multiplying: 32-bit codes overflow without a word.
+    # `lookup` gives int64: the product of 32-bit codes would overflow silently.
     return np.where((a < 0) | (b < 0), -1, a * len(second) + b)
 
 
 def has_pair(
     frame: pd.DataFrame, pairs: pd.DataFrame, columns: tuple[str, str]
 ) -> npt.NDArray[np.bool_]:
-    """Whether each row's pair of texts is one of those of `pairs`."""
+    """Flag rows whose pair of texts is one of those of `pairs`."""
     first, second = (pd.Index(pairs[name].astype("str").unique()) for name in columns)
     here, wanted = (pair_codes(rows, columns, first, second) for rows in (frame, pairs))
     return np.isin(here, wanted) & (here >= 0)
 
 
 def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Codes, Codes]:
-    """Positions of every pair of equal codes, ordered by `left`, then by `right`.
+    """Return the positions of every pair of equal codes, ordered by `left`, then by `right`.
 
-    Negative codes equal nothing.
-
-    `only_first` pairs each of `left` with the first of `right` only.
+    Negative codes equal nothing. `only_first` pairs each of `left` with its first in `right` only.
     """
     order = np.argsort(right, kind="stable")
     ordered = right[order]
@@ -297,10 +292,7 @@ def equal_pairs(left: Codes, right: Codes, only_first: bool = False) -> tuple[Co
 
 
 def arrow_texts(column: pd.Series | pd.Index) -> pa.ChunkedArray:
-    """The texts as arrow holds them, of one string type.
-
-    For `str` columns this is a view, not a copy.
-    """
+    """Return the texts as arrow holds them, in one string type; a view of `str` columns."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype("str")
     texts = (
@@ -312,48 +304,45 @@ def arrow_texts(column: pd.Series | pd.Index) -> pa.ChunkedArray:
     return texts if texts.type == pa.large_string() else texts.cast(pa.large_string())
 
 
-Prints = npt.NDArray[np.uint64]
-
-# of the table in `may_be_pairs` for each pair that it knows; one in so many others falls into a
-# marked cell
+# Cells of the table in `may_be_pairs` for each known pair. About one in so many other pairs falls
+# into a marked cell and has to be settled by a search.
 CELLS = 32
-# 2**64 / golden ratio: high bits of products with it spread neighbours (Knuth, The Art of Computer
-# Programming 3, 6.4)
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# 2**64 / golden ratio. The high bits of products with it spread neighbouring numbers evenly
+# (Knuth, The Art of Computer Programming 3, 6.4).
+_GOLDEN_RATIO = np.uint64(0x9E3779B97F4A7C15)
 
 
-def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Prints]:
-    """A number for each text of `column`, equal where texts are equal.
+def fingerprints(column: pd.Series | pd.Index) -> Callable[[slice], Fingerprints]:
+    """Return a function from rows to a number for each of their texts; equal texts, equal numbers.
 
-    Made of its last 8 bytes and its length, for the rows asked for.
-
-    Reading one word is many times cheaper than hashing a text to look it up; other texts may have
-    the same number.
+    The number is made of a text's last 8 bytes and its length. Different texts may share one, so
+    that equal numbers have to be checked. Reading one word is many times cheaper than hashing a
+    text, and ids that share a prefix differ at their end.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
-        return _of_codes(fingerprints(column.dtype.categories)(slice(None)), codes_of(column))
+        return _by_code(fingerprints(column.dtype.categories)(slice(None)), codes_of(column))
     if is_encoded(column) and len(chunks := chunks_of(column)) == 1:
-        each = _prints(chunks[0].dictionary.cast(pa.large_string()))
-        return _of_codes(each, chunks[0].indices.fill_null(-1).to_numpy(zero_copy_only=False))
+        each = _of_texts(chunks[0].dictionary.cast(pa.large_string()))
+        return _by_code(each, chunks[0].indices.fill_null(-1).to_numpy(zero_copy_only=False))
     texts = arrow_texts(column)
     return lambda rows: np.concatenate(
-        [np.zeros(0, np.uint64), *(_prints(chunk) for chunk in texts[rows].chunks)]
+        [np.zeros(0, np.uint64), *(_of_texts(chunk) for chunk in texts[rows].chunks)]
     )
 
 
-def _of_codes(each: Prints, codes: npt.NDArray[np.integer]) -> Callable[[slice], Prints]:
-    table = np.append(each, np.uint64(0))  # -1, which stands for no text, takes the last one
+def _by_code(each: Fingerprints, codes: npt.NDArray[np.integer]) -> Callable[[slice], Fingerprints]:
+    table = np.append(each, np.uint64(0))  # code -1, no text, takes the last number
     return lambda rows: np.take(table, codes[rows])
 
 
-def _prints(texts: pa.Array) -> Prints:
+def _of_texts(texts: pa.Array) -> Fingerprints:
     _, offsets, data = texts.buffers()
     if not len(texts) or data is None:
         return np.zeros(len(texts), np.uint64)
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     length, begin = np.diff(ends), int(ends[0])
     known = np.frombuffer(data, np.uint8)
-    # Before the end of every text there must be 8 bytes.
+    # Every text must have 8 bytes before its end, also the first ones.
     padded = (
         known[begin - 8 : ends[-1]]
         if begin >= 8
@@ -361,80 +350,81 @@ def _prints(texts: pa.Array) -> Prints:
     )
     last = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))[ends[1:] - begin]
     if length.min() < 8:
-        # bytes that are not its own are shifted out
+        # The bytes of the text before it are shifted out of a short text's word.
         last >>= (np.maximum(8 - length, 0) * 8).view(np.uint64)
     return last + length.view(np.uint64)
 
 
 def may_be_pairs(
-    codes: SmallCodes, prints: Callable[[slice], Prints], few_codes: Codes, few_prints: Prints
-) -> tuple[Codes, Prints]:
-    """Rows whose code and fingerprint may be one of the few pairs, and those fingerprints.
+    codes: SmallCodes,
+    prints: Callable[[slice], Fingerprints],
+    few_codes: Codes,
+    few_prints: Fingerprints,
+) -> tuple[Codes, Fingerprints]:
+    """Return rows whose code and fingerprint may be one of the few pairs, and the fingerprints.
 
-    Rows with a negative code never are.
-
-    Each code has a handful of cells in a table, of which its fingerprints mark some: one look there
-    is cheaper than the search that settles it, and as a run's hits lie query by query, that part of
-    the table is in the cache.
+    Rows with a negative code never are. Each code has some cells in a table, and the few pairs mark
+    theirs. One look there is cheaper than the search that settles a pair. As a run's hits lie query
+    by query, the cells of a query stay in the cache.
     """
     n_codes = int(max(few_codes.max(initial=0), codes.max(initial=0))) + 1
     bits = int(CELLS * len(few_codes) / n_codes).bit_length()
     shift = np.uint64(64 - bits)
 
-    def cells(of_codes: SmallCodes, of_prints: Prints) -> Codes:
+    def cells(of_codes: SmallCodes, of_prints: Fingerprints) -> Codes:
         return (of_codes.astype(np.int64, copy=False) << bits) + (
-            (of_prints * _GOLDEN) >> shift
+            (of_prints * _GOLDEN_RATIO) >> shift
         ).view(np.int64)
 
     marked = np.zeros(n_codes << bits, dtype=bool)
     marked[cells(few_codes, few_prints)] = True
 
-    def of_block(rows: slice) -> tuple[Codes, Prints]:
+    def of_block(rows: slice) -> tuple[Codes, Fingerprints]:
         here = prints(rows)
         found = np.flatnonzero(marked[cells(codes[rows], here)])
         return rows.start + found, here[found]
 
-    rows, here = picked(len(codes), of_block)
+    rows, here = select_rows(len(codes), of_block)
     asked = codes[rows] >= 0
     return rows[asked], here[asked]
 
 
-def pair_keys(codes: SmallCodes, prints: Prints, n_codes: int) -> Codes:
-    """One number for each code and fingerprint, ordered by code.
+def pair_keys(codes: SmallCodes, prints: Fingerprints, n_codes: int) -> Codes:
+    """Return one number per row for its code and fingerprint, ordered by code; -1 without a code.
 
-    Equal where both are, and hardly ever otherwise. -1 where the code is negative.
+    Equal pairs have equal numbers; different pairs hardly ever do.
     """
     bits = n_codes.bit_length()
     return np.where(
         codes < 0,
         -1,
         (codes.astype(np.int64) << (63 - bits))
-        | ((prints * _GOLDEN) >> np.uint64(bits + 1)).view(np.int64),
+        | ((prints * _GOLDEN_RATIO) >> np.uint64(bits + 1)).view(np.int64),
     )
 
 
-def have_one_text(keys: Codes, column: pd.Series) -> bool:
-    """Whether all rows of one key hold the same text."""
+def are_unambiguous(keys: Codes, column: pd.Series) -> bool:
+    """Check that all rows with the same key hold the same text."""
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(np.diff(keys[order]) == 0)
     return bool(are_equal(column, order[again], column, order[again + 1]).all())
 
 
-def numbered(codes: Codes, column: pd.Series) -> Codes:
-    """A number for each row, the same for rows of one code (0, 1, ...) and text, and only for those."""
+def pair_numbers(codes: Codes, column: pd.Series) -> Codes:
+    """Return one number per row: equal for equal code (0, 1, ...) and text, and only then."""
     keys = pair_keys(codes, fingerprints(column)(slice(None)), int(codes.max(initial=0)) + 1)
-    # no two rows are alike: as a rule, and sorting numbers costs less than telling texts apart
+    # As a rule no two rows are alike, and sorting numbers costs less than comparing texts.
     if np.diff(np.sort(keys)).all():
         return np.arange(len(keys))
     texts = distinct(column)
     return codes * len(texts) + lookup(column, texts)
 
 
-def is_held(
+def contains_each(
     wholes: list[str], whole: Codes, parts: list[str], part: Codes
 ) -> npt.NDArray[np.bool_]:
-    """Whether `wholes[whole]` holds `parts[part]`, for every pair of places."""
-    # Substring search has no column form in pandas where both sides vary by row.
+    """Flag pairs of positions where `parts[part]` is a substring of `wholes[whole]`."""
+    # A loop: pandas has no substring search where both sides vary by row.
     return np.fromiter(
         (parts[b] in wholes[a] for a, b in zip(whole.tolist(), part.tolist(), strict=True)),
         dtype=bool,
@@ -442,7 +432,7 @@ def is_held(
     )
 
 
-def taken_once(texts: pd.Series, rows: Codes) -> tuple[pd.Series, Codes]:
-    """The texts of these rows (missing ones are empty), each row once, and the place of every row among them."""
+def unique_rows(texts: pd.Series, rows: Codes) -> tuple[pd.Series, Codes]:
+    """Return the distinct texts of these rows (NA as ""), and where among them each row is."""
     once, place = np.unique(rows, return_inverse=True)
     return texts.take(once).fillna(""), place.astype(np.int64)

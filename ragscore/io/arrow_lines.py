@@ -264,7 +264,9 @@ class FileColumns:
 
 def _is_long(column: pa.Array) -> bool:
     found = pc.min_max(column).as_py()
-    return found["min"] is not None and (found["min"] < -LARGEST_EXACT_FLOAT or found["max"] > LARGEST_EXACT_FLOAT)
+    return found["min"] is not None and (
+        found["min"] < -LARGEST_EXACT_FLOAT or found["max"] > LARGEST_EXACT_FLOAT
+    )
 
 
 def _names(kind: str, found: dict[str, set[pa.DataType]], order: dict[str, None]) -> list[str]:

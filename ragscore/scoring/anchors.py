@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import is_held, taken_once
+from ragscore.frames.codes import contains_each, unique_rows
 from ragscore.scoring.matching import Codes, Rule, pairs_with_equal
 
 Flags = npt.NDArray[np.bool_]
@@ -85,8 +85,8 @@ def _holds(text: pd.Series, hit: Codes, snippet: pd.Series, target: Codes, is_cu
 
     There is nothing to check without a snippet, nor without a text that was never cut.
     """
-    wholes, whole = taken_once(text, hit)
-    parts, part = taken_once(snippet, target)
+    wholes, whole = unique_rows(text, hit)
+    parts, part = unique_rows(snippet, target)
     is_free = (snippet.isna().to_numpy()[target]) | (
         (wholes == "").to_numpy(dtype=bool)[whole] & ~is_cut
     )
@@ -94,7 +94,7 @@ def _holds(text: pd.Series, hit: Codes, snippet: pd.Series, target: Codes, is_cu
     for mark in ELLIPSES:  # a snippet that was cut itself stands in no text with its ellipsis
         wanted = wanted.str.removesuffix(mark)
     found = is_free.copy()
-    found[~is_free] = is_held(
+    found[~is_free] = contains_each(
         wholes.str.lower().tolist(), whole[~is_free], wanted.tolist(), part[~is_free]
     )
     return found

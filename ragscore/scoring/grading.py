@@ -18,7 +18,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import Codes, codes_of, distinct, has_pair, is_among, lookup, numbered
+from ragscore.frames.codes import (
+    Codes,
+    codes_of,
+    distinct,
+    has_pair,
+    is_among,
+    lookup,
+    pair_numbers,
+)
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, conform, empty
 from ragscore.scoring.matching import Rule, apply_rule, at_level, by_doc, response_of
 from ragscore.scoring.rules import READS_TEXT, rule_of
@@ -96,7 +104,7 @@ def grade_matches(
             field=rule_name,
             allowed="pairs of one query",
         )
-    known_as = numbered(query_of_target, targets["target_id"])
+    known_as = pair_numbers(query_of_target, targets["target_id"])
     run_ids = (
         hits["run_id"]
         if isinstance(hits["run_id"].dtype, pd.CategoricalDtype)
@@ -240,7 +248,9 @@ def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) 
             _warn_of_cut_texts(hits, known)
         computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])
         keys = ["run_id", "query_id", "rank"]
-        numbered = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
+        numbered_hits = hits[keys].assign(
+            run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits))
+        )
         of_target = (
             targets[["query_id", "target_id"]]
             .assign(target=np.arange(len(targets)))
@@ -248,7 +258,7 @@ def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) 
         )
         pairs = (
             valid.assign(run_id=valid["run_id"].astype("str"))
-            .merge(numbered, on=keys)
+            .merge(numbered_hits, on=keys)
             .merge(of_target, on=["query_id", "target_id"])
         )
         pairs["unknown"] = (

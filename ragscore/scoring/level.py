@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import blocks, codes_of, is_among, is_given, lookup
+from ragscore.frames.codes import blocks, codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.kinds import cast
 from ragscore.scoring.matching import LEVELS, level_rows
@@ -140,7 +140,9 @@ def _obstacle(results: Results, golden: Golden, level: str) -> str:
     column = {"span": "start", "anchor": "path", "doc": "doc_id"}[level]
     run_ids, run = results.hits["run_id"].cat.categories, codes_of(results.hits["run_id"])
     present = (
-        is_given(results.hits[column]) if column in results.hits else np.zeros(len(run), dtype=bool)
+        is_present(results.hits[column])
+        if column in results.hits
+        else np.zeros(len(run), dtype=bool)
     )
     if present.all():
         return ""

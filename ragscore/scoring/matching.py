@@ -17,16 +17,16 @@ from ragscore.frames.codes import (
     BLOCK,
     SmallCodes,
     are_equal,
+    are_unambiguous,
     blocks,
     codes_of,
     distinct,
     equal_pairs,
     fingerprints,
     has_pair,
-    have_one_text,
-    in_pieces,
     is_among,
-    is_given,
+    is_present,
+    map_pieces,
     may_be_pairs,
     pair_keys,
     small_lookup,
@@ -56,7 +56,7 @@ def pairs_with_equal(
     none = np.zeros(0, dtype=np.int64)
     if hit_column not in hits or target_column not in targets or not len(hits):
         return none, none
-    is_wanted = is_given(targets[target_column])
+    is_wanted = is_present(targets[target_column])
     with_id = np.flatnonzero(is_wanted)
     wanted = targets if is_wanted.all() else targets.iloc[with_id]
     if not len(wanted):
@@ -78,7 +78,7 @@ def pairs_with_equal(
         hit = np.flatnonzero(hit_queries >= 0)
         hit_prints = prints(slice(None))[hit]
     target_keys = pair_keys(target_queries, target_prints, len(queries))
-    if have_one_text(target_keys, wanted[target_column]):
+    if are_unambiguous(target_keys, wanted[target_column]):
         pair, target = equal_pairs(
             pair_keys(hit_queries[hit], hit_prints, len(queries)), target_keys
         )
@@ -424,7 +424,7 @@ def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:
                     np.where(asked[rows], cell[rows].astype(np.int64) * depth + rank[rows], size)
                 ] = True
 
-        in_pieces(len(rank), mark)
+        map_pieces(len(rank), mark)
         is_unique = np.count_nonzero(seen[:size]) == np.count_nonzero(asked)
     else:
         is_unique = len(

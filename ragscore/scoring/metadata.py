@@ -18,9 +18,9 @@ from ragscore.frames.codes import (
     Codes,
     blocks,
     equal_pairs,
-    in_pieces,
     lookup,
-    picked,
+    map_pieces,
+    select_rows,
     small_lookup,
 )
 
@@ -52,7 +52,7 @@ def rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
                     (run[rows] < 0) | (query[rows] < 0), -1, cell * highest + rank[rows]
                 )
 
-        in_pieces(len(frame), fill)
+        map_pieces(len(frame), fill)
         return found
 
     of_hits, of_meta = key(hits), key(meta)
@@ -139,7 +139,7 @@ def _equal_few(left: Callable[[slice], Codes], n: int, right: Codes) -> tuple[Co
         some = np.flatnonzero(marked[here & mask] & (here >= 0))
         return rows.start + some, here[some]
 
-    some, codes = picked(n, of_block)
+    some, codes = select_rows(n, of_block)
     place, found = equal_pairs(codes, right)
     return some[place], found
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import lookup, numbered
+from ragscore.frames.codes import lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.scoring.matching import LEVELS
 
@@ -356,7 +356,7 @@ class _Earned:
     first: Values | None = None
 
     def upto(self, k: int | None) -> "_Earned":
-        """The same of hits up to rank k, picked once for all metrics at this k.
+        """The same of hits up to rank k, selected once for all metrics at this k.
 
         They are few, and everything else of a formula is work on them.
         """
@@ -506,7 +506,7 @@ def _payable(
         lookup(targets["query_id"], queries),
     )
     pays = grade > 0
-    known_as = numbered(query, targets["target_id"])[pays]
+    known_as = pair_numbers(query, targets["target_id"])[pays]
     query, grade = query[pays], grade[pays]
     if not np.diff(np.sort(known_as)).all():
         order = np.lexsort((-grade, known_as))

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import equal_pairs, is_held, taken_once
+from ragscore.frames.codes import contains_each, equal_pairs, unique_rows
 from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.frames.kinds import CHOICES
 from ragscore.scoring.matching import Codes, Rule, lookup, pairs_with_equal
@@ -399,8 +399,8 @@ def _holds(
 ) -> npt.NDArray[np.bool_]:
     """Whether each hit holds the text asked for in its own text or, looked at only where it doesn't, in one of its metadata values."""
     own = hits["text"] if "text" in hits else pd.Series("", index=hits.index, dtype="str")
-    wholes, whole = taken_once(own, hit)
-    holds = is_held([one.lower() for one in wholes.tolist()], whole, texts, text)
+    wholes, whole = unique_rows(own, hit)
+    holds = contains_each([one.lower() for one in wholes.tolist()], whole, texts, text)
     rest = np.flatnonzero(~holds)
     # the last is that of metadata of no hit
     is_wanted = np.append(np.zeros(len(hits), dtype=bool), False)
@@ -408,7 +408,7 @@ def _holds(
     of_rest = np.flatnonzero(is_wanted[row])
     values, value = readable(meta["value"].take(of_rest))
     place, found = equal_pairs(hit[rest], row[of_rest])
-    holds[rest[place[is_held(values, value[found], texts, text[rest[place]])]]] = True
+    holds[rest[place[contains_each(values, value[found], texts, text[rest[place]])]]] = True
     return holds
 
 

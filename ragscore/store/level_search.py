@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import Codes, SmallCodes, codes_of, is_among, is_given
+from ragscore.frames.codes import Codes, SmallCodes, codes_of, is_among, is_present
 from ragscore.frames.data import Results, concat_results, empty, from_records, narrowed
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.citations import carried_by, cited_passages, comparable
@@ -145,7 +145,7 @@ def _witness(results: Results, wanted: pd.Series) -> Results:
     versions = np.zeros(0, dtype=np.int64)
     holds = [
         np.ones(len(hits), dtype=bool),
-        *(is_given(hits[name]) for name in _DECIDING if name in hits),
+        *(is_present(hits[name]) for name in _DECIDING if name in hits),
     ]
     if "chunk_id" in hits:
         holds.append(is_among(hits["chunk_id"], wanted))

@@ -13,16 +13,16 @@ import ragscore as rs
 from ragscore.frames import codes
 from ragscore.frames.codes import (
     are_equal,
+    are_unambiguous,
     equal_pairs,
     fingerprints,
     has_pair,
-    have_one_text,
     is_among,
-    is_given,
+    is_present,
     lookup,
     may_be_pairs,
-    numbered,
     pair_keys,
+    pair_numbers,
     texts_at,
 )
 from ragscore.scoring import matching as match
@@ -110,7 +110,7 @@ def test_texts_as_parquet_keeps_them_are_looked_up_like_plain_ones(column, value
     plain, values = pd.Series(column, dtype="str"), pd.Index(values, dtype="str")
     both = encoded(column, min(cut, len(column)))
     assert lookup(both, values).tolist() == lookup(plain, values).tolist()
-    assert is_given(both).tolist() == is_given(plain).tolist() == plain.notna().tolist()
+    assert is_present(both).tolist() == is_present(plain).tolist() == plain.notna().tolist()
 
 
 @given(
@@ -150,7 +150,7 @@ def test_rows_are_numbered_by_code_and_text_even_where_fingerprints_are_the_same
         pd.Series([text for _, text in rows], dtype="str").astype(dtype),
     )
     known = [n for n, (code, text) in enumerate(rows) if code >= 0 and text is not None]
-    found = numbered(codes[known], column.iloc[known].reset_index(drop=True)).tolist()
+    found = pair_numbers(codes[known], column.iloc[known].reset_index(drop=True)).tolist()
     assert all(
         (found[i] == found[j]) == (rows[a] == rows[b])
         for i, a in enumerate(known)
@@ -175,7 +175,7 @@ def test_keys_tell_codes_apart_and_texts_unless_they_end_alike(rows):
     )
     assert (keys[codes < 0] == -1).all() and (keys[codes >= 0] >= 0).all()
     texts = {key: {column[i] for i in np.flatnonzero(keys == key)} for key in keys}
-    assert have_one_text(keys, column) == all(len(one) == 1 for one in texts.values())
+    assert are_unambiguous(keys, column) == all(len(one) == 1 for one in texts.values())
 
 
 @given(st.lists(names, max_size=40), dtypes, st.integers(0, 40))
