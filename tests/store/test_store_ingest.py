@@ -14,8 +14,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from conftest import answer, fuzzed, hit, record
-from test_arrow_lines import equal, plausible, put
-from test_readers_fuzz import READERS, damaged, written
+from damaged_files import READERS, damaged, written
+from plausible_runs import equal, plausible, put
 
 import ragscore as rs
 from ragscore.io import arrow_lines, stream

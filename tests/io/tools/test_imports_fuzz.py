@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from conftest import fuzzed
+from damaged_files import N_FILES, N_RECORDS, changed, damaged
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_readers_fuzz import N_FILES, N_RECORDS, changed, damaged
 
 import ragscore as rs
 from ragscore.io.rows import table_rows

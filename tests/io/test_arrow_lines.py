@@ -5,12 +5,11 @@ import json
 import math
 import random
 import warnings
-from dataclasses import fields
 
-import pandas as pd
 import pytest
 from conftest import answer, fuzzed, hit, record
-from test_readers_fuzz import READERS, damaged, written
+from damaged_files import READERS, damaged, written
+from plausible_runs import equal, plausible, put
 
 import ragscore as rs
 from ragscore.io import arrow_lines, per_query
@@ -55,140 +54,6 @@ def both(monkeypatch):
         return bool(taken) and taken[-1] is not None
 
     return compare
-
-
-def equal(fast, plain):
-    for item in fields(rs.Results):
-        ours, theirs = getattr(fast, item.name), getattr(plain, item.name)
-        assert (ours is None) == (theirs is None)
-        if theirs is not None:
-            pd.testing.assert_frame_equal(
-                ours, theirs, check_exact=True, check_column_type=True, check_categorical=True
-            )
-            assert list(map(str, ours.dtypes)) == list(map(str, theirs.dtypes))
-
-
-def put(tmp_path, records, name="per_query.jsonl"):
-    file = tmp_path / name
-    file.write_text(
-        "".join(
-            (one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) + "\n"
-            for one in records
-        ),
-        encoding="utf-8",
-    )
-    return file
-
-
-TEXTS = [
-    "plain",
-    "",
-    " ",
-    "a > b",
-    "né",
-    "\U0001f600",
-    'quote " \\ / \n',
-    "2024-01-01",
-    "2024-01-01T00:00:00Z",
-    "\x1f ",
-    "12",
-    "null",
-    "　",
-    "x -> y",
-    "> ",
-]
-CITED = [
-    {"kind": "line", "path": "p", "start": 3, "end": 9}, {"kind": "page", "path": "p", "page": 2},
-    {"kind": "code", "path": "p", "line_start": 1, "line_end": 1},
-    {"kind": "time", "path": "p", "start_ms": 100, "end_ms": 900, "speaker": "A"},
-    {"kind": "region", "path": "p", "x": 1.5, "w": 3},
-    {"kind": "caption", "path": None}, {"kind": "line", "path": "docs/q.md"},
-    {"kind": "region", "start": 4}, None,
-]  # fmt: skip
-
-
-def some(by, **options):
-    """Those of the fields that a coin picks, in any order."""
-    names = [name for name in options if by.random() < 0.7]
-    by.shuffle(names)
-    return {name: by.choice(options[name]) for name in names}
-
-
-def plausible_hit(by, rank, rare):
-    own = some(
-        by,
-        doc_path=["p", "q", None],
-        heading_path=[["a", "b"], [], None, ["x"]],
-        snippet=TEXTS,
-        stale=[True, False, None],
-        note=TEXTS,
-        deep=[{"a": 1, "b": {"c": "t"}}, None],
-    )
-    own |= some(
-        by,
-        citation=CITED,
-        retrieval=[{"fusion_score": 0.5, "method": "m"}, {"lexical_score": 3}, {}, None],
-        chunk_id=["c", "d", None],
-        doc_id=["d", None],
-    )
-    own |= (
-        some(by, count=[1, 2, None, *rare], pages=[[1, 2], None, []], flags=[[True], [None]])
-        if by.random() < 0.3
-        else {}
-    )
-    return {"rank": rank, **own}
-
-
-def plausible(by, n=40):
-    """Records of one shape.
-
-    Fields come and go, in any order, with values of any kind that the field may have.
-    """
-    rare = [0.5] if by.random() < 0.3 else []
-    with_ranks = by.random() < 0.7
-    for number in range(n):
-        hits = [
-            plausible_hit(by, rank if with_ranks else None, rare)
-            for rank in range(1, by.randrange(5))
-        ]
-        given = some(
-            by,
-            answer=TEXTS,
-            grounded=[True, False, None],
-            refused=[None, True],
-            cost_usd=[0, 0.25, None],
-            model=[{"id": "m"}, None],
-            refusal_reason=[None, "r"],
-        )
-        given |= some(
-            by,
-            usage=[{"prompt_tokens": 3, "latency_ms": 4}, {}, None],
-            citations=[[{"marker": "[1]", "citation": by.choice(CITED)}], [], None],
-            hops=[None],
-        )
-        line = {
-            "query_id": f"q{number}",
-            "hits_top_k": by.choice([hits, hits, hits, None]),
-            "answer": by.choice([given | {"answer": "a"}, given | {"model": {"id": "n"}}, None]),
-        }
-        line |= {"latency_search_ms": by.choice([1, 2.5, None])}
-        line |= some(
-            by,
-            query=TEXTS,
-            mode=["m", None],
-            error=[None, "boom"],
-            scope=[None, "s"],
-            elapsed_ms=[1, 2.5, 0, None],
-            x=TEXTS,
-            y=[1, None],
-            z=[True, None],
-            labels=[["a", "é"], None],
-        )
-        yield (
-            {name: line[name] for name in by.sample(list(line), len(line))}
-            if by.random() < 0.3
-            else line
-        )
 
 
 def test_files_of_plausible_records_read_the_same_and_most_of_them_fast(both, tmp_path):
