@@ -109,17 +109,17 @@ from .scoring.anchors import by_anchor
 from .scoring.answers import refusal_reasons, score_answers
 from .scoring.attribution import parse_citations
 from .scoring.grading import grade_hits
-from .scoring.harness import aggregate
 from .scoring.judgments import judge_counts, with_judged_refusals
 from .scoring.level import resolve_spans
 from .scoring.matching import Rule, at_level, by_chunk, by_doc, by_span
 from .scoring.metrics import metric_card, metrics, score_hits
-from .scoring.outcomes import explain
 from .scoring.predicates import by_predicate, filter_hits
+from .scoring.profile_aggregates import aggregate
 from .scoring.profiles import Profile
 from .scoring.provenance import judge_fingerprint, ruler, same_judges
 from .scoring.score import score, scoring
 from .scoring.summary import add_columns, slices, summarize
+from .scoring.value_states import explain
 from .stats import bootstrap_mean, bootstrap_means, cosine
 from .store.store import RunStore
 

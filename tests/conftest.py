@@ -6,10 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, settings
 
 import ragscore as rs
+from ragscore.frames.data import from_records
 
 # A busy machine is no failure: examples are judged by what they give, not by how long they take.
 settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -71,6 +73,68 @@ def answer(
         "grounded": grounded,
         "refusal_reason": None if grounded else "score_gate",
     } | more
+
+
+def hits_of(*rows: dict[str, Any], run_id: str = "r", query_id: str = "q") -> pd.DataFrame:
+    """A `hits` frame of one run and query, ranked in the order given."""
+    return from_records(
+        [
+            {"run_id": run_id, "query_id": query_id, "rank": rank, **row}
+            for rank, row in enumerate(rows, 1)
+        ],
+        "hits",
+    )
+
+
+def targets_of(*rows: dict[str, Any], query_id: str = "q") -> pd.DataFrame:
+    """A `targets` frame of one query; documents of grade 1 unless a row says otherwise."""
+    return from_records(
+        [
+            {
+                "query_id": query_id,
+                "level": "doc",
+                "target_id": row.get("doc_id", f"t{n}"),
+                "alternative": 0,
+                "grade": 1,
+                **row,
+            }
+            for n, row in enumerate(rows)
+        ],
+        "targets",
+    )
+
+
+def golden_of(targets: pd.DataFrame, **more: Any) -> rs.Golden:
+    """A golden set of the queries that these targets name, all answerable."""
+    queries = [
+        {"query_id": query_id, "query": "?", "answerable": True, "position": n}
+        for n, query_id in enumerate(dict.fromkeys(targets["query_id"]))
+    ]
+    return rs.Golden(queries=from_records(queries, "queries"), targets=targets, **more)
+
+
+def found(
+    rank: int,
+    source_key: str | None = None,
+    document: str = "",
+    chunk: str | None = None,
+    **metadata: Any,
+) -> dict[str, Any]:
+    """A hit of the retrievers' format."""
+    more = {"source_key": source_key} if source_key is not None else {}
+    return {
+        "rank": rank,
+        "id": chunk or f"c{rank}",
+        "metadata": more | metadata,
+        "document": document,
+    }
+
+
+def said(
+    query: str, hits: list[dict[str, Any]], retriever: str = "dense", k: int = 5, **more: Any
+) -> dict[str, Any]:
+    """A record of the retrievers' format: one query and its hits."""
+    return {"query": query, "retriever": retriever, "k": k, "elapsed_ms": 1.0, "hits": hits} | more
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import RUN_A, THREE_QUERIES, hit, record
-from test_match import golden_of, hits_of, targets_of
+from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
 

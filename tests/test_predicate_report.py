@@ -8,7 +8,7 @@ import re
 
 import pandas as pd
 import pytest
-from test_predicates import found, said
+from conftest import found, said
 
 import ragscore as rs
 

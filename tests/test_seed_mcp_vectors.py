@@ -7,8 +7,8 @@ it.
 import json
 
 import pytest
+from conftest import found, said
 from test_predicate_report import MS, QUESTIONS, records
-from test_predicates import found, said
 
 import ragscore as rs
 

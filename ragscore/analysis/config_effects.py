@@ -19,7 +19,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import dump, markdown_table, reload, shown_n, shown_number
-from ragscore.scoring.intervals import Groups, cluster_of, shared_only
+from ragscore.scoring.intervals import Groups, query_clusters, shared_only
 from ragscore.stats import benjamini_hochberg, moments
 
 Codes = npt.NDArray[np.int64]
@@ -205,7 +205,9 @@ def impact(
         if keys
         else np.zeros((len(configs), 0), dtype=np.int64)
     )
-    pairs = _pairs(found, configs, keys, codes, cluster_of(golden, found.query_ids, cluster), seed)
+    pairs = _pairs(
+        found, configs, keys, codes, query_clusters(golden, found.query_ids, cluster), seed
+    )
     counts = _counts(found, expected_in(found, scores, golden))
     means = pd.DataFrame(
         [moments(found.values[:, place])[0] for place in range(len(found.run_ids))],

@@ -22,9 +22,9 @@ import pandas as pd
 from ragscore.analysis.operations import ALL_TYPES, error_report, indexing_report
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.output import check_one_run, write_json
-from ragscore.scoring.harness import aggregate_rows, counted_rows, ks_of
 from ragscore.scoring.matching import lookup
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.profile_aggregates import aggregate_rows, k_of_runs, scores_by_run
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.summary import NO_VALUE, slices
 
@@ -92,8 +92,8 @@ def config_hash(config: dict[str, Any]) -> str:
 
 
 def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str, Any]:
-    run_id, k = next(iter(ks_of(results).items()))
-    rows = counted_rows(results, golden, profile)[run_id]
+    run_id, k = next(iter(k_of_runs(results).items()))
+    rows = scores_by_run(results, golden, profile)[run_id]
     errors = error_report(results, golden).iloc[0]
     asked = golden.queries[
         lookup(golden.queries["query_id"], pd.Index(results.responses["query_id"].unique())) >= 0

@@ -21,9 +21,9 @@ from ragscore.frames.render import decimals_for, dump, markdown_table, reload, s
 from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
-    cluster_of,
     intervals,
     quantile_intervals,
+    query_clusters,
     shared_only,
 )
 from ragscore.scoring.metrics import describe
@@ -223,7 +223,7 @@ def leaderboard(
             field="baseline",
             allowed=f"one of {', '.join(found.run_ids)}",
         )
-    groups = cluster_of(golden, found.query_ids, cluster)
+    groups = query_clusters(golden, found.query_ids, cluster)
     parts = [
         _metric_rows(found, metric, groups, base, iterations, seed) for metric in found.metrics
     ]

@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.render import dump, reload
-from ragscore.scoring.grading import decided, level_rule
+from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.matching import LEVELS, apply_rule, at_level, level_rows
 
@@ -227,7 +227,7 @@ def show_query(
     )
     targets = at_level(golden, level).targets
     targets = targets[(targets["query_id"] == query_id).to_numpy()].reset_index(drop=True)
-    pairs = decided(apply_rule(level_rule(level, pair, golden), hits, targets))
+    pairs = decidable(apply_rule(level_rule(level, pair, golden), hits, targets))
     checks = golden.checks.loc[
         (golden.checks["query_id"] == query_id).to_numpy(), ["kind", "text"]
     ].reset_index(drop=True)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical
-from ragscore.scoring.harness import aggregate, ks_of
 from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.metrics import BY_NAME, describe, parse_label
+from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
@@ -139,7 +139,7 @@ def check_reported(
     """
     told = _told(results, reported)
     chosen = find_profile(profile)
-    told = told.assign(label=_labels(told, ks_of(results), chosen))
+    told = told.assign(label=_labels(told, k_of_runs(results), chosen))
     wanted = told["label"].dropna().unique().tolist()
     values = (
         _recomputed(score(results, golden, wanted, profile=chosen, **policies), wanted)

@@ -35,7 +35,7 @@ from ragscore.frames.render import (
     shown_n,
     shown_number,
 )
-from ragscore.scoring.intervals import BY_QUANTILES, Groups, cluster_of, intervals, shared_only
+from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slices
 from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_p
@@ -464,7 +464,7 @@ def _prepared(
     for labels, part in rows.groupby(list(columns), sort=True):
         inside = is_among(found.query_ids.to_series(), part["query_id"])
         members.append((dict(zip(columns, map(str, labels), strict=True)), inside))
-    return found, members, cluster_of(golden, found.query_ids, cluster)
+    return found, members, query_clusters(golden, found.query_ids, cluster)
 
 
 def _slice_rows(

@@ -24,8 +24,8 @@ from ragscore.cli.options import (
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.render import shown_quantile
 from ragscore.io.load import load_golden
-from ragscore.scoring.harness import aggregate
 from ragscore.scoring.metrics import HEADLINE, parse_label
+from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 

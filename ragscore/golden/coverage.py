@@ -15,10 +15,9 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
-from ragscore.scoring.grading import grade_hits, level_rule, n_undecided
+from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
 from ragscore.scoring.matching import at_level, lookup
 from ragscore.scoring.metrics import score_hits
-from ragscore.scoring.rules import READS_TEXT
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 
@@ -65,7 +64,9 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
         else pd.array([pd.NA] * len(table), dtype="Int64")
     )
     table[f"judged@{JUDGED_K}"] = _judged(results, golden)
-    table["n_unknown"] = sum(n_undecided(results, golden, level).to_numpy() for level in READS_TEXT)
+    table["n_unknown"] = sum(
+        count_undecidable(results, golden, level).to_numpy() for level in READS_TEXT
+    )
     return table.rename_axis("run_id")
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
-from ragscore.scoring.grading import decided, level_rule
+from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import apply_rule, at_level, response_of
 from ragscore.scoring.score import score
@@ -233,7 +233,7 @@ def _grades(results: Results, golden: Golden, match: str) -> Ranks:
     grade = np.zeros(len(results.hits), dtype=np.int64)
     for name in level.joinable if level.name == "per_query" else (level.name,):
         targets = at_level(golden, name).targets
-        matches = decided(apply_rule(level_rule(name, results, golden), results.hits, targets))
+        matches = decidable(apply_rule(level_rule(name, results, golden), results.hits, targets))
         np.maximum.at(
             grade,
             matches["hit"].to_numpy(),

@@ -45,7 +45,7 @@ from ragscore.scoring.citations import (
 )
 from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.matching import Placed, place_hits
+from ragscore.scoring.matching import HitResponses, locate_hits
 from ragscore.scoring.matching import response_of as response_of
 
 Values = npt.NDArray[np.float64]
@@ -263,11 +263,11 @@ def answer_columns(
     level: Level,
     unknown: str,
     no_claims: float = np.nan,
-    placed: Placed | None = None,
+    placed: HitResponses | None = None,
 ) -> dict[str, Values]:
     """The columns of `score_answers` as arrays.
 
-    `placed`: what `place_hits` gives, where that is known already.
+    `placed`: what `locate_hits` gives, where that is known already.
     """
     responses = results.responses.reset_index(drop=True)
     queries = pd.Index(golden.queries["query_id"])
@@ -283,7 +283,7 @@ def answer_columns(
     refused = np.where(np.isnan(refused) & answered & _blank(responses), 1.0, refused)
     decided = ~np.isnan(refused) & ~failed
     refuses, answers = decided & (answerable == 0), decided & (answerable == 1)
-    place, n_hits = placed or place_hits(results)
+    place, n_hits = placed or locate_hits(results)
     checks = _checks_passed(responses, golden, answered)
     return {
         "answer_checks": np.where(answerable == 0, np.nan, checks),

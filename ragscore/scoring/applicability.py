@@ -2,9 +2,9 @@
 
 What is known of each row of a scores frame: failed, missing, refused, judged, on how many hits.
 
-Facts, no judgement of them.
+RowFacts, no judgement of them.
 
-In: the rows, and where they are given the results behind them. Out: `Facts`, from which `outcomes`
+In: the rows, and where they are given the results behind them. Out: `RowFacts`, from which `outcomes`
 tells its states.
 """
 
@@ -38,7 +38,7 @@ OF_CITATIONS = (
 )
 
 
-class Applying:
+class Applicability:
     """Flags, one per row of a scores frame.
 
     Whether the row's query is one that a metric applies to.
@@ -190,7 +190,7 @@ RECORDED = {
 
 
 @dataclass(frozen=True)
-class Recorded:
+class Availability:
     """What a metric is read from: whether each row has it, and whether its run has it anywhere."""
 
     what: str
@@ -199,7 +199,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RowFacts:
     """Facts about rows of scores, one value per row.
 
     Without results (`known` is False) only the first three flags say anything.
@@ -310,15 +310,15 @@ class Facts:
         return self._counted(here), self._counted(here[is_failed])
 
     @cached_property
-    def has_answer(self) -> "Recorded | None":
+    def has_answer(self) -> "Availability | None":
         """Whether the row's response holds an answer."""
         return self._recorded("answer", self._of_responses(self._has("answer")))
 
-    def has_judgment(self, criterion: str) -> "Recorded | None":
+    def has_judgment(self, criterion: str) -> "Availability | None":
         """Whether a judge was asked."""
         return self._recorded("judgment of it", self.judged(criterion)[0] > 0)
 
-    def has_column(self, metric: str) -> "Recorded | None":
+    def has_column(self, metric: str) -> "Availability | None":
         """Whether the response holds the column that a metric is read from.
 
         None for a metric that is read from none.
@@ -335,7 +335,7 @@ class Facts:
         assert self.results is not None
         return response_of(self.rows, self.results.responses)
 
-    def _recorded(self, what: str, here: Flags) -> "Recorded | None":
+    def _recorded(self, what: str, here: Flags) -> "Availability | None":
         """With whether its run has it anywhere.
 
         What a run records of no query that it finished is not among what it measures.
@@ -347,7 +347,7 @@ class Facts:
             np.bincount(self.run[flags], minlength=self.run.max(initial=0) + 1)
             for flags in (finished, finished & here)
         )
-        return Recorded(what, here, ((n_here > 0) | (n_finished == 0))[self.run])
+        return Availability(what, here, ((n_here > 0) | (n_finished == 0))[self.run])
 
     @cached_property
     def run(self) -> Counts:

@@ -21,7 +21,7 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
 from ragscore.scoring.anchors import by_anchor
-from ragscore.scoring.grading import decided, level_rule
+from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.matching import at_level, lookup, response_of
 
 Values = npt.NDArray[np.float64]
@@ -326,7 +326,7 @@ def _proxy(results: Results, golden: Golden, responses: pd.DataFrame, unknown: s
     matches = level_rule("anchor", results, golden)(results.hits, anchors)
     n_any, n_met = (
         np.bincount(rows[rows >= 0], minlength=len(responses))
-        for rows in (place[one["hit"].to_numpy()] for one in (matches, decided(matches)))
+        for rows in (place[one["hit"].to_numpy()] for one in (matches, decidable(matches)))
     )
     is_known = (n_any == 0) | (n_met > 0) | (unknown == "miss")
     return np.where(applies & is_known, n_met == 0, np.nan)

@@ -22,10 +22,9 @@ import pandas as pd
 
 from ragscore.frames.codes import Codes, equal_pairs, is_among, lookup
 from ragscore.frames.data import KINDS, Golden, Results
-from ragscore.scoring.grading import grade_hits
+from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.level import Level
 from ragscore.scoring.matching import LEVELS, at_level, has_spans, level_rows
-from ragscore.scoring.rules import rule_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -285,25 +284,27 @@ def _levels(level: Level, golden: Golden, passages: pd.DataFrame) -> list[str]:
 
     One for all, unless each query is matched at its finest.
 
-    Citations that carry nothing comparable can't be judged; where nothing is cited at all, there is
+    Citations that carry nothing levels_with_targets can't be judged; where nothing is cited at all, there is
     nothing to carry it.
     """
     carried = (
         list(level.cited)
         if level.cited is not None
-        else comparable(golden, carried_by(passages) if len(passages) else set(COMPARED))
+        else levels_with_targets(
+            golden, citation_levels(passages) if len(passages) else set(COMPARED)
+        )
     )
     if level.name == "per_query":
         return [name for name in carried if name in level.joinable]
     return [name for name in carried if LEVELS.index(name) >= LEVELS.index(level.name)][:1]
 
 
-def carried_by(passages: pd.DataFrame) -> set[str]:
+def citation_levels(passages: pd.DataFrame) -> set[str]:
     """The levels at which some passage carries what is compared there."""
     return {name for name, column in COMPARED.items() if has(passages, column).any()}
 
 
-def comparable(golden: Golden, carried: set[str]) -> list[str]:
+def levels_with_targets(golden: Golden, carried: set[str]) -> list[str]:
     """Of the levels that citations carry, those with targets, finest first."""
     return [name for name in COMPARED if name in carried and level_rows(golden.coded, name).any()]
 
@@ -322,7 +323,9 @@ def _earned(
         targets = at_level(golden, level).targets
         good = found = np.zeros(len(responses))
         if len(passages):
-            graded, _ = grade_hits(passages, targets, rule_of(level, results, golden))
+            graded, _ = grade_hits(
+                passages, targets, level_rule(level, results, golden, stored=False)
+            )
             graded = graded.astype({"run_id": "str"}).merge(
                 place, on=["run_id", "query_id", "rank"]
             )

@@ -1,13 +1,9 @@
-"""What hits earn by the targets they meet.
+"""From matches to grades: the rule of a match level, and what hits earn by the targets they meet.
 
-Matches -> two sparse frames, `graded` and `found`, from which every ranking metric is computed.
-
-In: hits, the targets of one level, and a rule or its matches. Out: one row per judged hit, and one
-per target met.
-
-Kept matches.
-
-What a rule found before the store cut the hits' texts, so that cutting never changes a score.
+In: hits, and the targets of one level. Out: two sparse frames, `graded` (one row per judged hit)
+and `found` (one row per target met), from which `metrics` computes every ranking metric.
+Rules that read texts are answered from stored matches where a store has cut the texts since, so
+cutting never changes a score.
 """
 
 import hashlib
@@ -28,18 +24,30 @@ from ragscore.frames.codes import (
     pair_numbers,
 )
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, conform, empty
-from ragscore.scoring.matching import Rule, apply_rule, at_level, by_doc, response_of
-from ragscore.scoring.rules import READS_TEXT, rule_of
+from ragscore.scoring.anchors import by_anchor
+from ragscore.scoring.matching import (
+    LEVELS,
+    Rule,
+    apply_rule,
+    at_level,
+    by_chunk,
+    by_doc,
+    by_span,
+    response_of,
+)
+from ragscore.scoring.predicates import by_predicate, predicate_rule_name
+
+READS_TEXT = ("anchor", "predicate")  # levels whose rule looks into the hits' text
 
 
 def grade_hits(
     hits: pd.DataFrame, targets: pd.DataFrame, rule: Rule = by_doc
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Judge hits against targets: what each hit is worth, and where each target was first met.
+    """Judge hits against targets: the worth of each hit, and where each target was first met.
 
-    A target is paid by the first hit that meets it, so a document returned as three chunks earns
-    once. The price: when one hit meets targets of grade 3 and 2, it earns the 3; recall is then 1
-    while nDCG@3 is .787.
+    Only the first hit that meets a target gains by it. If three chunks of one document are
+    returned, only the first counts, so recall, AP and nDCG stay at or below 1. The price: when one
+    hit meets targets of grade 3 and 2, it gains the 3; recall is then 1 while nDCG@3 is .787.
 
     Parameters
     ----------
@@ -67,35 +75,25 @@ def grade_hits(
     """
     check_type(hits, pd.DataFrame, "hits")
     check_type(targets, pd.DataFrame, "targets")
-    graded, found = grade_matches(
-        decided(apply_rule(rule, hits, targets)),
-        hits,
-        targets,
-        getattr(rule, "__qualname__", "rule"),
-    )
+    matches = decidable(apply_rule(rule, hits, targets))
+    graded, found = grade_matches(matches, hits, targets, getattr(rule, "__qualname__", "rule"))
     return graded.astype({"query_id": "str"}), found.astype({"query_id": "str"})
 
 
-def decided(matches: pd.DataFrame) -> pd.DataFrame:
-    """The matches without those that the rule could not decide."""
+def decidable(matches: pd.DataFrame) -> pd.DataFrame:
+    """Return the matches without those that the rule could not decide."""
     return matches[~matches["unknown"].to_numpy(dtype=bool)] if "unknown" in matches else matches
 
 
 def grade_matches(
     matches: pd.DataFrame, hits: pd.DataFrame, targets: pd.DataFrame, rule_name: str = "rule"
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the hits earn by these matches.
-
-    The frames `graded` and `found` of `grade_hits`, with query_id as a category.
-    """
+    """Return `graded` and `found` of `grade_hits` for these matches, query_id as a category."""
     hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
-    dtype = targets["query_id"].dtype
-    dtype = (
-        dtype
-        if isinstance(dtype, pd.CategoricalDtype)
-        else pd.CategoricalDtype(distinct(targets["query_id"]))
-    )
-    queries = dtype.categories
+    query_dtype = targets["query_id"].dtype
+    if not isinstance(query_dtype, pd.CategoricalDtype):
+        query_dtype = pd.CategoricalDtype(distinct(targets["query_id"]))
+    queries = query_dtype.categories
     query_of_target = lookup(targets["query_id"], queries)
     query = query_of_target[target]
     if (lookup(hits["query_id"].iloc[hit], queries) != query).any():
@@ -104,88 +102,96 @@ def grade_matches(
             field=rule_name,
             allowed="pairs of one query",
         )
-    known_as = pair_numbers(query_of_target, targets["target_id"])
-    run_ids = (
-        hits["run_id"]
-        if isinstance(hits["run_id"].dtype, pd.CategoricalDtype)
-        else hits["run_id"].astype("category")
-    )
+    run_ids = hits["run_id"]
+    if not isinstance(run_ids.dtype, pd.CategoricalDtype):
+        run_ids = run_ids.astype("category")
     run = codes_of(run_ids)[hit].astype(np.int64)
+    # Alternatives of one target share a number, so that whichever is met first counts once.
+    number_of_target = pair_numbers(query_of_target, targets["target_id"])
     # Arrays from here on: only matched pairs are ever sorted, a few per cent of the hits, and
     # frames would cost more than the work on them.
-    cell, rank, one = run * len(queries) + query, hits["rank"].to_numpy()[hit], known_as[target]
-    if not _ascend(cell, rank, one):
-        order = np.lexsort((one, rank, cell))
-        cell, rank, one, run, target = (
-            cell[order],
-            rank[order],
-            one[order],
-            run[order],
-            target[order],
-        )
+    cell, rank = run * len(queries) + query, hits["rank"].to_numpy()[hit]
+    number = number_of_target[target]
+    if not _are_in_order(cell, rank, number):
+        order = np.lexsort((number, rank, cell))
+        cell, rank, number = cell[order], rank[order], number[order]
+        run, target = run[order], target[order]
     grade = targets["grade"].to_numpy()[target]
-    is_first = ~pd.Index(run * (int(known_as.max(initial=0)) + 1) + one).duplicated()
-    earns = {
-        "grade": grade,
-        "gain": np.where(is_first, grade, 0),
-        "n_found": is_first & (grade > 0),
-    }
+    n_numbers = int(number_of_target.max(initial=0)) + 1
+    is_first = ~pd.Index(run * n_numbers + number).duplicated()
+    is_met = is_first & (grade > 0)
     begins = np.flatnonzero((np.diff(cell, prepend=-1) != 0) | (np.diff(rank, prepend=-1) != 0))
-    graded = _named(cell[begins], rank[begins], run_ids, dtype) | {
-        name: _by_hit(values, begins, name) for name, values in earns.items()
+
+    def per_hit(how: np.ufunc, values: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+        if not len(begins):
+            return np.zeros(0, np.int32)
+        found: npt.NDArray[np.int32] = how.reduceat(values.astype(np.int32), begins)
+        return found.astype(np.int32, copy=False)
+
+    def keys(of_pairs: npt.NDArray[np.generic]) -> dict[str, Any]:
+        of_run, of_query = np.divmod(cell[of_pairs], max(len(queries), 1))
+        return {
+            "run_id": categorical(of_run, run_ids.dtype),
+            "query_id": categorical(of_query, query_dtype),
+            "rank": rank[of_pairs],
+        }
+
+    graded = keys(begins) | {
+        "grade": per_hit(np.maximum, grade),
+        "gain": per_hit(np.maximum, np.where(is_first, grade, 0)),
+        "n_found": per_hit(np.add, is_met),
     }
-    met = is_first & (grade > 0)
-    found = _named(cell[met], rank[met], run_ids, dtype) | {
-        "target_id": targets["target_id"].take(target[met]).array,
-        "grade": grade[met],
+    found = keys(is_met) | {
+        "target_id": targets["target_id"].take(target[is_met]).array,
+        "grade": grade[is_met],
     }
-    return pd.DataFrame(graded), pd.DataFrame(
-        {name: found[name] for name in ("run_id", "query_id", "target_id", "grade", "rank")}
-    )
+    columns = ["run_id", "query_id", "target_id", "grade", "rank"]
+    return pd.DataFrame(graded), pd.DataFrame({name: found[name] for name in columns})
 
 
-def _ascend(cell: Codes, rank: npt.NDArray[np.int32], one: Codes) -> bool:
-    """Whether matched pairs are ordered by cell, rank and target.
+def _are_in_order(cell: Codes, rank: npt.NDArray[np.int32], number: Codes) -> bool:
+    """Test for order by cell, rank and target: pairs of hits that lie query by query have it."""
+    by_cell, by_rank, by_number = np.diff(cell), np.diff(rank), np.diff(number)
+    ascends = (by_rank > 0) | ((by_rank == 0) & (by_number >= 0))
+    return bool(((by_cell > 0) | ((by_cell == 0) & ascends)).all())
 
-    Those of hits that lie query by query are.
+
+def level_rule(level: str, results: Results, golden: Golden, *, stored: bool = True) -> Rule:
+    """Return the rule of a match level.
+
+    Parameters
+    ----------
+    stored
+        Answer from stored matches where the rule reads texts that have been cut since.
+
+    Raises
+    ------
+    DataError
+        Not a match level.
     """
-    by_cell, by_rank, by_one = np.diff(cell), np.diff(rank), np.diff(one)
-    return bool(
-        (
-            (by_cell > 0) | ((by_cell == 0) & ((by_rank > 0) | ((by_rank == 0) & (by_one >= 0))))
-        ).all()
-    )
+    if level not in LEVELS:
+        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    if level == "predicate":
+        rule = by_predicate(results, golden)
+    else:
+        rule = {"chunk": by_chunk, "span": by_span(), "anchor": by_anchor(), "doc": by_doc}[level]
+    if stored and level in READS_TEXT:
+        return with_stored_matches(rule, results, golden, level)
+    return rule
 
 
-def _by_hit(
-    values: npt.NDArray[np.generic], begins: npt.NDArray[np.int64], name: str
-) -> npt.NDArray[np.int32]:
-    """The best grade and gain, the sum of targets found, of the pairs of each hit."""
-    if not len(begins):
-        return np.zeros(0, np.int32)
-    how = np.add if name == "n_found" else np.maximum
-    return how.reduceat(values.astype(np.int32), begins).astype(np.int32, copy=False)
-
-
-def _named(
-    cell: npt.NDArray[np.int64],
-    rank: npt.NDArray[np.int32],
-    run_ids: pd.Series,
-    queries: pd.CategoricalDtype,
-) -> dict[str, Any]:
-    """Run, query and rank of matched pairs, with their names again."""
-    run, query = np.divmod(cell, max(len(queries.categories), 1))
-    return {
-        "run_id": categorical(run, run_ids.dtype),
-        "query_id": categorical(query, queries),
-        "rank": rank,
-    }
+def level_rule_name(level: str) -> str:
+    """Return the name under which a scoring records the rule of a level."""
+    if level == "predicate":
+        return predicate_rule_name()
+    built = {"span": by_span(), "anchor": by_anchor()}
+    return built[level].__qualname__ if level in built else f"by_{level}"
 
 
 def rule_name(rule: Rule) -> str:
-    """What identifies a rule.
+    """Return what identifies a rule in stored matches and recorded settings.
 
-    Its qualified name, and for a rule of your own a hash of its code and what it closes over.
+    Its qualified name, and for a rule of your own a hash of its code and of what it closes over.
     """
     code = getattr(rule, "__code__", None)
     name = getattr(rule, "__qualname__", repr(rule))
@@ -198,139 +204,104 @@ def rule_name(rule: Rule) -> str:
     return f"{name}#{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def level_rule(level: str, results: Results, golden: Golden) -> Rule:
-    """The rule of a match level, answered from kept matches where it reads texts that have been cut since."""
-    rule = rule_of(level, results, golden)
-    return with_kept_matches(rule, results, golden, level) if level in READS_TEXT else rule
-
-
-def n_undecided(results: Results, golden: Golden, level: str) -> pd.Series:
-    """How many hits of each run (index run_id) the level's rule could not judge, because their text is cut."""
+def count_undecidable(results: Results, golden: Golden, level: str) -> pd.Series:
+    """Count per run (index run_id) the hits that the level's rule can't judge on their cut text."""
     counts = pd.Series(0, index=results.runs["run_id"].astype("str"), name="n_unknown")
     if level not in READS_TEXT or not _any_cut(results):
         return counts
     pairs = level_rule(level, results, golden)(results.hits, at_level(golden, level).targets)
-    hit = (
-        pairs.loc[pairs["unknown"].to_numpy(dtype=bool), "hit"].unique()
-        if "unknown" in pairs
-        else []
-    )
-    return (
-        counts.add(results.hits["run_id"].iloc[hit].astype("str").value_counts(), fill_value=0)
-        .astype("int64")
-        .reindex(counts.index)
-    )
+    if "unknown" not in pairs:
+        return counts
+    hit = pairs.loc[pairs["unknown"].to_numpy(dtype=bool), "hit"].unique()
+    found = results.hits["run_id"].iloc[hit].astype("str").value_counts()
+    return counts.add(found, fill_value=0).astype("int64").reindex(counts.index)
 
 
 def _any_cut(results: Results) -> bool:
     return "text_cut" in results.hits and bool(results.hits["text_cut"].fillna(False).any())
 
 
-def with_kept_matches(rule: Rule, results: Results, golden: Golden, level: str) -> Rule:
-    """The same rule at `level`, but answered from kept matches where the hits' text has been cut since.
+def with_stored_matches(rule: Rule, results: Results, golden: Golden, level: str) -> Rule:
+    """Return the same rule, answered from stored matches where the hits' text has been cut since.
 
-    Kept matches count for queries whose golden content, rule and level are unchanged. For others
-    the rule sees the cut text; a rule that can't tell by itself what it doesn't know (no `unknown`
-    among its matches) gets a warning, with the number of hits concerned.
+    Stored matches hold for queries whose golden content, rule and level are unchanged. For other
+    queries the rule sees the cut text. A rule that can't tell which pairs it can't decide (no
+    `unknown` among its matches) gets a warning with the number of hits concerned.
     """
     if not _any_cut(results):
         return rule
-    hashes = golden.query_hashes
-    kept = results.matches if results.matches is not None else empty("matches")
-    same_question = (kept["query_hash"] == kept["query_id"].map(hashes)).to_numpy()
-    valid = kept[(kept["rule"] == rule_name(rule)) & (kept["level"] == level) & same_question]
+    stored = results.matches if results.matches is not None else empty("matches")
+    is_same_query = (stored["query_hash"] == stored["query_id"].map(golden.query_hashes)).to_numpy()
+    is_same_rule = (stored["rule"] == rule_name(rule)) & (stored["level"] == level)
+    valid = stored[is_same_rule & is_same_query]
 
     def judge(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        known = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
-        fresh = np.flatnonzero(~known)
-        computed = apply_rule(rule, hits.iloc[fresh], targets)
-        if "unknown" not in computed:
-            _warn_of_cut_texts(hits, known)
-        computed = computed.assign(hit=fresh[computed["hit"].to_numpy()])
-        keys = ["run_id", "query_id", "rank"]
-        numbered_hits = hits[keys].assign(
-            run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits))
-        )
-        of_target = (
-            targets[["query_id", "target_id"]]
-            .assign(target=np.arange(len(targets)))
-            .drop_duplicates(["query_id", "target_id"])
-        )
-        pairs = (
-            valid.assign(run_id=valid["run_id"].astype("str"))
-            .merge(numbered_hits, on=keys)
-            .merge(of_target, on=["query_id", "target_id"])
-        )
-        pairs["unknown"] = (
-            pairs["unknown"].fillna(False).astype(bool) if "unknown" in pairs else False
-        )
+        has_stored = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
+        others = np.flatnonzero(~has_stored)
+        computed = apply_rule(rule, hits.iloc[others], targets)
         columns = ["hit", "target", *(["unknown"] if "unknown" in computed else [])]
+        if "unknown" not in computed:
+            is_cut = hits["text_cut"].fillna(False).astype(bool).to_numpy()
+            if n_cut := int((is_cut & ~has_stored).sum()):
+                warnings.warn(
+                    f"{n_cut} hits have cut text and no stored matches: what this rule would have"
+                    " found in the part cut off is unknown",
+                    UserWarning,
+                    stacklevel=2,
+                )
+        computed = computed.assign(hit=others[computed["hit"].to_numpy()])
+        keys = ["run_id", "query_id", "rank"]
+        of_hit = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
+        of_target = targets[["query_id", "target_id"]].assign(target=np.arange(len(targets)))
+        of_target = of_target.drop_duplicates(["query_id", "target_id"])
+        pairs = valid.assign(run_id=valid["run_id"].astype("str"))
+        pairs = pairs.merge(of_hit, on=keys).merge(of_target, on=["query_id", "target_id"])
+        unknown = pairs["unknown"].fillna(False).astype(bool) if "unknown" in pairs else False
+        pairs["unknown"] = unknown
         return pd.concat([computed[columns], pairs[columns]], ignore_index=True)
 
     judge.__qualname__ = rule_name(rule)
     return judge
 
 
-def _warn_of_cut_texts(hits: pd.DataFrame, known: npt.NDArray[np.bool_]) -> None:
-    n_unknown = int((hits["text_cut"].fillna(False).astype(bool).to_numpy() & ~known).sum())
-    if n_unknown:
-        text = (
-            f"{n_unknown} hits have cut text and no kept matches: what this rule would have found"
-            " in the cut part is unknown"
-        )
-        warnings.warn(text, UserWarning, stacklevel=3)
-
-
-def matches_to_keep(
+def matches_to_store(
     results: Results, golden: Golden, rules: dict[str, Rule], *, has_own_rule: bool
 ) -> pd.DataFrame | None:
-    """Which hit met which target at each level (level -> its rule), with what makes a match valid.
+    """List which hit met which target at each level, to be stored before texts are cut.
 
-    Rule and question.
+    Parameters
+    ----------
+    rules
+        Level -> its rule.
 
     Returns
     -------
-    A `matches` frame; rank 0 and no target where a query that was asked met none. Where a rule of
-    your own needs text that has been cut already, the matches kept before the cut, or None.
+    A `matches` frame with what makes a match valid, rule and query hash; rank 0 and no target where
+    a query that was asked met none. If a rule of your own needs text that has been cut already, the
+    matches stored before the cut, or None.
     """
     if has_own_rule and _any_cut(results):
         return results.matches
-    return pd.concat(
-        [_matches_at(results, golden, level, rule) for level, rule in rules.items()],
-        ignore_index=True,
-    )
-
-
-def _matches_at(results: Results, golden: Golden, level: str, rule: Rule) -> pd.DataFrame:
-    selected = at_level(golden, level)
-    pairs = apply_rule(rule, results.hits, selected.targets)
-    hits = (
-        results.hits[["run_id", "query_id", "rank"]]
-        .iloc[pairs["hit"].to_numpy()]
-        .reset_index(drop=True)
-    )
-    targets = (
-        selected.targets[["target_id", "grade"]]
-        .iloc[pairs["target"].to_numpy()]
-        .reset_index(drop=True)
-    )
-    matches = pd.concat([hits.astype({"run_id": "str"}), targets], axis=1)
-    if "coverage" in pairs:
-        matches["coverage"] = pairs["coverage"].to_numpy()
-    if "unknown" in pairs and pairs["unknown"].any():
-        matches["unknown"] = pairs["unknown"].to_numpy()
-    asked = results.responses[["run_id", "query_id"]].astype("str")
-    none = asked[~has_pair(asked, matches, ("run_id", "query_id"))]
-    matches = pd.concat(
-        [matches, none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))], ignore_index=True
-    )
-    hashes = golden.query_hashes
-    matches = matches[is_among(matches["query_id"], hashes.index)].drop_duplicates(
-        ["run_id", "query_id", "rank", "target_id"]
-    )
-    return conform(
-        matches.assign(
-            level=level, rule=rule_name(rule), query_hash=matches["query_id"].map(hashes)
-        ),
-        "matches",
-    )
+    hashes, parts = golden.query_hashes, []
+    for level, rule in rules.items():
+        targets = at_level(golden, level).targets
+        pairs = apply_rule(rule, results.hits, targets)
+        hit, target = pairs["hit"].to_numpy(), pairs["target"].to_numpy()
+        of_hit = results.hits[["run_id", "query_id", "rank"]].iloc[hit].reset_index(drop=True)
+        of_target = targets[["target_id", "grade"]].iloc[target].reset_index(drop=True)
+        met = pd.concat([of_hit.astype({"run_id": "str"}), of_target], axis=1)
+        if "coverage" in pairs:
+            met["coverage"] = pairs["coverage"].to_numpy()
+        if "unknown" in pairs and pairs["unknown"].any():
+            met["unknown"] = pairs["unknown"].to_numpy()
+        asked = results.responses[["run_id", "query_id"]].astype("str")
+        none = asked[~has_pair(asked, met, ("run_id", "query_id"))]
+        none = none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))
+        rows = pd.concat([met, none], ignore_index=True)
+        rows = rows[is_among(rows["query_id"], hashes.index)]
+        rows = rows.drop_duplicates(["run_id", "query_id", "rank", "target_id"])
+        rows = rows.assign(
+            level=level, rule=rule_name(rule), query_hash=rows["query_id"].map(hashes)
+        )
+        parts.append(conform(rows, "matches"))
+    return pd.concat(parts, ignore_index=True)

@@ -1,9 +1,7 @@
-"""Intervals of means by metric.
+"""Confidence intervals of a run's means and quantiles, by what each metric's kind asks for.
 
-What its kind and range ask for, with queries that depend on each other counted together.
-
-In: values per query, the labels of their metrics, and which queries share a group. Out: arrays, one
-bound per metric.
+In: values per query, the labels of their metrics, and which queries depend on each other. Out:
+arrays, one bound per metric.
 """
 
 import re
@@ -26,40 +24,23 @@ NO_RANGE = (-np.inf, np.inf)
 BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
 # values: resamples of more take seconds for each run, and move the bounds of a mean by little
 BOOTSTRAP_UP_TO = 5_000
+ROUNDING = 1e-9  # a value beyond a metric's range by less is within it
 
 
-def query_groups(golden: Golden, query_ids: pd.Index, column: str | None) -> Groups | None:
-    """Number of each query's group by a column of `golden.queries`, -1 where it has none.
+def query_clusters(
+    golden: Golden | None, query_ids: pd.Index, cluster: str | None
+) -> Groups | None:
+    """Return the cluster number of each query by a column of `golden.queries`, -1 for none.
 
-    None if no two queries share one.
+    Returns
+    -------
+    None if no two of these queries share a cluster. Without a golden set there are no clusters.
 
     Raises
     ------
     DataError
-        The golden set has no such column ("group" may be absent).
-    """
-    if column is None or (column == "group" and column not in golden.queries):
-        return None
-    if column not in golden.queries:
-        known = [
-            name for name in golden.queries.columns if name not in ("query_id", "query", "position")
-        ]
-        raise DataError(
-            f"found {column!r}",
-            field="cluster",
-            allowed=f"a column of golden.queries: {', '.join(known)}",
-        )
-    return shared_only(
-        np.append(pd.factorize(golden.queries[column])[0], -1)[
-            lookup(query_ids, pd.Index(golden.queries["query_id"]))
-        ]
-    )
-
-
-def cluster_of(golden: Golden | None, query_ids: pd.Index, cluster: str | None) -> Groups | None:
-    """As `query_groups`, where the golden set may not be at hand.
-
-    No groups then, unless a column was asked for by name.
+        The golden set has no such column ("group" may be absent), or a column other than "group" is
+        asked for without a golden set.
     """
     if golden is None and cluster not in (None, "group"):
         raise DataError(
@@ -67,36 +48,50 @@ def cluster_of(golden: Golden | None, query_ids: pd.Index, cluster: str | None) 
             field="cluster",
             allowed="a golden set, or cluster=None",
         )
-    return None if golden is None else query_groups(golden, query_ids, cluster)
+    if golden is None or cluster is None:
+        return None
+    if cluster not in golden.queries:
+        if cluster == "group":
+            return None
+        known = [
+            name for name in golden.queries.columns if name not in ("query_id", "query", "position")
+        ]
+        raise DataError(
+            f"found {cluster!r}",
+            field="cluster",
+            allowed=f"a column of golden.queries: {', '.join(known)}",
+        )
+    of_golden = np.append(pd.factorize(golden.queries[cluster])[0], -1)
+    return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])
 
 
 def shared_only(codes: Groups | None) -> Groups | None:
-    """The groups that several of these queries are in, the others -1; None if there are none."""
+    """Return the clusters that hold several of these queries, others as -1; None without any."""
     if codes is None:
         return None
-    alone = np.bincount(codes[codes >= 0], minlength=1) < 2
-    return None if alone.all() else np.where((codes < 0) | np.append(alone, True)[codes], -1, codes)
+    is_alone = np.bincount(codes[codes >= 0], minlength=1) < 2
+    if is_alone.all():
+        return None
+    return np.where((codes < 0) | np.append(is_alone, True)[codes], -1, codes)
 
 
 def bounds_of(metric: Metric) -> tuple[float, float]:
-    """Least and largest value of a metric, as its range says; infinite where it has none."""
+    """Return the least and largest value that a metric's range allows, infinite without a range."""
     found = re.fullmatch(r"(-?\d+(?:\.\d+)?) to (-?\d+(?:\.\d+)?)", metric.range)
     return (float(found[1]), float(found[2])) if found else NO_RANGE
 
 
 def kind_of(metric: Metric) -> str:
-    """The kind that intervals and tests go by: points on a scale with two ends are bounded."""
-    return (
-        "bounded"
-        if metric.kind == "other" and np.isfinite(bounds_of(metric)).all()
-        else metric.kind
-    )
+    """Return the kind that intervals and tests go by; a scale with two ends is bounded."""
+    if metric.kind == "other" and np.isfinite(bounds_of(metric)).all():
+        return "bounded"
+    return metric.kind
 
 
 def intervals(
     values: Values, names: list[str], groups: Groups | None = None, level: float = 0.95
 ) -> tuple[Values, Values]:
-    """Interval of the mean of every column, by its metric (`stats.interval_of_means`).
+    """Return the interval of every column's mean, by its metric (`stats.interval_of_means`).
 
     Values beyond a metric's range, which other tools' scores may have, are treated as a metric
     without one.
@@ -106,17 +101,20 @@ def intervals(
     values
         One row per query, one column per name; NaN where a metric doesn't apply.
     groups
-        From `query_groups`.
+        From `query_clusters`.
     """
     low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
     families: dict[tuple[str, tuple[float, float]], list[int]] = {}
     for place, name in enumerate(names):
         metric = describe(name)
-        kind, bounds = kind_of(metric), bounds_of(metric)
+        kind, (least, most) = kind_of(metric), bounds_of(metric)
         column = values[:, place]
-        is_within = not ((column < bounds[0] - 1e-9) | (column > bounds[1] + 1e-9)).any()
-        kind = kind if is_within or kind not in ("binary", "bounded") else "other"
-        families.setdefault((kind, bounds if kind == "bounded" else (0.0, 1.0)), []).append(place)
+        if kind in ("binary", "bounded") and (
+            ((column < least - ROUNDING) | (column > most + ROUNDING)).any()
+        ):
+            kind = "other"
+        bounds = (least, most) if kind == "bounded" else (0.0, 1.0)
+        families.setdefault((kind, bounds), []).append(place)
     for (kind, bounds), places in families.items():
         part = values[:, places]
         if kind not in ("binary", "bounded") and len(part) > BOOTSTRAP_UP_TO and groups is None:
@@ -131,19 +129,14 @@ def intervals(
 def quantile_intervals(
     values: Values, names: list[str], q: float, level: float = 0.95
 ) -> tuple[Values, Values]:
-    """Order-statistic interval of the q-quantile of every column that holds times or costs.
+    """Return the order-statistic interval of the q-quantile of every column of times or costs.
 
     NaN for the others, and where n is too small.
     """
-    found = [
-        (
-            quantile_interval(column, q, level)
-            if describe(name).kind in BY_QUANTILES
-            else (np.nan, np.nan)
-        )
-        for column, name in zip(values.T, names, strict=True)
-    ]
-    low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
+    for place, name in enumerate(names):
+        if describe(name).kind in BY_QUANTILES:
+            low[place], high[place] = quantile_interval(values[:, place], q, level)
     return low, high
 
 
@@ -155,18 +148,20 @@ def intervals_by_group(
     groups: Groups | None = None,
     level: float = 0.95,
 ) -> tuple[Values, Values]:
-    """As `intervals`, of every group's mean of every column.
+    """Return `intervals` of every group: one row per group, one column per metric.
 
-    From the statistics found, all groups at once, as far as these say enough.
+    All groups are computed at once from their statistics, as far as these are enough; only means
+    that may need a bootstrap, and groups whose queries depend on each other, read the values.
     """
-    low, high, by_values = _from_moments(found, names, grouping.sizes > BOOTSTRAP_UP_TO, level)
+    low, high, needs_values = _from_moments(found, names, grouping.sizes > BOOTSTRAP_UP_TO, level)
     for group in range(len(grouping.sizes)):
         shared = None if groups is None else shared_only(groups[grouping.members(group)])
-        here = np.flatnonzero(by_values[group] if shared is None else found.n[group] > 0).tolist()
-        if here:
-            values = np.column_stack([columns[place][grouping.members(group)] for place in here])
-            low[group, here], high[group, here] = intervals(
-                values, [names[place] for place in here], shared, level
+        read = needs_values[group] if shared is None else found.n[group] > 0
+        places = np.flatnonzero(read).tolist()
+        if places:
+            values = np.column_stack([columns[place][grouping.members(group)] for place in places])
+            low[group, places], high[group, places] = intervals(
+                values, [names[place] for place in places], shared, level
             )
     return low, high
 
@@ -174,50 +169,32 @@ def intervals_by_group(
 def _from_moments(
     found: Statistics, names: list[str], is_large: Flags, level: float
 ) -> tuple[Values, Values, Flags]:
-    """Intervals of queries that stand alone, and which of them have to be told by the values.
+    """Return intervals for independent queries, and flags where the values themselves are needed.
 
-    Those that a bootstrap may be for, not in large groups.
+    Values are needed where a bootstrap may be used; never in large groups.
     """
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
-    is_free = np.ones(found.n.shape, dtype=bool)
-    for (kind, bounds), places in _families(names).items():
-        low[:, places], high[:, places], is_free[:, places] = _bounded(
-            found.of(places), kind, bounds, level
+    is_free = np.ones(found.n.shape, dtype=bool)  # not between the two ends of a range
+    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
+    for place, name in enumerate(names):
+        metric = describe(name)
+        if (kind := kind_of(metric)) in ("binary", "bounded"):
+            families.setdefault((kind, bounds_of(metric)), []).append(place)
+    for (kind, bounds), places in families.items():
+        part = found.of(places)
+        least, most = bounds if kind == "bounded" else (0.0, 1.0)
+        width = most - least
+        unit_low, unit_high = mean_interval(
+            (part.mean - least) / width, part.std / width, part.n.astype(np.float64), kind, level
         )
+        low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
+        is_free[:, places] = (part.min < bounds[0] - ROUNDING) | (part.max > bounds[1] + ROUNDING)
     is_free &= found.n > 0
     by_t = is_free & is_large[:, None]
     low[by_t], high[by_t] = mean_interval(
         found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", level
     )
     return low, high, is_free & ~by_t
-
-
-def _families(names: list[str]) -> dict[tuple[str, tuple[float, float]], list[int]]:
-    """Places of the metrics whose values lie between two ends, by kind and ends."""
-    families: dict[tuple[str, tuple[float, float]], list[int]] = {}
-    for place, name in enumerate(names):
-        metric = describe(name)
-        if (kind := kind_of(metric)) in ("binary", "bounded"):
-            families.setdefault((kind, bounds_of(metric)), []).append(place)
-    return families
-
-
-def _bounded(
-    found: Statistics, kind: str, bounds: tuple[float, float], level: float
-) -> tuple[Values, Values, Flags]:
-    """Intervals of metrics between two ends, and where values lie beyond these, as other tools' scores may."""
-    least, width = (
-        bounds[0] if kind == "bounded" else 0.0,
-        bounds[1] - bounds[0] if kind == "bounded" else 1.0,
-    )
-    low, high = mean_interval(
-        (found.mean - least) / width, found.std / width, found.n.astype(np.float64), kind, level
-    )
-    return (
-        least + width * low,
-        least + width * high,
-        (found.min < bounds[0] - 1e-9) | (found.max > bounds[1] + 1e-9),
-    )
 
 
 def quantile_intervals_by_group(
@@ -228,10 +205,10 @@ def quantile_intervals_by_group(
     q: float,
     level: float = 0.95,
 ) -> tuple[Values, Values]:
-    """As `quantile_intervals`, of every group's quantile of every column."""
+    """Return `quantile_intervals` of every group: one row per group, one column per metric."""
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
-    timed = np.array([describe(name).kind in BY_QUANTILES for name in names], dtype=bool)
-    for group, place in np.argwhere((found.n > 0) & timed).tolist():
+    is_timed = np.array([describe(name).kind in BY_QUANTILES for name in names], dtype=bool)
+    for group, place in np.argwhere((found.n > 0) & is_timed).tolist():
         low[group, place], high[group, place] = quantile_interval(
             columns[place][grouping.members(group)], q, level
         )

@@ -381,21 +381,21 @@ def _response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> SmallCodes:
     return known[lookup(run, run_ids), query]
 
 
-class Placed(NamedTuple):
+class HitResponses(NamedTuple):
     """The response that each hit belongs to (-1: none), and how many hits each response has."""
 
     response: SmallCodes
     n_hits: Codes
 
 
-def place_hits(results: Results) -> Placed:
+def locate_hits(results: Results) -> HitResponses:
     """Which response each hit belongs to."""
     place, n = _response_of(results.hits, results.responses), len(results.responses)
     counts = np.zeros(n + 1, dtype=np.int64)
     # widening all of them at once would take more time than counting
     for rows in blocks(0, len(place), COUNTED):
         counts += np.bincount(place[rows].astype(np.int64) + 1, minlength=n + 1)
-    return Placed(place, counts[1:])
+    return HitResponses(place, counts[1:])
 
 
 def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:

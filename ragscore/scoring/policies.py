@@ -172,7 +172,7 @@ def hit_at_run_k(results: Results) -> pd.Series:
     return pd.Series(labels, index=results.runs["run_id"].cat.categories, dtype="str")
 
 
-def passed_of(
+def success_values(
     results: Results,
     golden: Golden,
     rows: pd.DataFrame,

@@ -22,13 +22,13 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
+from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.matching import Rule
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, describe
-from ragscore.scoring.outcomes import OF_GIVEN_ANSWER, OF_REFUSAL, label_of
 from ragscore.scoring.profiles import Profile
-from ragscore.scoring.rules import READS_TEXT
 from ragscore.scoring.score import scoring
+from ragscore.scoring.value_states import OF_GIVEN_ANSWER, OF_REFUSAL, label_of
 
 REPORTED = "x_judge_fingerprint"  # what another tool wrote of its judges
 PARTS = (
@@ -238,13 +238,13 @@ def ruler(
     """
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
-    parts = ruler_parts(
+    parts = provenance_parts(
         results, golden, labels, scoring(results, golden, rule=rule, profile=profile, **policies)
     )
-    return ruler_frame(parts, labels).astype({"run_id": results.runs["run_id"].dtype})
+    return provenance_frame(parts, labels).astype({"run_id": results.runs["run_id"].dtype})
 
 
-def ruler_parts(
+def provenance_parts(
     results: Results, golden: Golden, columns: Iterable[str], about: pd.DataFrame
 ) -> dict[str, Parts]:
     """The ruler of each run by component, as JSON holds it; `about` is from `rs.scoring`."""
@@ -336,7 +336,7 @@ def _n_of_runs(results: Results, frame: pd.DataFrame | None) -> npt.NDArray[np.i
     return np.bincount(codes[codes >= 0], minlength=n_runs) + int((codes < 0).sum())
 
 
-def ruler_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame:
+def provenance_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame:
     """The rulers of several runs as a frame; see `ruler`."""
     names = list(columns)
     rows = []
@@ -350,7 +350,7 @@ def ruler_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame
     return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
 
 
-def check_rulers(
+def check_provenance(
     parts: dict[str, Parts],
     columns: Iterable[str],
     ignore: bool | list[str],

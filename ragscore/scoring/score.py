@@ -17,24 +17,25 @@ from ragscore.frames.data import Golden, Results, categorical, check_inputs
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.answers import answer_columns
 from ragscore.scoring.grading import (
-    decided,
+    count_undecidable,
+    decidable,
     grade_matches,
     level_rule,
-    n_undecided,
+    level_rule_name,
     rule_name,
-    with_kept_matches,
+    with_stored_matches,
 )
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.matching import (
     ID_LEVELS,
     LEVELS,
-    Placed,
+    HitResponses,
     Rule,
     apply_rule,
     at_level,
     check_ranks,
     level_rows,
-    place_hits,
+    locate_hits,
     response_of,
     with_coded_queries,
 )
@@ -45,14 +46,13 @@ from ragscore.scoring.policies import (
     VACUOUS,
     fill_empty_gold,
     hit_at_run_k,
-    passed_of,
     read_refusals,
     resolve_policies,
+    success_values,
     warn_of_missing,
     with_policies,
 )
 from ragscore.scoring.profiles import Profile, find_profile
-from ragscore.scoring.rules import level_rule_name
 
 LEVEL_DTYPE, STATE_DTYPE = pd.CategoricalDtype(list(LEVELS)), pd.CategoricalDtype(list(STATES))
 
@@ -203,7 +203,7 @@ def scores_at(
     )
     ranked = collapsed(results) if policies["collapse"] == "doc" else results
     coded = with_coded_queries(ranked, golden)
-    placed = place_hits(coded)
+    placed = locate_hits(coded)
     rows = _rows(ranked, golden, placed)
     # A rule of your own is given what you loaded.
     ranking = _ranking_scores(
@@ -226,7 +226,7 @@ def scores_at(
         if label.name != "passed"
     }
     if any(label.name == "passed" for label in labels):
-        columns["passed"] = passed_of(
+        columns["passed"] = success_values(
             results, golden, rows, ranking, answers["refusal_correct"], keep_refusals
         )
     if empty_gold != "nan":
@@ -276,7 +276,7 @@ def scoring(
     )
     runs = results.runs
     used = level.joinable if level.name == "per_query" else (level.name,)
-    n_unknown = sum(n_undecided(results, golden, name).to_numpy() for name in used)
+    n_unknown = sum(count_undecidable(results, golden, name).to_numpy() for name in used)
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
         "chunker_version_match": level.chunker_version_match,
@@ -356,7 +356,8 @@ def _valued(
     if not counts["n_valued"].all():
         used = level.joinable if level.name == "per_query" else (level.name,)
         counts["n_undecided"] = np.sum(
-            [n_undecided(results, golden, name).reindex(index).to_numpy() for name in used], axis=0
+            [count_undecidable(results, golden, name).reindex(index).to_numpy() for name in used],
+            axis=0,
         )
     return pd.DataFrame(counts, index=index)
 
@@ -377,7 +378,7 @@ def warn_of_no_value(counts: pd.DataFrame, level: Level) -> None:
         warnings.warn(text, UserWarning, stacklevel=3)
 
 
-def _rows(results: Results, golden: Golden, placed: Placed) -> pd.DataFrame:
+def _rows(results: Results, golden: Golden, placed: HitResponses) -> pd.DataFrame:
     """Every golden query of every run, then responses without a golden query.
 
     Run_id, query_id, response, n_hits, state.
@@ -490,7 +491,7 @@ def _score_at(
 ) -> dict[str, npt.NDArray[np.float64]]:
     selected = at_level(golden.coded, level, keep_refusals)
     judge = (
-        with_kept_matches(rule, results, golden, level)
+        with_stored_matches(rule, results, golden, level)
         if rule is not None
         else level_rule(level, results, golden)
     )
@@ -508,7 +509,7 @@ def _score_at(
         )
         return ranking_columns(graded, found, selected, rows, labels)
 
-    scores = earned(decided(matches))
+    scores = earned(decidable(matches))
     if "unknown" in matches and matches["unknown"].any():
         n_unknown = matches.loc[matches["unknown"], "hit"].nunique()
         policy = (
@@ -538,7 +539,7 @@ def _answer_scores(
     level: Level,
     unknown: str,
     no_claims: float,
-    placed: Placed | None,
+    placed: HitResponses | None,
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Columns of answer metrics, brought from responses to rows."""
     if all(label.is_ranking for label in labels):

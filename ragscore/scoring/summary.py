@@ -13,13 +13,13 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.scoring.intervals import (
     Groups,
-    cluster_of,
     intervals_by_group,
     quantile_intervals_by_group,
+    query_clusters,
 )
 from ragscore.scoring.metrics import describe
-from ragscore.scoring.outcomes import Ledger, chosen_columns, score_rows
-from ragscore.scoring.outcomes import metric_columns as metric_columns
+from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
+from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Codes, Grouping, Values, statistics
 
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
@@ -92,9 +92,9 @@ def summarize(
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
     grouping, groups = _grouped(_keys(rows, golden, by, chosen))
-    clusters = cluster_of(golden, pd.Index(rows["query_id"]), cluster)
+    clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
     parts = _measured(rows, chosen, grouping, clusters) | _counted(
-        rows, chosen, grouping, Ledger(rows, golden, results)
+        rows, chosen, grouping, ValueStates(rows, golden, results)
     )
     table = _with_metrics(groups, chosen).assign(
         **{name: parts[name].ravel() for name in STATISTICS}
@@ -118,7 +118,7 @@ def _measured(
 
 
 def _counted(
-    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, ledger: Ledger
+    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, ledger: ValueStates
 ) -> dict[str, Codes]:
     """Rows of each group that a value was expected of, and that failed or are missing.
 

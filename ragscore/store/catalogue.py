@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
-from ragscore.scoring.provenance import check_rulers
+from ragscore.scoring.provenance import check_provenance
 from ragscore.store.files import Place, read_parquet
 from ragscore.store.runs import Stored, stored_runs
 from ragscore.store.scoring import choices_of
@@ -150,7 +150,9 @@ class Listing:
         n = len(read_parquet(self.stored[a].folder / "golden.parquet", ["query_id"])) if a else 0
         parts = parts if len(parts) == len(names) else self._by_hash(names, parts)
         details = f"{a} to {b}: {counted(self.golden_changes(a, b), n)}" if a else ""
-        check_rulers(_distinct(parts), columns, ignore, details=details, remedy=": refresh(golden)")
+        check_provenance(
+            _distinct(parts), columns, ignore, details=details, remedy=": refresh(golden)"
+        )
 
     def _by_hash(
         self, names: list[str], parts: dict[str, dict[str, Any]]

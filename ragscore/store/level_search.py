@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import Codes, SmallCodes, codes_of, is_among, is_present
 from ragscore.frames.data import Results, concat_results, empty, from_records, narrowed
 from ragscore.frames.ranking import collapsed
-from ragscore.scoring.citations import carried_by, cited_passages, comparable
+from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS, response_of
 from ragscore.scoring.score import keeps_refusals
@@ -68,7 +68,10 @@ def find_level(group: list[Batch], number: int, setting: Setting) -> Found:
         }
     found: list[Results] = []
     carried: set[str] = set()
-    has_cited, open_levels = False, set(comparable(setting.golden, set(LEVELS))) if cites else set()
+    has_cited, open_levels = (
+        False,
+        set(levels_with_targets(setting.golden, set(LEVELS))) if cites else set(),
+    )
     kinds = (
         READ
         if cites
@@ -207,7 +210,7 @@ def _carried(results: Results) -> tuple[set[str], bool]:
         return set(), False
     kept = citations[place >= 0].reset_index(drop=True)
     return (
-        carried_by(
+        citation_levels(
             cited_passages(results, kept, place[place >= 0], response_of(results.hits, responses))
         ),
         True,
@@ -226,4 +229,6 @@ def settle(found: Iterable[Found], setting: Setting, match: str) -> Setting:
         if any(one.cites for one in looked)
         else set(LEVELS)
     )
-    return replace(setting, level=replace(level, cited=tuple(comparable(setting.golden, carried))))
+    return replace(
+        setting, level=replace(level, cited=tuple(levels_with_targets(setting.golden, carried)))
+    )

@@ -8,13 +8,12 @@ from typing import Any
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.golden_versions import query_parts
 from ragscore.frames.ranking import collapsed
-from ragscore.scoring.grading import level_rule, matches_to_keep, rule_name
+from ragscore.scoring.grading import level_rule, level_rule_name, matches_to_store, rule_name
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies
 from ragscore.scoring.profiles import find_profile
-from ragscore.scoring.provenance import ruler_parts
-from ragscore.scoring.rules import level_rule_name
+from ragscore.scoring.provenance import provenance_parts
 from ragscore.scoring.score import score, scoring
 from ragscore.scoring.summary import metric_columns, summarize
 
@@ -47,7 +46,7 @@ def scored(
         if level.name == "per_query"
         else [level.name]
     )
-    matches = matches_to_keep(
+    matches = matches_to_store(
         results,
         golden,
         {name: rule or level_rule(name, results, golden) for name in used},
@@ -59,7 +58,7 @@ def scored(
         PROFILE: None if chosen is None else chosen.name,
     }
     rulers, of_golden = (
-        ruler_parts(results, golden, metric_columns(scores), about),
+        provenance_parts(results, golden, metric_columns(scores), about),
         query_parts(golden).reset_index(),
     )
     parts = {}

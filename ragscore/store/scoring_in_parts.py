@@ -13,13 +13,18 @@ import pandas as pd
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results, conform, empty
 from ragscore.frames.golden_versions import query_parts
-from ragscore.scoring.grading import level_rule, matches_to_keep, n_undecided, rule_name
+from ragscore.scoring.grading import (
+    count_undecidable,
+    level_rule,
+    level_rule_name,
+    matches_to_store,
+    rule_name,
+)
 from ragscore.scoring.level import Level
 from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.scoring.profiles import find_profile
-from ragscore.scoring.provenance import fields_of, ruler_parts
-from ragscore.scoring.rules import level_rule_name
+from ragscore.scoring.provenance import fields_of, provenance_parts
 from ragscore.scoring.score import labels_of, warn_of_no_value
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.store.level_search import find_level, settle
@@ -94,7 +99,7 @@ def scored_in_parts(run: Stored, beside: Results, wanted: Wanted) -> dict[str, A
             }
         ]
     )
-    ruler = ruler_parts(
+    ruler = provenance_parts(
         replace(beside, responses=empty("responses")), wanted.golden, metric_columns(scores), about
     )[run.run_id]
     ruler["fields"] = _fields([one.fields for one in looked], run, setting.level)
@@ -135,14 +140,14 @@ def _look(part: Part, setting: Setting, golden: Golden) -> _Looked:
     here = replace(golden, queries=golden.queries[queries.hold(golden.queries["query_id"])])
     rules = {name: setting.rule or level_rule(name, results, here) for name in used}
     matches = {
-        name: matches_to_keep(results, here, {name: rule}, has_own_rule=setting.rule is not None)
+        name: matches_to_store(results, here, {name: rule}, has_own_rule=setting.rule is not None)
         for name, rule in rules.items()
     }
     read = replace(
         setting.golden,
         queries=setting.golden.queries[queries.hold(setting.golden.queries["query_id"])],
     )
-    n_unknown = sum(int(n_undecided(results, read, name).sum()) for name in used)
+    n_unknown = sum(int(count_undecidable(results, read, name).sum()) for name in used)
     return _Looked(
         matches,
         n_unknown,

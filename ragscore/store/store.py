@@ -17,12 +17,12 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, conform
 from ragscore.io.load import load_results, record_file
 from ragscore.scoring.matching import Rule
 from ragscore.scoring.metrics import DEFAULT_METRICS
-from ragscore.scoring.outcomes import metric_columns
 from ragscore.scoring.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.scoring.profiles import Profile, find_profile
-from ragscore.scoring.provenance import ruler_frame
+from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.score import labels_of, warn_of_deep_cuts, warn_of_no_value
 from ragscore.scoring.summary import STATISTICS
+from ragscore.scoring.value_states import metric_columns
 from ragscore.store.catalogue import Listing, listing_of
 from ragscore.store.compact import KINDS_COMPACTED, compact_tables, scores_of, with_about
 from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
@@ -338,7 +338,7 @@ class RunStore:
         """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""
         there = self._listing()
         parts = there.rulers(there.table["run_id"].astype("str").tolist())
-        return ruler_frame(
+        return provenance_frame(
             parts, [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
         )
 

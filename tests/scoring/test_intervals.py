@@ -9,11 +9,11 @@ import ragscore as rs
 from ragscore.frames.render import shown_quantile
 from ragscore.scoring.intervals import (
     BOOTSTRAP_UP_TO,
-    cluster_of,
     intervals,
     intervals_by_group,
     quantile_intervals,
     quantile_intervals_by_group,
+    query_clusters,
     shared_only,
 )
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
@@ -92,7 +92,7 @@ def test_a_slice_with_one_query_per_group_is_not_clustered(paraphrased):
 def test_groups_of_one_are_no_groups():
     assert shared_only(np.array([0, 0, 1, -1])).tolist() == [0, 0, -1, -1]
     assert shared_only(np.array([3, 1, -1])) is None and shared_only(None) is None
-    assert cluster_of(None, pd.Index(["q"]), "group") is None
+    assert query_clusters(None, pd.Index(["q"]), "group") is None
 
 
 def test_a_judges_points_are_bounded_by_their_scale():

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 from itertools import product
 
 import pytest
-from test_predicates import found, said
+from conftest import found, said
 
 import ragscore as rs
 

@@ -146,7 +146,7 @@ def test_what_a_changed_rule_or_question_needs_of_cut_text_is_said_to_be_unknown
     results, golden = long_texts
     store = rs.RunStore(tmp_path)
     store.save(results, golden=golden, rule=by_word)
-    with pytest.warns(UserWarning, match="3 hits have cut text and no kept matches"):
+    with pytest.warns(UserWarning, match="3 hits have cut text and no stored matches"):
         rs.score(store.load(), golden, ["mrr"], rule=lambda hits, targets: by_word(hits, targets))
     relabelled = rs.load_golden(
         write_golden(
@@ -393,7 +393,7 @@ def test_kept_matches_of_one_level_say_nothing_of_another(two_levels, tmp_path):
     assert rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="chunk")[
         "mrr"
     ].tolist() == [1]
-    with pytest.warns(UserWarning, match="2 hits have cut text and no kept matches"):
+    with pytest.warns(UserWarning, match="2 hits have cut text and no stored matches"):
         rs.score(store.load(), golden, ["mrr"], rule=by_hidden_word, match="doc")
 
 

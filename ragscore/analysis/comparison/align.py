@@ -13,8 +13,8 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.scoring.metrics import HEADLINE
-from ragscore.scoring.outcomes import Ledger, score_rows
 from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.value_states import ValueStates, score_rows
 
 Values = npt.NDArray[np.float64]
 
@@ -144,7 +144,7 @@ def expected_in(
         ],
         found.metrics,
     )
-    ledger = Ledger(rows, golden, results)
+    ledger = ValueStates(rows, golden, results)
     query, run = (
         lookup(rows["query_id"], found.query_ids),
         lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")),

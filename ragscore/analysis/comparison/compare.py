@@ -14,7 +14,7 @@ from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.deltas import (
     check_margins,
     paired_deltas,
-    query_groups,
+    query_clusters,
     tail_columns,
 )
 from ragscore.analysis.comparison.invariants import (
@@ -31,10 +31,10 @@ from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
-from ragscore.scoring.harness import aggregate
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.matching import LEVELS, at_level
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies
+from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
@@ -411,7 +411,7 @@ def _paired_deltas(
     in_both = (states[0] != "missing") & (states[1] != "missing")
     is_lost = (states[1] == "missing") | (states[1] == "failed")
     lost = first[names].where(is_lost[:, None] & second[names].isna().to_numpy())
-    groups = query_groups(golden, first.index, cluster)
+    groups = query_clusters(golden, first.index, cluster)
     sides = first[names][in_both], second[names][in_both]
     table = paired_deltas(
         *sides,

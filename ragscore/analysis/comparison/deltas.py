@@ -15,7 +15,7 @@ import pandas as pd
 from ragscore.frames.data import DataError
 from ragscore.scoring.intervals import BY_QUANTILES, kind_of, shared_only
 from ragscore.scoring.intervals import bounds_of as bounds_of
-from ragscore.scoring.intervals import query_groups as query_groups
+from ragscore.scoring.intervals import query_clusters as query_clusters
 from ragscore.scoring.metrics import Metric, describe, is_better
 from ragscore.stats import (
     Verdict,

@@ -12,7 +12,7 @@ from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
-    check_rulers,
+    check_provenance,
     judge_fingerprint,
     judges_agree,
     recorded_parts,
@@ -132,9 +132,9 @@ def field_invariants(
     judges = {
         run_id: {"judge_fingerprint": part["judge_fingerprint"]} for run_id, part in parts.items()
     }
-    check_rulers(judges, columns, ignore, remedy=": judge both runs alike")
+    check_provenance(judges, columns, ignore, remedy=": judge both runs alike")
     fields = {run_id: {"fields": part["fields"]} for run_id, part in parts.items()}
-    found = check_rulers(fields, columns, True)[["component", "a", "b"]]
+    found = check_provenance(fields, columns, True)[["component", "a", "b"]]
     return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
 
 

@@ -31,10 +31,10 @@ from ragscore.frames.render import (
     rows_of,
     shown_number,
 )
-from ragscore.scoring.harness import find, place, rounded
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, parse_label
 from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
 
 OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
@@ -356,11 +356,11 @@ def _profile_report(cmp: Comparison) -> dict[str, Any]:
     decimals = cmp.profile.decimals
     deltas: dict[str, Any] = {}
     for key in cmp.profile.aggregate:
-        of_a, of_b = find(a, key), find(b, key)
+        of_a, of_b = get_nested(a, key), get_nested(b, key)
         if isinstance(of_a, dict):
-            place(deltas, key, {k: _difference(of_a[k], of_b[k], decimals) for k in of_a})
+            set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], decimals) for k in of_a})
         elif key not in cmp.profile.omit_if_none or of_a is not None or of_b is not None:
-            place(deltas, key, _difference(of_a, of_b, decimals))
+            set_nested(deltas, key, _difference(of_a, of_b, decimals))
     ranks = _profile_ranks(cmp.per_query)
     notes = [_profile_note(row) for row in records_of(ranks)]
     per_query = [{**row, "note": note} for row, note in zip(records_of(ranks), notes, strict=True)]
@@ -416,4 +416,4 @@ def _profile_note(row: dict[str, Any]) -> str | None:
 
 
 def _difference(a: float | None, b: float | None, decimals: int | None) -> float | None:
-    return None if a is None or b is None else rounded(b - a, decimals)
+    return None if a is None or b is None else round_half_away(b - a, decimals)

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ragscore.analysis.trend.history import OUTLAST_CUTTING, History, Segment
 from ragscore.frames.data import Golden, Results
-from ragscore.scoring.rules import level_rule_name
+from ragscore.scoring.grading import level_rule_name
 from ragscore.scoring.score import score
 
 SAME_RULER, SAME_RESULTS, SCORED_AGAIN = (

@@ -16,7 +16,7 @@ import pandas as pd
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import Results, run_names
 from ragscore.scoring.anchors import ELLIPSES, by_anchor
-from ragscore.scoring.grading import decided
+from ragscore.scoring.grading import decidable
 from ragscore.scoring.matching import Rule, apply_rule, by_chunk, by_doc
 
 LABELS = ["grade", "own_grade", "labels"]
@@ -161,7 +161,7 @@ def labels_of(pool: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for level, rule in RULES.items():
         here = targets[(targets["level"] == level).to_numpy()].reset_index(drop=True)
-        pairs = decided(apply_rule(rule, pool, here))
+        pairs = decidable(apply_rule(rule, pool, here))
         met = here.iloc[pairs["target"].to_numpy()]
         columns = {
             "row": pairs["hit"].to_numpy(),

@@ -22,7 +22,7 @@ from ragscore.io.golden_read import Tables, read_row
 from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
 from ragscore.scoring.anchors import by_anchor
-from ragscore.scoring.grading import decided
+from ragscore.scoring.grading import decidable
 from ragscore.scoring.matching import apply_rule
 
 
@@ -234,7 +234,7 @@ class Sheet:
         one = pd.DataFrame([passage]).astype(
             {name: "str" for name in passage if name != "text_cut"}
         )
-        pairs = decided(apply_rule(by_anchor(), one, targets))
+        pairs = decidable(apply_rule(by_anchor(), one, targets))
         return sorted({int(name) for name in targets["target_id"].iloc[pairs["target"]]})
 
     def share_hits(self, query_id: str, origin: str) -> None:

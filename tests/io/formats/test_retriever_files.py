@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import fuzzed
+from conftest import found, fuzzed, said
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_predicates import found, said
 
 import ragscore as rs
 

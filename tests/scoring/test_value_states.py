@@ -9,7 +9,7 @@ import pytest
 from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.outcomes import STATES
+from ragscore.scoring.value_states import STATES
 
 GOLDEN = [
     {"id": "q1", "query": "?", "expected_doc_ids": ["d1"], "answerable": True},

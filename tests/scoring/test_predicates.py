@@ -8,24 +8,10 @@ from contextlib import nullcontext
 
 import pandas as pd
 import pytest
+from conftest import found, said
 
 import ragscore as rs
 from ragscore.scoring.matching import at_level
-
-
-def found(rank, source_key=None, document="", chunk=None, **metadata):
-    """A hit of the retrievers' format."""
-    more = {"source_key": source_key} if source_key is not None else {}
-    return {
-        "rank": rank,
-        "id": chunk or f"c{rank}",
-        "metadata": more | metadata,
-        "document": document,
-    }
-
-
-def said(query, hits, retriever="dense", k=5, **more):
-    return {"query": query, "retriever": retriever, "k": k, "elapsed_ms": 1.0, "hits": hits} | more
 
 
 @pytest.fixture

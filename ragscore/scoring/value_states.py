@@ -18,10 +18,10 @@ from ragscore.scoring.applicability import (
     OF_CITATIONS,
     OF_LABELLED_CITATIONS,
     OF_REFERENCE,
-    Applying,
-    Facts,
+    Applicability,
+    Availability,
     Flags,
-    Recorded,
+    RowFacts,
 )
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import BY_NAME, Label, describe, parse_label
@@ -128,7 +128,7 @@ def explain(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    ledger = Ledger(rows, golden, results)
+    ledger = ValueStates(rows, golden, results)
     parts = []
     for name in chosen:
         codes, reasons = ledger.of(name)
@@ -146,15 +146,15 @@ def explain(
     )
 
 
-class Ledger:
+class ValueStates:
     """The state of each row of a scores frame at one metric after another, all from the same facts about the rows."""
 
     def __init__(
         self, rows: pd.DataFrame, golden: Golden | None, results: Results | None = None
     ) -> None:
         self.rows, self.knows_golden = rows, golden is not None
-        self.applying = Applying(golden, rows) if golden is not None else None
-        self.facts = Facts(rows, results)
+        self.applying = Applicability(golden, rows) if golden is not None else None
+        self.facts = RowFacts(rows, results)
         self.is_due = (
             self.applying.is_due() if self.applying is not None else np.zeros(len(rows), dtype=bool)
         )
@@ -267,7 +267,7 @@ class Ledger:
         return [(everywhere, "undecided", "hits can't be judged on cut text")] if is_cut else []
 
 
-def _recorded(facts: Facts, name: str) -> Recorded | None:
+def _recorded(facts: RowFacts, name: str) -> Availability | None:
     """Whether the run recorded what the metric is read from; None where it is read from hits."""
     if name in (*CRITERIA, FAILED):
         return facts.has_judgment(name)
@@ -276,7 +276,7 @@ def _recorded(facts: Facts, name: str) -> Recorded | None:
     return facts.has_column(name)
 
 
-def _judge_causes(facts: Facts, name: str, is_nan: Flags) -> list[Cause]:
+def _judge_causes(facts: RowFacts, name: str, is_nan: Flags) -> list[Cause]:
     n_judged, n_failed = facts.judged(name)
 
     def texts() -> Reasons:
@@ -294,7 +294,7 @@ def _judge_causes(facts: Facts, name: str, is_nan: Flags) -> list[Cause]:
     ]
 
 
-def _hit_causes(facts: Facts, label: Label, is_nan: Flags) -> list[Cause]:
+def _hit_causes(facts: RowFacts, label: Label, is_nan: Flags) -> list[Cause]:
     """What hits and citations lack."""
     name = label.name
     if not facts.known:
@@ -313,7 +313,7 @@ def _hit_causes(facts: Facts, label: Label, is_nan: Flags) -> list[Cause]:
     return causes
 
 
-def _cut_texts(facts: Facts) -> Reasons:
+def _cut_texts(facts: RowFacts) -> Reasons:
     # few: a text for each, not for each row
     counts, place = np.unique(facts.n_cut, return_inverse=True)
     return np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]

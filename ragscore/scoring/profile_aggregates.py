@@ -28,7 +28,7 @@ def aggregate(
 
     Returns
     -------
-    {run_id: its JSON object}, rounded as that harness rounds; None where it writes null.
+    {run_id: its JSON object}, round_half_away as that harness rounds; None where it writes null.
 
     Raises
     ------
@@ -41,19 +41,19 @@ def aggregate(
         raise DataError(
             "no profile given", field="profile", allowed="the name of a profile, or a Profile"
         )
-    run_ks = ks_of(results)
+    run_ks = k_of_runs(results)
     return {
         run_id: aggregate_rows(rows, chosen, run_ks[run_id])
-        for run_id, rows in counted_rows(results, golden, chosen).items()
+        for run_id, rows in scores_by_run(results, golden, chosen).items()
     }
 
 
-def counted_rows(results: Results, golden: Golden, profile: Profile) -> dict[str, pd.DataFrame]:
+def scores_by_run(results: Results, golden: Golden, profile: Profile) -> dict[str, pd.DataFrame]:
     """The scores of each run from which a profile's aggregates are made.
 
     Rows of `rs.score`, missing ones where they count there.
     """
-    scores = _quietly(results, golden, profile, sorted(set(ks_of(results).values())))
+    scores = _quietly(results, golden, profile, sorted(set(k_of_runs(results).values())))
     by_run = {str(run_id): rows for run_id, rows in scores.groupby("run_id", observed=False)}
     return {
         run_id: (
@@ -63,7 +63,7 @@ def counted_rows(results: Results, golden: Golden, profile: Profile) -> dict[str
     }
 
 
-def ks_of(results: Results) -> dict[str, int]:
+def k_of_runs(results: Results) -> dict[str, int]:
     """The k of each run, the default where it states none."""
     stated = (
         results.runs["k"] if "k" in results.runs else pd.Series(pd.NA, index=results.runs.index)
@@ -87,7 +87,7 @@ def _quietly(results: Results, golden: Golden, profile: Profile, run_ks: list[in
 
 
 def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str, Any]:
-    """The aggregate of these rows of one run (see `counted_rows`)."""
+    """The aggregate of these rows of one run (see `scores_by_run`)."""
     found: dict[str, Any] = {}
     for key, expression in profile.aggregate.items():
         if "{k}" in expression:
@@ -98,18 +98,18 @@ def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str
         else:
             value = _value(rows, key, expression.format(run_k=run_k), profile)
         if value is not None or key not in profile.omit_if_none:
-            place(found, key, value)
+            set_nested(found, key, value)
     counts = {
         "rows": len(rows),
         "asked": int(rows["state"].ne("extra").sum()),
         "failed": int(rows["failed"].sum()),
     }
     for key, what in profile.totals.items():
-        place(found, key, counts[what])
+        set_nested(found, key, counts[what])
     return found
 
 
-def place(found: dict[str, Any], key: str, value: Any) -> None:
+def set_nested(found: dict[str, Any], key: str, value: Any) -> None:
     """Put a value at a dotted key."""
     *parents, leaf = key.split(".")
     for parent in parents:
@@ -117,7 +117,7 @@ def place(found: dict[str, Any], key: str, value: Any) -> None:
     found[leaf] = value
 
 
-def find(found: Any, key: str) -> Any:
+def get_nested(found: Any, key: str) -> Any:
     """The value at a dotted key; None where there is none."""
     for name in key.split("."):
         found = found.get(name) if isinstance(found, dict) else None
@@ -136,7 +136,9 @@ def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> f
     )
     if not len(values):
         return 0.0 if key in profile.zero_if_none else None
-    return rounded(float(STATISTICS[statistic or "mean"](values, profile)), profile.decimals)
+    return round_half_away(
+        float(STATISTICS[statistic or "mean"](values, profile)), profile.decimals
+    )
 
 
 def _percentile(values: Values, share: float, profile: Profile) -> float:
@@ -154,7 +156,7 @@ STATISTICS: dict[str, Callable[[Values, Profile], Any]] = {
 }
 
 
-def rounded(value: float, decimals: int | None) -> float:
+def round_half_away(value: float, decimals: int | None) -> float:
     """Round half away from zero (Python's own rounds half to even).
 
     `None` leaves the value as it is.

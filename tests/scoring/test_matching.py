@@ -6,47 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import hit, record
+from conftest import golden_of, hit, hits_of, record, targets_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-
-
-def hits_of(*rows, run_id="r", query_id="q"):
-    return from_records(
-        [
-            {"run_id": run_id, "query_id": query_id, "rank": rank, **row}
-            for rank, row in enumerate(rows, 1)
-        ],
-        "hits",
-    )
-
-
-def targets_of(*rows, query_id="q"):
-    return from_records(
-        [
-            {
-                "query_id": query_id,
-                "level": "doc",
-                "target_id": row.get("doc_id", f"t{n}"),
-                "alternative": 0,
-                "grade": 1,
-                **row,
-            }
-            for n, row in enumerate(rows)
-        ],
-        "targets",
-    )
-
-
-def golden_of(targets, **more):
-    queries = [
-        {"query_id": query_id, "query": "?", "answerable": True, "position": n}
-        for n, query_id in enumerate(dict.fromkeys(targets["query_id"]))
-    ]
-    return rs.Golden(queries=from_records(queries, "queries"), targets=targets, **more)
 
 
 def scores_of(hits, targets, labels, rule=rs.by_doc):
