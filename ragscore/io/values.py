@@ -127,7 +127,10 @@ def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def extra_fields(
-    row: dict[str, Any], known: frozenset[str], kind: str, prefix: str | None = None
+    row: dict[str, Any],
+    known: frozenset[str] = frozenset(),
+    kind: str = "",
+    prefix: str | None = None,
 ) -> dict[str, Any]:
     """The leftover fields of one row, as they stood in the record.
 

@@ -1,35 +1,32 @@
-"""Runs of a chatbot's evaluation, `results/<run_id>/{results.jsonl, config.json, metrics.json}` -> `Results`.
+"""Runs of a chatbot's evaluation, `results/<run_id>/{results.jsonl, config.json, metrics.json}`.
 
-A test case that ended in an error has no row there: its absence shows as missing. What the harness
-computed itself (`retrieval_metrics`, `metrics.json`) becomes `reported`, judges' scores and claims
-become `judgments`.
-
-`Results` -> a chatbot's run folder: the way back, so that loading and writing round-trip.
+Such a folder <-> `Results`. A test case that ended in an error has no row there, so it is missing
+from the responses too. Values that the harness computed itself (`retrieval_metrics`,
+`metrics.json`) become `reported`; judges' scores and claims become `judgments`.
 """
 
 import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, from_records
-from ragscore.io.output import by_query, check_one_run, write_json, write_lines
-from ragscore.io.source import (
-    Problems,
-    Row,
-    as_id,
-    as_text,
-    describe,
-    json_rows,
-    parse_json,
-    read_text,
+from ragscore.frames.data import Results, from_records
+from ragscore.io.formats.fields import (
+    Fields,
+    frames_of,
+    json_object,
+    named_fields,
+    ranks_of,
+    take_columns,
 )
+from ragscore.io.output import by_query, check_one_run, write_json, write_lines
+from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import (
+    extra_fields,
     flag,
     flatten,
     identifier,
@@ -38,220 +35,189 @@ from ragscore.io.values import (
     row_dicts,
     text,
     unflatten,
-    unify_types,
     whole,
 )
 
-HIT_NUMBERS = {
-    "score_final": "score",
-    "score_vector": "score_vector",
-    "score_lexical": "score_lexical",
+RESPONSE: Fields = {
+    "question": ("query", text),
+    "answer": ("answer", text),
+    "error": ("error", text),
 }
-CUT_LENGTHS = range(195, 206)  # a text cut to 200 characters, with its ellipsis
-# its name there -> the criterion, which is the metric's name
-JUDGED = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
+LATENCY: Fields = {"total_ms": ("elapsed_ms", number)}
+ABSTENTION: Fields = {"abstained": ("refused", flag)}
+REFERENCE: Fields = {"rel_path": ("path", text), "heading_path": ("heading", text)}
+CHUNK: Fields = {
+    "chunk_id": ("chunk_id", identifier),
+    **REFERENCE,
+    "rank": ("rank", whole),
+    "score_final": ("score", number),
+    "score_vector": ("score_vector", number),
+    "score_lexical": ("score_lexical", number),
+    "text": ("text", text),
+}
+JUDGMENT: Fields = {"score": ("value", number), "reasoning": ("reason", text)}
+COST: Fields = {"judge_tokens": ("tokens", whole), "judge_cost_usd": ("cost_usd", number)}
+
+# A judge's object in a row -> its criterion, which is the metric's name.
+JUDGES = {"groundedness": "judge_groundedness", "correctness": "judge_correctness"}
 CLAIMS = {"supported_claims": "supported", "unsupported_claims": "unsupported"}
-RUN_LEVEL = ""  # the query_id of a value that was reported for the run as a whole
-_FRAMES = ("responses", "hits", "citations", "judgments", "reported")
+FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
+CUT_LENGTHS = range(195, 206)  # a text that the harness cut to 200 characters, with its ellipsis
+RUN_LEVEL = ""  # the query_id of a value that was reported for the whole run
 
-
-@dataclass
-class _Tables:
-    """Records of each frame while a file is read, and the line of each test case."""
-
-    responses: list[dict[str, Any]] = field(default_factory=list)
-    hits: list[dict[str, Any]] = field(default_factory=list)
-    citations: list[dict[str, Any]] = field(default_factory=list)
-    judgments: list[dict[str, Any]] = field(default_factory=list)
-    reported: list[dict[str, Any]] = field(default_factory=list)
-    lines: dict[str, int] = field(default_factory=dict)
+Record = dict[str, Any]
 
 
 def read_chatbot(path: Path, strict: bool) -> Results:
-    """One run: `results.jsonl`, and what stands beside it in `config.json` and `metrics.json`."""
+    """Read one run: `results.jsonl`, with the `config.json` and `metrics.json` beside it."""
     problems = Problems(path, strict)
-    config, metrics = (_beside(path, name) for name in ("config.json", "metrics.json"))
-    tables = _Tables()
+    config, metrics = (_object_beside(path, name) for name in ("config.json", "metrics.json"))
+    records: dict[str, list[Record]] = {
+        name: [] for name in ("responses", "hits", "citations", "judgments", "reported")
+    }
+    lines: dict[str, int] = {}
     for row in json_rows(path, problems):
-        _read_row(row, tables, problems)
-    run = _run(path, config, metrics, tables)
-    judge = _judge(config, problems.for_file(path.parent / "config.json")) if config else {}
-    tables.judgments = [record | judge for record in tables.judgments]
-    for record in [record for name in _FRAMES for record in getattr(tables, name)]:
+        _read_row(row, records, lines, problems)
+    run, reported = _run(path, config, metrics, records["responses"])
+    records["reported"] += reported
+    if config:
+        of_config = problems.for_file(path.parent / "config.json")
+        judge = {
+            "judge": as_text(config.get("judge_model")),
+            "temperature": number(
+                config.get("judge_temperature"), "judge_temperature", None, of_config
+            ),
+            "x_prompt_version": as_text(config.get("judge_prompt_version")),
+        }
+        records["judgments"] = [judgment | judge for judgment in records["judgments"]]
+    for record in (record for rows in records.values() for record in rows):
         record["run_id"] = run["run_id"]
-    frames: dict[str, Any] = {
-        name: from_records(unify_types(getattr(tables, name)), name) for name in _FRAMES
-    }
-    optional = {
-        name: frames[name] if len(frames[name]) else None for name in ("judgments", "reported")
-    }
     return Results(
         runs=from_records([run], "runs"),
-        **(frames | optional),
+        **frames_of(records, optional=("judgments", "reported")),
         problems=problems.frame(run["run_id"]),
     )
 
 
-def _beside(path: Path, name: str) -> dict[str, Any] | None:
-    """The JSON object of a file beside this one; None if there is none."""
+def _object_beside(path: Path, name: str) -> Record | None:
+    """Return the JSON object of another file of the run folder; None without such a file."""
     file = path.parent / name
-    if not file.exists() or not path.name.startswith("results.jsonl"):
-        return None
-    try:
-        values = parse_json(read_text(file))
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON ({error})", file=file) from error
-    if not isinstance(values, dict):
-        raise DataError(f"found {describe(values)}", file=file, allowed="a JSON object")
-    return values
-
-
-def _judge(config: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    """What the configuration says of the judge."""
-    temperature = number(config.get("judge_temperature"), "judge_temperature", None, problems)
-    return {
-        "judge": as_text(config.get("judge_model")),
-        "temperature": temperature,
-        "x_prompt_version": as_text(config.get("judge_prompt_version")),
-    }
+    is_run_folder = path.name.startswith("results.jsonl") and file.exists()
+    return json_object(file) if is_run_folder else None
 
 
 def _run(
-    path: Path, config: dict[str, Any] | None, metrics: dict[str, Any] | None, tables: _Tables
-) -> dict[str, Any]:
-    """The row of the runs frame.
+    path: Path, config: Record | None, metrics: Record | None, responses: list[Record]
+) -> tuple[Record, list[Record]]:
+    """Return the row of the runs frame, and the aggregates of `metrics.json` as reported values.
 
-    Aggregates of `metrics.json` go to `reported`, what else it holds to `x_*`.
+    Everything else in `metrics.json` goes to `x_*` columns of the run.
     """
     left = dict(metrics or {})
-    stem = (
-        path.absolute().parent.name
-        if path.name.startswith("results.jsonl")
-        else path.name.split(".")[0]
-    )
-    run_id = as_id(left.pop("run_id", None)) or stem
+    is_run_folder = path.name.startswith("results.jsonl")
+    folder_or_stem = path.absolute().parent.name if is_run_folder else path.name.split(".")[0]
+    run_id = as_id(left.pop("run_id", None)) or folder_or_stem
     stored = left.pop("aggregate_metrics", {})
-    aggregates = stored if isinstance(stored, dict) else {}
-    numbers = [
-        (name, value) for name, value in _leaves(aggregates) if value is None or _is_number(value)
-    ]
-    tables.reported += [
+    numbers, others = _numbers_and_others(stored if isinstance(stored, dict) else {})
+    reported = [
         {
             "query_id": RUN_LEVEL,
             "metric": name,
             "value": math.nan if value is None else float(value),
         }
-        for name, value in numbers
+        for name, value in numbers.items()
     ]
-    left |= {"aggregate_metrics": others} if (others := _without_numbers(aggregates)) else {}
-    n_failed = sum(response["error"] is not None for response in tables.responses)
-    run: dict[str, Any] = {
+    left |= {"aggregate_metrics": others} if others else {}
+    config_or_first = config or next(
+        (json.loads(row["x_config.json"]) for row in responses if "x_config.json" in row), {}
+    )
+    k = config_or_first.get("k")
+    run = {
         "run_id": run_id,
         "created_at": _time(left.get("timestamp"), run_id),
         "config_hash": as_text(left.pop("config_hash", None)),
+        "config": None if config is None else json.dumps(config, ensure_ascii=False),
+        "n_queries": len(responses),
+        "n_failed": sum(response["error"] is not None for response in responses),
+        "k": k if is_int(k) else None,
     }
-    run |= {
-        "config": json.dumps(config, ensure_ascii=False) if config is not None else None,
-        "n_queries": len(tables.responses),
-        "n_failed": n_failed,
-    }
-    stated = config or next(
-        (json.loads(one["x_config.json"]) for one in tables.responses if "x_config.json" in one), {}
-    )
-    return run | {"k": stated["k"] if is_int(stated.get("k")) else None} | flatten(left)
+    return run | flatten(left), reported
 
 
-def _leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of nested objects with its dotted name; lists and empty objects are values."""
+def _numbers_and_others(values: Record, prefix: str = "") -> tuple[Record, Record]:
+    """Split nested objects into numbers (or null) by dotted name, and all else nested as it was."""
+    numbers: Record = {}
+    others: Record = {}
+    nested: Record = {}
     for name, value in values.items():
         dotted = prefix + name.replace("%", "%25").replace(".", "%2E")
         if isinstance(value, dict) and value:
-            yield from _leaves(value, dotted + ".")
+            inner_numbers, inner = _numbers_and_others(value, f"{dotted}.")
+            numbers |= inner_numbers
+            nested |= {name: inner} if inner else {}
+        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            numbers[dotted] = value
         else:
-            yield dotted, value
+            others[name] = value
+    return numbers, others | nested
 
 
-def _without_numbers(values: dict[str, Any]) -> dict[str, Any]:
-    """The other values, with the objects that they stand in."""
-    inner = {
-        name: _without_numbers(value)
-        for name, value in values.items()
-        if isinstance(value, dict) and value
-    }
-    plain = {
-        name: value
-        for name, value in values.items()
-        if name not in inner and value is not None and not _is_number(value)
-    }
-    return plain | {name: value for name, value in inner.items() if value}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _time(written: Any, run_id: str) -> pd.Timestamp | None:
-    """When the run was made: as stated, else as its id says (UTC)."""
-    if written is None and not re.fullmatch(r"\d{8}_\d{6}", run_id):
+def _time(stated: Any, run_id: str) -> pd.Timestamp | None:
+    """Return the time of a run (UTC): the stated one, else the one in its id."""
+    if stated is None and not re.fullmatch(r"\d{8}_\d{6}", run_id):
         return None
     try:
         time = (
-            pd.Timestamp(written)
-            if written is not None
-            else pd.to_datetime(run_id, format="%Y%m%d_%H%M%S")
+            pd.to_datetime(run_id, format="%Y%m%d_%H%M%S")
+            if stated is None
+            else pd.Timestamp(stated)
         )
     except (ValueError, TypeError):
         return None  # the text itself stays in x_timestamp
     return time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
 
 
-def _read_row(row: Row, tables: _Tables, problems: Problems) -> None:
+def _read_row(
+    row: Row, records: dict[str, list[Record]], lines: dict[str, int], problems: Problems
+) -> None:
+    """Add one test case to the records of each frame."""
     values = dict(row.values)
     query_id = as_id(values.pop("test_case_id", None))
     if query_id is None:
-        problems.add(
-            f"found {describe(row.values.get('test_case_id'))}",
-            line=row.line,
-            field="test_case_id",
-            allowed="text",
-        )
+        found = f"found {describe(row.values.get('test_case_id'))}"
+        problems.add(found, line=row.line, field="test_case_id", allowed="text")
         return
-    if query_id in tables.lines:
-        found = f"'{query_id}' stood on line {tables.lines[query_id]} already"
+    if query_id in lines:
+        found = f"'{query_id}' stood on line {lines[query_id]} already"
         problems.add(found, line=row.line, field="test_case_id", allowed="one row per test case")
         return
-    tables.lines[query_id] = row.line
-    response: dict[str, Any] = {"query_id": query_id}
-    response |= {
-        "query": text(values.pop("question", None), "question", row.line, problems),
-        "error": text(values.pop("error", None), "error", row.line, problems),
-    }
-    response["answer"] = text(values.pop("answer", None), "answer", row.line, problems)
+    lines[query_id] = row.line
+    response = {"query_id": query_id} | take_columns(values, RESPONSE, row.line, problems)
     if (scope := values.pop("scope", None)) is not None:
         response["scope"] = json.dumps(scope, ensure_ascii=False)
-    response |= _latency(values, row, problems)
-    response["refused"] = flag(
-        _part(values, "abstention", row, problems).pop("abstained", None),
-        "abstention.abstained",
-        row.line,
-        problems,
-    )
+    latency = _part(values, "latency", row, problems)
+    response |= take_columns(latency, LATENCY, row.line, problems, "latency.")
+    for name in [name for name in latency if name.endswith("_ms")]:
+        field = f"latency.{name}"
+        response[f"latency_{name}"] = number(latency.pop(name), field, row.line, problems)
+    abstention = _part(values, "abstention", row, problems)
+    response |= take_columns(abstention, ABSTENTION, row.line, problems, "abstention.")
     if (config := values.pop("config", None)) is not None:
         response["x_config.json"] = json.dumps(config, ensure_ascii=False)
-    tables.hits += _hits(values.pop("retrieved_chunks", None), query_id, row, problems)
-    tables.citations += _references(values.pop("references", None), query_id, row, problems)
-    tables.judgments += _judgments(values, query_id, row, problems)
-    tables.reported += _reported(_part(values, "retrieval_metrics", row, problems), query_id)
-    tables.responses.append(
-        response | flatten({name: value for name, value in values.items() if value != {}})
-    )
+    of_query = {
+        "hits": _hits(values.pop("retrieved_chunks", None), row, problems),
+        "citations": _citations(values.pop("references", None), row, problems),
+        "judgments": _judgments(values, row, problems),
+        "reported": _reported(_part(values, "retrieval_metrics", row, problems)),
+    }
+    for name, rows in of_query.items():
+        records[name] += [{"query_id": query_id} | one for one in rows]
+    left = {name: value for name, value in values.items() if value != {}}
+    records["responses"].append(response | flatten(left))
 
 
-def _part(values: dict[str, Any], name: str, row: Row, problems: Problems) -> dict[str, Any]:
-    """An object of the row, as a copy that stands in `values` and may be emptied.
-
-    Anything else is a problem.
-    """
+def _part(values: Record, name: str, row: Row, problems: Problems) -> Record:
+    """Return a copy of an object of the row, which replaces it in `values` and may be emptied."""
     part = values.get(name)
     if part is not None and not isinstance(part, dict):
         problems.add(
@@ -261,162 +227,100 @@ def _part(values: dict[str, Any], name: str, row: Row, problems: Problems) -> di
     return values[name]
 
 
-def _latency(values: dict[str, Any], row: Row, problems: Problems) -> dict[str, Any]:
-    latency = _part(values, "latency", row, problems)
-    found: dict[str, Any] = {
-        "elapsed_ms": number(latency.pop("total_ms", None), "latency.total_ms", row.line, problems)
-    }
-    for name in [name for name in latency if name.endswith("_ms")]:
-        found[f"latency_{name}"] = number(latency.pop(name), f"latency.{name}", row.line, problems)
-    return found
-
-
-def _objects(items: Any, name: str, row: Row, problems: Problems) -> list[dict[str, Any]]:
-    """The members of a list of objects; anything else is a problem."""
+def _objects(items: Any, name: str, row: Row, problems: Problems) -> list[Record]:
+    """Return the members of a list of objects; anything else is a problem."""
     listed = items if isinstance(items, list) else [] if items is None else [items]
     for item in listed:
         if not isinstance(item, dict):
-            problems.add(
-                f"found {describe(item)}", line=row.line, field=name, allowed="a list of objects"
-            )
+            found = f"found {describe(item)}"
+            problems.add(found, line=row.line, field=name, allowed="a list of objects")
     return [item for item in listed if isinstance(item, dict)]
 
 
-def _hits(items: Any, query_id: str, row: Row, problems: Problems) -> Iterator[dict[str, Any]]:
+def _hits(items: Any, row: Row, problems: Problems) -> Iterator[Record]:
     chunks = _objects(items, "retrieved_chunks", row, problems)
-    for chunk, rank in zip(chunks, _ranks(chunks, row, problems), strict=True):
-        values = {name: value for name, value in chunk.items() if name != "rank"}
-        found: dict[str, Any] = {
-            "query_id": query_id,
-            "rank": rank,
-            "chunk_id": identifier(values.pop("chunk_id", None), "chunk_id", row.line, problems),
-        }
-        for name, column in {"rel_path": "path", "heading_path": "heading", "text": "text"}.items():
-            found[column] = text(
-                values.pop(name, None), f"retrieved_chunks.{name}", row.line, problems
-            )
-        found |= {
-            column: number(values.pop(name, None), f"retrieved_chunks.{name}", row.line, problems)
-            for name, column in HIT_NUMBERS.items()
-        }
-        if (body := found["text"]) is not None:
-            found["text_cut"] = body.endswith("...") and len(body) in CUT_LENGTHS
-        yield found | flatten(values)
+    ranks = ranks_of(chunks, "retrieved_chunks.rank", row.line, problems)
+    for chunk, rank in zip(chunks, ranks, strict=True):
+        values = chunk | {"rank": rank}
+        hit = take_columns(values, CHUNK, row.line, problems, "retrieved_chunks.")
+        if (body := hit["text"]) is not None:
+            hit["text_cut"] = body.endswith("...") and len(body) in CUT_LENGTHS
+        yield hit | flatten(values)
 
 
-def _ranks(chunks: list[dict[str, Any]], row: Row, problems: Problems) -> list[int]:
-    """Stored ranks if every chunk has one of its own, else list order."""
-    stored: list[Any] = [chunk.get("rank") for chunk in chunks]
-    in_order = list(range(1, len(chunks) + 1))
-    if all(rank is None for rank in stored):
-        return in_order
-    if all(is_int(rank) and 1 <= rank < 2**31 for rank in stored) and len(set(stored)) == len(
-        stored
-    ):
-        return [int(rank) for rank in stored]
-    problems.add(
-        f"found the ranks {describe(stored)}",
-        line=row.line,
-        field="retrieved_chunks.rank",
-        allowed="a rank of its own for each chunk, from 1, or none at all",
-    )
-    return in_order
-
-
-def _references(
-    items: Any, query_id: str, row: Row, problems: Problems
-) -> Iterator[dict[str, Any]]:
+def _citations(items: Any, row: Row, problems: Problems) -> Iterator[Record]:
     for position, reference in enumerate(_objects(items, "references", row, problems), 1):
         values = dict(reference)
-        found: dict[str, Any] = {"query_id": query_id, "position": position}
-        for name, column in {"rel_path": "path", "heading_path": "heading"}.items():
-            found[column] = text(values.pop(name, None), f"references.{name}", row.line, problems)
-        yield found | flatten(values)
+        columns = take_columns(values, REFERENCE, row.line, problems, "references.")
+        yield {"position": position} | columns | flatten(values)
 
 
-def _judgments(
-    values: dict[str, Any], query_id: str, row: Row, problems: Problems
-) -> list[dict[str, Any]]:
-    """A row per judge's score, one per claim, and on the first of them what both judges cost."""
-    found: list[dict[str, Any]] = []
-    for name, criterion in JUDGED.items():
-        judged = _part(values, name, row, problems)
-        if (
-            score := number(judged.pop("score", None), f"{name}.score", row.line, problems)
-        ) is None:
+def _judgments(values: Record, row: Row, problems: Problems) -> list[Record]:
+    """One row per judge's score and one per claim; the first row bears the judges' common cost."""
+    judgments: list[Record] = []
+    for name, criterion in JUDGES.items():
+        judge = _part(values, name, row, problems)
+        if number(judge.get("score"), f"{name}.score", row.line, problems) is None:
+            judge.pop("score", None)
             continue
-        own: dict[str, Any] = {"query_id": query_id, "criterion": criterion}
-        reason = text(judged.pop("reasoning", None), f"{name}.reasoning", row.line, problems)
+        columns = take_columns(judge, JUDGMENT, row.line, problems, f"{name}.")
         claims = [
             claim
-            for listed, verdict in CLAIMS.items()
-            for claim in _claims(judged, listed, verdict, name, row, problems)
+            for key, verdict in CLAIMS.items()
+            for claim in _claims(judge, key, verdict, f"{name}.{key}", row, problems)
         ]
-        found.append({**own, "item": "", "value": score, "reason": reason, **flatten(judged)})
-        found += [own | claim for claim in claims]
-        judged.clear()
+        score = {"item": ""} | columns | flatten(judge)
+        judgments += [{"criterion": criterion} | one for one in (score, *claims)]
+        judge.clear()
     cost = _part(values, "cost", row, problems)
-    if found and cost:
-        found[0]["tokens"] = whole(
-            cost.pop("judge_tokens", None), "cost.judge_tokens", row.line, problems
-        )
-        found[0]["cost_usd"] = number(
-            cost.pop("judge_cost_usd", None), "cost.judge_cost_usd", row.line, problems
-        )
-    return found
+    if judgments and cost:
+        judgments[0] |= take_columns(cost, COST, row.line, problems, "cost.")
+    return judgments
 
 
 def _claims(
-    judged: dict[str, Any], name: str, verdict: str, judge: str, row: Row, problems: Problems
-) -> list[dict[str, Any]]:
-    """The claims of one list; a list without any stays in `judged`, to be written back."""
-    claims = judged.get(name)
+    judge: Record, key: str, verdict: str, field: str, row: Row, problems: Problems
+) -> list[Record]:
+    """One row per claim of a list; an empty list stays in `judge`, to be written back."""
+    claims = judge.get(key)
     if not claims:
         return []
-    del judged[name]
+    del judge[key]
     if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        problems.add(
-            f"found {describe(claims)}",
-            line=row.line,
-            field=f"{judge}.{name}",
-            allowed="a list of texts",
-        )
+        found = f"found {describe(claims)}"
+        problems.add(found, line=row.line, field=field, allowed="a list of texts")
         return []
-    value = float(verdict == "supported")
     return [
-        {"item": f"{verdict} {n}", "value": value, "verdict": verdict, "item_text": claim}
+        {
+            "item": f"{verdict} {n}",
+            "value": float(verdict == "supported"),
+            "verdict": verdict,
+            "item_text": claim,
+        }
         for n, claim in enumerate(claims, 1)
     ]
 
 
-def _reported(metrics: dict[str, Any], query_id: str) -> list[dict[str, Any]]:
-    """What the harness stored for this case; true and false as 1 and 0.
+def _reported(metrics: Record) -> list[Record]:
+    """Take the stored values of one case, true and false as 1 and 0, null as NaN.
 
-    What isn't a number stays in `metrics`.
+    Values that are no numbers stay in `metrics`.
     """
-    numbers = {
-        name: value
-        for name, value in metrics.items()
-        if value is None or isinstance(value, (bool, int, float))
-    }
-    for name in numbers:
-        del metrics[name]
     return [
-        {"query_id": query_id, "metric": name, "value": math.nan if value is None else float(value)}
-        for name, value in numbers.items()
+        {
+            "metric": name,
+            "value": math.nan if (value := metrics.pop(name)) is None else float(value),
+        }
+        for name in list(metrics)
+        if metrics[name] is None or isinstance(metrics[name], (bool, int, float))
     ]
-
-
-FLAGS = ("scope_miss", "attribution_hit")  # stored metrics that are true or false there
-_BY_QUERY = ("hits", "citations", "judgments", "reported")
-Rows = dict[str, list[dict[str, Any]]]
 
 
 def write_chatbot(results: Results, folder: str | Path) -> Path:
     """Write one run as a chatbot's run folder: `results.jsonl`, `config.json` and `metrics.json`.
 
-    A run that was loaded from such a folder gives the same objects again, fields that we have no
-    column for included; a field that is null there may be absent here, except in `config.json`.
+    A run that was loaded from such a folder is written with the same objects again, unknown fields
+    included. A field that is null there may be absent here, except in `config.json`.
     `metrics.json` holds the values that the run came with (`results.reported`);
     `rs.write_metrics_json` writes newly computed ones.
 
@@ -437,130 +341,94 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
         `results` holds no run or more than one.
     """
     check_one_run(results)
-    place = Path(folder)
-    rows: dict[str, Rows] = {
-        name: by_query(frame) for name in _BY_QUERY if (frame := getattr(results, name)) is not None
+    folder = Path(folder)
+    rows = {
+        name: {} if (frame := getattr(results, name)) is None else by_query(frame)
+        for name in ("hits", "citations", "judgments", "reported")
     }
-    write_lines(
-        place / "results.jsonl",
-        (
-            _record(response, rows)
-            for response in row_dicts(results.responses.drop(columns="run_id"))
-        ),
-    )
+    cases = [
+        _case(
+            response,
+            **{name: of_query.get(response["query_id"], []) for name, of_query in rows.items()},
+        )
+        for response in row_dicts(results.responses.drop(columns="run_id"))
+    ]
+    write_lines(folder / "results.jsonl", cases)
     run = next(row_dicts(results.runs))
     if run.get("config", "null") != "null":
-        write_json(place / "config.json", json.loads(run["config"]), indent=2)
-    if metrics := _metrics(run, rows.get("reported", {}).get(RUN_LEVEL, [])):
-        write_json(place / "metrics.json", metrics, indent=2)
-    return place
+        write_json(folder / "config.json", json.loads(run["config"]), indent=2)
+    if metrics := _metrics(run, rows["reported"].get(RUN_LEVEL, [])):
+        write_json(folder / "metrics.json", metrics, indent=2)
+    return folder
 
 
-def _own(row: dict[str, Any]) -> dict[str, Any]:
-    """The leftover fields of a row, nested as they were."""
-    return unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-
-
-def _record(response: dict[str, Any], rows: dict[str, Rows]) -> dict[str, Any]:
-    query_id = response["query_id"]
-    hits, citations, judgments, reported = (
-        rows.get(name, {}).get(query_id, []) for name in _BY_QUERY
-    )
-    own = _own(response)
-    record: dict[str, Any] = {"test_case_id": query_id} | _named(
-        response, {"query": "question", "answer": "answer", "error": "error"}
-    )
-    record["references"] = [
-        _named(row, {"path": "rel_path", "heading": "heading_path"}) | _own(row)
-        for row in citations
-    ]
-    record["retrieved_chunks"] = [_chunk(row) for row in hits]
+def _case(
+    response: Record,
+    hits: list[Record],
+    citations: list[Record],
+    judgments: list[Record],
+    reported: list[Record],
+) -> Record:
+    """Return one row of `results.jsonl`."""
+    own = extra_fields(response)
+    case = {"test_case_id": response["query_id"]} | named_fields(response, RESPONSE)
+    case["references"] = [named_fields(row, REFERENCE) | extra_fields(row) for row in citations]
+    case["retrieved_chunks"] = [named_fields(row, CHUNK) | extra_fields(row) for row in hits]
     if "scope" in response:
-        record["scope"] = json.loads(response["scope"])
-    latency = {
+        case["scope"] = json.loads(response["scope"])
+    latencies = {
         name.removeprefix("latency_"): value
         for name, value in response.items()
         if name.startswith("latency_")
     }
-    parts: dict[str, dict[str, Any]] = {
-        "latency": _named(response, {"elapsed_ms": "total_ms"}) | latency,
-        "abstention": _named(response, {"refused": "abstained"}),
-        "retrieval_metrics": {row["metric"]: _stored(row) for row in reported},
+    costs = (named_fields(row, COST) for row in judgments)
+    parts: dict[str, Record] = {
+        "latency": named_fields(response, LATENCY) | latencies,
+        "abstention": named_fields(response, ABSTENTION),
+        "retrieval_metrics": {row["metric"]: _stored_value(row) for row in reported},
         **{
-            name: _judged([row for row in judgments if row["criterion"] == criterion])
-            for name, criterion in JUDGED.items()
+            name: _judge([row for row in judgments if row["criterion"] == criterion])
+            for name, criterion in JUDGES.items()
         },
-        "cost": next(
-            (
-                _named(row, {"tokens": "judge_tokens", "cost_usd": "judge_cost_usd"})
-                for row in judgments
-                if "tokens" in row or "cost_usd" in row
-            ),
-            {},
-        ),
+        "cost": next(filter(None, costs), {}),
     }
     for name, part in parts.items():
         if part or name in own:
-            record[name] = part | own.pop(name, {})
-    return record | own
+            case[name] = part | own.pop(name, {})
+    return case | own
 
 
-def _named(row: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    return {name: row[column] for column, name in names.items() if column in row}
+def _stored_value(reported: Record) -> bool | float | None:
+    value = reported.get("value")
+    return bool(value) if value is not None and reported["metric"] in FLAGS else value
 
 
-def _chunk(row: dict[str, Any]) -> dict[str, Any]:
-    names = {"chunk_id": "chunk_id", "path": "rel_path", "heading": "heading_path", "rank": "rank"}
-    return (
-        _named(row, names)
-        | _named(row, {column: name for name, column in HIT_NUMBERS.items()})
-        | _named(row, {"text": "text"})
-        | _own(row)
-    )
-
-
-def _stored(row: dict[str, Any]) -> Any:
-    value = row.get("value")
-    return bool(value) if value is not None and row["metric"] in FLAGS else value
-
-
-def _judged(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """One judge's object: its score and reasoning, and its claims."""
-    found: dict[str, Any] = {}
-    for row in rows:
+def _judge(judgments: list[Record]) -> Record:
+    """Return one judge's object: its score and reasoning, and its claims."""
+    judge: Record = {}
+    for row in judgments:
         if row["item"] == "":
-            own = {name: value for name, value in _own(row).items() if name != "prompt_version"}
-            found |= _named(row, {"value": "score", "reason": "reasoning"}) | own
-    for name, verdict in CLAIMS.items():
-        if claims := [row["item_text"] for row in rows if row.get("verdict") == verdict]:
-            found[name] = claims
-    return found
+            own = extra_fields(row)
+            own.pop("prompt_version", None)  # it stands in config.json
+            judge |= named_fields(row, JUDGMENT) | own
+    for key, verdict in CLAIMS.items():
+        if claims := [row["item_text"] for row in judgments if row.get("verdict") == verdict]:
+            judge[key] = claims
+    return judge
 
 
-def _metrics(run: dict[str, Any], reported: list[dict[str, Any]]) -> dict[str, Any]:
-    own = _own(run)
-    aggregates = unflatten({f"x_{row['metric']}": row.get("value", math.nan) for row in reported})
-    merged = _merged(_null_for_nan(aggregates), own.pop("aggregate_metrics", {}))
+def _metrics(run: Record, reported: list[Record]) -> Record:
+    """Return the content of `metrics.json`; empty if the run has nothing for it."""
+    own = extra_fields(run)
+    aggregates = unflatten({f"x_{row['metric']}": row.get("value") for row in reported})
+    merged = _merged(aggregates, own.pop("aggregate_metrics", {}))
     if not (merged or own or "config_hash" in run):
         return {}
-    return {
-        "run_id": str(run["run_id"]),
-        "aggregate_metrics": merged,
-        **_named(run, {"config_hash": "config_hash"}),
-        **own,
-    }
+    config_hash = {"config_hash": run["config_hash"]} if "config_hash" in run else {}
+    return {"run_id": str(run["run_id"]), "aggregate_metrics": merged, **config_hash, **own}
 
 
-def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def _merged(one: Record, other: Record) -> Record:
+    """Return two nested objects as one."""
     both = {name: _merged(one[name], other[name]) for name in one.keys() & other.keys()}
     return one | other | both
-
-
-def _null_for_nan(values: dict[str, Any]) -> dict[str, Any]:
-    plain = {
-        name: _null_for_nan(value) for name, value in values.items() if isinstance(value, dict)
-    }
-    return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in values.items()
-    } | plain

@@ -1,6 +1,7 @@
 """A chatbot's evaluation files: golden cases, run folders, and the way back."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +136,30 @@ def test_groups_round_trip_empty_and_out_of_range_ones_included(tmp_path, groups
     case = CASE | {"required_support_groups": groups, "author": 1}
     golden = rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case]))
     assert rows_of(rs.write_chatbot_golden(golden, tmp_path / "again.jsonl")) == [case]
+
+
+DEMO = Path(__file__).parents[3] / "data" / "demo" / "golden.yaml"
+
+
+def test_a_group_of_documents_is_refused_by_name_not_by_a_bare_ValueError(tmp_path):
+    golden = rs.load_golden(DEMO)
+    first = golden.support_groups.iloc[0]
+    with pytest.raises(
+        rs.DataError,
+        match=rf"support_groups\.target_id: .*{first['target_id']!r}.*{first['query_id']!r}"
+        ".*gold_supports",
+    ):
+        rs.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
+
+
+def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_path):
+    row = {
+        "id": "q", "query": "?", "expected_doc_ids": ["0"], "gold_supports": [{"path": "a.md"}],
+        "required_support_groups": [["0"]],
+    }  # fmt: skip
+    golden = rs.load_golden(jsonl(tmp_path / "golden.jsonl", [row]))
+    with pytest.raises(rs.DataError, match=r"support_groups\.target_id: .*'0'.*'q'"):
+        rs.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
 
 
 def test_a_case_that_does_not_say_so_is_answerable(tmp_path):
