@@ -148,15 +148,15 @@ def _relevance(results: Results, golden: Golden, match: str) -> npt.NDArray[np.i
         else [level.name]
     )
     hits, labelled = results.hits, np.zeros(len(results.hits), dtype=bool)
-    grade, unknown = np.full(len(hits), -1), np.zeros(len(hits), dtype=bool)
+    grade, undecidable = np.full(len(hits), -1), np.zeros(len(hits), dtype=bool)
     for name in names:
         targets = at_level(golden, name).targets
         here = is_among(hits["query_id"], targets["query_id"]) & ~labelled
         matches = apply_rule(level_rule(name, results, golden), hits, targets)
         matches = matches[here[matches["hit"].to_numpy()]]
         is_open = (
-            matches["unknown"].to_numpy(dtype=bool)
-            if "unknown" in matches
+            matches["undecidable"].to_numpy(dtype=bool)
+            if "undecidable" in matches
             else np.zeros(len(matches), dtype=bool)
         )
         hit, of_target = (
@@ -164,9 +164,15 @@ def _relevance(results: Results, golden: Golden, match: str) -> npt.NDArray[np.i
             targets["grade"].to_numpy()[matches["target"].to_numpy()],
         )
         np.maximum.at(grade, hit[~is_open], of_target[~is_open])
-        unknown[hit[is_open]] = True
+        undecidable[hit[is_open]] = True
         labelled |= here
-    kinds = [grade > 0, unknown, grade == 0, labelled, is_among(hits["query_id"], golden.refusals)]
+    kinds = [
+        grade > 0,
+        undecidable,
+        grade == 0,
+        labelled,
+        is_among(hits["query_id"], golden.refusals),
+    ]
     return np.select(kinds, [0, 3, 1, 2, 4], 5)
 
 

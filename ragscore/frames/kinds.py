@@ -175,7 +175,7 @@ KINDS: dict[str, Kind] = {
         ("run_id", "query_id", "level", "rank", "target_id"),
         {**_CELL, "level": "str", "rank": "int32", "target_id": "str", "grade": "int32",
          "rule": "str", "query_hash": "str"},
-        {"coverage": "float64", "unknown": "boolean"},
+        {"coverage": "float64", "undecidable": "boolean"},
         lowest={"rank": 0, "grade": 0},
     ),
     # One row per value that another tool stored. With a statistic (mean, std, ...) it is a value of

@@ -36,7 +36,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     (`n_rank_order`) or with tied scores (`n_ties`); `k`, how many hits a query the run kept by its
     own account (NA: unknown; a metric with a higher cut-off sees no more than these); `judged@10`,
     the judged share of the first ten hits by document (by anchor or chunk where no documents are
-    expected), 0 to 1, NaN without any hit; `n_unknown`, hits that the anchor or predicate rule
+    expected), 0 to 1, NaN without any hit; `n_undecidable`, hits that the anchor or predicate rule
     can't judge because their text is cut.
     """
     rows = coverage_rows(results, golden)
@@ -64,7 +64,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
         else pd.array([pd.NA] * len(table), dtype="Int64")
     )
     table[f"judged@{JUDGED_K}"] = _judged(results, golden)
-    table["n_unknown"] = sum(
+    table["n_undecidable"] = sum(
         count_undecidable(results, golden, level).to_numpy() for level in READS_TEXT
     )
     return table.rename_axis("run_id")

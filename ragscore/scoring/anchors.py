@@ -4,7 +4,7 @@ A hit meets a target if it is from the same file, under the target's heading, an
 snippets.
 
 Anchors outlive re-chunking. Where only the beginning of a hit's text was stored, a snippet that
-isn't in it may stand in the rest: such a pair is undecided.
+isn't in it may stand in the rest: such a pair is undecidable.
 """
 
 import re
@@ -40,9 +40,9 @@ def by_anchor(snippets: bool = True) -> Rule:
 
     Returns
     -------
-    A rule whose matches carry `unknown`: True where the hit's text is cut (`text_cut`) and none of
-    the target's snippets stands in what is left of it. Such a pair is undecided; `rs.grade_hits`
-    takes it as a miss, `rs.score` as `unknown=` says.
+    A rule whose matches carry `undecidable`: True where the hit's text is cut (`text_cut`) and none
+    of the target's snippets stands in what is left of it. `rs.grade_hits` takes such a pair as a
+    miss, `rs.score` as `unknown=` says.
     """
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
@@ -53,7 +53,7 @@ def by_anchor(snippets: bool = True) -> Rule:
         hit, target = hit[is_inside], target[is_inside]
         if not snippets or "snippet" not in targets:
             return pd.DataFrame(
-                {"hit": hit, "target": target, "unknown": np.zeros(len(hit), dtype=bool)}
+                {"hit": hit, "target": target, "undecidable": np.zeros(len(hit), dtype=bool)}
             )
         is_cut = (
             hits["text_cut"].take(hit).fillna(False).to_numpy(dtype=bool)
@@ -62,13 +62,13 @@ def by_anchor(snippets: bool = True) -> Rule:
         )
         holds = _holds(_column(hits, "text"), hit, targets["snippet"], target, is_cut)
         kept = np.concatenate(
-            [np.flatnonzero(holds), _undecided(hit, target, targets, holds, is_cut)]
+            [np.flatnonzero(holds), _undecidable(hit, target, targets, holds, is_cut)]
         )
         return pd.DataFrame(
             {
                 "hit": hit[kept],
                 "target": target[kept],
-                "unknown": np.arange(len(kept)) >= holds.sum(),
+                "undecidable": np.arange(len(kept)) >= holds.sum(),
             }
         )
 
@@ -100,7 +100,7 @@ def _holds(text: pd.Series, hit: Codes, snippet: pd.Series, target: Codes, is_cu
     return found
 
 
-def _undecided(
+def _undecidable(
     hit: Codes, target: Codes, targets: pd.DataFrame, holds: Flags, is_cut: Flags
 ) -> Codes:
     """One pair per hit and target of which no snippet was found in a text that is cut."""

@@ -55,7 +55,7 @@ def grade_hits(
         Frames of these kinds; `targets` of one level (see `at_level`). Rows may come in any order.
     rule
         `by_chunk`, `by_doc`, `by_span()`, `by_anchor()`, or any function (hits, targets) ->
-        matches. Pairs that it marks as `unknown` count as misses here.
+        matches. Pairs that it marks as `undecidable` count as misses here.
 
     Returns
     -------
@@ -82,7 +82,11 @@ def grade_hits(
 
 def decidable(matches: pd.DataFrame) -> pd.DataFrame:
     """Return the matches without those that the rule could not decide."""
-    return matches[~matches["unknown"].to_numpy(dtype=bool)] if "unknown" in matches else matches
+    return (
+        matches[~matches["undecidable"].to_numpy(dtype=bool)]
+        if "undecidable" in matches
+        else matches
+    )
 
 
 def grade_matches(
@@ -206,13 +210,13 @@ def rule_name(rule: Rule) -> str:
 
 def count_undecidable(results: Results, golden: Golden, level: str) -> pd.Series:
     """Count per run (index run_id) the hits that the level's rule can't judge on their cut text."""
-    counts = pd.Series(0, index=results.runs["run_id"].astype("str"), name="n_unknown")
+    counts = pd.Series(0, index=results.runs["run_id"].astype("str"), name="n_undecidable")
     if level not in READS_TEXT or not _any_cut(results):
         return counts
     pairs = level_rule(level, results, golden)(results.hits, at_level(golden, level).targets)
-    if "unknown" not in pairs:
+    if "undecidable" not in pairs:
         return counts
-    hit = pairs.loc[pairs["unknown"].to_numpy(dtype=bool), "hit"].unique()
+    hit = pairs.loc[pairs["undecidable"].to_numpy(dtype=bool), "hit"].unique()
     found = results.hits["run_id"].iloc[hit].astype("str").value_counts()
     return counts.add(found, fill_value=0).astype("int64").reindex(counts.index)
 
@@ -226,7 +230,7 @@ def with_stored_matches(rule: Rule, results: Results, golden: Golden, level: str
 
     Stored matches hold for queries whose golden content, rule and level are unchanged. For other
     queries the rule sees the cut text. A rule that can't tell which pairs it can't decide (no
-    `unknown` among its matches) gets a warning with the number of hits concerned.
+    `undecidable` among its matches) gets a warning with the number of hits concerned.
     """
     if not _any_cut(results):
         return rule
@@ -239,8 +243,8 @@ def with_stored_matches(rule: Rule, results: Results, golden: Golden, level: str
         has_stored = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
         others = np.flatnonzero(~has_stored)
         computed = apply_rule(rule, hits.iloc[others], targets)
-        columns = ["hit", "target", *(["unknown"] if "unknown" in computed else [])]
-        if "unknown" not in computed:
+        columns = ["hit", "target", *(["undecidable"] if "undecidable" in computed else [])]
+        if "undecidable" not in computed:
             is_cut = hits["text_cut"].fillna(False).astype(bool).to_numpy()
             if n_cut := int((is_cut & ~has_stored).sum()):
                 warnings.warn(
@@ -256,8 +260,10 @@ def with_stored_matches(rule: Rule, results: Results, golden: Golden, level: str
         of_target = of_target.drop_duplicates(["query_id", "target_id"])
         pairs = valid.assign(run_id=valid["run_id"].astype("str"))
         pairs = pairs.merge(of_hit, on=keys).merge(of_target, on=["query_id", "target_id"])
-        unknown = pairs["unknown"].fillna(False).astype(bool) if "unknown" in pairs else False
-        pairs["unknown"] = unknown
+        undecidable = (
+            pairs["undecidable"].fillna(False).astype(bool) if "undecidable" in pairs else False
+        )
+        pairs["undecidable"] = undecidable
         return pd.concat([computed[columns], pairs[columns]], ignore_index=True)
 
     judge.__qualname__ = rule_name(rule)
@@ -292,8 +298,8 @@ def matches_to_store(
         met = pd.concat([of_hit.astype({"run_id": "str"}), of_target], axis=1)
         if "coverage" in pairs:
             met["coverage"] = pairs["coverage"].to_numpy()
-        if "unknown" in pairs and pairs["unknown"].any():
-            met["unknown"] = pairs["unknown"].to_numpy()
+        if "undecidable" in pairs and pairs["undecidable"].any():
+            met["undecidable"] = pairs["undecidable"].to_numpy()
         asked = results.responses[["run_id", "query_id"]].astype("str")
         none = asked[~has_pair(asked, met, ("run_id", "query_id"))]
         none = none.assign(rank=np.int32(0), target_id="", grade=np.int32(0))

@@ -311,7 +311,9 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
     check_type(matches, pd.DataFrame, name, "a DataFrame with the columns hit and target")
     if not len(matches):
         none = pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
-        return none.assign(unknown=np.zeros(0, dtype=bool)) if "unknown" in matches else none
+        return (
+            none.assign(undecidable=np.zeros(0, dtype=bool)) if "undecidable" in matches else none
+        )
     missing = [column for column in ("hit", "target") if column not in matches]
     if missing:
         raise DataError(

@@ -64,13 +64,13 @@ def where_every_hit(
     Parameters
     ----------
     pairs, satisfying
-        Matches (`hit`, `target`, `unknown`), and the pairs that satisfy one expectation.
+        Matches (`hit`, `target`, `undecidable`), and the pairs that satisfy one expectation.
     run_k
         Per run (index run_id) the lowest rank that counts as a hit.
 
     Returns
     -------
-    Rows of `pairs`; all of a list are `unknown` where only undecided hits keep it from being
+    Rows of `pairs`; all of a list are `undecidable` where only undecidable hits keep it from being
     satisfied or not.
     """
     if not len(queries) or not len(pairs):
@@ -86,13 +86,15 @@ def where_every_hit(
         query >= 0, run.cat.codes.to_numpy().astype(np.int64) * len(queries) + query, -1
     )
     asked = np.flatnonzero((query >= 0) & (hits["rank"].to_numpy() <= deepest))
-    state = np.zeros(len(hits), dtype=np.int8)  # 0: not satisfying, 1: undecided, 2: satisfying
-    is_open = satisfying["unknown"].to_numpy(dtype=bool)
+    state = np.zeros(len(hits), dtype=np.int8)  # 0: not satisfying, 1: undecidable, 2: satisfying
+    is_open = satisfying["undecidable"].to_numpy(dtype=bool)
     state[satisfying["hit"].to_numpy()[is_open]] = 1
     state[satisfying["hit"].to_numpy()[~is_open]] = 2
     of_list = pd.Series(state[asked]).groupby(cell[asked]).min()
     of_pair = of_list.reindex(cell[pairs["hit"].to_numpy()]).fillna(2).to_numpy()
-    return pairs.assign(unknown=pairs["unknown"].to_numpy(dtype=bool) | (of_pair == 1))[of_pair > 0]
+    return pairs.assign(undecidable=pairs["undecidable"].to_numpy(dtype=bool) | (of_pair == 1))[
+        of_pair > 0
+    ]
 
 
 # expectation, axis, questions -> those of them that need all
@@ -118,7 +120,7 @@ def by_predicate(
     satisfied. What `satisfied_by` of a golden row states of an expectation goes before the options.
 
     Where the text of a hit is cut (`text_cut`), substrings that aren't in what is left of it may
-    stand in the rest: the hit is undecided, if nothing else speaks against it.
+    stand in the rest: the hit is undecidable, if nothing else speaks against it.
 
     Parameters
     ----------
@@ -132,12 +134,12 @@ def by_predicate(
     hits
         "any": one hit that satisfies what is expected is enough. "all": besides, every hit within
         its run's k must satisfy the expectation; if one doesn't, none of the list matches, if one
-        is undecided, all that would match are.
+        is undecidable, all that would match are.
 
     Returns
     -------
     A rule `(hits, targets) -> matches` for the targets of level "predicate". Its matches carry
-    `unknown`: True for an undecided hit, which `rs.grade_hits` takes as a miss, `rs.score` as
+    `undecidable`: True for an undecidable hit, which `rs.grade_hits` takes as a miss, `rs.score` as
     `unknown=` says.
 
     Raises
@@ -210,7 +212,7 @@ def _by_source_keys(
     keyed = targets.loc[targets["level"] == "source_key", "query_id"]
     relevant = targets["grade"].to_numpy()[target] > 0
     satisfying = pd.DataFrame({"hit": hit[relevant], "target": target[relevant]}).assign(
-        unknown=False
+        undecidable=False
     )
     is_all = (
         lookup(targets["query_id"].iloc[target], needing("expected_source_keys", "values", keyed))
@@ -222,7 +224,7 @@ def _by_source_keys(
             np.concatenate([one[~is_all], more])
             for one, more in zip((hit, target), completing, strict=True)
         )
-    pairs = pd.DataFrame({"hit": hit, "target": target}).assign(unknown=False)
+    pairs = pd.DataFrame({"hit": hit, "target": target}).assign(undecidable=False)
     return where_every_hit(
         pairs, satisfying, hits, needing("expected_source_keys", "hits", keyed), run_k
     )
@@ -304,7 +306,7 @@ def _by_content(
 ) -> pd.DataFrame:
     """Pairs of hits and predicate targets by metadata and, of those that are left, by text.
 
-    `unknown` where a cut text can't tell.
+    `undecidable` where a cut text can't tell.
     """
     place = np.flatnonzero((targets["level"] == "predicate").to_numpy())
     wanted = targets.iloc[place][["query_id", "target_id"]].assign(target=place)
@@ -331,14 +333,14 @@ def _by_content(
 
     in_meta = with_metadata(
         hits, meta, row, conditions, needing("expected_metadata", "values", conditions["query_id"])
-    ).assign(unknown=False)
+    ).assign(undecidable=False)
     pairs = pd.concat(
-        [in_meta, _every_hit(hits, by_text_only).assign(unknown=False)], ignore_index=True
+        [in_meta, _every_hit(hits, by_text_only).assign(undecidable=False)], ignore_index=True
     )
     has_text = (lookup(targets["query_id"], with_text) >= 0)[pairs["target"].to_numpy(np.int64)]
     kept = pd.concat([pairs[~has_text], holding(pairs[has_text])])[
-        ["hit", "target", "unknown"]
-    ].astype({"hit": "int64", "target": "int64", "unknown": "bool"})
+        ["hit", "target", "undecidable"]
+    ].astype({"hit": "int64", "target": "int64", "undecidable": "bool"})
     kept = where_every_hit(
         kept, in_meta, hits, needing("expected_metadata", "hits", conditions["query_id"]), run_k
     )
@@ -370,7 +372,9 @@ def _with_substrings(
     texts: pd.DataFrame,
     needing_all_of: pd.Index,
 ) -> pd.DataFrame:
-    """The pairs whose hit holds any (for some questions, all) of the query's substrings in its text or metadata; `unknown` where they may stand in a part cut off.
+    """The pairs whose hit holds the query's substrings in its text or metadata.
+
+    Any of them, for some queries all; `undecidable` where they may stand in a part cut off.
 
     Parameters
     ----------
@@ -380,7 +384,7 @@ def _with_substrings(
         The hit of each row of metadata.
     """
     if not len(pairs):
-        return pairs.assign(unknown=False)
+        return pairs.assign(undecidable=False)
     queries = pd.Index(texts["query_id"].unique())
     pair, text = equal_pairs(lookup(query_ids, queries), lookup(texts["query_id"], queries))
     hit = pairs["hit"].to_numpy(np.int64)
@@ -391,7 +395,7 @@ def _with_substrings(
     )
     held = np.where(lookup(query_ids, needing_all_of) >= 0, n_held == n_asked, n_held > 0)
     is_open = ~held & _is_cut(hits)[hit]
-    return pairs.assign(unknown=is_open)[held | is_open]
+    return pairs.assign(undecidable=is_open)[held | is_open]
 
 
 def _holds(

@@ -99,7 +99,7 @@ def score(
         Hits of which only a cut text is stored, so that the anchor or predicate rule can't decide
         whether they hold a text. "exclude": a ranking metric is NaN where taking them all as hits
         gives another value than taking none; "miss": they are misses. Their number is warned of,
-        and is `n_unknown` of `rs.scoring` and `rs.coverage`.
+        and is `n_undecidable` of `rs.scoring` and `rs.coverage`.
     profile
         Another harness's conventions ("kebab"): its metrics and its reading of "should refuse".
 
@@ -256,7 +256,7 @@ def scoring(
     One row per run: `level` used and `left_out` (what a finer one would have left out),
     `chunker_version_match`, the name of the `rule`, `policies` (JSON of every one, as the profile
     leaves them), `profile` (NA: none), `golden_hash`, `k` of the run, `n_expected` queries,
-    `n_unknown` hits that the level's rule can't judge because their text is cut.
+    `n_undecidable` hits that the level's rule can't judge because their text is cut.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
@@ -276,7 +276,7 @@ def scoring(
     )
     runs = results.runs
     used = level.joinable if level.name == "per_query" else (level.name,)
-    n_unknown = sum(count_undecidable(results, golden, name).to_numpy() for name in used)
+    n_undecidable = sum(count_undecidable(results, golden, name).to_numpy() for name in used)
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
         "chunker_version_match": level.chunker_version_match,
@@ -285,7 +285,7 @@ def scoring(
         "profile": pd.Series([chosen.name if chosen else None] * len(runs), dtype="str"),
         "golden_hash": golden_hash,
         "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
-        "n_unknown": n_unknown,
+        "n_undecidable": n_undecidable,
     })  # fmt: skip
 
 
@@ -328,7 +328,7 @@ def _valued(
     """Per run.
 
     Queries with targets that were scored (`n_expected`), those with a value of any ranking metric,
-    and, without any, undecided hits.
+    and, without any, undecidable hits.
     """
     values = [
         columns[label.text]
@@ -338,7 +338,7 @@ def _valued(
     run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories
     index = pd.Index(run_ids.astype("str"))
     counts = dict.fromkeys(
-        ("n_expected", "n_valued", "n_undecided"), np.zeros(len(index), dtype=np.int64)
+        ("n_expected", "n_valued", "n_undecidable"), np.zeros(len(index), dtype=np.int64)
     )
     if not values or not len(golden.targets):
         return pd.DataFrame(counts, index=index)
@@ -355,7 +355,7 @@ def _valued(
     )
     if not counts["n_valued"].all():
         used = level.joinable if level.name == "per_query" else (level.name,)
-        counts["n_undecided"] = np.sum(
+        counts["n_undecidable"] = np.sum(
             [count_undecidable(results, golden, name).reindex(index).to_numpy() for name in used],
             axis=0,
         )
@@ -365,10 +365,10 @@ def _valued(
 def warn_of_no_value(counts: pd.DataFrame, level: Level) -> None:
     """Warn of runs whose every ranking metric is NaN for every query that has targets at some level: nothing could be matched."""
     # Of hits on cut text a warning was given already.
-    expected, valued, undecided = (
-        counts[name].to_numpy() for name in ("n_expected", "n_valued", "n_undecided")
+    expected, valued, undecidable = (
+        counts[name].to_numpy() for name in ("n_expected", "n_valued", "n_undecidable")
     )
-    lost = counts.index[(expected > 0) & (valued == 0) & (undecided == 0)].tolist()
+    lost = counts.index[(expected > 0) & (valued == 0) & (undecidable == 0)].tolist()
     if lost:
         why = level.left_out or f"no target of theirs is matched at level {level.name}"
         text = (
@@ -510,15 +510,15 @@ def _score_at(
         return ranking_columns(graded, found, selected, rows, labels)
 
     scores = earned(decidable(matches))
-    if "unknown" in matches and matches["unknown"].any():
-        n_unknown = matches.loc[matches["unknown"], "hit"].nunique()
+    if "undecidable" in matches and matches["undecidable"].any():
+        n_undecidable = matches.loc[matches["undecidable"], "hit"].nunique()
         policy = (
             "they count as misses"
             if unknown == "miss"
             else "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
         )
         warnings.warn(
-            f"{n_unknown} hits can't be judged, their text is cut and what is left holds no"
+            f"{n_undecidable} hits can't be judged, their text is cut and what is left holds no"
             f" expected text; {policy}",
             UserWarning,
             stacklevel=5,

@@ -71,7 +71,7 @@ def scored(
                 "left_out",
                 "chunker_version_match",
                 "n_expected",
-                "n_unknown",
+                "n_undecidable",
                 "golden_hash",
                 "rule",
             )

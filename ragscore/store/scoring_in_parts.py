@@ -54,10 +54,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Looked:
-    """What one part says: matches by level, undecided hits, and which fields are recorded."""
+    """What one part says: matches by level, undecidable hits, and which fields are recorded."""
 
     matches: dict[str, pd.DataFrame | None]
-    n_unknown: int
+    n_undecidable: int
     fields: dict[str, bool | None]
 
 
@@ -88,7 +88,7 @@ def scored_in_parts(run: Stored, beside: Results, wanted: Wanted) -> dict[str, A
         warn_of_missing(scores)
     warn_of_no_value(valued, setting.level)
     looked = [_look(part, setting, wanted.golden) for part in parts]
-    described = _described(setting, wanted, sum(one.n_unknown for one in looked))
+    described = _described(setting, wanted, sum(one.n_undecidable for one in looked))
     about = pd.DataFrame(
         [
             described
@@ -116,14 +116,14 @@ def scored_in_parts(run: Stored, beside: Results, wanted: Wanted) -> dict[str, A
     }  # fmt: skip
 
 
-def _described(setting: Setting, wanted: Wanted, n_unknown: int) -> dict[str, Any]:
+def _described(setting: Setting, wanted: Wanted, n_undecidable: int) -> dict[str, Any]:
     level = setting.level
     assert level is not None
     return {
         "level": level.name, "left_out": level.left_out,
         "chunker_version_match": level.chunker_version_match,
         "n_expected": len(setting.golden.queries),
-        "n_unknown": n_unknown, "golden_hash": wanted.golden.golden_hash,
+        "n_undecidable": n_undecidable, "golden_hash": wanted.golden.golden_hash,
         "rule": rule_name(wanted.rule) if wanted.rule is not None else level_rule_name(level.name),
     }  # fmt: skip
 
@@ -147,10 +147,10 @@ def _look(part: Part, setting: Setting, golden: Golden) -> _Looked:
         setting.golden,
         queries=setting.golden.queries[queries.hold(setting.golden.queries["query_id"])],
     )
-    n_unknown = sum(int(count_undecidable(results, read, name).sum()) for name in used)
+    n_undecidable = sum(int(count_undecidable(results, read, name).sum()) for name in used)
     return _Looked(
         matches,
-        n_unknown,
+        n_undecidable,
         {str(name): there for name, there in fields_of(results, level.name).iloc[0].items()},
     )
 
@@ -195,8 +195,10 @@ def _of_level(frames: Iterable[pd.DataFrame | None]) -> pd.DataFrame:
     plain = [frame.astype({"run_id": "str"}) for frame in frames if frame is not None]
     is_match = [frame["rank"].gt(0) for frame in plain]
     met = [frame[found] for frame, found in zip(plain, is_match, strict=True)]
-    if any("unknown" in frame for frame in met):
-        met = [frame if "unknown" in frame else frame.assign(unknown=False) for frame in met]
+    if any("undecidable" in frame for frame in met):
+        met = [
+            frame if "undecidable" in frame else frame.assign(undecidable=False) for frame in met
+        ]
     return pd.concat(
         [*met, *(frame[~found] for frame, found in zip(plain, is_match, strict=True))],
         ignore_index=True,

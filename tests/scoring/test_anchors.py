@@ -47,9 +47,12 @@ def target(heading, *snippets, path="a.md"):
 
 
 def meets(hit, wanted, snippets=True):
-    """(met, unknown) of one hit and one target."""
+    """(met, undecidable) of one hit and one target."""
     matches = rs.by_anchor(snippets)(hits_of(hit), wanted)
-    return (len(matches) > 0 and not matches["unknown"].all(), bool(matches["unknown"].any()))
+    return (
+        len(matches) > 0 and not matches["undecidable"].all(),
+        bool(matches["undecidable"].any()),
+    )
 
 
 @pytest.mark.parametrize(
@@ -122,7 +125,7 @@ def test_an_undecided_pair_stands_once_however_many_snippets_a_target_has():
     matches = rs.by_anchor()(
         hits_of(("a.md", "# O", "cut...", True)), target("# O", "foo", "bar", "baz")
     )
-    assert len(matches) == 1 and matches["unknown"].tolist() == [True]
+    assert len(matches) == 1 and matches["undecidable"].tolist() == [True]
 
 
 def test_headings_are_compared_once_per_pair_of_names(monkeypatch):
@@ -206,8 +209,8 @@ def test_undecided_hits_can_be_counted_as_misses(cut):
 
 
 def test_undecided_hits_are_counted_before_and_beside_the_scores(cut):
-    assert rs.coverage(*cut)["n_unknown"].tolist() == [1]
-    assert rs.scoring(*cut)["n_unknown"].tolist() == [1]
+    assert rs.coverage(*cut)["n_undecidable"].tolist() == [1]
+    assert rs.scoring(*cut)["n_undecidable"].tolist() == [1]
 
 
 def test_grading_takes_an_undecided_hit_as_a_miss(cut):
@@ -247,7 +250,7 @@ def test_an_undecided_match_stays_undecided_when_it_is_kept(cut, tmp_path):
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         store.save(cut[0], golden=cut[1])
     loaded = store.load()
-    assert loaded.matches["unknown"].sum() == 1
+    assert loaded.matches["undecidable"].sum() == 1
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         assert rs.score(loaded, cut[1], ["mrr", "hit@3"]).iloc[0][
             ["mrr", "hit@3"]

@@ -437,7 +437,7 @@ LATE = "....late"
 
 
 @pytest.mark.parametrize(
-    ("expectation", "hits", "options", "unknown"),
+    ("expectation", "hits", "options", "undecidable"),
     [
         pytest.param({"expected_substrings": ["late"]}, [found(1, document=LATE)], {}, [True],
         id="it_may_stand_in_the_rest"),
@@ -458,17 +458,17 @@ LATE = "....late"
     ],
 )  # fmt: skip
 def test_a_substring_that_a_cut_text_may_hold_is_undecided(
-    cut, expectation, hits, options, unknown
+    cut, expectation, hits, options, undecidable
 ):
     results, golden = cut(expectation, *hits)
     targets = at_level(golden, "predicate").targets
     assert (
-        rs.by_predicate(results, golden, **options)(results.hits, targets)["unknown"].tolist()
-        == unknown
+        rs.by_predicate(results, golden, **options)(results.hits, targets)["undecidable"].tolist()
+        == undecidable
     )
     assert len(
         rs.grade_hits(results.hits, targets, rs.by_predicate(results, golden, **options))[0]
-    ) == unknown.count(False)
+    ) == undecidable.count(False)
 
 
 def test_an_undecided_question_has_no_score_and_is_counted(cut):
@@ -478,9 +478,9 @@ def test_an_undecided_question_has_no_score_and_is_counted(cut):
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
     assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
-    assert rs.scoring(results, golden)["n_unknown"].tolist() == [1] and rs.coverage(
+    assert rs.scoring(results, golden)["n_undecidable"].tolist() == [1] and rs.coverage(
         results, golden
-    )["n_unknown"].tolist() == [1]
+    )["n_undecidable"].tolist() == [1]
     with pytest.warns(UserWarning, match="they count as misses"):
         assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[
             ["passed", "mrr"]

@@ -173,7 +173,7 @@ def anchored(hit, target):
 def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):
     found = apply_rule(rs.by_anchor(), hits_frame(hits), targets_frame(targets))
     judged = {(h, t): anchored(hits[h], targets[t]) for h, t in pairs_of(hits, targets)}
-    is_open = found["unknown"].to_numpy(dtype=bool)
+    is_open = found["undecidable"].to_numpy(dtype=bool)
     assert set(zip(found["hit"][~is_open], found["target"][~is_open], strict=True)) == {
         pair for pair, holds in judged.items() if holds
     }
@@ -313,7 +313,9 @@ def test_the_predicate_rule_judges_each_hit_by_itself(hits, questions, metadata,
                 )
                 expected |= {(h, t): is_met is None} if is_met is not False else {}
     assert (
-        dict(zip(zip(found["hit"], found["target"], strict=True), found["unknown"], strict=True))
+        dict(
+            zip(zip(found["hit"], found["target"], strict=True), found["undecidable"], strict=True)
+        )
         == expected
     )
     assert not found.duplicated(["hit", "target"]).any()

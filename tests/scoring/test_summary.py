@@ -150,7 +150,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
         "n_should_refuse": 1,
         "n_rank_order": 1,
         "n_ties": 1,
-        "n_unknown": 0,
+        "n_undecidable": 0,
     }
     assert row.drop(["judged@10", "k"]).astype(int).to_dict() == expected
     assert pd.isna(row["k"])

@@ -586,7 +586,7 @@ def test_policies_are_stored_with_the_scores(passages, tmp_path):
         "collapse": "doc",
         "unknown": "miss",
     }
-    assert (made["profile"], made["n_unknown"]) == (None, 0)
+    assert (made["profile"], made["n_undecidable"]) == (None, 0)
     assert (
         json.loads((tmp_path / "store" / "a" / "metrics.json").read_text())["policies"]["collapse"]
         == "doc"
