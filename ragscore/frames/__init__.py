@@ -1,1 +1,1 @@
-"""The data model: kinds of frames, Golden, Results, DataError, casting, integer codes, JSON and text of frames."""
+"""The data model: kinds of frames, Golden, Results, DataError, ranking, codes, JSON and text."""

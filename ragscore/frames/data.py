@@ -1,7 +1,6 @@
-"""Frames side by side: `Golden` (what is right) and `Results` (what systems answered).
+"""`Golden` (what is right) and `Results` (what systems answered): frames side by side.
 
-Everything that loads or stores frames calls `conform`; functions further down the pipe trust what
-they get.
+Making one checks and casts each of its frames. Both are frozen: a change is a new object.
 """
 
 import hashlib
@@ -37,31 +36,34 @@ def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
         )
 
 
-def _described(holder: object, names: list[str]) -> str:
-    frames = {
-        name: frame for name in names if isinstance(frame := getattr(holder, name), pd.DataFrame)
-    }
+def _frames_as_html(holder: object) -> str:
+    """Return one table row per frame that has rows: its name, its length and its columns."""
+    names = [item.name for item in fields(holder)]  # type: ignore[arg-type]
+    frames = {name: getattr(holder, name) for name in names}
     rows = "".join(
-        f"<tr><th>{name}</th><td>{len(frame):,}</td><td>{', '.join(map(str, frame.columns))}</td></tr>"
+        f"<tr><th>{name}</th><td>{len(frame):,}</td>"
+        f"<td>{', '.join(map(str, frame.columns))}</td></tr>"
         for name, frame in frames.items()
+        if frame is not None and len(frame)
     )
-    return f"<table><thead><tr><th>frame</th><th>rows</th><th>columns</th></tr></thead><tbody>{rows}</tbody></table>"
+    header = "<tr><th>frame</th><th>rows</th><th>columns</th></tr>"
+    return f"<p>{holder!r}</p><table><thead>{header}</thead><tbody>{rows}</tbody></table>"
 
 
 @dataclass(frozen=True)
 class Golden:
-    """What is right: questions, their targets and checks, as frames side by side.
+    """A golden set: queries, their targets and checks, as frames side by side.
 
-    Rows about questions that `queries` doesn't have are left out, so a part of a golden set is
+    Rows about queries that `queries` doesn't have are left out. So a part of a golden set is
     `dataclasses.replace(golden, queries=golden.queries.query("lang == 'de'"))`.
 
     Attributes
     ----------
     queries, tags, targets, conditions, support_groups, checks
-        One row per question / tag / target alternative / metadata condition / member of a support
+        One row per query / tag / target alternative / metadata condition / member of a support
         group / answer check.
     problems
-        What loading with `strict=False` could not take.
+        One row per thing that loading with `strict=False` could not take.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -80,26 +82,27 @@ class Golden:
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
-            if (
-                "query_id" in frame
-                and not (known := is_among(frame["query_id"], self.queries["query_id"])).all()
-            ):
-                object.__setattr__(self, item.name, frame[known])
+            if "query_id" in frame:
+                known = is_among(frame["query_id"], self.queries["query_id"])
+                if not known.all():
+                    object.__setattr__(self, item.name, frame[known])
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is derived from the frames stays behind: it would double what is sent to a worker.
+        # Pickles leave out what is derived from the frames: it would double their size.
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @cached_property
     def refusals(self) -> pd.Series:
-        """Ids of the questions that should be refused; unlabelled ones are not among them."""
-        return self.queries.loc[
-            self.queries["answerable"].eq(False).fillna(False).astype(bool), "query_id"
-        ]
+        """Ids of the queries that should be refused, without unlabelled ones."""
+        should_refuse = self.queries["answerable"].eq(False).fillna(False).astype(bool)
+        return self.queries.loc[should_refuse, "query_id"]
 
     @cached_property
     def coded(self) -> "Golden":
-        """The same set with `query_id` and `level` of targets as categories, queries in their order."""
+        """The same set with `query_id` and `level` of targets as categories.
+
+        Codes of `query_id` are row positions in `queries`.
+        """
         targets, dtype = self.targets, self.query_dtype
         query = pd.Series(
             categorical(lookup(targets["query_id"], dtype.categories), dtype), index=targets.index
@@ -107,11 +110,15 @@ class Golden:
         return narrowed(self, targets=targets.assign(query_id=query, level=coded(targets["level"])))
 
     def once(self, name: Hashable, make: Callable[[], T]) -> T:
-        """What `make` derives from these frames alone, kept under this name, so that the next scoring finds it."""
+        """Return the result of `make`, computed once per golden set and name.
+
+        `make` must depend on these frames alone. Scoring another run then finds targets encoded
+        already.
+        """
         if name not in self._derived:
             self._derived[name] = make()
-        found: T = self._derived[name]
-        return found
+        derived: T = self._derived[name]
+        return derived
 
     @cached_property
     def _derived(self) -> dict[Hashable, Any]:
@@ -119,14 +126,14 @@ class Golden:
 
     @cached_property
     def query_dtype(self) -> pd.CategoricalDtype:
-        """The ids of the questions, in their order, as categories."""
+        """The query ids as categories, in the order of `queries`."""
         return pd.CategoricalDtype(pd.Index(self.queries["query_id"]))
 
     @cached_property
     def query_hashes(self) -> pd.Series:
-        """A content hash per question (index query_id).
+        """A content hash per query (index query_id): text, labels, targets, checks.
 
-        Its text, labels, targets and checks, without resolved locators.
+        Locators that `resolve_spans` added don't count.
         """
         return _query_hashes(self)
 
@@ -134,7 +141,7 @@ class Golden:
     def golden_hash(self) -> str:
         """One hash of the whole set.
 
-        The order of questions doesn't matter, nor do spans that `resolve_spans` added.
+        Neither the order of queries matters, nor spans that `resolve_spans` added.
         """
         lines = sorted(f"{query_id} {digest}" for query_id, digest in self.query_hashes.items())
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -145,16 +152,12 @@ class Golden:
             f"{int(answerable.sum())} answerable, {len(self.refusals)} should be refused,"
             f" {int(answerable.isna().sum())} unlabelled"
         )
-        levels = ", ".join(
-            f"{n} {level}"
-            for level, n in self.targets.groupby("level")["target_id"].count().items()
-        )
+        n_targets = self.targets.groupby("level")["target_id"].count()
+        levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
         return f"Golden: {len(self.queries)} queries ({labels}); targets: {levels or 'none'}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>" + _described(
-            self, [item.name for item in fields(self) if len(getattr(self, item.name))]
-        )
+        return _frames_as_html(self)
 
 
 @dataclass(frozen=True)
@@ -164,12 +167,12 @@ class Results:
     Attributes
     ----------
     runs, responses, hits, citations
-        One row per run / question asked / hit / citation.
+        One row per run / response to a query / hit / citation.
     chunks, judgments, hit_meta, reported, matches, hops, documents
-        Optional: the index as it was, judges' verdicts, hit metadata, values another tool stored,
-        kept matches, steps of multi-hop answers, versions of documents.
+        Optional frames: the index during the run, judges' verdicts, metadata of hits, values that
+        another tool stored, stored matches, steps of multi-hop answers, versions of documents.
     problems
-        What loading with `strict=False` could not take.
+        One row per thing that loading with `strict=False` could not take.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -192,8 +195,8 @@ class Results:
             frame = getattr(self, item.name)
             if frame is not None:
                 object.__setattr__(self, item.name, conform(frame, item.name))
-        # One set of categories for every frame, in the order of the runs, so that codes can be
-        # joined.
+        # All frames share one list of categories, in the order of the runs, so that their codes can
+        # be joined.
         names = self.runs["run_id"].astype("str")
         if names.duplicated().any():
             raise DataError(
@@ -204,8 +207,7 @@ class Results:
         run_ids = pd.CategoricalDtype(names.tolist())
         for item in fields(self):
             frame = getattr(self, item.name)
-            # Unordered category dtypes are equal whatever their order; codes are only joinable if
-            # it is the same.
+            # Compare the lists, not the dtypes: unordered category dtypes are equal in any order.
             if (
                 frame is not None
                 and "run_id" in frame.columns
@@ -220,10 +222,10 @@ class Results:
     def select(
         self, run_ids: list[str] | str, query_ids: Iterable[str] | str | None = None
     ) -> "Results":
-        """Only these runs (or this one), in this order; the frames of all others are left out.
+        """Return only these runs (or this one), in this order.
 
-        With `query_ids`, also only what those questions (or this one) got; `runs` still says what
-        the whole runs were.
+        With `query_ids`, return only the rows of those queries (or this one); `runs` still tells of
+        the whole runs.
         """
         names = run_names(self.runs, [run_ids] if isinstance(run_ids, str) else run_ids)
         twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
@@ -231,28 +233,19 @@ class Results:
             raise DataError(
                 f"{', '.join(twice)} is named twice", field="run", allowed="each run once"
             )
-        asked = (
-            None
-            if query_ids is None
-            else {query_ids}
-            if isinstance(query_ids, str)
-            else set(query_ids)
-        )
+        if query_ids is not None:
+            query_ids = {query_ids} if isinstance(query_ids, str) else set(query_ids)
         frames: dict[str, Any] = {}
         for item in fields(self):
             frame = getattr(self, item.name)
             if frame is not None and "run_id" in frame.columns:
-                # Chunks, documents and problems may belong to no run in particular.
-                keep = frame["run_id"].isin(names) | (
-                    frame["run_id"].isna()
-                    if item.name in ("chunks", "documents", "problems")
-                    else False
-                )
-                if asked is not None and "query_id" in frame.columns:
-                    keep &= frame["query_id"].isin(asked)
-                frames[item.name] = frame[keep].assign(
-                    run_id=frame.loc[keep, "run_id"].astype("str")
-                )
+                keep = frame["run_id"].isin(names)
+                if item.name in ("chunks", "documents", "problems"):
+                    keep |= frame["run_id"].isna()  # those that belong to no run in particular
+                if query_ids is not None and "query_id" in frame.columns:
+                    keep &= frame["query_id"].isin(query_ids)
+                frame = frame[keep]
+                frames[item.name] = frame.assign(run_id=frame["run_id"].astype("str"))
         order = pd.Categorical(frames["runs"]["run_id"], categories=names, ordered=True)
         frames["runs"] = frames["runs"].iloc[order.argsort()]
         return replace(self, **frames)
@@ -265,39 +258,31 @@ class Results:
         )
 
     def _repr_html_(self) -> str:
-        return f"<p>{self!r}</p>" + _described(
-            self,
-            [
-                item.name
-                for item in fields(self)
-                if getattr(self, item.name) is not None and len(getattr(self, item.name))
-            ],
-        )
+        return _frames_as_html(self)
 
 
-Held = TypeVar("Held", Golden, Results)
+Frames = TypeVar("Frames", Golden, Results)
 
 
-def narrowed(held: Held, **frames: pd.DataFrame | None) -> Held:
-    """The same golden set or results with some frames replaced by what needs no second check.
+def narrowed(original: Frames, **frames: pd.DataFrame | None) -> Frames:
+    """Return the original with some frames replaced by rows of their own, without a second check.
 
-    Their own rows, or fewer of them.
+    `dataclasses.replace` would check and cast every frame again.
     """
-    cut = object.__new__(type(held))
-    cut.__dict__.update(
-        {item.name: frames.get(item.name, getattr(held, item.name)) for item in fields(held)}
-    )
-    return cut
+    copy = object.__new__(type(original))
+    names = [item.name for item in fields(original)]
+    copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
+    return copy
 
 
 def check_inputs(results: object, golden: object) -> None:
-    """Refuse swapped arguments, and names of files where what they hold belongs."""
+    """Refuse swapped arguments, and file names where a Results or a Golden belongs."""
     check_type(results, Results, "results")
     check_type(golden, Golden, "golden")
 
 
 def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
-    """Run ids for names as people give them: a run_id, or a system that only one run has.
+    """Return run ids for names: a run_id, or a system that only one run has.
 
     Raises
     ------
@@ -308,7 +293,7 @@ def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
     systems = (
         runs["system"] if "system" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
     )
-    found, known = list[str](), set(ids)
+    run_ids, known = list[str](), set(ids)
     for name in names:
         candidates = [name] if name in known else ids[systems == name].tolist()
         if len(candidates) > 1:
@@ -323,12 +308,12 @@ def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
                 field="run",
                 allowed=f"there are {', '.join(dict.fromkeys([*ids, *systems.dropna()]))}",
             )
-        found.append(str(candidates[0]))
-    return found
+        run_ids.append(str(candidates[0]))
+    return run_ids
 
 
 def concat_results(parts: list[Results]) -> Results:
-    """The frames of several results as one; run ids must differ."""
+    """Join the frames of several results; run ids must differ."""
     if not parts:
         raise DataError("found none", field="parts", allowed="at least one Results")
     frames: dict[str, Any] = {}
@@ -340,8 +325,7 @@ def concat_results(parts: list[Results]) -> Results:
             and (len(frame) or item.name in ("runs", "responses"))
         ]
         if found:
-            # Categories of different runs differ: join them as text, Results gives them one common
-            # dtype again.
+            # Runs differ, and so do their categories: join texts, Results makes one dtype of them.
             plain = [
                 frame.assign(run_id=frame["run_id"].astype("str")) if "run_id" in frame else frame
                 for frame in found
@@ -350,8 +334,7 @@ def concat_results(parts: list[Results]) -> Results:
     return Results(**frames)
 
 
-# What is measured, as against where it was found: spans resolved from an index are not part of a
-# target's identity.
+# Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 
 
