@@ -1,4 +1,4 @@
-"""A run's configuration as flat keys and values that can be compared."""
+"""The configuration of a run as flat keys and values, so that runs can be compared."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ import pandas as pd
 
 
 def parsed(text: Any) -> Any:
-    """The stored config; {} where there is none, a text that isn't JSON as it stands."""
+    """Return the stored config: {} where there is none, and text that isn't JSON as it is."""
     if pd.isna(text) or not text:
         return {}
     try:
@@ -17,7 +17,7 @@ def parsed(text: Any) -> Any:
 
 
 def flat(config: Any, prefix: str = "") -> dict[str, Any]:
-    """Values by dotted key; a config that is no object is one value, of the key `config`."""
+    """Return values by dotted key; a config that is no object is the value of the key `config`."""
     if not isinstance(config, dict):
         return {prefix or "config": config}
     return {
@@ -28,5 +28,5 @@ def flat(config: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def dumped(value: Any) -> str:
-    """A value as JSON, the same for equal values: 5 and "5" differ."""
+    """Return a value as JSON, the same text for equal values: 5 and "5" differ."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)

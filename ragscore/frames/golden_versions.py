@@ -1,9 +1,7 @@
-"""Versions of a golden set.
+"""Versions of a golden set: content hashes per query, and the changes between two versions.
 
-What measures in one, what changed between two, and the queries that stayed as they were.
-
-In: golden sets, or the content hashes that a store kept of one. Out: one row per query that
-changed.
+In: golden sets, or the hashes that a store holds of one. Out: one row per changed query, or the
+queries that stayed the same, on which scores by both versions can be compared.
 """
 
 import hashlib
@@ -19,7 +17,7 @@ FRAMES = ("targets", "checks", "support_groups", "conditions", "tags")
 
 
 def golden_changes(old: Golden, new: Golden) -> pd.DataFrame:
-    """What became of each query between two versions of a golden set.
+    """List the queries that differ between two versions of a golden set.
 
     Returns
     -------
@@ -39,11 +37,10 @@ def golden_changes(old: Golden, new: Golden) -> pd.DataFrame:
 
 
 def unchanged_queries(old: Golden, new: Golden) -> Golden:
-    """The part of `new` whose questions and expectations are those of `old`.
+    """Return the part of `new` whose query texts and expectations are those of `old`.
 
-    On these, scores by both versions are comparable.
-
-    Queries whose tags or other notes changed are among them.
+    On these queries, scores by both versions are comparable. Queries of which only tags or other
+    notes changed are among them.
     """
     changes = golden_changes(old, new)
     changed = changes.loc[changes["change"] != "annotated", "query_id"]
@@ -51,7 +48,7 @@ def unchanged_queries(old: Golden, new: Golden) -> Golden:
 
 
 def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
-    """Names of the frames and columns in which these queries differ, as text (index query_id)."""
+    """Return the frames and columns in which these queries differ, as text (index query_id)."""
     parts = []
     before, after = (
         golden.queries.set_index("query_id").drop(columns="position").reindex(query_ids.to_numpy())
@@ -78,7 +75,7 @@ def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
 
 
 def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
-    """The rows of each query as one text, whatever their order (index query_id)."""
+    """Return the rows of each query as one text, in sorted order (index query_id)."""
     rows = frame[is_among(frame["query_id"], query_ids)]
     texts = (
         pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str")
@@ -89,7 +86,7 @@ def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
 
 
 def _lines(rows: pd.DataFrame) -> list[str]:
-    """Each row as text; what it doesn't have is left out."""
+    """Return each row as text, without its missing values."""
     return [
         repr(sorted((key, str(value)) for key, value in row.items() if not pd.isna(value)))
         for row in rows.to_dict("records")
@@ -97,10 +94,7 @@ def _lines(rows: pd.DataFrame) -> list[str]:
 
 
 def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
-    """What became other of targets that both have.
-
-    "alternatives", any of which is enough, and "grades" (index query_id).
-    """
+    """Return "alternatives" or "grades" for targets in both that differ there (index query_id)."""
     names, sides = ["query_id", "level", "target_id"], []
     for golden in (old, new):
         rows = golden.targets[is_among(golden.targets["query_id"], query_ids)]
@@ -128,7 +122,7 @@ def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series
 
 
 def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) -> pd.Series:
-    """Target ids that only `golden` has, one after the other, with a sign (index query_id)."""
+    """Return the ids of targets that only `golden` has, each after a sign (index query_id)."""
     names = ["query_id", "level", "target_id"]
     rows = golden.targets.loc[
         is_among(golden.targets["query_id"], query_ids), names
@@ -142,17 +136,16 @@ def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) 
 
 
 def short_hash(text: str) -> str:
-    """The first 16 hexadecimal digits of a text's SHA-256."""
+    """Return the first 16 hexadecimal digits of a text's SHA-256."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def query_parts(golden: Golden) -> pd.DataFrame:
-    """Content hashes of every query (index query_id).
+    """Return content hashes of every query (index query_id).
 
-    Of its `text`; of its `labels`, all that is expected; of its `notes`, which measure nothing.
-
-    Folders are labels, being what `scope_miss` compares; other tags are notes, as are columns such
-    as difficulty.
+    Columns: `text`, the query itself; `labels`, all that is expected of it; `notes`, tags and
+    columns such as difficulty, which change no score. Folder tags count as labels, since
+    `scope_miss` compares them.
     """
     queries, is_folder = golden.queries, (golden.tags["kind"] == "folder").to_numpy(dtype=bool)
     measuring = [
@@ -179,15 +172,12 @@ def query_parts(golden: Golden) -> pd.DataFrame:
 
 
 def golden_digest(parts: pd.DataFrame) -> str:
-    """One hash of all that measures in a golden set; the order of queries doesn't matter."""
+    """Return one hash of all that affects scores, whatever the order of queries."""
     return short_hash("\n".join(sorted(parts.index + " " + parts["text"] + " " + parts["labels"])))
 
 
 def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
-    """What became of each query between two golden sets, from their `query_parts`.
-
-    Query_id, change; unchanged ones left out.
-    """
+    """Return one row per changed query (query_id, change), from the sets' `query_parts`."""
     ids = old.index.append(new.index[~is_among(new.index, old.index)])
     before, after = old.reindex(ids), new.reindex(ids)
     differs = {
@@ -205,9 +195,9 @@ def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
 
 
 def counted(changes: pd.DataFrame, n: int) -> str:
-    """The changes in one line.
+    """Return the changes in one line: `6 of 10 queries relabelled, 1 added`.
 
-    `6 of 10 queries relabelled, 1 added`; `n` is how many there were before.
+    `n` is the number of queries before.
     """
     counts = changes["change"].value_counts(sort=False)
     if not len(counts):

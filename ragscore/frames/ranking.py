@@ -1,8 +1,7 @@
-"""The order of hits: stored ranks checked, ties broken by a stated rule, documents kept once.
+"""The order of hits: ranks checked or made, ties broken, and each document kept once on request.
 
-Done once, so that every metric sees one list.
-
-In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query.
+In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query. Hits are ranked once, so that
+every metric sees the same list.
 """
 
 import warnings
@@ -21,7 +20,7 @@ Places = npt.NDArray[np.int64]
 
 
 def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
-    """Hits with the rank each one has in its run and query, from 1.
+    """Return hits with the rank that each one has in its run and query, from 1.
 
     Parameters
     ----------
@@ -63,9 +62,10 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
 
 
 def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
-    """Only the first hit of each document in each run and query, with ranks closed up (the passage with the best rank stands for its document).
+    """Return only the first hit of each document in each run and query, ranks closed up.
 
-    Hits without a doc_id are kept: nothing says that they repeat a document.
+    The passage with the best rank stands for its document. Hits without a doc_id are kept, since
+    they may belong to any document.
 
     Returns
     -------
@@ -91,14 +91,14 @@ def collapse_hits(hits: pd.DataFrame) -> pd.DataFrame:
 
 
 def collapsed(results: Results) -> Results:
-    """The same results with each document's first hit only, ranks closed up."""
+    """Return the same results with each document's first hit only, ranks closed up."""
     return ranked_again(results, collapse_hits(results.hits))
 
 
 def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
-    """The same results with these of their hits under new ranks.
+    """Return the same results with these of their hits under new ranks.
 
-    Metadata and matches kept under the old ones follow them.
+    Metadata and stored matches of these hits get the new ranks, too.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def ranked_again(results: Results, hits: pd.DataFrame) -> Results:
 
 
 def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
-    """The rows of hits that are left, under their new ranks."""
+    """Return the rows of the remaining hits under their new ranks."""
     rows = frame.astype({"run_id": "str"}).merge(
         moved, on=["run_id", "query_id", "rank"], how="left"
     )
@@ -148,7 +148,7 @@ def _trec_ranks(hits: pd.DataFrame) -> Places:
             field="hits",
             allowed="an id to break ties by, or ties='file'",
         )
-    with np.errstate(over="ignore"):  # what is beyond 32 bits is infinite there, and tied
+    with np.errstate(over="ignore"):  # scores beyond 32 bits become infinite, and tie
         score = hits["score"].to_numpy("float64").astype("float32")
     cell = _cells(hits)
     # Arrow compares texts by their bytes, as trec_eval does.
@@ -203,7 +203,10 @@ def _stored_ranks(hits: pd.DataFrame) -> Places:
 
 
 def _places(cell: Places, order: Places) -> Places:
-    """Rank of each row within its cell, from 1, where `order` sorts the rows by cell and then as they should rank."""
+    """Return the rank of each row within its cell, from 1.
+
+    `order` sorts the rows by cell, and within a cell as they should rank.
+    """
     begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
     places = np.empty(len(cell), dtype=np.int64)
     places[order] = np.arange(len(cell)) - np.repeat(begins, np.diff(begins, append=len(cell))) + 1
@@ -211,13 +214,13 @@ def _places(cell: Places, order: Places) -> Places:
 
 
 def _cells(hits: pd.DataFrame) -> Places:
-    """One number per run and query."""
+    """Return one number per row that tells its run and query (its cell)."""
     query = _codes(hits["query_id"])
     return _codes(hits["run_id"]) * (query.max(initial=0) + 1) + query
 
 
 def _codes(column: pd.Series) -> Places:
-    """The values of a column as numbers from 0, -1 where there is none."""
+    """Return the values of a column as codes from 0, -1 for NA."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy().astype(np.int64)
     encoded = pa.array(column).cast(pa.large_string())
