@@ -1013,7 +1013,7 @@ def history(kept: Kept) -> None:
         kept.call(f"history/noise_floor={metric}", "noise_floor", store, metric)
         kept.call(f"history/noise_components={metric}", "noise_components", store, metric)
     kept.call(
-        "history/noise_floor_frame", "noise_floor", scores, "hit@5", results=results, level=0.8
+        "history/noise_floor_frame", "noise_floor", scores, "hit@5", results=results, confidence=0.8
     )
     some = ["08-hybrid", "09-hybrid-rrf10", "10-hybrid-pool30", "11-rerank-10", "13-rerank-30"]
     kept.call(

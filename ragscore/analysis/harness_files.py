@@ -251,7 +251,7 @@ def _events(
 
 def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
     low, high = row.get("low"), row.get("high")
-    level = 0.95 if low is not None and high is not None else None
+    confidence = 0.95 if low is not None and high is not None else None
     payload = {
         "kind": REPORT,
         "metric": row["metric"],
@@ -259,7 +259,7 @@ def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
         "mean": row["mean"],
         "ci_lower": low,
         "ci_upper": high,
-        "ci_level": level,
+        "ci_level": confidence,
     }
     return (
         payload

@@ -89,7 +89,7 @@ def kind_of(metric: Metric) -> str:
 
 
 def intervals(
-    values: Values, names: list[str], groups: Groups | None = None, level: float = 0.95
+    values: Values, names: list[str], groups: Groups | None = None, confidence: float = 0.95
 ) -> tuple[Values, Values]:
     """Return the interval of every column's mean, by its metric (`stats.interval_of_means`).
 
@@ -118,16 +118,16 @@ def intervals(
     for (kind, bounds), places in families.items():
         part = values[:, places]
         if kind not in ("binary", "bounded") and len(part) > BOOTSTRAP_UP_TO and groups is None:
-            low[places], high[places] = mean_interval(*moments(part), kind, level)
+            low[places], high[places] = mean_interval(*moments(part), kind, confidence)
         else:
             low[places], high[places] = interval_of_means(
-                part, kind, bounds=bounds, groups=groups, level=level
+                part, kind, bounds=bounds, groups=groups, confidence=confidence
             )
     return low, high
 
 
 def quantile_intervals(
-    values: Values, names: list[str], q: float, level: float = 0.95
+    values: Values, names: list[str], q: float, confidence: float = 0.95
 ) -> tuple[Values, Values]:
     """Return the order-statistic interval of the q-quantile of every column of times or costs.
 
@@ -136,7 +136,7 @@ def quantile_intervals(
     low, high = np.full(len(names), np.nan), np.full(len(names), np.nan)
     for place, name in enumerate(names):
         if describe(name).kind in BY_QUANTILES:
-            low[place], high[place] = quantile_interval(values[:, place], q, level)
+            low[place], high[place] = quantile_interval(values[:, place], q, confidence)
     return low, high
 
 
@@ -146,14 +146,16 @@ def intervals_by_group(
     grouping: Grouping,
     names: list[str],
     groups: Groups | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> tuple[Values, Values]:
     """Return `intervals` of every group: one row per group, one column per metric.
 
     All groups are computed at once from their statistics, as far as these are enough; only means
     that may need a bootstrap, and groups whose queries depend on each other, read the values.
     """
-    low, high, needs_values = _from_moments(found, names, grouping.sizes > BOOTSTRAP_UP_TO, level)
+    low, high, needs_values = _from_moments(
+        found, names, grouping.sizes > BOOTSTRAP_UP_TO, confidence
+    )
     for group in range(len(grouping.sizes)):
         shared = None if groups is None else shared_only(groups[grouping.members(group)])
         read = needs_values[group] if shared is None else found.n[group] > 0
@@ -161,13 +163,13 @@ def intervals_by_group(
         if places:
             values = np.column_stack([columns[place][grouping.members(group)] for place in places])
             low[group, places], high[group, places] = intervals(
-                values, [names[place] for place in places], shared, level
+                values, [names[place] for place in places], shared, confidence
             )
     return low, high
 
 
 def _from_moments(
-    found: Statistics, names: list[str], is_large: Flags, level: float
+    found: Statistics, names: list[str], is_large: Flags, confidence: float
 ) -> tuple[Values, Values, Flags]:
     """Return intervals for independent queries, and flags where the values themselves are needed.
 
@@ -185,14 +187,18 @@ def _from_moments(
         least, most = bounds if kind == "bounded" else (0.0, 1.0)
         width = most - least
         unit_low, unit_high = mean_interval(
-            (part.mean - least) / width, part.std / width, part.n.astype(np.float64), kind, level
+            (part.mean - least) / width,
+            part.std / width,
+            part.n.astype(np.float64),
+            kind,
+            confidence,
         )
         low[:, places], high[:, places] = least + width * unit_low, least + width * unit_high
         is_free[:, places] = (part.min < bounds[0] - ROUNDING) | (part.max > bounds[1] + ROUNDING)
     is_free &= found.n > 0
     by_t = is_free & is_large[:, None]
     low[by_t], high[by_t] = mean_interval(
-        found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", level
+        found.mean[by_t], found.std[by_t], found.n[by_t].astype(np.float64), "other", confidence
     )
     return low, high, is_free & ~by_t
 
@@ -203,13 +209,13 @@ def quantile_intervals_by_group(
     grouping: Grouping,
     names: list[str],
     q: float,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> tuple[Values, Values]:
     """Return `quantile_intervals` of every group: one row per group, one column per metric."""
     low, high = np.full(found.n.shape, np.nan), np.full(found.n.shape, np.nan)
     is_timed = np.array([describe(name).kind in BY_QUANTILES for name in names], dtype=bool)
     for group, place in np.argwhere((found.n > 0) & is_timed).tolist():
         low[group, place], high[group, place] = quantile_interval(
-            columns[place][grouping.members(group)], q, level
+            columns[place][grouping.members(group)], q, confidence
         )
     return low, high

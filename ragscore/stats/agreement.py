@@ -43,7 +43,7 @@ def cohen_kappa(
     second: npt.ArrayLike,
     *,
     iterations: int = 2_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
     """Cohen's kappa of two raters who put the same items into classes (Cohen 1960, doi:10.1177/001316446002000104).
@@ -63,14 +63,14 @@ def cohen_kappa(
     Raises
     ------
     DataError
-        Unequal numbers of ratings; bad `iterations`, `level` or `seed`.
+        Unequal numbers of ratings; bad `iterations`, `confidence` or `seed`.
     """
     codes, values = _pairs(first, second, is_numeric=False)
     return _of_two(
         codes,
         len(values),
         lambda rows, cols: 1 - (rows * cols).sum(axis=1),
-        (iterations, level, seed),
+        (iterations, confidence, seed),
     )
 
 
@@ -79,7 +79,7 @@ def weighted_kappa(
     second: npt.ArrayLike,
     *,
     iterations: int = 2_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
     """Cohen's kappa with quadratic weights, for points on a scale (Cohen 1968, doi:10.1037/h0026256).
@@ -96,7 +96,7 @@ def weighted_kappa(
     def expected(rows: Values, cols: Values) -> Values:
         return rows @ points**2 - 2 * (rows @ points) * (cols @ points) + cols @ points**2
 
-    return _of_two(codes, len(values), expected, (iterations, level, seed), points)
+    return _of_two(codes, len(values), expected, (iterations, confidence, seed), points)
 
 
 def gwet_ac1(
@@ -104,7 +104,7 @@ def gwet_ac1(
     second: npt.ArrayLike,
     *,
     iterations: int = 2_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
     """Gwet's AC1 of two raters who put the same items into classes (Gwet 2008, doi:10.1348/000711006X126600); holds up where one class is rare.
@@ -119,11 +119,12 @@ def gwet_ac1(
         share = (rows + cols) / 2
         return 1 - (share * (1 - share)).sum(axis=1) / (max(len(values), 2) - 1)
 
-    return _of_two(codes, len(values), expected, (iterations, level, seed))
+    return _of_two(codes, len(values), expected, (iterations, confidence, seed))
 
 
 def krippendorff_alpha(
-    ratings: npt.ArrayLike, scale: str = "nominal", *, iterations: int = 2_000, level: float = 0.95,
+    ratings: npt.ArrayLike, scale: str = "nominal", *, iterations: int = 2_000,
+    confidence: float = 0.95,
     seed: int = 0
 ) -> Agreement:  # fmt: skip
     """Krippendorff's alpha of two or more raters, some ratings missing (Krippendorff 2019, Content Analysis, 4th ed., 12.3).
@@ -146,7 +147,7 @@ def krippendorff_alpha(
     Raises
     ------
     DataError
-        Another scale, ratings without rows and columns; bad `iterations`, `level` or `seed`.
+        Another scale, ratings without rows and columns; bad `iterations`, `confidence` or `seed`.
     """
     if scale not in SCALES:
         raise DataError(f"found {scale!r}", field="scale", allowed=", ".join(map(repr, SCALES)))
@@ -164,7 +165,10 @@ def krippendorff_alpha(
     )
     counts = _counts(kinds, len(values))
     return _agreement(
-        _alpha(kinds, counts, _unit_range(values), scale), times, counts, (iterations, level, seed)
+        _alpha(kinds, counts, _unit_range(values), scale),
+        times,
+        counts,
+        (iterations, confidence, seed),
     )
 
 
@@ -227,15 +231,15 @@ def _of_two(
 def _agreement(
     coefficient: Coefficient, times: Codes, counts: Values, how: tuple[int, float, int]
 ) -> Agreement:
-    iterations, level, seed = how
-    check_bootstrap(iterations, level, seed)
+    iterations, confidence, seed = how
+    check_bootstrap(iterations, confidence, seed)
     n = int(times.sum())
     value = float(coefficient(times[None, :].astype(np.float64))[0]) if n else np.nan
     if np.isnan(value):
         return Agreement(value, np.nan, np.nan, n)
     share = times @ counts / (times @ counts).sum()
     if value >= 1 - NO_CHANCE:
-        unseen = float(wilson_interval(np.zeros(1), np.array([float(n)]), level)[1][0])
+        unseen = float(wilson_interval(np.zeros(1), np.array([float(n)]), confidence)[1][0])
         by_chance = float(1 - (share**2).sum())  # disagreements, if ratings were drawn at random
         return Agreement(
             value,
@@ -244,12 +248,17 @@ def _agreement(
             n,
         )
     return Agreement(
-        value, *_percentiles(coefficient, times, counts.shape[1], iterations, level, seed), n
+        value, *_percentiles(coefficient, times, counts.shape[1], iterations, confidence, seed), n
     )
 
 
 def _percentiles(
-    coefficient: Coefficient, times: Codes, width: int, iterations: int, level: float, seed: int
+    coefficient: Coefficient,
+    times: Codes,
+    width: int,
+    iterations: int,
+    confidence: float,
+    seed: int,
 ) -> tuple[float, float]:
     """Interval over resamples of items; NaN where no resample differs from another."""
     rng, n, found = np.random.default_rng(seed), int(times.sum()), np.empty(iterations)
@@ -262,7 +271,7 @@ def _percentiles(
     found = found[~np.isnan(found)]
     if not len(found) or np.ptp(found) <= NO_CHANCE:
         return np.nan, np.nan
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
 

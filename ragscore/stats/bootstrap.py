@@ -22,7 +22,7 @@ FEW = 3  # columns: up to here, adding up what was drawn takes less than countin
 def bootstrap_mean(
     values: npt.ArrayLike,
     iterations: int = 10_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
     method: str = "numpy",
 ) -> tuple[float, float] | None:
@@ -32,7 +32,7 @@ def bootstrap_mean(
     ----------
     values
         One value per query; NaN ("does not apply") is left out.
-    iterations, level
+    iterations, confidence
         Number of resamples; share of their means inside the interval.
     seed, method
         "numpy": `np.random.default_rng(seed)`. "splitmix64": the generator of Steele et al. 2014
@@ -46,11 +46,11 @@ def bootstrap_mean(
     Raises
     ------
     DataError
-        `iterations` below 1, a `level` that is not between 0 and 1, a negative seed or one of more
-        than 64 bits, an unknown method.
+        `iterations` below 1, a `confidence` that is not between 0 and 1, a negative seed or one of
+        more than 64 bits, an unknown method.
     """
     low, high = bootstrap_means(
-        np.asarray(values, dtype=np.float64).ravel(), iterations, level, seed, method
+        np.asarray(values, dtype=np.float64).ravel(), iterations, confidence, seed, method
     )
     return None if np.isnan(low[0]) else (float(low[0]), float(high[0]))
 
@@ -58,7 +58,7 @@ def bootstrap_mean(
 def bootstrap_means(
     values: npt.ArrayLike,
     iterations: int = 10_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
     method: str = "numpy",
 ) -> tuple[Values, Values]:
@@ -77,13 +77,13 @@ def bootstrap_means(
     Lower and upper bounds, one per column; NaN without any value. Other arguments and errors as for
     `bootstrap_mean`.
     """
-    check_bootstrap(iterations, level, seed, method)
+    check_bootstrap(iterations, confidence, seed, method)
     columns = as_columns(values)
     low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
     for rows, here in _sharing(columns, BLOCK // iterations):
         n = len(rows)
         sums = _resampled(columns[np.ix_(rows, here)], iterations, seed, method)
-        low[here], high[here] = _quantiles(sums / n, level)
+        low[here], high[here] = _quantiles(sums / n, confidence)
     return low, high
 
 
@@ -127,15 +127,15 @@ def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy"
     return sums
 
 
-def _quantiles(found: Values, level: float) -> tuple[Values, Values]:
-    """The two quantiles of every row between which a share `level` of it lies."""
+def _quantiles(found: Values, confidence: float) -> tuple[Values, Values]:
+    """The two quantiles of every row between which a share `confidence` of it lies."""
     with np.errstate(invalid="ignore"):
-        low, high = np.quantile(found, [(1 - level) / 2, 1 - (1 - level) / 2], axis=1)
+        low, high = np.quantile(found, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=1)
     return low, high
 
 
 def bootstrap_t_interval(
-    values: npt.ArrayLike, iterations: int = 10_000, level: float = 0.95, seed: int = 0
+    values: npt.ArrayLike, iterations: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Values, Values]:
     """Studentised bootstrap interval of every column's mean (Efron 1979.
 
@@ -151,23 +151,25 @@ def bootstrap_t_interval(
         One row per query, one column per metric, NaN where it doesn't apply. A column's interval
         doesn't depend on the others.
     """
-    check_bootstrap(iterations, level, seed)
+    check_bootstrap(iterations, confidence, seed)
     columns = as_columns(values)
     low, high = np.full(columns.shape[1], np.nan), np.full(columns.shape[1], np.nan)
     for rows, here in _sharing(columns, BLOCK // iterations):
         if len(rows) > 1:
             low[here], high[here] = _bootstrap_t(
-                columns[np.ix_(rows, here)], iterations, level, seed
+                columns[np.ix_(rows, here)], iterations, confidence, seed
             )
     return low, high
 
 
-def _bootstrap_t(values: Values, iterations: int, level: float, seed: int) -> tuple[Values, Values]:
+def _bootstrap_t(
+    values: Values, iterations: int, confidence: float, seed: int
+) -> tuple[Values, Values]:
     from scipy.special import stdtrit
 
     mean, std, n = moments(values)
-    lower, upper = _quantiles(_studentised(values - mean, iterations, seed), level)
-    plain = float(stdtrit(len(values) - 1, 1 - (1 - level) / 2))
+    lower, upper = _quantiles(_studentised(values - mean, iterations, seed), confidence)
+    plain = float(stdtrit(len(values) - 1, 1 - (1 - confidence) / 2))
     is_known = np.isfinite(lower) & np.isfinite(upper)
     error = std / np.sqrt(n)
     return (
@@ -188,12 +190,14 @@ def _studentised(centred: Values, iterations: int, seed: int) -> Values:
     return np.where(np.isnan(ratios), 0.0, ratios)
 
 
-def check_bootstrap(iterations: int, level: float, seed: int, method: str = "numpy") -> None:
+def check_bootstrap(iterations: int, confidence: float, seed: int, method: str = "numpy") -> None:
     """Refuse arguments that no bootstrap can work with."""
     if iterations < 1:
         raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
-    if not 0 < level < 1:
-        raise DataError(f"found {level!r}", field="level", allowed="a share above 0 and below 1")
+    if not 0 < confidence < 1:
+        raise DataError(
+            f"found {confidence!r}", field="confidence", allowed="a share above 0 and below 1"
+        )
     if not 0 <= seed < 2**64:
         raise DataError(
             f"found {seed!r}", field="seed", allowed="a whole number from 0, below 2^64"

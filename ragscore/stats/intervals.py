@@ -31,14 +31,14 @@ UNTRUSTED = 1e-5
 
 
 def wilson_interval(
-    rate: Values, n: Values, level: float = 0.95, design_effect: Values | float = 1.0
+    rate: Values, n: Values, confidence: float = 0.95, design_effect: Values | float = 1.0
 ) -> tuple[Values, Values]:
     """Wilson score interval of a proportion (Wilson 1927, doi:10.1080/01621459.1927.10502953), with n / design effect as n.
 
     Holds its level near 0 and 1, where the normal and t intervals fail. NaN where n is 0.
     """
     with np.errstate(invalid="ignore"):
-        return _score_interval(rate, n / design_effect, _normal_quantile(level))
+        return _score_interval(rate, n / design_effect, _normal_quantile(confidence))
 
 
 def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[Values, Values]:
@@ -52,15 +52,17 @@ def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[
     )
 
 
-def t_interval(mean: Values, std: Values, n: Values, level: float = 0.95) -> tuple[Values, Values]:
+def t_interval(
+    mean: Values, std: Values, n: Values, confidence: float = 0.95
+) -> tuple[Values, Values]:
     """Student's t interval of a mean; NaN below two values."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        half = t_quantile(n - 1, level) * std / np.sqrt(n)
+        half = t_quantile(n - 1, confidence) * std / np.sqrt(n)
     return mean - half, mean + half
 
 
 def mean_interval(
-    mean: Values, std: Values, n: Values, kind: str, level: float = 0.95
+    mean: Values, std: Values, n: Values, kind: str, confidence: float = 0.95
 ) -> tuple[Values, Values]:
     """Interval that fits a metric's kind, from moments.
 
@@ -70,13 +72,15 @@ def mean_interval(
     amounts to; else t. Constant bounded values get the Wilson interval of their mean: no spread
     seen in n values is not certainty.
     """
-    wilson = wilson_interval(np.clip(mean, 0, 1), n, level)
+    wilson = wilson_interval(np.clip(mean, 0, 1), n, confidence)
     if kind == "binary":
         return wilson
     if kind == "bounded":
         with np.errstate(invalid="ignore", divide="ignore"):
-            return _bounded_interval(mean, std / np.sqrt(n), n, is_constant(mean, std, n), level)
-    return t_interval(mean, std, n, level)
+            return _bounded_interval(
+                mean, std / np.sqrt(n), n, is_constant(mean, std, n), confidence
+            )
+    return t_interval(mean, std, n, confidence)
 
 
 def interval_of_means(
@@ -85,7 +89,7 @@ def interval_of_means(
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
     groups: npt.ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[Values, Values]:
     """Interval of the mean of every column, by the metric's kind.
@@ -124,17 +128,17 @@ def interval_of_means(
     columns = as_columns(values)
     low, width = bounds[0], bounds[1] - bounds[0]
     if kind == "binary":
-        return _rate_interval(columns, groups, level)
+        return _rate_interval(columns, groups, confidence)
     if kind == "bounded":
         _check_bounds(columns, bounds)
         scaled = (columns - low) / width
         mean, std, n = moments(scaled)
         error, units = _error(scaled, groups)
-        below, above = _bounded_interval(mean, error, units, is_constant(mean, std, n), level)
+        below, above = _bounded_interval(mean, error, units, is_constant(mean, std, n), confidence)
         return low + width * below, low + width * above
     mean, std, n = moments(columns)
     error, units = _error(columns, groups)
-    half = np.where(is_constant(mean, std, n), np.nan, t_quantile(units - 1, level) * error)
+    half = np.where(is_constant(mean, std, n), np.nan, t_quantile(units - 1, confidence) * error)
     below, above = mean - half, mean + half
     if groups is None:
         skew = np.abs(skewness(columns))
@@ -144,7 +148,7 @@ def interval_of_means(
             & (n <= np.maximum(T_FROM, COCHRAN * skew**2))
         )
         below[skewed], above[skewed] = bootstrap_t_interval(
-            columns[:, skewed], level=level, seed=seed
+            columns[:, skewed], confidence=confidence, seed=seed
         )
     return below, above
 
@@ -155,7 +159,7 @@ def interval_of_differences(
     *,
     bounds: tuple[float, float] = (0.0, 1.0),
     groups: npt.ArrayLike | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> tuple[Values, Values]:
     """Interval of the mean paired difference of every column.
 
@@ -174,16 +178,16 @@ def interval_of_differences(
     ):
         wins, losses, _ = count_moves(columns)
         return tango_interval(
-            wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), level
+            wins, losses, (~np.isnan(columns)).sum(axis=0).astype(np.float64), confidence
         )
     mean, std, n = moments(columns)
     error, units = _error(columns, groups)
-    half = t_quantile(units - 1, level) * error
+    half = t_quantile(units - 1, confidence) * error
     if kind not in ("binary", "bounded"):
         half = np.where(is_constant(mean, std, n), np.nan, half)
         return mean - half, mean + half
     width = bounds[1] - bounds[0] if kind == "bounded" else 1.0
-    unseen = width * wilson_interval(np.zeros_like(n), units, level)[1]
+    unseen = width * wilson_interval(np.zeros_like(n), units, confidence)[1]
     half = np.where(is_constant(mean, std, n) | (units == 1), unseen, half)
     return np.clip(mean - half, -width, width), np.clip(mean + half, -width, width)
 
@@ -199,11 +203,11 @@ def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Value
 
 
 def _rate_interval(
-    columns: Values, groups: npt.ArrayLike | None, level: float
+    columns: Values, groups: npt.ArrayLike | None, confidence: float
 ) -> tuple[Values, Values]:
     mean, std, n = moments(columns)
     if groups is None:
-        return wilson_interval(mean, n, level)
+        return wilson_interval(mean, n, confidence)
     units = standard_error(columns, groups)[1]
     # Where nothing varies nothing says that the members of a group are independent: each group
     # counts once.
@@ -215,13 +219,13 @@ def _rate_interval(
     # Korn and Graubard 1998: few groups know their own variance badly.
     with np.errstate(invalid="ignore"):
         uncertain = np.where(
-            units > 1, (t_quantile(units - 1, level) / t_quantile(n - 1, level)) ** 2, 1.0
+            units > 1, (t_quantile(units - 1, confidence) / t_quantile(n - 1, confidence)) ** 2, 1.0
         )
-    return wilson_interval(mean, n, level, effect * uncertain)
+    return wilson_interval(mean, n, confidence, effect * uncertain)
 
 
 def _bounded_interval(
-    mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], level: float
+    mean: Values, error: Values, units: Values, constant: npt.NDArray[np.bool_], confidence: float
 ) -> tuple[Values, Values]:
     constant = constant | (units < 2)
     inside = np.clip(mean, 0, 1)
@@ -232,21 +236,23 @@ def _bounded_interval(
         # 0 / 0 at the very end: the widest
         amount = np.where(constant, units, np.fmax(largest / square + 1, 1))
     return _score_interval(
-        inside, amount, np.where(units > 1, t_quantile(units - 1, level), _normal_quantile(level))
+        inside,
+        amount,
+        np.where(units > 1, t_quantile(units - 1, confidence), _normal_quantile(confidence)),
     )
 
 
-def t_quantile(df: Values, level: float) -> Values:
+def t_quantile(df: Values, confidence: float) -> Values:
     """Two-sided quantile of Student's t; NaN below one degree of freedom."""
     from scipy.special import stdtrit
 
-    return np.asarray(stdtrit(np.where(df > 0, df, np.nan), (1 + level) / 2), dtype=np.float64)
+    return np.asarray(stdtrit(np.where(df > 0, df, np.nan), (1 + confidence) / 2), dtype=np.float64)
 
 
-def _normal_quantile(level: float) -> float:
+def _normal_quantile(confidence: float) -> float:
     from scipy.special import ndtri
 
-    return float(ndtri((1 + level) / 2))
+    return float(ndtri((1 + confidence) / 2))
 
 
 def _check_bounds(columns: Values, bounds: tuple[float, float]) -> None:

@@ -47,7 +47,7 @@ def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = Fa
 
 
 def tango_interval(
-    wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, level: float = 0.95
+    wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95
 ) -> tuple[Values, Values]:
     """Score interval of the difference of two paired rates, (wins − losses) / n (Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891).
 
@@ -59,7 +59,7 @@ def tango_interval(
     won, lost, size = np.broadcast_arrays(
         *(np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in (wins, losses, n))
     )
-    z = float(ndtri((1 + level) / 2))
+    z = float(ndtri((1 + confidence) / 2))
     with np.errstate(invalid="ignore", divide="ignore"):
         estimate = (won - lost) / size
         return _tango_bound(won, lost, size, estimate, -1.0, z), _tango_bound(

@@ -20,7 +20,7 @@ RULE_OF_THREE = 3.0  # what never happened in n queries may happen in 3/n of the
 
 
 def minimum_detectable(
-    std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95
+    std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
 ) -> Values:
     """Least mean difference that n paired queries find with this power.
 
@@ -34,18 +34,18 @@ def minimum_detectable(
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(
             (size > 1) & (spread > 0),
-            _effect(power, level, size - 1) * spread / np.sqrt(size),
+            _effect(power, confidence, size - 1) * spread / np.sqrt(size),
             np.nan,
         )
 
 
 def minimum_detectable_rate(
-    discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, level: float = 0.95
+    discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
 ) -> Values:
     """Least difference of two paired rates that n queries find with this power, from the share of queries that only one run passes.
 
     Up to 500 queries the difference at which, over all numbers of moved queries and wins among
-    them, McNemar's mid-p is below 1 − level and Tango's interval leaves out 0 with just this
+    them, McNemar's mid-p is below 1 − confidence and Tango's interval leaves out 0 with just this
     chance. Beyond, the solution of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance:
     δ = z·√(ψ/(n + z²)). Infinite where even the whole discordance, every moved query moving one
     way, would be found less often ("not detectable at this n"). NaN without a query. A part of a
@@ -55,31 +55,31 @@ def minimum_detectable_rate(
         *(np.asarray(one, dtype=np.float64) for one in (discordance, n))
     )
     found = [
-        _least_rate(float(one), float(many), power, level)
+        _least_rate(float(one), float(many), power, confidence)
         for one, many in zip(share.ravel(), size.ravel(), strict=True)
     ]
     return np.array(found, dtype=np.float64).reshape(share.shape)
 
 
-def _least_rate(share: float, n: float, power: float, level: float) -> float:
+def _least_rate(share: float, n: float, power: float, confidence: float) -> float:
     if not n > 0 or np.isnan(share):
         return np.nan
     if n > EXACT_RATES_UP_TO:
-        z = float(_effect(power, level))
+        z = float(_effect(power, confidence))
         found = z * np.sqrt(share / (n + z * z))
         return float(found) if found < share else np.inf
     low, high = 0.0, share
-    if rate_power(high, share, n, level) < power:
+    if rate_power(high, share, n, confidence) < power:
         return np.inf
     for _ in range(40):  # halvings; power rises with the difference
         middle = (low + high) / 2
         low, high = (
-            (low, middle) if rate_power(middle, share, n, level) >= power else (middle, high)
+            (low, middle) if rate_power(middle, share, n, confidence) >= power else (middle, high)
         )
     return high
 
 
-def rate_power(difference: float, discordance: float, n: float, level: float = 0.95) -> float:
+def rate_power(difference: float, discordance: float, n: float, confidence: float = 0.95) -> float:
     """Chance that n queries show a difference of two paired rates.
 
     The verdict is better (worse), and the run is. Exact, by enumeration.
@@ -94,7 +94,7 @@ def rate_power(difference: float, discordance: float, n: float, level: float = 0
 
     size = int(n)
     moved = np.arange(size + 1)
-    most = _most_losses(max(size, EXACT_RATES_UP_TO), level)[: size + 1]
+    most = _most_losses(max(size, EXACT_RATES_UP_TO), confidence)[: size + 1]
     if not 0 < discordance <= 1 or not size:
         return 0.0
     chance = np.exp(
@@ -109,7 +109,7 @@ def rate_power(difference: float, discordance: float, n: float, level: float = 0
 
 
 @lru_cache(maxsize=8)
-def _most_losses(size: int, level: float) -> Values:
+def _most_losses(size: int, confidence: float) -> Values:
     """How many of m = 0, 1, ..., `size` moved queries may be losses for the verdict to be better.
 
     -1: none may.
@@ -121,8 +121,8 @@ def _most_losses(size: int, level: float) -> Values:
     # z²·moved
     for lost in range(size // 2 + 1):
         won = moved - lost
-        shows = (won > lost) & ((won - lost) ** 2 > ndtri((1 + level) / 2) ** 2 * moved)
-        shows[shows] = mcnemar_p(won[shows], np.full(shows.sum(), float(lost))) < 1 - level
+        shows = (won > lost) & ((won - lost) ** 2 > ndtri((1 + confidence) / 2) ** 2 * moved)
+        shows[shows] = mcnemar_p(won[shows], np.full(shows.sum(), float(lost))) < 1 - confidence
         losses[shows] = lost
     return losses
 
@@ -133,7 +133,7 @@ def mde_of_differences(
     *,
     design_effect: npt.ArrayLike = 1.0,
     power: float = POWER,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> Values:
     """Minimum detectable difference of every column as it is printed beside "no difference".
 
@@ -147,12 +147,12 @@ def mde_of_differences(
     if kind == "binary" and bool((np.isnan(columns) | np.isin(columns, (-1, 0, 1))).all()):
         wins, losses, _ = count_moves(columns)
         with np.errstate(invalid="ignore"):
-            return minimum_detectable_rate((wins + losses) / n, effective, power, level)
-    return minimum_detectable(std, effective, power, level)
+            return minimum_detectable_rate((wins + losses) / n, effective, power, confidence)
+    return minimum_detectable(std, effective, power, confidence)
 
 
 def queries_needed(
-    difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, level: float = 0.95
+    difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
 ) -> Values:
     """How many paired queries find a mean difference with this power.
 
@@ -166,12 +166,12 @@ def queries_needed(
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         # t asks for a few more than z, 2 of many and 10 of hardly any
-        most = np.ceil((_effect(power, level) * spread / delta) ** 2) + 10
+        most = np.ceil((_effect(power, confidence) * spread / delta) ** 2) + 10
     low, high = np.ones(delta.shape), np.where(np.isfinite(most), most, 2.0)
     while (high - low > 1).any():  # by halving: n finds it, fewer don't
         middle = np.floor((low + high) / 2)
         with np.errstate(invalid="ignore"):
-            is_enough = minimum_detectable(spread, middle, power, level) <= delta * (1 + 1e-9)
+            is_enough = minimum_detectable(spread, middle, power, confidence) <= delta * (1 + 1e-9)
         low, high = (
             np.where(is_enough, low, np.maximum(middle, low)),
             np.where(is_enough & (middle > 1), middle, high),
@@ -199,7 +199,7 @@ def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
     return float((change[known] > margin).mean()) if known.any() else float("nan")
 
 
-def moves_by_noise(n: float, rate: float, level: float = 0.95) -> tuple[float, float, float]:
+def moves_by_noise(n: float, rate: float, confidence: float = 0.95) -> tuple[float, float, float]:
     """Wins (and as many losses) that n queries would show if nothing had changed.
 
     Expected number and its central range.
@@ -214,7 +214,7 @@ def moves_by_noise(n: float, rate: float, level: float = 0.95) -> tuple[float, f
 
     if not n > 0 or np.isnan(rate):
         return float("nan"), float("nan"), float("nan")
-    tail = (1 - level) / 2
+    tail = (1 - confidence) / 2
     low, high = (float(binom.ppf(share, int(n), rate / 2)) for share in (tail, 1 - tail))
     return n * rate / 2, low, high
 
@@ -254,13 +254,13 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
     return (is_skewed | (is_one_way & could_turn)) & ~all_or_nothing
 
 
-def _effect(power: float, level: float, df: npt.ArrayLike = np.inf) -> Values:
+def _effect(power: float, confidence: float, df: npt.ArrayLike = np.inf) -> Values:
     """Standard errors that a difference found with this power is away from 0."""
     from scipy.special import ndtri, stdtrit
 
     freedom = np.asarray(df, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        by_t = stdtrit(np.maximum(freedom, 1), (1 + level) / 2) + stdtrit(
+        by_t = stdtrit(np.maximum(freedom, 1), (1 + confidence) / 2) + stdtrit(
             np.maximum(freedom, 1), power
         )
-    return np.where(np.isinf(freedom), ndtri((1 + level) / 2) + ndtri(power), by_t)
+    return np.where(np.isinf(freedom), ndtri((1 + confidence) / 2) + ndtri(power), by_t)

@@ -36,7 +36,8 @@ class Corrected:
 def ppi_mean(
     predictions_labelled: npt.ArrayLike, labels: npt.ArrayLike,
     predictions_unlabelled: npt.ArrayLike,
-    *, weight: float | None = None, bounds: tuple[float, float] | None = None, level: float = 0.95,
+    *, weight: float | None = None, bounds: tuple[float, float] | None = None,
+    confidence: float = 0.95,
 ) -> Corrected:  # fmt: skip
     """Mean of the labels that all items would have, from n labels and the predictions (a judge's, say) of all n + N items.
 
@@ -87,7 +88,9 @@ def ppi_mean(
         ]
     )
     error = float(np.sqrt(parts.sum()))
-    low, high = _bounds(value, error, parts, np.array([n_others - 1.0, n - 1.0]), bounds, level)
+    low, high = _bounds(
+        value, error, parts, np.array([n_others - 1.0, n - 1.0]), bounds, confidence
+    )
     spread = float(y.var(ddof=1)) if n > 1 else np.nan
     return Corrected(
         value,
@@ -144,19 +147,19 @@ def _bounds(
     parts: Values,
     dfs: Values,
     bounds: tuple[float, float] | None,
-    level: float,
+    confidence: float,
 ) -> tuple[float, float]:
     if bounds is not None:
         least, width, root = bounds[0], bounds[1] - bounds[0], np.sqrt(dfs[1:] + 1)
         # a corrected mean may lie outside the scale: its interval is that of the nearest bound
         inside = np.clip((value - least) / width, 0, 1)
         low, high = mean_interval(
-            np.array([inside]), error / width * root, dfs[1:] + 1, "bounded", level
+            np.array([inside]), error / width * root, dfs[1:] + 1, "bounded", confidence
         )
         return float(least + width * low[0]), float(least + width * high[0])
     if not error > NO_SPREAD * (1 + abs(value)):
         return np.nan, np.nan
     share = parts / parts.sum()
     df = 1 / (share[share > 0] ** 2 / dfs[share > 0]).sum()
-    half = float(t_quantile(np.array([df]), level)[0]) * error
+    half = float(t_quantile(np.array([df]), confidence)[0]) * error
     return value - half, value + half

@@ -12,10 +12,12 @@ from ragscore.frames.errors import DataError
 from ragscore.stats.bootstrap import BLOCK
 
 
-def quantile_interval(values: npt.ArrayLike, q: float, level: float = 0.95) -> tuple[float, float]:
+def quantile_interval(
+    values: npt.ArrayLike, q: float, confidence: float = 0.95
+) -> tuple[float, float]:
     """Interval of a quantile from order statistics.
 
-    X₍l₎ and x₍u₎ with P(Bin(n, q) < l) and P(Bin(n, q) ≥ u) at most (1 − level)/2.
+    X₍l₎ and x₍u₎ with P(Bin(n, q) < l) and P(Bin(n, q) ≥ u) at most (1 − confidence)/2.
 
     A bound that no order statistic gives is NaN: n is too small for it (`least_n` says how many are
     needed). NaN values are left out.
@@ -23,10 +25,10 @@ def quantile_interval(values: npt.ArrayLike, q: float, level: float = 0.95) -> t
     from scipy.special import bdtr
 
     _check_share(q, "q")
-    _check_share(level, "level")
+    _check_share(confidence, "confidence")
     found = np.asarray(values, dtype=np.float64).ravel()
     ordered = np.sort(found[~np.isnan(found)])
-    n, tail = len(ordered), (1 - level) / 2
+    n, tail = len(ordered), (1 - confidence) / 2
     # positions so far from the quantile's are beyond it for certain
     far = 20 * math.sqrt(n * q * (1 - q)) + 100
     first, last = max(math.floor(n * q - far), 0), min(math.ceil(n * q + far), n)
@@ -39,23 +41,23 @@ def quantile_interval(values: npt.ArrayLike, q: float, level: float = 0.95) -> t
     )
 
 
-def median_interval(values: npt.ArrayLike, level: float = 0.95) -> tuple[float, float]:
+def median_interval(values: npt.ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
     """Interval of a median from order statistics (the sign test's).
 
     Holds whatever the shape; NaN below six values.
     """
-    return quantile_interval(values, 0.5, level)
+    return quantile_interval(values, 0.5, confidence)
 
 
-def least_n(q: float, level: float = 0.95, *, is_one_sided: bool = False) -> int:
+def least_n(q: float, confidence: float = 0.95, *, is_one_sided: bool = False) -> int:
     """How many values an interval of a quantile needs to have both bounds (72 for p95, 6 for a median); one-sided: its farther bound (59).
 
     The largest of n values is an upper bound of the quantile unless all of them lie below it: qⁿ ≤
-    (1 − level)/2.
+    (1 − confidence)/2.
     """
     _check_share(q, "q")
-    _check_share(level, "level")
-    tail = 1 - level if is_one_sided else (1 - level) / 2
+    _check_share(confidence, "confidence")
+    tail = 1 - confidence if is_one_sided else (1 - confidence) / 2
     return max(math.ceil(math.log(tail) / math.log(max(q, 1 - q)) - 1e-9), 1)
 
 
@@ -64,21 +66,21 @@ def quantile_difference_interval(
     second: npt.ArrayLike,
     q: float,
     iterations: int = 2_000,
-    level: float = 0.95,
+    confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
     """Interval of the difference of two runs' quantiles (second − first) on the same queries, by paired bootstrap.
 
     Percentile interval of the difference over resamples of whole queries; queries without a value
-    in both are left out. NaN below `least_n(q, level)` queries: resamples can't reach beyond the
-    values seen.
+    in both are left out. NaN below `least_n(q, confidence)` queries: resamples can't reach beyond
+    the values seen.
     """
     both = np.column_stack(
         [np.asarray(first, dtype=np.float64).ravel(), np.asarray(second, dtype=np.float64).ravel()]
     )
     both = both[~np.isnan(both).any(axis=1)]
     n = len(both)
-    if n < least_n(q, level):
+    if n < least_n(q, confidence):
         return math.nan, math.nan
     rng = np.random.default_rng(seed)
     found = np.empty(iterations)
@@ -87,7 +89,7 @@ def quantile_difference_interval(
         rows = min(step, iterations - start)
         at = np.quantile(both[rng.integers(0, n, (rows, n))], q, axis=1)
         found[start : start + rows] = at[:, 1] - at[:, 0]
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(found, [(1 - confidence) / 2, (1 + confidence) / 2])
     return float(low), float(high)
 
 

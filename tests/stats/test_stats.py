@@ -294,7 +294,7 @@ def test_the_studentised_bootstrap_agrees_with_one_that_resamples_one_by_one():
         ratios.append((drawn.mean() - values.mean()) / (spread / n**0.5) if spread > 1e-12 else 0.0)
     lower, upper = np.quantile(ratios, [0.05, 0.95])
     error = values.std(ddof=1) / n**0.5
-    low, high = bootstrap_t_interval(values, iterations=20_000, level=0.9)
+    low, high = bootstrap_t_interval(values, iterations=20_000, confidence=0.9)
     assert (low[0], high[0]) == pytest.approx(
         (values.mean() - upper * error, values.mean() - lower * error),
         abs=0.02 * (high[0] - low[0]),

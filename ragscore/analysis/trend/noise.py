@@ -34,7 +34,7 @@ def noise_floor(
     *,
     results: Results | None = None,
     repeats: list[str] | None = None,
-    level: float = 0.95,
+    confidence: float = 0.95,
 ) -> pd.DataFrame:
     """How far apart runs of one unchanged system are.
 
@@ -50,9 +50,9 @@ def noise_floor(
     One row per group of repeats: `system`, `runs` (their ids), `n_repeats`; `n`, the queries with a
     value in each of them, and `n_left_out`, those with a value in some; `mean`; `sd`, the standard
     deviation of the repeats' means (`df` = n_repeats − 1); `low`, `high`, where one more run would
-    land with probability `level`, mean ± t·sd·√(1 + 1/n_repeats); `flip_rate`, the share of queries
-    on which two repeats differ. Few repeats know their own spread badly: with two, t is 12.7, with
-    three 4.3, with five 2.8.
+    land with probability `confidence`, mean ± t·sd·√(1 + 1/n_repeats); `flip_rate`, the share of
+    queries on which two repeats differ. Few repeats know their own spread badly: with two, t is
+    12.7, with three 4.3, with five 2.8.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def noise_floor(
         No two runs are repeats of one system; no query has a value in all of them.
     """
     found = history(source, metric, results=results, repeats=repeats)
-    rows = [_floor(found, run_ids, level) for run_ids in groups_of(found)]
+    rows = [_floor(found, run_ids, confidence) for run_ids in groups_of(found)]
     if not rows:
         raise DataError(
             "no two runs are repeats of one system",
@@ -123,7 +123,7 @@ def groups_of(found: History) -> list[list[str]]:
 
 
 def band_width(
-    found: History, run_ids: list[list[str]], n_centre: int, level: float = 0.95
+    found: History, run_ids: list[list[str]], n_centre: int, confidence: float = 0.95
 ) -> float:
     """Half the width of the band around the mean of `n_centre` runs in which one more lands.
 
@@ -134,7 +134,9 @@ def band_width(
     sd, df = pooled_sd([one.std(ddof=1) for one in means], [len(one) - 1 for one in means])
     return (
         float(
-            t_quantile(np.array([df], dtype=np.float64), level)[0] * sd * np.sqrt(1 + 1 / n_centre)
+            t_quantile(np.array([df], dtype=np.float64), confidence)[0]
+            * sd
+            * np.sqrt(1 + 1 / n_centre)
         )
         if df
         else float("nan")
@@ -159,7 +161,7 @@ def values_of(found: History, run_ids: list[str]) -> tuple[pd.DataFrame, int]:
     return complete, len(known) - len(complete)
 
 
-def _floor(found: History, run_ids: list[str], level: float) -> dict[str, object]:
+def _floor(found: History, run_ids: list[str], confidence: float) -> dict[str, object]:
     table, n_left_out = values_of(found, run_ids)
     if not len(table):
         raise DataError(
@@ -169,7 +171,7 @@ def _floor(found: History, run_ids: list[str], level: float) -> dict[str, object
         )
     means = repeat_means(table.to_numpy())
     sd, k = float(means.std(ddof=1)), len(means)
-    half = band_width(found, [run_ids], k, level)
+    half = band_width(found, [run_ids], k, confidence)
     return {
         "system": found.runs["system"].get(run_ids[0]), "runs": ", ".join(run_ids), "n_repeats": k,
         "n": len(table), "n_left_out": n_left_out, "mean": means.mean(),
