@@ -1,9 +1,7 @@
-"""Where an answer went wrong.
+"""Failure causes: whether retrieval or generation spoilt an answer (error attribution).
 
-What was found against what was answered, query by query, and how that changed between two runs.
-
-In: scores with a 0/1 ranking metric and a metric of the answers. Out: one class per run and query,
-their counts, and the transitions from run to run.
+In: scores with a 0/1 ranking metric and an answer metric. Out: one class per run and query, their
+counts, and the transitions from run to run.
 """
 
 import numpy as np
@@ -15,10 +13,9 @@ from ragscore.analysis.refusals import (
     refusal_decisions,
     right_by,
     right_metric,
-    score_rows,
+    rows_with_queries,
     shares,
 )
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
@@ -39,7 +36,7 @@ def answer_faults(
     right: str | None = None,
     threshold: float | None = None,
 ) -> pd.DataFrame:
-    """Of each answer, whether retrieval or generation is to blame.
+    """Return the failure cause of each answer: retrieval, generation, or none.
 
     Parameters
     ----------
@@ -48,26 +45,29 @@ def answer_faults(
     results
         Tells how many hits the runs keep, for the default of `hit`.
     hit
-        A 0/1 column that says whether the right thing was found. By default hit@k, k the smallest
-        of the runs' own, or 5 where that is unknown or not in the scores.
+        A 0/1 column that says whether retrieval found the right thing. By default hit@k, k the
+        smallest of the runs' own, or 5 where that is unknown or not in the scores.
     right, threshold
-        What says that an answer is right, as for `refusal_decisions`.
+        The metric that says that an answer is right, as for `refusal_decisions`.
 
     Returns
     -------
     One row per row of the scores: run_id, query_id; `hit` and `right`, 1 or 0, NaN where they don't
-    apply; `fault`, a category. Of answers to answerable questions: right (hit, right), generation
-    fault (hit, wrong), memory (miss, right: from what the model knows, or from passages that nobody
-    labelled), retrieval fault (miss, wrong), unmeasured (`hit` or `right` says nothing). Of
-    answerable questions that were refused: refused after hit, refused after miss, refused (`hit`
-    says nothing). All others: as `decision` of `refusal_decisions`.
+    apply; `fault`, a category. The classes are
+
+    - for answers to answerable queries: right (hit, right), generation fault (hit, wrong), memory
+      (miss, right: from what the model knows, or from passages that nobody labelled), retrieval
+      fault (miss, wrong), unmeasured (`hit` or `right` has no value)
+    - for answerable queries that were refused: refused after hit, refused after miss, refused
+      (`hit` has no value)
+    - for all others: as `decision` of `refusal_decisions`.
 
     Raises
     ------
     DataError
         No such column, `hit` is not 0/1, or no metric says which answers are right.
     """
-    rows = score_rows(scores, golden)
+    rows = rows_with_queries(scores, golden)
     hit = _hit_metric(rows, results, hit)
     if right_metric(rows, right, threshold) is None:
         raise DataError(
@@ -76,21 +76,25 @@ def answer_faults(
             allowed="scores with judge_correctness, key_facts or answer_checks",
         )
     decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
-    found, verdict = rows[hit].to_numpy("float64", na_value=np.nan), decisions["right"].to_numpy()
-    answered = is_among(decisions["decision"], ("right answer", "wrong answer")) & ~np.isnan(found)
-    refused = (decisions["decision"] == "over-refusal").to_numpy()
-    flags = {
-        "right": answered & (found == 1) & (verdict == 1),
-        "generation fault": answered & (found == 1), "memory": answered & (verdict == 1),
-        "retrieval fault": answered, "refused after hit": refused & (found == 1),
-        "refused after miss": refused & (found == 0), "refused": refused,
-        **{name: (decisions["decision"] == name).to_numpy() for name in DECISIONS if name in CLASSES},
-    }  # fmt: skip
+    decision, verdict = decisions["decision"], decisions["right"].to_numpy()
+    is_hit = rows[hit].to_numpy("float64", na_value=np.nan)
+    answered = decision.isin(["right answer", "wrong answer"]).to_numpy() & ~np.isnan(is_hit)
+    refused = (decision == "over-refusal").to_numpy()
+    flags = {  # the first that holds decides
+        "right": answered & (is_hit == 1) & (verdict == 1),
+        "generation fault": answered & (is_hit == 1),
+        "memory": answered & (verdict == 1),
+        "retrieval fault": answered,
+        "refused after hit": refused & (is_hit == 1),
+        "refused after miss": refused & (is_hit == 0),
+        "refused": refused,
+    }
+    flags |= {name: (decision == name).to_numpy() for name in DECISIONS if name in CLASSES}
     codes = np.select(
         list(flags.values()), [CLASSES.index(name) for name in flags], CLASSES.index("unmeasured")
     )
     return decisions[["run_id", "query_id"]].assign(
-        hit=found, right=verdict, fault=categorical(codes, CLASSES)
+        hit=is_hit, right=verdict, fault=categorical(codes, CLASSES)
     )
 
 
@@ -103,7 +107,7 @@ def fault_table(
     right: str | None = None,
     threshold: float | None = None,
 ) -> pd.DataFrame:
-    """How many answers of each run were right, spoilt by retrieval, spoilt by generation, or right without a hit.
+    """Count the failure causes of each run.
 
     Parameters
     ----------
@@ -112,11 +116,11 @@ def fault_table(
 
     Returns
     -------
-    One row per run and `fault` (see `answer_faults`): `n` questions; `of` how many: for right,
-    generation fault, memory and retrieval fault the answers that have one of these, for the three
-    kinds of refused all three together, for all others the run's rows; `share` = n / of, with its
-    95 % Wilson interval `low`, `high` (0 to 1; NaN where `of` is 0); `hit_by`, `right_by`: what
-    says so.
+    One row per run and `fault` (see `answer_faults`): `n` queries; `of` how many; `share` = n / of,
+    with its 95 % Wilson interval `low`, `high` (0 to 1; NaN where `of` is 0). For right, generation
+    fault, memory and retrieval fault, `of` counts the answers in these four classes; for the three
+    kinds of refused, all three together; for all others, the run's rows. `hit_by`, `right_by`: the
+    metrics that decide.
 
     Raises
     ------
@@ -125,16 +129,16 @@ def fault_table(
     """
     faults = answer_faults(scores, golden, results, hit=hit, right=right, threshold=threshold)
     n = faults.groupby(["run_id", "fault"], observed=False).size().unstack()
-    of = {name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED) for name in group}
-    of |= {name: n.sum(axis=1) for name in CLASSES if name not in of}
-    rows = score_rows(scores, golden)
-    return shares(n, of, "fault").assign(
+    totals = {name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED) for name in group}
+    totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
+    rows = rows_with_queries(scores, golden)
+    return shares(n, totals, "fault").assign(
         hit_by=_hit_metric(rows, results, hit), right_by=right_by(rows, right, threshold)
     )
 
 
 def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.DataFrame:
-    """What became of each question between two runs.
+    """Return the failure cause of each query in two runs.
 
     Parameters
     ----------
@@ -147,7 +151,7 @@ def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.Dat
     -------
     One row per query_id, in the order of the scores: `before`, its class in the baseline, and
     `after`, in the candidate; "missing" where a run has no row. `changes.query("before == 'right'
-    and after == 'generation fault'")` are the questions of one cell of `fault_transitions`.
+    and after == 'generation fault'")` are the queries of one cell of `fault_transitions`.
 
     Raises
     ------
@@ -161,20 +165,18 @@ def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.Dat
         raise DataError(
             f"no run {', '.join(unknown)}", field="run", allowed=f"there are {', '.join(known)}"
         )
-    sides = [
-        faults.loc[faults["run_id"] == name].set_index("query_id")["fault"]
+    rows = faults[faults["run_id"].isin([baseline, candidate])]
+    query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
+    before, after = (
+        rows[rows["run_id"] == name].set_index("query_id")["fault"].reindex(query_ids)
         for name in (baseline, candidate)
-    ]
-    query_ids = pd.Index(
-        faults.loc[is_among(faults["run_id"], (baseline, candidate)), "query_id"].unique(),
-        name="query_id",
     )
-    before, after = (side.reindex(query_ids).fillna("missing") for side in sides)
-    return pd.DataFrame({"before": before, "after": after}).reset_index()
+    changes = pd.DataFrame({"before": before, "after": after})
+    return changes.fillna("missing").reset_index()
 
 
 def fault_transitions(changes: pd.DataFrame) -> pd.DataFrame:
-    """How many questions went from which class to which.
+    """Count the queries that went from one class to another.
 
     Parameters
     ----------
@@ -183,29 +185,26 @@ def fault_transitions(changes: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    One row per class before (index `before`), one column per class after: numbers of questions.
-    Classes that no question has are left out.
+    One row per class before (index `before`), one column per class after: numbers of queries.
+    Classes that no query has are left out.
     """
     table = pd.crosstab(changes["before"], changes["after"])
-    seen = [name for name in CLASSES if name in table.index or name in table.columns]
-    return table.reindex(index=seen, columns=seen, fill_value=0).rename_axis(
+    present = [name for name in CLASSES if name in table.index or name in table.columns]
+    return table.reindex(index=present, columns=present, fill_value=0).rename_axis(
         index="before", columns="after"
     )
 
 
 def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:
-    """The column that says whether the right thing was found."""
+    """Return the column that says whether retrieval found the right thing."""
     check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if hit is None:
         k = results.runs["k"].min() if results is not None and "k" in results.runs else pd.NA
         own = "" if pd.isna(k) else f"hit@{k}"
         hit = own if own in rows else f"hit@{DEFAULT_K}"
-    if hit not in metric_columns(rows):
-        raise DataError(
-            f"no column {hit!r}",
-            field="hit",
-            allowed=f"scores has {', '.join(metric_columns(rows))}",
-        )
+    known = metric_columns(rows)
+    if hit not in known:
+        raise DataError(f"no column {hit!r}", field="hit", allowed=f"scores has {', '.join(known)}")
     if describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
         raise DataError(
             f"{hit} is not 0 or 1",

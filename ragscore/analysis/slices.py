@@ -1,22 +1,11 @@
-"""By slice of the queries.
-
-How good a run is, whether a slice differs from the rest, and where two runs differ. All of it is
-exploratory.
+"""Means and differences by slice of the queries. All of it is exploratory.
 
 In: a frame of scores, a golden set, and one or two of its columns or kinds of tag. Out: one row per
-slice and metric.
-
-Simpson's paradox.
-
-A direction over all queries that is opposite to that of the slices, said in words. Computes no
-mean.
-
-In: differences over all queries and by slice. Out: one row per reversal.
+slice and metric of each run, or of two runs compared; reversals (Simpson's paradox) in words.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 import numpy.typing as npt
@@ -24,144 +13,33 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import Aligned, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
-from ragscore.frames.codes import is_among
+from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.render import (
-    decimals_for,
-    dump,
-    markdown_table,
-    reload,
-    shown_detectable,
-    shown_n,
-    shown_number,
-)
+from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slices
 from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_p
 
-SAME = 1e-9  # differences closer to 0 have no direction
-KINDS = ("same queries", "own queries")
-COLUMNS = ["metric", "means", "delta", "n_slices", "n_opposite", "reversal", "sentence"]
-
-
-def reversals(
-    run_ids: list[str],
-    by: str,
-    names: list[str],
-    overall: pd.DataFrame,
-    slices: pd.DataFrame,
-    own_overall: pd.DataFrame,
-    own: pd.DataFrame,
-    *,
-    least: int,
-) -> pd.DataFrame:
-    """Metrics whose difference over all queries points the other way than that of every slice, or of more than half.
-
-    Parameters
-    ----------
-    run_ids
-        Runs a and b.
-    names
-        The slices' names, in the order in which `slices` and `own` have them, each with all
-        metrics.
-    overall, slices
-        Rows with metric, delta and n, on the queries that both runs have a value for.
-    own_overall, own
-        The same, with the mean of each run over its own queries; different only where the runs were
-        asked different queries.
-    least
-        Slices of fewer queries have no say, nor have those without a difference.
-
-    Returns
-    -------
-    One row per reversal: `metric`, `means` (same queries, own queries), `delta` over all queries,
-    `n_slices` with a say, of which `n_opposite`; `reversal` ("every", "most"), `sentence`.
-    """
-    found = []
-    for kind, whole, parts in ((KINDS[0], overall, slices), (KINDS[1], own_overall, own)):
-        for metric, delta, n in zip(whole["metric"], whole["delta"], whole["n"], strict=True):
-            rows = parts[(parts["metric"] == metric).to_numpy()].assign(slice=names)
-            rows = rows[(rows["n"] >= least) & (rows["delta"].abs() > SAME)]
-            opposite = rows[rows["delta"] * delta < 0]
-            alike = kind == KINDS[1] and _asked_alike(own_overall, overall, metric)
-            if (
-                not n
-                or abs(delta) <= SAME
-                or len(rows) < 2
-                or 2 * len(opposite) <= len(rows)
-                or alike
-            ):
-                continue
-            word = "every" if len(opposite) == len(rows) else "most"
-            sentence = _in_words(run_ids, by, metric, float(delta), rows, opposite, kind)
-            found.append([metric, kind, float(delta), len(rows), len(opposite), word, sentence])
-    return pd.DataFrame(found, columns=COLUMNS).astype(
-        {"metric": "str", "means": "str", "reversal": "str", "sentence": "str"}
-    )
-
-
-def _asked_alike(own: pd.DataFrame, overall: pd.DataFrame, metric: str) -> bool:
-    """Whether both runs have values for the same queries, so that the two kinds of mean are one."""
-    counts = own.set_index("metric").loc[metric, ["n_a", "n_b"]]
-    return bool((counts == overall.set_index("metric").loc[metric, "n"]).all())
-
-
-def _in_words(
-    run_ids: list[str],
-    by: str,
-    metric: str,
-    delta: float,
-    rows: pd.DataFrame,
-    opposite: pd.DataFrame,
-    kind: str,
-) -> str:
-    better = describe(metric).better
-    words = DIRECTIONS[better]
-    ahead, behind = words if (delta > 0) == (better != "lower") else words[::-1]
-    share = (
-        f"every one of {len(rows)}"
-        if len(opposite) == len(rows)
-        else f"{len(opposite)} of {len(rows)}"
-    )
-    named = ", ".join(
-        f"{name} {shown_number(change, 3, True)}"
-        for name, change in zip(opposite["slice"], opposite["delta"], strict=True)
-    )
-    why = (
-        "they were asked different mixes of it"
-        if kind == KINDS[1]
-        else "a few slices, or the largest, decide the mean"
-    )
-    over = ", each over its own queries" if kind == KINDS[1] else " over all queries"
-    return (
-        f"{metric}: {run_ids[1]} is {ahead} than {run_ids[0]}{over}"
-        f" ({shown_number(delta, 3, True)}), but {behind} in {share} slices of {by} ({named}):"
-        f" {why}."
-    )
-
-
 Flags = npt.NDArray[np.bool_]
-LEAST = 10  # queries: below, a slice is shown and not tested
-TAKEN = (
-    "run_id",
-    "query_id",
-    "metric",
-    "n",
-    "n_expected_a",
-    "n_expected_b",
-    "mean",
-    "low",
-    "high",
-    "a",
-    "b",
-    "delta",
-    "p",
-    "q",
-    "mde",
-    "is_small",
-)
+SAME = 1e-9  # differences closer to 0 have no direction
+SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
+LEAST = 10  # queries: a slice of fewer is shown and not tested
 TOO_FEW = "too few queries"
+MEANS = (
+    "metric", "n", "mean", "low", "high", "n_rest", "mean_rest", "delta_rest", "p", "q", "is_small",
+)  # fmt: skip
+DELTAS = (
+    "metric", "n", "n_expected_a", "n_expected_b", "a", "b", "delta", "low", "high", "p", "q",
+    "mde", "verdict", "is_small",
+)  # fmt: skip
+OVERALL = (*[name for name in DELTAS if name not in ("q", "is_small")], "sentence")
+REVERSALS = ("metric", "means", "delta", "n_slices", "n_opposite", "reversal", "sentence")
+# a slice can't be called like a column of a result
+RESERVED = (
+    "run_id", "query_id", "metric", "n", "n_expected_a", "n_expected_b", "mean", "low", "high", "a",
+    "b", "delta", "p", "q", "mde", "is_small",
+)  # fmt: skip
 
 
 def slice_means(
@@ -175,7 +53,7 @@ def slice_means(
     least: int = LEAST,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Means by slice, and whether a slice is different from the rest of the run's queries.
+    """Return means by slice, and test each slice against the rest of the run's queries.
 
     Parameters
     ----------
@@ -185,8 +63,7 @@ def slice_means(
         As for `rs.slices`: a column of `golden.queries`, a kind of tag, "doc_type"; or two of them,
         for slices such as hard × pandas.
     metrics
-        Columns of the scores; by default those a table for reading starts with, as far as they were
-        measured.
+        Columns of the scores; by default the headline metrics that were measured.
     runs
         Only these; by default all.
     cluster
@@ -199,50 +76,32 @@ def slice_means(
     -------
     One row per run, slice and metric: the column or columns of `by`; `n` queries with a value,
     `mean` with its 95 % interval `low`, `high`; `n_rest`, `mean_rest` of the run's other queries,
-    `delta_rest` = mean − mean_rest, `p` of a permutation test of slice against rest (NaN: not
-    tested, as times and costs), `q`, corrected by Benjamini and Hochberg for every test of this
-    frame: of what has q ≤ .05 about 5 % is expected to be chance; `is_small`, fewer than `least`
-    queries.
+    `delta_rest` = mean − mean_rest; `p` of a permutation test of slice against rest (NaN: not
+    tested, as times and costs); `q`, corrected by Benjamini and Hochberg for every test of this
+    frame: about 5 % of the rows with q ≤ .05 are expected to be chance; `is_small`, fewer than
+    `least` queries.
 
     Raises
     ------
     DataError
         No such column or kind of tag, more than two; an unknown metric or run.
     """
-    found, members, groups = _prepared(scores, golden, by, metrics, runs, cluster)
-    names = found.metrics * len(found.run_ids)  # run by run
-    values = found.values.reshape(len(found.query_ids), -1)
+    aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
     parts = [
-        _slice_rows(found, values, names, inside, groups, least, seed).assign(**labels)
+        _slice_rows(aligned, inside, groups, least, seed).assign(**labels)
         for labels, inside in members
     ]
     table = pd.concat(parts, ignore_index=True)
     table = table.assign(q=benjamini_hochberg(table["p"]))
-    order = {run_id: place for place, run_id in enumerate(found.run_ids)}
+    order = {run_id: place for place, run_id in enumerate(aligned.run_ids)}
     table = table.sort_values(
         "run_id", key=lambda column: column.map(order), kind="stable", ignore_index=True
     )
-    return table[
-        [
-            "run_id",
-            *_columns(by),
-            "metric",
-            "n",
-            "mean",
-            "low",
-            "high",
-            "n_rest",
-            "mean_rest",
-            "delta_rest",
-            "p",
-            "q",
-            "is_small",
-        ]
-    ]
+    return table[["run_id", *_columns(by), *MEANS]]
 
 
-@dataclass(frozen=True)
-class SliceComparison:
+@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
+class SliceComparison(TableResult):
     """Where run b (candidate) differs from run a (baseline), slice by slice.
 
     Exploratory: it says where to look, and proves nothing by itself.
@@ -253,11 +112,10 @@ class SliceComparison:
         The columns of the slices.
     table
         One row per slice and metric: means `a` and `b` over the `n` queries where both have a
-        value, of `n_expected_a`, `n_expected_b` (see `rs.explain`), `delta` = b − a with its paired
-        95 % interval `low`, `high`, `p`, `q` (Benjamini and Hochberg over all tests of the table),
-        `mde` (the least difference that n queries find with 80 % power; NaN: none at this n),
-        `verdict` by q, `is_small`. Slices of fewer queries than `least` have an interval, and
-        neither p, q nor mde.
+        value, of `n_expected_a`, `n_expected_b` (see `rs.explain`); `delta` = b − a with its paired
+        95 % interval `low`, `high`; `p`; `q` (Benjamini and Hochberg over all tests of the table);
+        `mde`, the minimum detectable difference (80 % power; NaN: none at this n); `verdict` by q;
+        `is_small`. Slices of fewer queries than `least` have an interval, but no p, q or mde.
     overall
         One row per metric: the same over all queries (p uncorrected).
     reversals
@@ -276,56 +134,57 @@ class SliceComparison:
     reversals: pd.DataFrame
 
     def shown(self) -> pd.DataFrame:
-        """The table as text.
+        """Return the table as text.
 
         One row per slice and metric that has a value; `*` marks slices with too few queries.
         """
-        return _as_text(self)
+        rows = self.table[self.table["n"] > 0]
+        widths = (rows["high"] - rows["low"]).tolist()
+        places = [max(decimals_for(width / 4), 2) for width in widths]
+        texts = {
+            name: [
+                shown_number(value, digits, name in ("delta", "low", "high"))
+                for value, digits in zip(rows[name], places, strict=True)
+            ]
+            for name in ("a", "b", "delta", "low", "high", "mde")
+        }
+        labels = {name: rows[name].astype("str").tolist() for name in self.by}
+        labels[self.by[-1]] = [
+            f"{label}{'*' if is_small else ''}"
+            for label, is_small in zip(labels[self.by[-1]], rows["is_small"], strict=True)
+        ]
+        counts = zip(rows["n"], rows["n_expected_a"], rows["n_expected_b"], strict=True)
+        bounds = zip(texts["low"], texts["high"], strict=True)
+        tests = zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)
+        return pd.DataFrame(
+            labels
+            | {
+                "metric": rows["metric"].tolist(),
+                "n / expected": [shown_n(*row) for row in counts],
+                "a": texts["a"],
+                "b": texts["b"],
+                "delta": texts["delta"],
+                "95 % interval": [f"{low} to {high}" for low, high in bounds],
+                "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]],
+                "b is": rows["verdict"].tolist(),
+                "detectable": [shown_detectable(*row) for row in tests],
+            }
+        )
 
     def notes(self) -> list[str]:
-        """What a reader must know beside the table."""
-        tested = int(self.table["p"].notna().sum())
+        """Return what a reader must know beside the table."""
+        n_tests = int(self.table["p"].notna().sum())
         notes = [
-            f"Exploratory: {tested} {'test' if tested == 1 else 'tests'}, q by Benjamini and"
+            f"Exploratory: {n_tests} {'test' if n_tests == 1 else 'tests'}, q by Benjamini and"
             f" Hochberg. a is {self.baseline}, b is {self.candidate}."
         ]
         if (self.table["is_small"] & (self.table["n"] > 0)).any():
             notes.append(f"* fewer than {self.least} queries: not tested, interval only.")
         return [*notes, *self.reversals["sentence"]]
 
-    def to_markdown(self) -> str:
-        """The comparison as Markdown."""
-        title = f"# {self.candidate} against {self.baseline} by {' × '.join(self.by)}"
-        return (
-            "\n\n".join(
-                [
-                    title,
-                    markdown_table(self.shown()),
-                    "\n".join(f"- {note}" for note in self.notes()),
-                ]
-            )
-            + "\n"
-        )
-
-    def to_json(self) -> str:
-        """The comparison as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> "SliceComparison":
-        """The comparison that `to_json` wrote."""
-        return reload(cls, text)
-
-    def _repr_html_(self) -> str:
-        return (
-            self.shown().to_html(index=False, border=0)
-            + "<ul>"
-            + "".join(f"<li>{escape(note)}</li>" for note in self.notes())
-            + "</ul>"
-        )
-
-    def __repr__(self) -> str:
-        return "\n\n".join([self.shown().to_string(index=False), "\n".join(self.notes())])
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        title = f"{self.candidate} against {self.baseline} by {' × '.join(self.by)}"
+        return {title: self.shown()}
 
 
 def compare_slices(
@@ -340,9 +199,10 @@ def compare_slices(
     least: int = LEAST,
     seed: int = 0,
 ) -> SliceComparison:
-    """Two runs slice by slice.
+    """Compare two runs slice by slice.
 
-    Differences with intervals, q values, what so many queries can show, and Simpson's paradox.
+    The result holds differences with intervals, q values, the minimum detectable differences, and
+    reversals (Simpson's paradox).
 
     Parameters
     ----------
@@ -355,77 +215,48 @@ def compare_slices(
     DataError
         As `rs.slice_means`; the same run twice.
     """
-    found, members, groups = _prepared(scores, golden, by, metrics, [baseline, candidate], cluster)
-    if len(found.run_ids) < 2:
+    runs = [baseline, candidate]
+    aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
+    if len(aligned.run_ids) < 2:
         raise DataError(
-            f"{found.run_ids[0]!r} is both baseline and candidate",
+            f"{aligned.run_ids[0]!r} is both baseline and candidate",
             field="candidate",
             allowed="two different runs",
         )
-    everything = np.ones(len(found.query_ids), dtype=bool)
-    expected = expected_in(found, scores, golden)
-    parts = [
-        _with_expected(_deltas(found, inside, groups, seed), expected[inside]).assign(**labels)
-        for labels, inside in members
+    expected = expected_in(aligned, scores, golden)
+    deltas, own = [], []
+    for labels, inside in members:
+        deltas.append(_deltas(aligned, inside, expected, groups, seed).assign(**labels))
+        own.append(_own_means(aligned, inside).assign(**labels))
+    table = pd.concat(deltas, ignore_index=True)
+    is_small = table["n"] < least
+    table = table.assign(
+        is_small=is_small, p=table["p"].mask(is_small), mde=table["mde"].mask(is_small)
+    )
+    table = table.assign(q=benjamini_hochberg(table["p"]))
+    table["verdict"] = [
+        TOO_FEW if row["is_small"] else row_verdict(row | {"p": row["q"]}).word
+        for row in table.to_dict("records")
     ]
+    everything = np.ones(len(aligned.query_ids), dtype=bool)
+    overall = _deltas(aligned, everything, expected, groups, seed)[list(OVERALL)]
     columns = _columns(by)
-    table = _explored(pd.concat(parts, ignore_index=True), least)
-    shown = [
-        "metric",
-        "n",
-        "n_expected_a",
-        "n_expected_b",
-        "a",
-        "b",
-        "delta",
-        "low",
-        "high",
-        "p",
-        "q",
-        "mde",
-        "verdict",
-        "is_small",
-    ]
-    overall = _with_expected(_deltas(found, everything, groups, seed), expected)[
-        [
-            "metric",
-            "n",
-            "n_expected_a",
-            "n_expected_b",
-            "a",
-            "b",
-            "delta",
-            "low",
-            "high",
-            "p",
-            "mde",
-            "verdict",
-            "sentence",
-        ]
-    ]
-    own = pd.concat(
-        [_own_means(found, inside).assign(**labels) for labels, inside in members],
-        ignore_index=True,
-    )
     names = [" × ".join(map(str, labels.values())) for labels, _ in members]
-    turned = reversals(
-        found.run_ids,
-        " × ".join(columns),
-        names,
-        overall,
-        table,
-        _own_means(found, everything),
-        own,
-        least=least,
-    )
     return SliceComparison(
-        found.run_ids[0],
-        found.run_ids[1],
+        aligned.run_ids[0],
+        aligned.run_ids[1],
         columns,
         least,
-        table[[*columns, *shown]],
+        table[[*columns, *DELTAS]],
         overall,
-        turned,
+        _reversals(
+            aligned.run_ids,
+            " × ".join(columns),
+            names,
+            (overall, table),
+            (_own_means(aligned, everything), pd.concat(own, ignore_index=True)),
+            least,
+        ),
     )
 
 
@@ -440,7 +271,7 @@ def _columns(by: str | Sequence[str]) -> tuple[str, ...]:
     return columns
 
 
-def _prepared(
+def _prepare(
     scores: pd.DataFrame,
     golden: Golden,
     by: str | Sequence[str],
@@ -448,94 +279,76 @@ def _prepared(
     runs: list[str] | None,
     cluster: str | None,
 ) -> tuple[Aligned, list[tuple[dict[str, str], Flags]], Groups | None]:
-    """Aligned scores; every slice's labels with a flag per query; groups."""
+    """Return aligned scores, every slice's labels with a flag per query, and groups of queries."""
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     columns = _columns(by)
-    if taken := [name for name in columns if name in TAKEN]:
+    if reserved := [name for name in columns if name in RESERVED]:
         raise DataError(
-            f"a slice can't be called {taken[0]!r}",
+            f"a slice can't be called {reserved[0]!r}",
             field="by",
             allowed="a name that no column of the result has",
         )
-    found = align(scores, metrics, runs)
+    aligned = align(scores, metrics, runs)
     rows = slices(golden, columns[0])
     rows = rows.merge(slices(golden, columns[1]), on="query_id") if len(columns) > 1 else rows
-    members = []
-    for labels, part in rows.groupby(list(columns), sort=True):
-        inside = is_among(found.query_ids.to_series(), part["query_id"])
-        members.append((dict(zip(columns, map(str, labels), strict=True)), inside))
-    return found, members, query_clusters(golden, found.query_ids, cluster)
+    members = [
+        (
+            dict(zip(columns, map(str, labels), strict=True)),
+            aligned.query_ids.isin(part["query_id"]),
+        )
+        for labels, part in rows.groupby(list(columns), sort=True)
+    ]
+    return aligned, members, query_clusters(golden, aligned.query_ids, cluster)
 
 
 def _slice_rows(
-    found: Aligned,
-    values: npt.NDArray[np.float64],
-    names: list[str],
-    inside: Flags,
-    groups: Groups | None,
-    least: int,
-    seed: int,
+    aligned: Aligned, inside: Flags, groups: Groups | None, least: int, seed: int
 ) -> pd.DataFrame:
-    """One slice: one row per run and metric."""
-    low, high = intervals(
-        values[inside], names, shared_only(None if groups is None else groups[inside])
-    )
+    """One row per run and metric of one slice."""
+    names = aligned.metrics * len(aligned.run_ids)  # run by run
+    values = aligned.values.reshape(len(aligned.query_ids), -1)
+    own_groups = shared_only(None if groups is None else groups[inside])
+    low, high = intervals(values[inside], names, own_groups)
     (mean, _, n), (mean_rest, _, n_rest) = moments(values[inside]), moments(values[~inside])
-    is_tested = (
-        (n >= least)
-        & (n_rest >= least)
-        & np.array([describe(name).kind not in BY_QUANTILES for name in names])
-    )
+    is_testable = np.array([describe(name).kind not in BY_QUANTILES for name in names])
+    is_tested = (n >= least) & (n_rest >= least) & is_testable
     p = np.full(len(names), np.nan)
     p[is_tested] = two_sample_p(values[:, is_tested], inside, groups=groups, seed=seed)
-    return pd.DataFrame({
-        "run_id": np.repeat(np.array(found.run_ids, dtype=object), len(found.metrics)),
-        "metric": names, "n": n.astype(np.int64), "mean": mean, "low": low,
-        "high": high, "n_rest": n_rest.astype(np.int64), "mean_rest": mean_rest,
-        "delta_rest": mean - mean_rest, "p": p, "is_small": n < least,
-    }).astype({"run_id": "str", "metric": "str"})  # fmt: skip
-
-
-def _deltas(found: Aligned, inside: Flags, groups: Groups | None, seed: int) -> pd.DataFrame:
-    """Run b against run a on some queries."""
-    first, second = (found.frame(run_id)[inside] for run_id in found.run_ids)
-    return paired_deltas(
-        first,
-        second,
-        first * np.nan,
-        groups=shared_only(None if groups is None else groups[inside]),
-        seed=seed,
+    table = pd.DataFrame(
+        {
+            "run_id": np.repeat(np.array(aligned.run_ids, dtype=object), len(aligned.metrics)),
+            "metric": names,
+            "n": n.astype(np.int64),
+            "mean": mean,
+            "low": low,
+            "high": high,
+            "n_rest": n_rest.astype(np.int64),
+            "mean_rest": mean_rest,
+            "delta_rest": mean - mean_rest,
+            "p": p,
+            "is_small": n < least,
+        }
     )
+    return table.astype({"run_id": "str", "metric": "str"})
 
 
-def _with_expected(table: pd.DataFrame, expected: Flags) -> pd.DataFrame:
-    n_expected_a, n_expected_b = expected.sum(axis=0)
+def _deltas(
+    aligned: Aligned, inside: Flags, expected: Flags, groups: Groups | None, seed: int
+) -> pd.DataFrame:
+    """Compare run b with run a on some queries: one row per metric."""
+    first, second = (aligned.frame(run_id)[inside] for run_id in aligned.run_ids)
+    own_groups = shared_only(None if groups is None else groups[inside])
+    table = paired_deltas(first, second, first * np.nan, groups=own_groups, seed=seed)
+    n_expected_a, n_expected_b = expected[inside].sum(axis=0)
     return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b)
 
 
-def _explored(table: pd.DataFrame, least: int) -> pd.DataFrame:
-    """Small slices untested; q values, and verdicts that go by them."""
-    is_small = table["n"] < least
-    table = table.assign(
-        is_small=is_small, p=table["p"].mask(is_small), mde=table["mde"].mask(is_small)
-    )
-    table = table.assign(q=benjamini_hochberg(table["p"]))
-    words = [
-        TOO_FEW if row["is_small"] else row_verdict(row | {"p": row["q"]}).word
-        for row in table.to_dict("records")
-    ]
-    return table.assign(verdict=words)
-
-
-def _own_means(found: Aligned, inside: Flags) -> pd.DataFrame:
-    """Means of both runs, each over its own queries: one row per metric."""
-    sides = [moments(found.values[inside, place, :]) for place in (0, 1)]
-    (a, _, n_a), (b, _, n_b) = sides
+def _own_means(aligned: Aligned, inside: Flags) -> pd.DataFrame:
+    """Return means of both runs, each over its own queries: one row per metric."""
+    (a, _, n_a), (b, _, n_b) = (moments(aligned.values[inside, place]) for place in (0, 1))
     return pd.DataFrame(
         {
-            "metric": found.metrics,
-            "a": a,
-            "b": b,
+            "metric": aligned.metrics,
             "delta": b - a,
             "n": np.minimum(n_a, n_b),
             "n_a": n_a,
@@ -544,30 +357,78 @@ def _own_means(found: Aligned, inside: Flags) -> pd.DataFrame:
     )
 
 
-def _as_text(compared: SliceComparison) -> pd.DataFrame:
-    rows = compared.table[compared.table["n"] > 0]
-    places = [
-        max(decimals_for((high - low) / 4), 2)
-        for low, high in zip(rows["low"], rows["high"], strict=True)
-    ]
-    texts = {
-        name: [
-            shown_number(value, digits, name in ("delta", "low", "high"))
-            for value, digits in zip(rows[name], places, strict=True)
-        ]
-        for name in ("a", "b", "delta", "low", "high", "mde")
-    }
-    marks = ["*" if small else "" for small in rows["is_small"]]
-    last = compared.by[-1]
-    labels = {name: rows[name].astype("str").tolist() for name in compared.by}
-    labels[last] = [f"{label}{mark}" for label, mark in zip(labels[last], marks, strict=True)]
-    return pd.DataFrame(labels | {
-        "metric": rows["metric"].tolist(),
-        "n / expected": [shown_n(*row) for row in zip(*(rows[name] for name in ("n", "n_expected_a", "n_expected_b")), strict=True)],
-        "a": texts["a"], "b": texts["b"], "delta": texts["delta"],
-        "95 % interval": [f"{low} to {high}" for low,
-        high in zip(texts["low"], texts["high"], strict=True)],
-        "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]],
-        "b is": rows["verdict"].tolist(),
-        "detectable": [shown_detectable(*row) for row in zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)],
-    })  # fmt: skip
+def _reversals(
+    run_ids: list[str],
+    by: str,
+    names: list[str],
+    shared: tuple[pd.DataFrame, pd.DataFrame],
+    own: tuple[pd.DataFrame, pd.DataFrame],
+    least: int,
+) -> pd.DataFrame:
+    """Find metrics whose difference over all queries has the opposite sign in most slices.
+
+    Parameters
+    ----------
+    names
+        The slices' names, in the order of the rows of each metric.
+    shared
+        Differences over all queries and by slice (metric, delta, n), on the queries for which both
+        runs have a value.
+    own
+        The same for the means of each run over its own queries. They differ from `shared` only
+        where the runs have values for different queries.
+    least
+        Slices of fewer queries don't count, nor do slices without a difference.
+
+    Returns
+    -------
+    One row per reversal: `metric`, `means` (same queries, own queries), `delta` over all queries,
+    `n_slices` that count, of which `n_opposite`; `reversal` ("every", "most"), `sentence`.
+    """
+    n_shared = shared[0].set_index("metric")["n"]
+    n_own = own[0].set_index("metric")
+    is_same = n_own["n_a"].eq(n_shared) & n_own["n_b"].eq(n_shared)  # both kinds of mean are one
+    reversals = []
+    for kind, (overall, parts) in ((SAME_QUERIES, shared), (OWN_QUERIES, own)):
+        for metric, delta, n in zip(overall["metric"], overall["delta"], overall["n"], strict=True):
+            if not n or abs(delta) <= SAME or (kind == OWN_QUERIES and is_same[metric]):
+                continue
+            rows = parts[(parts["metric"] == metric).to_numpy()].assign(slice=names)
+            rows = rows[(rows["n"] >= least) & (rows["delta"].abs() > SAME)]
+            opposite = rows[rows["delta"] * delta < 0]
+            if len(rows) < 2 or 2 * len(opposite) <= len(rows):
+                continue
+            word = "every" if len(opposite) == len(rows) else "most"
+            sentence = _sentence(run_ids, by, metric, float(delta), len(rows), opposite, kind)
+            reversals.append([metric, kind, float(delta), len(rows), len(opposite), word, sentence])
+    return pd.DataFrame(reversals, columns=list(REVERSALS)).astype(
+        {"metric": "str", "means": "str", "reversal": "str", "sentence": "str"}
+    )
+
+
+def _sentence(
+    run_ids: list[str],
+    by: str,
+    metric: str,
+    delta: float,
+    n_slices: int,
+    opposite: pd.DataFrame,
+    kind: str,
+) -> str:
+    """Describe one reversal."""
+    better = describe(metric).better
+    ahead, behind = DIRECTIONS[better][:: 1 if (delta > 0) == (better != "lower") else -1]
+    share = "every one" if len(opposite) == n_slices else str(len(opposite))
+    named = ", ".join(
+        f"{name} {shown_number(change, 3, True)}"
+        for name, change in zip(opposite["slice"], opposite["delta"], strict=True)
+    )
+    if kind == OWN_QUERIES:
+        over, why = ", each over its own queries", "they were asked different mixes of it"
+    else:
+        over, why = " over all queries", "a few slices, or the largest, decide the mean"
+    return (
+        f"{metric}: {run_ids[1]} is {ahead} than {run_ids[0]}{over}"
+        f" ({shown_number(delta, 3, True)}), but {behind} in {share} of {n_slices} slices of {by}"
+        f" ({named}): {why}."
+    )

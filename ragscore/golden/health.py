@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.refusals import score_rows
+from ragscore.analysis.refusals import rows_with_queries
 from ragscore.frames.codes import has_pair, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.render import dump, reload
@@ -139,7 +139,7 @@ def golden_health(
     check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if not all(difference > 0 for difference in differences):
         raise DataError(f"found {differences}", field="differences", allowed="differences above 0")
-    rows = score_rows(scores, golden, metrics=())
+    rows = rows_with_queries(scores, golden, metrics=())
     values = _matrix(rows, golden, metric)
     queries, duplicates = _queries(values), near_duplicates(golden, similarity)
     targets, n_targets = _unreturned(results, golden) if results is not None else (_NO_TARGETS, 0)

@@ -290,7 +290,7 @@ def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
         and curve["risk"].iloc[0] == pytest.approx(5 / 9)
         and curve["over_refusal"].iloc[0] == 0
     )
-    with pytest.raises(rs.DataError, match="a refused question has none"):
+    with pytest.raises(rs.DataError, match="a refused query has none"):
         rs.refusal_curve(scores, golden, results, refusals="replaced")
 
 
