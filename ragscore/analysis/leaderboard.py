@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.comparison.align import Aligned, align, aligned_of, expected_in
+from ragscore.analysis.comparison.align import Aligned, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -175,7 +175,7 @@ class Leaderboard(TableResult):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the leaderboard that `to_json` wrote."""
-        return reload(cls, text, aligned=aligned_of)
+        return reload(cls, text, aligned=Aligned.from_rows)
 
     def _tables(self) -> dict[str, pd.DataFrame]:
         tables = {"Leaderboard": self.shown()}

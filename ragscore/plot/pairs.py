@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.comparison.deltas import bounds_of
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.plot.style import check_columns, check_scores, legend, new_axes, wrapped
+from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.metrics import HEADLINE, describe
 
 if TYPE_CHECKING:

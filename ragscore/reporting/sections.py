@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore import plot
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.text import shown_flips, shown_moves
+from ragscore.analysis.comparison.text import shown_flips, shown_largest_changes
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import VERDICTS, Figure, Section, by_verdict, each
@@ -167,7 +167,7 @@ def _moved(cmp: Comparison) -> list[Section]:
     if cmp.profile is not None:
         return []
     found = (
-        [Section("Largest moves", 3, table=shown_moves(cmp.deltas, cmp.movers))]
+        [Section("Largest changes", 3, table=shown_largest_changes(cmp.deltas, cmp.movers))]
         if len(cmp.movers)
         else []
     )

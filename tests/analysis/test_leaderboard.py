@@ -243,7 +243,7 @@ def test_text_forms_show_the_rounded_numbers_and_escape_names():
 
 
 def test_what_cannot_be_ranked_is_refused():
-    with pytest.raises(rs.DataError, match="no metric column hit@7; scores has hit@5"):
+    with pytest.raises(rs.DataError, match="no column hit@7; scores has hit@5"):
         rs.leaderboard(clear(), metrics=["hit@7"])
     with pytest.raises(rs.DataError, match="no run or system 'x'; there are low, near, top"):
         rs.leaderboard(clear(), "x")

@@ -1,7 +1,7 @@
-"""Scores of several runs side by side, aligned query by query.
+"""Scores of several runs side by side: values by query, run and metric.
 
-In: a frame of scores. Out: one row per query, one column per run; or all metrics at once, as an
-array.
+In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `Aligned`, the array on which
+comparisons, leaderboards and slices are computed.
 """
 
 from dataclasses import dataclass
@@ -10,11 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import lookup
-from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
+from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.scoring.metrics import HEADLINE
-from ragscore.scoring.summary import metric_columns
-from ragscore.scoring.value_states import ValueStates, score_rows
+from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 
 Values = npt.NDArray[np.float64]
 
@@ -31,16 +29,24 @@ class Aligned:
     metrics: list[str]
     values: Values
 
+    @classmethod
+    def from_rows(cls, rows: pd.DataFrame) -> "Aligned":
+        """Rebuild the array from the frame that `rows` returned."""
+        query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
+        run_ids, metrics = rows["run_id"].unique().tolist(), rows.columns[2:].tolist()
+        shape = len(query_ids), len(run_ids), len(metrics)
+        return cls(query_ids, run_ids, metrics, rows[metrics].to_numpy("float64").reshape(shape))
+
     def of(self, metric: str) -> Values:
-        """Queries × runs of one metric."""
+        """Return one metric as an array, queries × runs."""
         return self.values[:, :, self.metrics.index(metric)]
 
     def shared(self, metric: str) -> npt.NDArray[np.bool_]:
-        """The queries for which every run has a value of the metric."""
+        """Flag the queries for which every run has a value of the metric."""
         return np.logical_not(np.isnan(self.of(metric)).any(axis=1))
 
     def frame(self, run_id: str) -> pd.DataFrame:
-        """One run's values: one row per query, one column per metric."""
+        """One row per query with one run's values, one column per metric."""
         return pd.DataFrame(
             self.values[:, self.run_ids.index(run_id)], index=self.query_ids, columns=self.metrics
         )
@@ -48,30 +54,15 @@ class Aligned:
     def rows(self) -> pd.DataFrame:
         """One row per query and run, one column per metric."""
         query, run = (axis.ravel() for axis in np.indices(self.values.shape[:2]))
-        columns = {
+        keys = {
             "query_id": self.query_ids.astype("str")[query],
             "run_id": pd.Index(self.run_ids, dtype="str")[run],
         }
-        return pd.DataFrame(columns | {name: self.of(name).ravel() for name in self.metrics})
-
-
-def aligned_of(rows: pd.DataFrame) -> Aligned:
-    """What `Aligned.rows` was made from."""
-    query_ids, run_ids, metrics = (
-        rows["query_id"].unique(),
-        rows["run_id"].unique().tolist(),
-        rows.columns[2:].tolist(),
-    )
-    return Aligned(
-        pd.Index(query_ids, name="query_id"),
-        run_ids,
-        metrics,
-        rows[metrics].to_numpy("float64").reshape(len(query_ids), len(run_ids), len(metrics)),
-    )
+        return pd.DataFrame(keys | {name: self.of(name).ravel() for name in self.metrics})
 
 
 def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = None) -> pd.DataFrame:
-    """One metric, query by query: one row per query (index query_id), one column per run.
+    """One row per query with the values of one metric, one column per run.
 
     Parameters
     ----------
@@ -82,99 +73,78 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
 
     Returns
     -------
-    Values; NaN where the metric doesn't apply, or the run wasn't asked. Answers to queries that the
-    golden set doesn't have are left out.
+    Values, indexed by query_id; NaN where the metric doesn't apply or the run wasn't asked. Queries
+    that the golden set doesn't have are left out.
 
     Raises
     ------
     DataError
         An unknown metric or run; two rows of one run for a query.
     """
-    found = align(scores, [metric], runs)
+    aligned = align(scores, [metric], runs)
     return pd.DataFrame(
-        found.of(metric), index=found.query_ids, columns=pd.Index(found.run_ids, name="run_id")
+        aligned.of(metric),
+        index=aligned.query_ids,
+        columns=pd.Index(aligned.run_ids, name="run_id"),
     )
 
 
 def align(
     scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: list[str] | None = None
 ) -> Aligned:
-    """Scores as an array, aligned by query.
+    """Align scores by query, as an array.
 
-    Arguments as in `query_matrix`, metrics as in `shown_metrics`.
+    Parameters
+    ----------
+    metrics
+        Columns of the scores; by default the headline metrics that have a value, or all metrics
+        that have one if no headline metric does.
+    scores, runs
+        As for `query_matrix`, which raises the same errors.
     """
-    check_type(scores, pd.DataFrame, "scores")
-    names = shown_metrics(scores, metrics)
+    names = chosen_columns(scores, metrics)
+    if metrics is None:
+        measured = [name for name in names if scores[name].notna().any()]
+        names = [name for name in HEADLINE if name in measured] or measured
     rows = scores if "query_id" in scores else scores.reset_index()
     if missing := [name for name in ("run_id", "query_id") if name not in rows]:
         raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    rows = rows[rows["state"].ne("extra").to_numpy()] if "state" in rows else rows
-    about = rows[[name for name in ("run_id", "system") if name in rows]].drop_duplicates("run_id")
-    chosen = run_names(about, about["run_id"].astype("str").tolist() if runs is None else runs)
+    if "state" in rows:
+        rows = rows[rows["state"].ne("extra").to_numpy()]
+    known = rows[[name for name in ("run_id", "system") if name in rows]].drop_duplicates("run_id")
+    chosen = run_names(known, known["run_id"].astype("str").tolist() if runs is None else runs)
     chosen = list(dict.fromkeys(chosen))
-    run = lookup(rows["run_id"], pd.Index(chosen, dtype="str"))
-    rows, run = rows[run >= 0], run[run >= 0]
-    query, query_ids = pd.factorize(rows["query_id"])
-    if pd.Series(run * len(query_ids) + query).duplicated().any():
+    rows = rows[rows["run_id"].isin(chosen).to_numpy()]
+    if rows.duplicated(["run_id", "query_id"]).any():
         raise DataError(
             "a query stands twice in one run", field="scores", allowed="one row per run and query"
         )
+    query, query_ids = pd.factorize(rows["query_id"])
+    run = pd.Index(chosen, dtype="str").get_indexer(pd.Index(rows["run_id"]))
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
     return Aligned(pd.Index(query_ids, name="query_id"), chosen, names, values)
 
 
 def expected_in(
-    found: Aligned,
+    aligned: Aligned,
     scores: pd.DataFrame,
     golden: Golden | None = None,
     results: Results | None = None,
 ) -> npt.NDArray[np.bool_]:
-    """Where a value was expected (see `rs.explain`): queries × runs × metrics as in `found`.
+    """Flag where a value was expected (see `rs.explain`), in the shape of `aligned.values`.
 
-    Where there is one, if the scores don't say what became of queries.
+    Scores without `state` and `level` don't tell; every value they have was then expected.
     """
     rows = scores if "query_id" in scores else scores.reset_index()
     if not {"state", "level"} <= set(rows):
-        return np.logical_not(np.isnan(found.values))
-    rows = score_rows(
-        rows[
-            (lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")) >= 0)
-            & rows["state"].ne("extra").to_numpy()
-        ],
-        found.metrics,
-    )
-    ledger = ValueStates(rows, golden, results)
-    query, run = (
-        lookup(rows["query_id"], found.query_ids),
-        lookup(rows["run_id"], pd.Index(found.run_ids, dtype="str")),
-    )
-    flags = np.zeros(found.values.shape, dtype=bool)
-    for place, name in enumerate(found.metrics):
-        flags[query, run, place] = ledger.is_expected(name)
+        return np.logical_not(np.isnan(aligned.values))
+    is_aligned = rows["run_id"].isin(aligned.run_ids) & rows["state"].ne("extra")
+    rows = score_rows(rows[is_aligned.to_numpy()], aligned.metrics)
+    states = ValueStates(rows, golden, results)
+    query = aligned.query_ids.get_indexer(pd.Index(rows["query_id"]))
+    run = pd.Index(aligned.run_ids, dtype="str").get_indexer(pd.Index(rows["run_id"]))
+    flags = np.zeros(aligned.values.shape, dtype=bool)
+    for place, name in enumerate(aligned.metrics):
+        flags[query, run, place] = states.is_expected(name)
     return flags
-
-
-def shown_metrics(scores: pd.DataFrame, metrics: list[str] | str | None = None) -> list[str]:
-    """The metrics asked for.
-
-    By default those a table for reading starts with, as far as any query has a value, else all that
-    have one.
-
-    Raises
-    ------
-    DataError
-        A column that isn't there or holds no numbers.
-    """
-    known = metric_columns(scores)
-    if metrics is None:
-        measured = [name for name in known if scores[name].notna().any()]
-        return [name for name in HEADLINE if name in measured] or measured
-    chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
-    if unknown := [name for name in chosen if name not in known]:
-        raise DataError(
-            f"no metric column {', '.join(unknown)}",
-            field="metrics",
-            allowed=f"scores has {', '.join(known)}",
-        )
-    return chosen

@@ -1,22 +1,17 @@
-"""Two runs aligned per query.
+"""Two runs compared query by query: what changed, for which queries, and what else differs.
 
-What changed, for which queries, and what else differs between the runs.
+In: results of both runs and a golden set. Out: a `Comparison`. Both runs are scored here, by the
+same golden set and at one match level, so that nothing but the runs can differ.
 """
 
 import warnings
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import align, expected_in
-from ragscore.analysis.comparison.deltas import (
-    check_margins,
-    paired_deltas,
-    query_clusters,
-    tail_columns,
-)
+from ragscore.analysis.comparison.deltas import check_margins, paired_deltas, tail_columns
 from ragscore.analysis.comparison.invariants import (
     declared,
     diff_config,
@@ -25,12 +20,12 @@ from ragscore.analysis.comparison.invariants import (
     invariants_of,
 )
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.score_diff import answer_flips, largest_moves
+from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
-from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
+from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
 from ragscore.scoring.matching import LEVELS, at_level
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies
@@ -39,10 +34,9 @@ from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 
-Values = npt.NDArray[np.float64]
-NO_CUT = 2**31 - 1
+NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
-"""What a change of rank is known to come from -> the part of a config key's name that tells."""
+"""Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
 
 
 def compare_runs(
@@ -78,7 +72,7 @@ def compare_runs(
     collapse
         As for `rs.score`; ranks, outcomes and targets are then those of the shorter lists, too.
     empty_gold, unknown
-        As for `rs.score`, in `deltas`; in outcomes and ranks an undecided hit is a miss.
+        As for `rs.score`, in `deltas`. In outcomes and ranks a hit that can't be judged is a miss.
     profile
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
         policies of its own.
@@ -89,18 +83,18 @@ def compare_runs(
         (paraphrases, a source, a conversation): they change sign together in tests, and intervals
         allow for it. None: every query stands alone.
     margins
-        Metric -> largest loss that doesn't matter; the verdict then knows "no worse than margin".
+        Metric -> largest loss that doesn't matter; the verdict can then be "no worse than margin".
     tie_margins
-        Metric -> largest difference at which a query counts as the same: what repeats of one system
-        differ by. By default none.
+        Metric -> largest difference at which a query counts as the same, such as the difference
+        between repeats of one system. By default none.
     vary
         Config keys that are meant to differ (a key that holds others stands for all of them).
-        `config_diff` then has a column `declared`, and other keys that differ are warned of.
+        `config_diff` then has a column `declared`, and a warning names other keys that differ.
     ignore_invariants
-        Components of the ruler (see `rs.ruler`) that may differ, or True for all. Scores are
-        computed here, for both runs by the same golden set, so what may differ are the judges of
-        judged metrics, refused unless ignored, and the result fields that metrics are measured by,
-        which are only warned of. Either way the difference stands in `invariants`.
+        Components of the provenance (see `rs.ruler`) that may differ, or True for all. Both runs
+        are scored here by the same golden set, so two components can differ. Different judges of a
+        judged metric are refused unless ignored. Result fields that a metric reads, and only one
+        run has, cause a warning. Either difference is a row of `invariants`.
 
     Raises
     ------
@@ -113,8 +107,8 @@ def compare_runs(
     Warns
     -----
     UserWarning
-        Config keys differ that `vary` doesn't declare; judges differ, and are ignored; a field is
-        there in one run only.
+        Config keys differ that `vary` doesn't declare; judges differ, and are ignored; only one run
+        has a result field.
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
@@ -132,122 +126,96 @@ def compare_runs(
     pair = collapsed(whole) if collapse == "doc" else whole
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
-    if strict_chunker_version and not equal(versions[a], versions[b]):
+    versions_agree = equal(versions[a], versions[b])
+    if strict_chunker_version and not versions_agree:
         raise DataError(
             f"chunker versions differ: {versions[a]} and {versions[b]}",
             field="strict_chunker_version",
             allowed="runs of one chunker, or no strict_chunker_version",
         )
-    level = (
-        choose_level(pair, golden, match)
-        if chosen is None
-        else _profile_level(chosen, bool(equal(versions[a], versions[b])))
-    )
-    asked = {run_id: _asked(pair, run_id) for run_id in (a, b)}
-    k = _common_k(pair, a, b) if chosen is None else NO_CUT
+    if chosen is None:
+        level, k = choose_level(pair, golden, match), _common_k(pair, a, b)
+    else:
+        level, k = _profile_level(chosen, versions_agree), NO_CUT
     targets, with_target = _target_ranks(pair, golden, level, chosen, k)
-    invariants, config_diff = (
-        invariants_of(pair, a, b),
-        declared(diff_config(pair, a, b), pair, a, b, vary),
-    )
-    per_query = _outcomes(targets, with_target, golden, pair, asked, k)
+    invariants = invariants_of(pair, a, b)
+    config_diff = declared(diff_config(pair, a, b), pair, a, b, vary)
+    per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, config_diff, invariants)
-    per_query["rbo"] = _overlap(pair, per_query["query_id"], a, b)
+    per_query["rbo"] = np.nan
+    if {"chunk_id", "doc_id"} & set(pair.hits):
+        overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
+        per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     scores = _scores(whole, golden, metrics, policies, level)
-    deltas = _paired_deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
-    of_ruler = field_invariants(pair, deltas["metric"].tolist(), level.name, ignore_invariants)
-    invariants = pd.concat([invariants, of_ruler], ignore_index=True)
-    aggregates = aggregate(pair, golden, chosen) if chosen else {}
-    made_by = (
-        {name: policies[name] for name in ("match", "collapse", "empty_gold", "unknown")}
-        if chosen is None
-        else {}
-    )
-    moves = {"flips": answer_flips(scores, a, b), "movers": largest_moves(scores, a, b)}
+    deltas = _deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
+    of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, ignore_invariants)
+    shown_policies = ("match", "collapse", "empty_gold", "unknown")
     return Comparison(
         a,
         b,
         deltas,
         per_query,
         targets,
-        invariants,
+        pd.concat([invariants, of_fields], ignore_index=True),
         config_diff,
-        **moves,
+        flips=answer_flips(scores, a, b),
+        movers=largest_changes(scores, a, b),
         level=level,
         k=k,
-        aggregates=aggregates,
+        aggregates=aggregate(pair, golden, chosen) if chosen else {},
         profile=chosen,
-        policies=made_by,
+        policies={} if chosen else {name: policies[name] for name in shown_policies},
     )
 
 
 def _refuse_policies(policies: dict[str, Any]) -> None:
-    """A profile has policies of its own: beside it only the defaults may stand."""
-    for name in (name for name, value in policies.items() if value != POLICIES[name][0]):
-        found, what = (
-            f"found {policies[name]!r} beside a profile",
-            "levels" if name == "match" else "policies",
-        )
-        raise DataError(
-            f"{found}, which has {what} of its own",
-            field=name,
-            allowed=f"{name} or profile, not both",
-        )
+    """Refuse policies beside a profile, which has its own."""
+    for name, value in policies.items():
+        if value != POLICIES[name][0]:
+            own = "levels" if name == "match" else "policies"
+            raise DataError(
+                f"found {value!r} beside a profile, which has {own} of its own",
+                field=name,
+                allowed=f"{name} or profile, not both",
+            )
 
 
 def _profile_level(profile: Profile, versions_agree: bool) -> Level:
     levels = profile.levels if versions_agree else profile.fallback_levels
     name = "per_query" if len(levels) > 1 else levels[0]
-    return Level(
-        name,
-        "",
-        levels,
-        "exact" if versions_agree else "fallback_doc_span" if "span" in levels else "fallback_doc",
-    )
-
-
-def _asked(results: Results, run_id: str) -> pd.Index:
-    return pd.Index(results.responses.loc[results.responses["run_id"] == run_id, "query_id"])
+    if versions_agree:
+        return Level(name, "", levels, "exact")
+    return Level(name, "", levels, "fallback_doc_span" if "span" in levels else "fallback_doc")
 
 
 def _common_k(results: Results, a: str, b: str) -> int:
-    """The smaller k of the two runs.
-
-    A run that doesn't state its k has the depth of its deepest list.
-    """
+    """Return the smaller k of the two runs; a run without one has the depth of its deepest list."""
     stated = (
         results.runs.set_index(results.runs["run_id"].astype("str"))["k"]
         if "k" in results.runs
         else pd.Series(dtype="Int64")
     )
     deepest = results.hits.groupby("run_id", observed=False)["rank"].max()
-    ks = [
-        stated.get(run_id) if not pd.isna(stated.get(run_id)) else deepest.get(run_id)
-        for run_id in (a, b)
-    ]
+    ks = [deepest.get(run) if pd.isna(stated.get(run)) else stated.get(run) for run in (a, b)]
     return int(min((k for k in ks if not pd.isna(k)), default=0))
 
 
 def _target_ranks(
     results: Results, golden: Golden, level: Level, profile: Profile | None, k: int
 ) -> tuple[pd.DataFrame, set[str]]:
-    """One row per query and target found by either run, with both ranks.
-
-    And the queries that have targets at all.
-    """
-    names = (
-        [name for name in LEVELS if name in level.joinable]
-        if level.name == "per_query"
-        else [level.name]
-    )
-    taken: set[str] = set()
+    """Return one row per query and target that a run found, and the queries that have targets."""
+    names = [level.name]
+    if level.name == "per_query":  # finest first; each query is matched at one level only
+        names = [name for name in LEVELS if name in level.joinable]
+    with_target: set[str] = set()
     parts = []
-    for name in names:  # finest first; each query is matched at one level only
+    for name in names:
         selected = at_level(golden, name, profile is not None and profile.score_refusals).targets
-        selected = selected[~is_among(selected["query_id"], list(taken)) & (selected["grade"] > 0)]
-        taken |= set(selected["query_id"])
+        is_new = ~selected["query_id"].isin(with_target).to_numpy()
+        selected = selected[is_new & (selected["grade"] > 0)]
+        with_target |= set(selected["query_id"])
         parts.append(grade_hits(results.hits, selected, level_rule(name, results, golden))[1])
     found = pd.concat(parts, ignore_index=True).query("rank <= @k")
     ranks = found.pivot_table(
@@ -266,32 +234,22 @@ def _target_ranks(
     in_a, in_b = ranks["rank_a"].notna(), ranks["rank_b"].notna()
     moved = (ranks["rank_a"] != ranks["rank_b"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
-    return ranks, taken
+    return ranks, with_target
 
 
 def _outcomes(
-    targets: pd.DataFrame,
-    with_target: set[str],
-    golden: Golden,
-    results: Results,
-    asked: dict[str, pd.Index],
-    k: int,
+    targets: pd.DataFrame, with_target: set[str], golden: Golden, results: Results, a: str, b: str
 ) -> pd.DataFrame:
-    """One row per query that either run was asked: outcome, first ranks, gained and lost targets."""
-    a, b = asked
-    of_golden = golden.queries[["query_id", "query"]]
-    extra = results.responses.loc[
-        ~is_among(results.responses["query_id"], of_golden["query_id"]), ["query_id", "query"]
-    ].drop_duplicates("query_id")
-    rows = pd.concat([of_golden, extra], ignore_index=True)
-    in_a, in_b = is_among(rows["query_id"], asked[a]), is_among(rows["query_id"], asked[b])
-    rows, in_a, in_b = (
-        rows[in_a | in_b].reset_index(drop=True),
-        in_a[in_a | in_b],
-        in_b[in_a | in_b],
+    """One row per query that a run was asked: outcome, first ranks, targets gained and lost."""
+    responses, queries = results.responses, golden.queries[["query_id", "query"]]
+    extra = responses.loc[~responses["query_id"].isin(queries["query_id"]), ["query_id", "query"]]
+    rows = pd.concat([queries, extra.drop_duplicates("query_id")], ignore_index=True)
+    rows = rows[rows["query_id"].isin(responses["query_id"])].reset_index(drop=True)
+    in_a, in_b = (
+        rows["query_id"].isin(responses.loc[responses["run_id"] == run, "query_id"]).to_numpy()
+        for run in (a, b)
     )
-    first = targets.groupby("query_id")[["rank_a", "rank_b"]].min()
-    rows = rows.join(first, on="query_id")
+    rows = rows.join(targets.groupby("query_id")[["rank_a", "rank_b"]].min(), on="query_id")
     for change in ("gained", "lost"):
         changed = targets[targets["change"] == change].groupby("query_id")["target_id"]
         rows[f"n_{change}"] = rows["query_id"].map(changed.size()).fillna(0).astype("int64")
@@ -300,57 +258,38 @@ def _outcomes(
     rank_a, rank_b = (
         rows[name].to_numpy("float64", na_value=np.inf) for name in ("rank_a", "rank_b")
     )
-    kinds = [
-        ~in_b,
-        ~in_a,
-        ~is_among(rows["query_id"], list(with_target)),
-        ~hit_a & ~hit_b,
-        hit_a & ~hit_b,
-        rank_b < rank_a,
-        rank_b > rank_a,
-    ]
-    outcome = np.select(
-        kinds, ["only_a", "only_b", "no_target", "both_miss", "regression", "win", "loss"], "draw"
-    )
+    outcomes = {  # the first condition that holds decides
+        "only_a": ~in_b,
+        "only_b": ~in_a,
+        "no_target": ~rows["query_id"].isin(with_target).to_numpy(),
+        "both_miss": ~hit_a & ~hit_b,
+        "regression": hit_a & ~hit_b,
+        "win": rank_b < rank_a,
+        "loss": rank_b > rank_a,
+    }
+    outcome = np.select(list(outcomes.values()), list(outcomes), "draw")
     return rows.assign(outcome=outcome)[
         ["query_id", "query", "outcome", "rank_a", "rank_b", "n_gained", "n_lost", "gained", "lost"]
-    ]
-
-
-def _overlap(pair: Results, query_ids: pd.Series, a: str, b: str) -> Values:
-    """Rank-biased overlap of both lists of every query.
-
-    NaN where a side has no hits, or hits have no ids to compare.
-    """
-    if not {"chunk_id", "doc_id"} & set(pair.hits):
-        return np.full(len(query_ids), np.nan)
-    found = rank_overlap(pair, a, b)
-    return np.append(found["rbo"].to_numpy("float64"), np.nan)[
-        lookup(query_ids, pd.Index(found["query_id"]))
     ]
 
 
 def _notes(
     per_query: pd.DataFrame, config_diff: pd.DataFrame, invariants: pd.DataFrame
 ) -> list[str]:
-    """What happened to the first hit, and the known causes that changed between the runs."""
+    """Describe each query's change of its first hit, with known causes that differ between runs."""
     differs = invariants[invariants["state"] == "differs"].set_index("name")
-    causes = []
+    config = config_diff.fillna("—")
+    suffix = ""
     for cause, part in CAUSES.items():
         if part in differs.index:
-            causes.append(f"{cause} {differs['a'][part]}→{differs['b'][part]}")
+            suffix += f"; {cause} {differs['a'][part]}→{differs['b'][part]}"
         elif cause in ("embedding", "prompt"):
-            shown = config_diff.fillna("—")
-            causes += [
-                f"{key} {a}→{b}"
-                for key, a, b in zip(shown["key"], shown["a"], shown["b"], strict=True)
-                if part in key
-            ]
-    suffix = "".join(f"; {cause}" for cause in causes)
+            rows = config[config["key"].str.contains(part, regex=False)]
+            for key, a, b in zip(rows["key"], rows["a"], rows["b"], strict=True):
+                suffix += f"; {key} {a}→{b}"
     notes = []
-    for outcome, a, b in zip(
-        per_query["outcome"], per_query["rank_a"], per_query["rank_b"], strict=True
-    ):
+    columns = (per_query[name] for name in ("outcome", "rank_a", "rank_b"))
+    for outcome, a, b in zip(*columns, strict=True):
         if outcome == "win":
             notes.append((f"miss→rank {b}" if pd.isna(a) else f"rank {a}→{b}") + suffix)
         elif outcome in ("loss", "regression"):
@@ -361,13 +300,13 @@ def _notes(
 
 
 def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
-    """Outcomes in a profile's words, in its order."""
+    """Name outcomes as a profile's harness does, sorted by query id as it sorts them."""
     rows = per_query
     if profile.one_side_missing == "no_hit":
         hit_a, hit_b = rows["rank_a"].notna(), rows["rank_b"].notna()
-        alone = rows["outcome"].isin(["only_a", "only_b"])
+        is_one_sided = rows["outcome"].isin(["only_a", "only_b"])
         as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
-        rows = rows.assign(outcome=np.where(alone, as_hits, rows["outcome"]))
+        rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
     return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values(
         "query_id", ignore_index=True
     )
@@ -381,31 +320,32 @@ def _scores(
     level: Level,
 ) -> pd.DataFrame:
     """Scores of both runs, one row per golden query."""
+    if level.name in LEVELS or policies["match"] == "per_query":
+        policies = policies | {"match": level.name}
     with warnings.catch_warnings():
-        # those are only_a and only_b here
+        # the outcomes only_a and only_b name these queries
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
-        match = (
-            level.name
-            if level.name in LEVELS or policies["match"] == "per_query"
-            else policies["match"]
-        )
-        scores = score(results, golden, metrics, **policies | {"match": match})
+        scores = score(results, golden, metrics, **policies)
     return scores[(scores["state"] != "extra").to_numpy()]
 
 
-def _paired_deltas(
-    scores: pd.DataFrame, results: Results, golden: Golden, names_of_runs: tuple[str, str],
-    cluster: str | None, margins: dict[str, float] | None,
+def _deltas(
+    scores: pd.DataFrame,
+    results: Results,
+    golden: Golden,
+    run_ids: tuple[str, str],
+    cluster: str | None,
+    margins: dict[str, float] | None,
     tie_margins: dict[str, float] | None,
-) -> pd.DataFrame:  # fmt: skip
-    """Deltas over the queries that both runs were asked.
+) -> pd.DataFrame:
+    """Table `Comparison.deltas`, over the queries that both runs were asked.
 
-    What b failed on or was not asked is counted as lost.
+    Values of a are lost where b failed or was not asked.
     """
     names = metric_columns(scores)
     for field, given in (("margins", margins), ("tie_margins", tie_margins)):
         check_margins(given or {}, field, names)
-    first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in names_of_runs)
+    first, second = (scores[(scores["run_id"] == run_id).to_numpy()] for run_id in run_ids)
     second = second.reindex(first.index)
     states = [side["state"].astype("str").to_numpy() for side in (first, second)]
     in_both = (states[0] != "missing") & (states[1] != "missing")
@@ -420,8 +360,8 @@ def _paired_deltas(
         margins=margins,
         ties=tie_margins,
     )
-    found = align(scores, names, list(names_of_runs))
-    n_expected_a, n_expected_b = expected_in(found, scores, golden, results).sum(axis=0)
+    aligned = align(scores, names, list(run_ids))
+    n_expected_a, n_expected_b = expected_in(aligned, scores, golden, results).sum(axis=0)
     return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b).join(
         tail_columns(*sides)
     )

@@ -1,6 +1,7 @@
-"""May the candidate replace the baseline? A declared loss per metric, checked against a comparison, with the reason for every answer.
+"""Release gate: fail if a metric drops by more than an allowed amount.
 
-In: a `Comparison`. Out: a `Gate`, a table of verdicts that prints well in a pull request.
+In: a `Comparison` and the largest loss allowed for each metric. Out: a `Gate`, one verdict and its
+reason per metric, also as Markdown for a pull request.
 """
 
 import math
@@ -25,30 +26,18 @@ from ragscore.frames.render import (
 )
 from ragscore.scoring.metrics import parse_label
 
-SLACK = 1e-9  # the last bit of a difference is no loss
+SLACK = 1e-9  # rounding of a difference is no loss
 RULES = ("threshold", "interval")
 SHOWN_REGRESSIONS = 10
-SHOWN_QUERY = 60  # characters of a question in the text form
-COLUMNS = [
-    "metric",
-    "a",
-    "b",
-    "change",
-    "low",
-    "high",
-    "max_drop",
-    "n",
-    "n_expected_a",
-    "n_expected_b",
-    "n_lost",
-    "verdict",
-    "reason",
-]
+SHOWN_QUERY = 60  # characters of a query in the text form
+NUMBERS = ("a", "b", "change", "low", "high")
+COUNTS = ("n", "n_expected_a", "n_expected_b", "n_lost")
+COLUMNS = ["metric", *NUMBERS, "max_drop", *COUNTS, "verdict", "reason"]
 
 
 @dataclass(frozen=True)
 class Gate:
-    """The answer of `rs.gate`.
+    """The verdicts of `rs.gate`.
 
     Attributes
     ----------
@@ -74,47 +63,36 @@ class Gate:
 
     @property
     def passed(self) -> bool:
-        """No metric fails and, with `require`, none is left unevaluated."""
-        return not (self.table["verdict"] == "fail").any() and not (self.require and self._is_open)
+        """True if no metric fails and, with `require`, every metric was evaluated."""
+        return self.exit_status == 0
 
     @property
     def exit_status(self) -> int:
         """For a shell: 0 passed, 1 a metric fails, 2 a required metric could not be evaluated."""
-        return (
-            1
-            if (self.table["verdict"] == "fail").any()
-            else 2
-            if self.require and self._is_open
-            else 0
-        )
+        if (self.table["verdict"] == "fail").any():
+            return 1
+        return 2 if self.require and self._n_open else 0
 
     @property
     def answer(self) -> str:
-        """passed, failed, or not evaluated (a required metric)."""
+        """The answer in words: passed, failed, or not evaluated (a required metric)."""
         return ("passed", "failed", "not evaluated")[self.exit_status]
 
     @property
-    def _is_open(self) -> bool:
-        return bool((self.table["verdict"] == "not evaluated").any())
+    def _n_open(self) -> int:
+        return int((self.table["verdict"] == "not evaluated").sum())
 
     def to_markdown(self) -> str:
-        """The gate as Markdown for a pull request.
-
-        The answer first, then why, then the largest regressions.
-        """
-        parts = [
-            f"## {markdown_line(self.headline())}",
-            markdown_table(markdown_lines(self.shown())),
-        ]
+        """Return Markdown for a pull request: the answer, the reasons, the largest regressions."""
+        table = markdown_table(markdown_lines(self.shown()))
+        parts = [f"## {markdown_line(self.headline())}", table]
         if len(self.regressions):
-            parts += [
-                "### Largest regressions",
-                markdown_table(markdown_lines(self.largest_regressions())),
-            ]
+            regressions = markdown_table(markdown_lines(self.largest_regressions()))
+            parts += ["### Largest regressions", regressions]
         return "\n\n".join(parts) + "\n"
 
     def to_json(self) -> str:
-        """The gate as JSON, NaN as null, with the answer (`passed`, `exit_status`).
+        """Return the gate as JSON, NaN as null, with the answer (`passed`, `exit_status`).
 
         `from_json` reloads it.
         """
@@ -122,68 +100,62 @@ class Gate:
 
     @classmethod
     def from_json(cls, text: str) -> "Gate":
-        """The gate that `to_json` wrote."""
+        """Reload the gate that `to_json` wrote."""
         return reload(cls, text)
 
     def headline(self) -> str:
-        """The answer in one line."""
-        open_note = (
-            f", {(self.table['verdict'] == 'not evaluated').sum()} not evaluated"
-            if self._is_open
-            else ""
-        )
+        """Return the answer in one line."""
         failed = ", ".join(self.table.loc[(self.table["verdict"] == "fail").to_numpy(), "metric"])
         reason = f" by {failed}" if failed else ""
+        not_evaluated = f", {self._n_open} not evaluated" if self._n_open else ""
         return (
-            f"Gate {self.answer}{reason}{open_note}: {self.candidate} against {self.baseline} (over"
-            f" all metrics compared: {self.overall})"
+            f"Gate {self.answer}{reason}{not_evaluated}: {self.candidate} against {self.baseline}"
+            f" (over all metrics compared: {self.overall})"
         )
 
     def shown(self) -> pd.DataFrame:
-        """The table as text, without the interval's bounds."""
-        places = [
-            max(decimals_for((high - low) / 4), 2)
-            for low, high in zip(self.table["low"], self.table["high"], strict=True)
-        ]
+        """Return the table as text, without the interval's bounds."""
+        table = self.table
+        digits = [max(decimals_for(e), 2) for e in (table["high"] - table["low"]) / 4]
         numbers = {
             name: [
-                shown_number(value, digits, name == "change")
-                for value, digits in zip(self.table[name], places, strict=True)
+                shown_number(value, places, signed=name == "change")
+                for value, places in zip(table[name], digits, strict=True)
             ]
             for name in ("a", "b", "change")
         }
-        return pd.DataFrame({
-            "metric": self.table["metric"], **numbers,
-            "allowed": [f"{drop:g}" for drop in self.table["max_drop"]],
-            "n / expected": [shown_n(*counts) for counts in zip(*(self.table[name] for name in ("n", "n_expected_a", "n_expected_b")), strict=True)],
-            "verdict": self.table["verdict"], "why": self.table["reason"],
-        })  # fmt: skip
+        counts = (table[name] for name in ("n", "n_expected_a", "n_expected_b"))
+        return pd.DataFrame(
+            {
+                "metric": table["metric"],
+                **numbers,
+                "allowed": [f"{drop:g}" for drop in table["max_drop"]],
+                "n / expected": [shown_n(*row) for row in zip(*counts, strict=True)],
+                "verdict": table["verdict"],
+                "why": table["reason"],
+            }
+        )
 
     def largest_regressions(self) -> pd.DataFrame:
-        """The queries that lost most, long questions cut."""
+        """Return `regressions` with long queries cut."""
         query = self.regressions["query"].astype("str")
-        return self.regressions.assign(
-            query=query.where(
-                query.str.len() <= SHOWN_QUERY, query.str.slice(0, SHOWN_QUERY - 1) + "…"
-            )
-        )
+        cut = query.str.slice(0, SHOWN_QUERY - 1) + "…"
+        return self.regressions.assign(query=query.where(query.str.len() <= SHOWN_QUERY, cut))
 
     def __repr__(self) -> str:
-        lost = self.largest_regressions()
-        regressions = f"\n\nlargest regressions\n{lost.to_string(index=False)}" if len(lost) else ""
-        return f"{self.headline()}\n\n{self.shown().to_string(index=False)}{regressions}"
+        text = f"{self.headline()}\n\n{self.shown().to_string(index=False)}"
+        if not len(self.regressions):
+            return text
+        regressions = self.largest_regressions().to_string(index=False)
+        return f"{text}\n\nlargest regressions\n{regressions}"
 
     def _repr_html_(self) -> str:
-        regressions = (
-            "<p>largest regressions</p>" + self.largest_regressions().to_html(index=False, border=0)
-            if len(self.regressions)
-            else ""
-        )
-        return (
-            f"<p><b>{escape(self.headline())}</b></p>"
-            + self.shown().to_html(index=False, border=0)
-            + regressions
-        )
+        table = self.shown().to_html(index=False, border=0)
+        text = f"<p><b>{escape(self.headline())}</b></p>{table}"
+        if not len(self.regressions):
+            return text
+        regressions = self.largest_regressions().to_html(index=False, border=0)
+        return f"{text}<p>largest regressions</p>{regressions}"
 
 
 def gate(
@@ -193,31 +165,30 @@ def gate(
     rule: str = "threshold",
     require: bool = False,
 ) -> Gate:
-    """Whether the candidate loses no more than declared, metric by metric.
+    """Fail if a metric drops by more than an allowed amount.
 
     A loss is a fall of metrics that should be high and a rise of those that should be low, in the
     metric's own units. Queries that the candidate failed on, or was not asked, count at the
     metric's worst value: errors never make a gate pass. A metric without a worst value (time, cost)
-    fails if such queries are among those that the baseline answered. Times are compared by the
-    median of the differences.
+    fails if the baseline answered such a query. Times are compared by the median of the
+    differences.
 
     Parameters
     ----------
     max_drop
         Metric label -> largest loss that is allowed, 0 or above.
     rule
-        "threshold": the loss that was seen must not exceed it. "interval": the 95 % interval must
-        exclude any loss beyond it (non-inferiority); with few queries that fails although little
-        was lost, because little was shown.
+        "threshold": the observed loss must not exceed it. "interval": the 95 % interval must
+        exclude any loss beyond it (non-inferiority). With few queries the interval is wide, and
+        this rule fails even if little was lost.
     require
-        A metric that can't be evaluated, because the comparison lacks it or no query has it in both
-        runs, stops the gate.
+        Don't pass if a metric can't be evaluated, because the comparison lacks it or no query has a
+        value in both runs.
 
     Raises
     ------
     DataError
-        No metric, an unknown one, a negative or missing loss, an unknown rule, a comparison made
-        with another harness's profile.
+        No metric, an unknown one, a loss that is no number or below 0, an unknown rule.
     """
     check_type(cmp, Comparison, "cmp", "what rs.compare_runs returns")
     if rule not in RULES:
@@ -244,107 +215,68 @@ def gate(
     rows = [
         _row(label, float(allowed), deltas.get(label), rule) for label, allowed in max_drop.items()
     ]
-    return Gate(
-        cmp.baseline,
-        cmp.candidate,
-        rule,
-        pd.DataFrame(rows, columns=COLUMNS),
-        _regressions(cmp),
-        cmp.overall,
-        require,
-    )
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return Gate(cmp.baseline, cmp.candidate, rule, table, _regressions(cmp), cmp.overall, require)
 
 
 def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) -> dict[str, Any]:
+    """One row of `Gate.table`, from a row of `Comparison.deltas` (None: not compared)."""
     metric = parse_label(label).metric
-    row: dict[str, Any] = dict.fromkeys(("a", "b", "change", "low", "high"), math.nan)
-    row |= {
-        "metric": label,
-        "max_drop": allowed,
-        "n": 0,
-        "n_expected_a": 0,
-        "n_expected_b": 0,
-        "n_lost": 0,
-        "verdict": "not evaluated",
-    }
+    row: dict[str, Any] = {"metric": label, "max_drop": allowed, "verdict": "not evaluated"}
+    row |= dict.fromkeys(NUMBERS, math.nan) | dict.fromkeys(COUNTS, 0)
     if delta is None:
         return row | {"reason": "the comparison lacks this metric"}
-    row |= {name: delta[name] for name in ("n", "n_expected_a", "n_expected_b", "n_lost")}
+    row |= {name: delta[name] for name in COUNTS}
     if not delta["n"] and not delta["n_lost"]:
         return row | {"reason": "no query has a value in both runs"}
     part = "p50_" if metric.kind == "time" else ""
-    names = {
-        "a": f"{part}a",
-        "b": f"{part}b",
-        "low": f"{part}low",
-        "high": f"{part}high",
-        "change": "p50_delta" if part else "delta",
-    }
-    row |= {
-        name: math.nan if delta[source] is None else float(delta[source])
-        for name, source in names.items()
-    }
+    for name in NUMBERS:
+        value = delta[part + ("delta" if name == "change" else name)]
+        row[name] = math.nan if value is None else float(value)
     if delta["n_lost"]:
         if delta["delta_worst"] is None:
-            return row | {
-                "verdict": "fail",
-                "reason": (
-                    f"the candidate failed on {delta['n_lost']} queries that have no {label} now"
-                ),
-            }
-        worsening = float(delta["delta_worst"]) - row["change"]
-        row |= {
-            "change": row["change"] + worsening,
-            "low": row["low"] + worsening,
-            "high": row["high"] + worsening,
-        }
+            reason = f"the candidate failed on {delta['n_lost']} queries that have no {label} now"
+            return row | {"verdict": "fail", "reason": reason}
+        at_worst = float(delta["delta_worst"])
+        worsening = at_worst - row["change"]
+        row |= {name: row[name] + worsening for name in ("change", "low", "high")}
         if not delta["n"]:
-            row |= {"change": float(delta["delta_worst"])}
-    loss, farthest = (
-        (-row["change"], -row["low"]) if metric.better == "higher" else (row["change"], row["high"])
-    )
-    return row | _judged(loss, farthest, allowed, rule, delta["n_lost"])
-
-
-def _judged(loss: float, farthest: float, allowed: float, rule: str, n_lost: int) -> dict[str, str]:
+            row["change"] = at_worst
+    if metric.better == "higher":
+        loss, largest_loss = -row["change"], -row["low"]
+    else:
+        loss, largest_loss = row["change"], row["high"]
+    verdict, reason = _verdict(loss, largest_loss, allowed, rule)
+    n_lost = delta["n_lost"]
     counted = f", {n_lost} failed queries counted at their worst" if n_lost else ""
-    seen = (
-        f"worse by {_short(loss)}"
-        if loss > SLACK
-        else f"better by {_short(-loss)}"
-        if loss < -SLACK
-        else "nothing changed"
-    )
+    return row | {"verdict": verdict, "reason": f"{reason}{counted}"}
+
+
+def _verdict(loss: float, largest_loss: float, allowed: float, rule: str) -> tuple[str, str]:
+    """Return verdict and reason, from the observed loss and the interval's bound for it."""
+    change = "nothing changed"
+    if abs(loss) > SLACK:
+        change = f"{'worse' if loss > 0 else 'better'} by {abs(loss):.3g}"
     if loss > allowed + SLACK:
-        return {"verdict": "fail", "reason": f"{seen}, more than {allowed:g}{counted}"}
+        return "fail", f"{change}, more than {allowed:g}"
     if rule == "threshold":
-        return {"verdict": "pass", "reason": f"{seen}{counted}"}
-    if math.isnan(farthest):
-        return {
-            "verdict": "not evaluated",
-            "reason": f"{seen}; too few queries for an interval{counted}",
-        }
-    if farthest > allowed + SLACK:
-        return {
-            "verdict": "fail",
-            "reason": f"{seen}, but a loss of {_short(farthest)} can't be ruled out{counted}",
-        }
-    return {"verdict": "pass", "reason": f"{seen}, a loss beyond {allowed:g} is ruled out{counted}"}
-
-
-def _short(value: float) -> str:
-    return f"{value:.3g}"
+        return "pass", change
+    if math.isnan(largest_loss):
+        return "not evaluated", f"{change}; too few queries for an interval"
+    if largest_loss > allowed + SLACK:
+        return "fail", f"{change}, but a loss of {largest_loss:.3g} can't be ruled out"
+    return "pass", f"{change}, a loss beyond {allowed:g} is ruled out"
 
 
 def _regressions(cmp: Comparison) -> pd.DataFrame:
-    """The queries that lost a hit altogether, best former rank first, then those that fell furthest."""
+    """One row per query that lost: first lost hits, best former rank first, then largest falls."""
     rows = cmp.per_query[cmp.per_query["outcome"].isin(["regression", "loss", "only_a"]).to_numpy()]
-    order = rows["outcome"].map({"regression": 0, "only_a": 1, "loss": 2})
-    fall = (rows["rank_b"].astype("float64") - rows["rank_a"].astype("float64")).fillna(
-        -rows["rank_a"].astype("float64")
-    )
+    rank_a, rank_b = (rows[name].astype("float64") for name in ("rank_a", "rank_b"))
     ordered = (
-        rows.assign(order=order, fall=-fall)
+        rows.assign(
+            order=rows["outcome"].map({"regression": 0, "only_a": 1, "loss": 2}),
+            fall=-(rank_b - rank_a).fillna(-rank_a),
+        )
         .sort_values(["order", "fall", "query_id"], kind="stable", ignore_index=True)
         .head(SHOWN_REGRESSIONS)
     )

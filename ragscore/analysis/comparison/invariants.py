@@ -1,6 +1,7 @@
-"""What else differs between two runs: what should be equal, and every config key that isn't.
+"""What differs between two runs besides their scores: invariants and config keys.
 
-In: `Results`. Out: frames of names and both values.
+In: `Results` of both runs. Out: frames with one row per name and a column per run. Invariants
+(golden set, k, chunker version, judges, ...) should be equal for a comparison to be fair.
 """
 
 import warnings
@@ -20,15 +21,12 @@ from ragscore.scoring.provenance import (
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two facts are the same; two unknown ones are."""
-    return (pd.isna(a) and pd.isna(b)) or (not pd.isna(a) and not pd.isna(b) and a == b)
+    """Return True if both values are unknown, or both are known and the same."""
+    return bool(pd.isna(b) if pd.isna(a) else not pd.isna(b) and a == b)
 
 
 def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
-    """What should be equal for two runs to be comparable.
-
-    Name, a, b, state (equal, differs, unknown).
-    """
+    """One row per invariant: name, a, b (text, None = unknown), state (equal, differs, unknown)."""
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     facts: dict[str, pd.Series] = {
         name: runs[name] if name in runs else pd.Series(pd.NA, index=runs.index)
@@ -38,47 +36,52 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
     if (judges := judge_fingerprint(results)).ne("").any():
         facts["judge_fingerprint"] = judges.mask(judges == "")
     if "mode" in results.responses:
-        facts["mode"] = results.responses.groupby(results.responses["run_id"].astype("str"))[
-            "mode"
-        ].agg(lambda modes: ", ".join(sorted(modes.dropna().unique())))
+        modes = results.responses.groupby(results.responses["run_id"].astype("str"))["mode"]
+        facts["mode"] = modes.agg(lambda found: ", ".join(sorted(found.dropna().unique())))
     rows = []
     for name, values in facts.items():
-        value_a, value_b = values.get(a), values.get(b)
-        agree = (
-            judges_agree(results, a, b)
-            if name == "judge_fingerprint"
-            else bool(equal(value_a, value_b))
-        )
-        state = (
-            "unknown" if pd.isna(value_a) or pd.isna(value_b) else "equal" if agree else "differs"
-        )
-        rows.append(
-            {
-                "name": name,
-                "a": None if pd.isna(value_a) else str(value_a),
-                "b": None if pd.isna(value_b) else str(value_b),
-                "state": state,
-            }
-        )
+        pair = values.get(a), values.get(b)
+        # judges with almost the same temperature agree, although their fingerprints differ
+        agree = judges_agree(results, a, b) if name == "judge_fingerprint" else equal(*pair)
+        is_known = not any(pd.isna(value) for value in pair)
+        state = "unknown" if not is_known else "equal" if agree else "differs"
+        rows.append([name, *(None if pd.isna(value) else str(value) for value in pair), state])
     return pd.DataFrame(rows, columns=["name", "a", "b", "state"])
 
 
+def field_invariants(
+    results: Results, columns: list[str], level: str, ignore: bool | list[str]
+) -> pd.DataFrame:
+    """One row per result field that a metric reads and only one run has: name, a, b, state.
+
+    Different judges of these metrics are refused here, or warned of if ignored; `invariants_of` has
+    their row. Scoring both runs alike settles all other components of the provenance.
+    """
+    parts = recorded_parts(results, level)
+    judges, fields = (
+        {run_id: {component: part[component]} for run_id, part in parts.items()}
+        for component in ("judge_fingerprint", "fields")
+    )
+    check_provenance(judges, columns, ignore, remedy=": judge both runs alike")
+    found = check_provenance(fields, columns, True)[["component", "a", "b"]]
+    return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
+
+
 def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
-    """Every config key whose value differs between two runs.
+    """One row per config key whose value differs between two runs.
 
-    `key` (nested ones dotted), `a`, `b` as text; NA = absent.
-
-    A config that is not JSON is one value, of the key `config`.
+    `key` (nested ones dotted), `a`, `b` as text; NA = absent. A config that is not JSON is one
+    value, of the key `config`.
     """
     check_type(results, Results, "results")
-    both = [_flat_config(results, run_id) for run_id in (a, b)]
+    first, second = (_flat_config(results, run_id) for run_id in (a, b))
     rows = []
-    for key in dict.fromkeys([*both[0], *both[1]]):
-        values = [dumped(one[key]) if key in one else None for one in both]
+    for key in dict.fromkeys([*first, *second]):
+        values = [dumped(config[key]) if key in config else None for config in (first, second)]
         if values[0] != values[1]:
             plain = [
-                one[key] if isinstance(one.get(key), str) else value
-                for one, value in zip(both, values, strict=True)
+                config[key] if isinstance(config.get(key), str) else value
+                for config, value in zip((first, second), values, strict=True)
             ]
             # 5 and "5" differ, and must not look the same.
             rows.append([key, *(values if plain[0] == plain[1] else plain)])
@@ -88,22 +91,22 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
 def declared(
     config_diff: pd.DataFrame, results: Results, a: str, b: str, vary: list[str] | str | None
 ) -> pd.DataFrame:
-    """The differences with a flag for those that `vary` declares.
+    """Add the column `declared`, True for keys that `vary` names; warn if other keys differ.
 
-    As they are where nothing was declared.
+    Without `vary` the frame is returned as it is.
     """
     if vary is None:
         return config_diff
-    wanted = [vary] if isinstance(vary, str) else vary
-    known = [key for run_id in (a, b) for key in _flat_config(results, run_id)]
-    unknown = [name for name in wanted if not any(_is_within(key, name) for key in known)]
+    names = [vary] if isinstance(vary, str) else vary
+    known = dict.fromkeys(key for run_id in (a, b) for key in _flat_config(results, run_id))
+    unknown = [name for name in names if not any(_is_within(key, name) for key in known)]
     if unknown:
         raise DataError(
             f"no config key {', '.join(unknown)}",
             field="vary",
-            allowed=f"there are {', '.join(dict.fromkeys(known)) or 'none'}",
+            allowed=f"there are {', '.join(known) or 'none'}",
         )
-    is_declared = [any(_is_within(key, name) for name in wanted) for key in config_diff["key"]]
+    is_declared = [any(_is_within(key, name) for name in names) for key in config_diff["key"]]
     flagged = config_diff.assign(declared=pd.array(is_declared, dtype="bool"))
     rest = flagged.loc[~flagged["declared"], "key"].tolist()
     if rest:
@@ -115,27 +118,12 @@ def declared(
     return flagged
 
 
-def _is_within(key: str, name: str) -> bool:
-    return key == name or key.startswith(f"{name}.")
-
-
-def field_invariants(
-    results: Results, columns: list[str], level: str, ignore: bool | list[str]
-) -> pd.DataFrame:
-    """Invariants of the ruler that scoring both runs alike doesn't settle.
-
-    Judges, refused if they differ, and result fields, warned of.
-
-    The judges have their line among the invariants already.
-    """
-    parts = recorded_parts(results, level)
-    judges = {
-        run_id: {"judge_fingerprint": part["judge_fingerprint"]} for run_id, part in parts.items()
+def flat_configs(results: Results, run_ids: list[str]) -> dict[str, dict[str, str]]:
+    """Return each run's config by run id: dotted keys with their values as JSON text."""
+    return {
+        run_id: {key: dumped(value) for key, value in _flat_config(results, run_id).items()}
+        for run_id in run_ids
     }
-    check_provenance(judges, columns, ignore, remedy=": judge both runs alike")
-    fields = {run_id: {"fields": part["fields"]} for run_id, part in parts.items()}
-    found = check_provenance(fields, columns, True)[["component", "a", "b"]]
-    return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
 
 
 def _flat_config(results: Results, run_id: str) -> dict[str, Any]:
@@ -143,9 +131,5 @@ def _flat_config(results: Results, run_id: str) -> dict[str, Any]:
     return flat(parsed(runs["config"].get(run_id))) if "config" in runs else {}
 
 
-def flat_configs(results: Results, run_ids: list[str]) -> dict[str, dict[str, str]]:
-    """Run id -> its config's keys, nested ones dotted, with their values as JSON text."""
-    return {
-        run_id: {key: dumped(value) for key, value in _flat_config(results, run_id).items()}
-        for run_id in run_ids
-    }
+def _is_within(key: str, name: str) -> bool:
+    return key == name or key.startswith(f"{name}.")

@@ -1,7 +1,7 @@
-"""What a comparison of two runs holds, how it is shown, and its JSON form, which reloads.
+"""The comparison of two runs: its frames, how it is shown, and its JSON form, which reloads.
 
-In: the frames that `compare_runs` made. Out: text, HTML, JSON. Computes nothing but a profile's own
-report.
+In: the frames that `compare_runs` made. Out: text, HTML, JSON. Only the report of another harness
+is computed here: with a profile, its aggregates and their differences.
 """
 
 import json
@@ -11,13 +11,12 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.comparison.deltas import UNTESTED
 from ragscore.analysis.comparison.text import (
     changed_queries,
     describe_matching,
     shown_deltas,
     shown_flips,
-    shown_moves,
+    shown_largest_changes,
     shown_tails,
 )
 from ragscore.frames.config import flat
@@ -31,6 +30,7 @@ from ragscore.frames.render import (
     rows_of,
     shown_number,
 )
+from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, parse_label
 from ragscore.scoring.policies import POLICIES
@@ -46,23 +46,10 @@ LATER = {
 }
 """Frames that JSON of before version 0.1.0 may lack -> their columns."""
 NEEDED = (
-    "metric",
-    "a",
-    "b",
-    "delta",
-    "low",
-    "high",
-    "p",
-    "mde",
-    "n",
-    "n_expected_a",
-    "n_expected_b",
-    "n_lost",
-    "skewness",
-    "caution",
-    "verdict",
-    "sentence",
-)
+    "metric", "a", "b", "delta", "low", "high", "p", "mde", "n", "n_expected_a", "n_expected_b",
+    "n_lost", "skewness", "caution", "verdict", "sentence",
+)  # fmt: skip
+"""Columns without which `deltas` is of an older version."""
 
 
 @dataclass(frozen=True)
@@ -72,38 +59,41 @@ class Comparison:
     Attributes
     ----------
     deltas
-        One row per metric: means `a` and `b` over the `n` queries where both have a value, `delta`
-        = b − a with its paired 95 % interval `low`, `high`, `delta_pct`, `p` of the paired test
-        (McNemar's mid-p for 0/1 metrics, else sign-flip permutation; NaN: not tested), `mde` (the
-        least difference that n queries find with 80 % power, n divided by the design effect of
-        groups; NaN: none is detectable at this n), `verdict` and the `sentence` it comes from;
-        `better` (True, False; NA: no change), how many queries are better, worse or the same, and
-        `n_by_noise`: wins, and as many losses, if that many moves were even-handed; `skewness` of
-        the differences, and `caution` where a few queries carry the mean. `p50_a`, `p50_b` are
-        medians, `p50_delta` the median of the paired differences with its interval `p50_low`,
-        `p50_high` (NaN below six queries), `ratio` the geometric mean of b / a. Of times and costs
-        `p95_a`, `p95_b`, and `p95_delta` with its interval `p95_low`, `p95_high` by paired
-        bootstrap (NaN below 72 queries). `n_lost` values of a have none in b, because b failed or
-        was not asked; `delta_worst` counts them at the metric's worst value. `n_expected_a`,
-        `n_expected_b` values were expected of either side (see `rs.explain`); n of them are in the
-        means.
+        One row per metric.
+
+        - Means: `a` and `b` over the `n` queries where both have a value; `delta` = b − a, its
+          paired 95 % interval `low`, `high`, and `delta_pct`.
+        - Test: `p` of the paired test (McNemar's mid-p for 0/1 metrics, else sign-flip permutation;
+          NaN: not tested); `mde`, the minimum detectable difference: with this many queries, a true
+          difference of that size is found with 80 % power (n divided by the design effect of
+          groups; NaN: none is detectable at this n); `verdict` and the `sentence` with its figures.
+        - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
+          `n_by_noise`, the wins, and as many losses, to expect if each change had gone either way
+          by chance; `skewness` of the differences; `caution` if a few queries carry the mean.
+        - Medians: `p50_a`, `p50_b`; `p50_delta`, the median of the paired differences, with its
+          interval `p50_low`, `p50_high` (NaN below six queries); `ratio`, the geometric mean of
+          b / a. For times and costs also `p95_a`, `p95_b`, and `p95_delta` with its interval
+          `p95_low`, `p95_high` by paired bootstrap (NaN below 72 queries).
+        - Missing values: `n_lost` values of a have none in b, because b failed or was not asked;
+          `delta_worst` counts them at the metric's worst value. `n_expected_a` and `n_expected_b`
+          values were expected on either side (see `rs.explain`).
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no
         hit), `n_gained` and `n_lost` targets with their names in `gained`, `lost`, a `note`, and
-        `rbo`, how alike both rankings are (`rs.rank_overlap`, 0 to 1; NaN where a side has no
-        hits).
+        `rbo`, the rank-biased overlap of both rankings (`rs.rank_overlap`, 0 to 1; NaN where a side
+        has no hits).
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved,
         same).
     invariants, config_diff
-        What should be equal (state: equal, differs, unknown), and every config key that isn't (with
-        `vary=`, whether it was declared).
+        One row per fact that should be equal (state: equal, differs, unknown), and one row per
+        config key that differs (with `vary=`, `declared` tells if it was meant to).
     flips
-        One row per 0/1 answer metric, or judge's points, and query that went from good to bad
+        One row per answer metric (0/1 or judge's points) and query that went from good to bad
         (kind: regression) or back (improvement), with both values `a`, `b`.
     movers
-        The three queries that lost most and the three that gained most in every other metric: `a`,
-        `b`, `delta`, kind.
+        Largest changes: the three queries that lost most and the three that gained most in every
+        metric that isn't 0/1, with `a`, `b`, `delta`, kind.
     policies
         How both runs were scored: `match`, `collapse`, `empty_gold`, `unknown`.
     """
@@ -125,43 +115,30 @@ class Comparison:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many queries had each outcome."""
+        """Number of queries by outcome; outcomes that no query had are left out."""
         found = self.per_query["outcome"].value_counts()
-        return {
-            outcome: int(found.get(outcome, 0)) for outcome in OUTCOMES if found.get(outcome, 0)
-        }
+        return {outcome: int(found[outcome]) for outcome in OUTCOMES if outcome in found}
 
     @property
     def overall(self) -> str:
-        """One word over the headline metrics but times and costs.
+        """One word over the headline metrics except times and costs.
 
-        Better, regressed, mixed (some of each), or same (none could be told apart).
+        better, regressed, mixed (some of each), or same (no difference was found).
         """
-        shown = self.deltas[self.deltas["metric"].isin(HEADLINE).to_numpy()]
-        judged = [
-            name
-            for name in (shown if len(shown) else self.deltas)["metric"]
-            if parse_label(name).metric.kind not in UNTESTED
-        ]
-        words = set(self.deltas.loc[self.deltas["metric"].isin(judged), "verdict"])
-        return (
-            "mixed"
-            if {"better", "worse"} <= words
-            else "better"
-            if "better" in words
-            else "regressed"
-            if "worse" in words
-            else "same"
-        )
+        headline = self.deltas[self.deltas["metric"].isin(HEADLINE).to_numpy()]
+        rows = headline if len(headline) else self.deltas
+        is_tested = [parse_label(name).metric.kind not in BY_QUANTILES for name in rows["metric"]]
+        verdicts = set(rows.loc[is_tested, "verdict"])
+        if {"better", "worse"} <= verdicts:
+            return "mixed"
+        return "better" if "better" in verdicts else "regressed" if "worse" in verdicts else "same"
 
     def to_markdown(self, limit: int | None = None) -> str:
-        """The comparison as Markdown.
+        """Return the comparison as Markdown.
 
         Metrics, what differs between the runs, which answers flipped, and every query that changed,
-        or the first `limit`.
-
-        Latency is shown by its median (`p50_*` of `deltas`), every other metric by its mean. With a
-        profile: what that harness reports.
+        or the first `limit`. Latency is shown by its median (`p50_*` of `deltas`), every other
+        metric by its mean. With a profile: what that harness reports.
         """
         shown, note = self.shown()
         parts = [
@@ -170,48 +147,45 @@ class Comparison:
             markdown_table(shown),
             *note.splitlines(),
         ]
-        if len(self.config_diff) and not self.profile:
-            parts += ["## What differs between the runs", markdown_table(self.config_diff)]
         if not self.profile:
+            if len(self.config_diff):
+                parts += ["## What differs between the runs", markdown_table(self.config_diff)]
             parts += shown_tails(self.deltas)
-            parts += (
-                ["## Largest moves", markdown_table(shown_moves(self.deltas, self.movers))]
-                if len(self.movers)
-                else []
-            )
-            parts += (
-                ["## Answers that flipped", markdown_table(shown_flips(self.flips))]
-                if len(self.flips)
-                else []
-            )
+            if len(self.movers):
+                largest = shown_largest_changes(self.deltas, self.movers)
+                parts += ["## Largest changes", markdown_table(largest)]
+            if len(self.flips):
+                parts += ["## Answers that flipped", markdown_table(shown_flips(self.flips))]
         changed = self.changed()
-        left_out = 0 if limit is None else max(len(changed) - limit, 0)
+        listed = changed if limit is None else changed.head(max(limit, 0))
         parts += [
             f"## Queries that changed ({len(changed)})",
-            markdown_table(changed.head(len(changed) - left_out)) if len(changed) else "None.",
+            markdown_table(listed) if len(changed) else "None.",
         ]
-        return (
-            "\n\n".join(parts + ([f"{left_out} more are not listed."] if left_out else [])) + "\n"
-        )
+        if len(listed) < len(changed):
+            parts.append(f"{len(changed) - len(listed)} more are not listed.")
+        return "\n\n".join(parts) + "\n"
 
     def to_json(self, *, own: bool = False) -> str:
-        """The comparison as JSON, NaN as null.
+        """Return the comparison as JSON, NaN as null.
 
-        With a profile, the report of that harness, but with `own` the one that `from_json` reloads.
+        With a profile this is the report of that harness, which `from_json` can't reload; with
+        `own` it is the comparison itself.
         """
-        content = _profile_report(self) if self.profile and not own else _own_report(self)
+        if self.profile and not own:
+            content = _profile_report(self, self.profile)
+        else:
+            content = _own_report(self)
         return json.dumps(content, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, profile: Profile | None = None) -> "Comparison":
-        """The comparison that `to_json` wrote.
-
-        The same frames, level, policies, and profile by its name.
+        """Reload the comparison that `to_json` wrote: frames, level, policies, and profile by name.
 
         Parameters
         ----------
         profile
-            The profile itself, if it is one of your own.
+            The profile itself, if it is not one of the library's.
 
         Raises
         ------
@@ -223,10 +197,7 @@ class Comparison:
         return _reloaded(parse(text, "cmp.to_json()"), profile)
 
     def changed(self) -> pd.DataFrame:
-        """The queries that changed, worst first.
-
-        One row per query with its ranks as text, and targets gained and lost.
-        """
+        """One row per query that changed, worst first: ranks as text, targets gained and lost."""
         if self.profile is None:
             return changed_queries(self.per_query)
         notes = [_profile_note(row) or "" for row in records_of(_profile_ranks(self.per_query))]
@@ -235,98 +206,76 @@ class Comparison:
         )
 
     def headline(self) -> str:
-        """How many queries had each outcome, how hits were matched, and by which policies, in words."""
+        """Return the number of queries by outcome, the match level, and unusual policies."""
         counts = ", ".join(f"{n} {outcome}" for outcome, n in self.counts.items())
+        matching = describe_matching(self.level, None if self.profile else self.k)
         changed = ", ".join(
             f"{name}={value}"
             for name, value in self.policies.items()
             if name != "match" and value != POLICIES[name][0]
         )
-        return f"{counts}. {describe_matching(self.level, None if self.profile else self.k)}" + (
-            f" Scored with {changed}." if changed else ""
-        )
+        return f"{counts}. {matching}" + (f" Scored with {changed}." if changed else "")
 
     def shown(self) -> tuple[pd.DataFrame, str]:
-        """The table of metrics for display, and a note to it."""
-        return (
-            (_profile_table(self), "") if self.profile else shown_deltas(self.deltas, self.movers)
-        )
+        """Return the table of metrics for display, and the note below it."""
+        if self.profile:
+            return _profile_table(self, self.profile), ""
+        return shown_deltas(self.deltas, self.movers)
 
     def __repr__(self) -> str:
         shown, note = self.shown()
-        text = (
-            f"Comparison of {self.candidate} (b) against {self.baseline}"
-            f" (a)\n{self.headline()}\n\n{shown.to_string(index=False)}"
-        )
+        title = f"Comparison of {self.candidate} (b) against {self.baseline} (a)"
+        text = f"{title}\n{self.headline()}\n\n{shown.to_string(index=False)}"
         return f"{text}\n\n{note}" if note else text
 
     def _repr_html_(self) -> str:
         shown, note = self.shown()
-        title = (
-            f"<p><b>{escape(self.candidate)}</b> (b) against <b>{escape(self.baseline)}</b>"
-            f" (a)<br>{escape(self.headline())}</p>"
-        )
-        return (
-            title
-            + shown.to_html(index=False, border=0)
-            + ("<p>" + escape(note).replace("\n", "<br>") + "</p>" if note else "")
-        )
+        title = f"<b>{escape(self.candidate)}</b> (b) against <b>{escape(self.baseline)}</b> (a)"
+        table = shown.to_html(index=False, border=0)
+        text = f"<p>{title}<br>{escape(self.headline())}</p>{table}"
+        return text + ("<p>" + escape(note).replace("\n", "<br>") + "</p>" if note else "")
 
 
 def _own_report(cmp: Comparison) -> dict[str, Any]:
+    """Content of the JSON that `from_json` reloads."""
     content: dict[str, Any] = {
         "run_a": cmp.baseline,
         "run_b": cmp.candidate,
         "match": cmp.level.name,
         "chunker_version_match": cmp.level.chunker_version_match,
         "k": cmp.k,
+        "left_out": cmp.level.left_out,
+        "policies": cmp.policies,
+        "counts": cmp.counts,
     }
-    content |= {"left_out": cmp.level.left_out, "policies": cmp.policies, "counts": cmp.counts}
     content |= {name: rows_of(getattr(cmp, name)) for name in FRAMES}
-    content |= {
+    return content | {
         "profile": cmp.profile.name if cmp.profile else None,
         "joinable": list(cmp.level.joinable),
         "aggregates": cmp.aggregates,
+        "dtypes": {name: dtypes_of(getattr(cmp, name)) for name in FRAMES},
     }
-    return content | {"dtypes": {name: dtypes_of(getattr(cmp, name)) for name in FRAMES}}
 
 
 def _reloaded(content: Any, profile: Profile | None) -> Comparison:
-    """A comparison from the content of its JSON."""
+    """Rebuild a comparison from the content of its JSON."""
     names = (
-        "run_a",
-        "run_b",
-        "match",
-        "left_out",
-        "joinable",
-        "chunker_version_match",
-        "k",
-        "policies",
-        "aggregates",
-        "profile",
-        "dtypes",
-    )
-    require(
-        content,
-        (*names, *(name for name in FRAMES if name not in LATER)),
-        "cmp.to_json(), with a profile cmp.to_json(own=True)",
-    )
+        "run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies",
+        "aggregates", "profile", "dtypes",
+    )  # fmt: skip
+    frame_names = [name for name in FRAMES if name not in LATER]
+    require(content, (*names, *frame_names), "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
         raise DataError(
             f"found {profile.name!r}",
             field="profile",
             allowed=f"the profile that was compared with, {content['profile']!r}",
         )
-    level = Level(
-        content["match"],
-        content["left_out"],
-        tuple(content["joinable"]),
-        content["chunker_version_match"],
-    )
     frames = {
         name: frame_of(content[name], content["dtypes"].get(name), name)
-        for name in FRAMES
         if name in content
+        else pd.DataFrame(columns=list(LATER[name]))
+        for name in FRAMES
     }
     if missing := [name for name in NEEDED if name not in frames["deltas"]]:
         raise DataError(
@@ -334,44 +283,43 @@ def _reloaded(content: Any, profile: Profile | None) -> Comparison:
             field="deltas",
             allowed="JSON of version 0.1.0 or later; this one is older: compare the runs again",
         )
-    frames |= {
-        name: pd.DataFrame(columns=list(columns))
-        for name, columns in LATER.items()
-        if name not in content
-    }
     return Comparison(
-        baseline=content["run_a"], candidate=content["run_b"], **frames, level=level,
-        k=content["k"], aggregates=content["aggregates"],
-        profile=profile or find_profile(content["profile"]), policies=content["policies"],
-    )  # fmt: skip
+        baseline=content["run_a"],
+        candidate=content["run_b"],
+        **frames,
+        level=Level(
+            content["match"],
+            content["left_out"],
+            tuple(content["joinable"]),
+            content["chunker_version_match"],
+        ),
+        k=content["k"],
+        aggregates=content["aggregates"],
+        profile=profile or find_profile(content["profile"]),
+        policies=content["policies"],
+    )
 
 
-def _profile_report(cmp: Comparison) -> dict[str, Any]:
-    """The compare report of a profile's harness.
-
-    Both aggregates, their differences, and every query.
-    """
-    assert cmp.profile is not None
+def _profile_report(cmp: Comparison, profile: Profile) -> dict[str, Any]:
+    """Return the compare report of a profile's harness: aggregates, differences, every query."""
     a, b = cmp.aggregates[cmp.baseline], cmp.aggregates[cmp.candidate]
-    decimals = cmp.profile.decimals
+    decimals = profile.decimals
     deltas: dict[str, Any] = {}
-    for key in cmp.profile.aggregate:
+    for key in profile.aggregate:
         of_a, of_b = get_nested(a, key), get_nested(b, key)
         if isinstance(of_a, dict):
             set_nested(deltas, key, {k: _difference(of_a[k], of_b[k], decimals) for k in of_a})
-        elif key not in cmp.profile.omit_if_none or of_a is not None or of_b is not None:
+        elif key not in profile.omit_if_none or of_a is not None or of_b is not None:
             set_nested(deltas, key, _difference(of_a, of_b, decimals))
-    ranks = _profile_ranks(cmp.per_query)
-    notes = [_profile_note(row) for row in records_of(ranks)]
-    per_query = [{**row, "note": note} for row, note in zip(records_of(ranks), notes, strict=True)]
     deltas["chunker_version_match"] = cmp.level.chunker_version_match
+    ranks = records_of(_profile_ranks(cmp.per_query))
     return {
         "run_a": cmp.baseline,
         "run_b": cmp.candidate,
         "aggregate_a": a,
         "aggregate_b": b,
         "deltas": deltas,
-        "per_query": per_query,
+        "per_query": [{**row, "note": _profile_note(row)} for row in ranks],
     }
 
 
@@ -381,38 +329,27 @@ def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _profile_table(cmp: Comparison) -> pd.DataFrame:
-    """A profile's aggregates of both runs and their differences, keys of nested ones dotted."""
-    report = _profile_report(cmp)
-    a, b = flat(report["aggregate_a"]), flat(report["aggregate_b"])
-    deltas = flat(report["deltas"])
-    keys = list(dict.fromkeys([*a, *b]))
-    digits = (
-        {key: 0 if key in cmp.profile.totals else cmp.profile.decimals or 3 for key in keys}
-        if cmp.profile
-        else {}
-    )
-    rows = [
-        [
-            key,
-            shown_number(a.get(key), digits[key]),
-            shown_number(b.get(key), digits[key]),
-            shown_number(deltas.get(key), digits[key], True),
-        ]
-        for key in keys
-    ]
+def _profile_table(cmp: Comparison, profile: Profile) -> pd.DataFrame:
+    """One row per aggregate of a profile, as text: both runs and their difference.
+
+    Names of nested aggregates are dotted.
+    """
+    report = _profile_report(cmp, profile)
+    a, b, deltas = (flat(report[name]) for name in ("aggregate_a", "aggregate_b", "deltas"))
+    rows = []
+    for key in dict.fromkeys([*a, *b]):
+        digits = 0 if key in profile.totals else profile.decimals or 3
+        values = [shown_number(side.get(key), digits) for side in (a, b)]
+        rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
     return pd.DataFrame(rows, columns=["metric", "a", "b", "delta"])
 
 
 def _profile_note(row: dict[str, Any]) -> str | None:
+    rank_a, rank_b = row["a_hit_rank"], row["b_hit_rank"]
     if row["kind"] == "regression":
         return "hit→miss"
-    moved = (
-        row["kind"] in ("win", "loss")
-        and row["a_hit_rank"] is not None
-        and row["b_hit_rank"] is not None
-    )
-    return f"rank {row['a_hit_rank']}→{row['b_hit_rank']}" if moved else None
+    is_moved = row["kind"] in ("win", "loss") and rank_a is not None and rank_b is not None
+    return f"rank {rank_a}→{rank_b}" if is_moved else None
 
 
 def _difference(a: float | None, b: float | None, decimals: int | None) -> float | None:

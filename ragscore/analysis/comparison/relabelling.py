@@ -1,6 +1,4 @@
-"""A difference between two runs that were judged by different golden sets, taken apart.
-
-How much of it is labels, how much the system.
+"""Two runs judged by different golden sets: how much of the difference is labels, how much system.
 
 In: results, and both versions of the golden set. Out: per metric the whole difference and its two
 parts, and the same runs on the queries that did not change.
@@ -14,10 +12,10 @@ from html import escape
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
 from ragscore.frames.render import dump, from_content, reload
+from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.metrics import describe
@@ -54,27 +52,24 @@ class GoldenComparison:
     verdict: str
 
     def to_json(self) -> str:
-        """The comparison as JSON, NaN as null; `from_json` reloads it."""
+        """Return the comparison as JSON, NaN as null; `from_json` reloads it."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> "GoldenComparison":
-        """The comparison that `to_json` wrote."""
+        """Reload the comparison that `to_json` wrote."""
         return reload(cls, text, unchanged=partial(from_content, Golden))
 
     def __repr__(self) -> str:
-        return (
-            f"{self.candidate} (b) by the new golden set against {self.baseline} (a) by the old"
-            f" one\n{self.verdict}\n\n{self._shown().to_string(index=False)}"
+        title = (
+            f"{self.candidate} (b) by the new golden set against {self.baseline} (a) by the old one"
         )
+        return f"{title}\n{self.verdict}\n\n{self._shown().to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         a, b, verdict = (escape(text) for text in (self.baseline, self.candidate, self.verdict))
-        title = (
-            f"<p><b>{b}</b> (b) by the new golden set against <b>{a}</b> (a) by the old"
-            f" one<br>{verdict}</p>"
-        )
-        return title + self._shown().to_html(index=False, border=0)
+        title = f"<b>{b}</b> (b) by the new golden set against <b>{a}</b> (a) by the old one"
+        return f"<p>{title}<br>{verdict}</p>{self._shown().to_html(index=False, border=0)}"
 
     def _shown(self) -> pd.DataFrame:
         return self.deltas[self.deltas["delta"].notna()].round(3)
@@ -90,9 +85,7 @@ def compare_goldens(
     metrics: list[str] | str | None = None,
     match: str = "auto",
 ) -> GoldenComparison:
-    """Why a score differs from one that was measured by an older golden set.
-
-    The labels, the system, or both.
+    """Split the difference from a score by an older golden set into labels and system.
 
     Parameters
     ----------
@@ -101,7 +94,7 @@ def compare_goldens(
     baseline, candidate
         Runs, as for `rs.compare_runs`; without a candidate the same run by both golden sets.
     metrics
-        Labels, or one; by default all default metrics.
+        Metric labels, or one; by default all default metrics.
     match
         As for `rs.score`; "auto" takes the coarser of the levels that the two golden sets allow.
 
@@ -118,75 +111,81 @@ def compare_goldens(
     check_type(old, Golden, "old")
     a, b = run_names(results.runs, [baseline, candidate if candidate is not None else baseline])
     pair = results.select(list(dict.fromkeys([a, b])))
-    level = _common_level(pair, old, new) if match == "auto" else match
-    of_old, of_new = (_scores(pair, golden, metrics, level) for golden in (old, new))
+    level = match
+    if match == "auto":
+        level = max((choose_level(pair, golden).name for golden in (old, new)), key=LEVELS.index)
+    by_old, by_new = (_scores(pair, golden, metrics, level) for golden in (old, new))
     unchanged = unchanged_queries(old, new)
-    shared = is_among(of_new.index, unchanged.queries["query_id"])
-    deltas = _deltas(of_old, of_new, of_new[shared], a, b)
+    deltas = _deltas(by_old, by_new, unchanged, a, b)
     changes = golden_changes(old, new)
-    return GoldenComparison(
-        a, b, deltas, changes, unchanged, _verdict(deltas, changes, len(old.queries), a == b)
-    )
-
-
-def _common_level(pair: Results, old: Golden, new: Golden) -> str:
-    names = [choose_level(pair, golden).name for golden in (old, new)]
-    return max(names, key=LEVELS.index)
+    verdict = _verdict(deltas, changes, len(old.queries), is_one_run=a == b)
+    return GoldenComparison(a, b, deltas, changes, unchanged, verdict)
 
 
 def _scores(
     pair: Results, golden: Golden, metrics: list[str] | str | None, level: str
 ) -> pd.DataFrame:
     """Scores of the runs on the queries that all of them were asked."""
-    asked = pair.responses.groupby("query_id")["run_id"].nunique()
-    both = pd.Index(asked.index[asked == len(pair.runs)])
+    n_runs = pair.responses.groupby("query_id")["run_id"].nunique()
+    in_all = golden.queries["query_id"].isin(n_runs.index[n_runs == len(pair.runs)])
+    golden = replace(golden, queries=golden.queries[in_all])
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
-        scores = score(
-            pair,
-            replace(golden, queries=golden.queries[is_among(golden.queries["query_id"], both)]),
-            metrics,
-            match=level,
-        )
+        scores = score(pair, golden, metrics, match=level)
     return scores[(scores["state"] != "extra").to_numpy()]
 
 
 def _deltas(
-    of_old: pd.DataFrame, of_new: pd.DataFrame, unchanged: pd.DataFrame, a: str, b: str
+    by_old: pd.DataFrame, by_new: pd.DataFrame, unchanged: Golden, a: str, b: str
 ) -> pd.DataFrame:
-    a_old, a_new, b_new = _of_run(of_old, a), _of_run(of_new, a), _of_run(of_new, b)
-    a_same, b_same = _of_run(unchanged, a), _of_run(unchanged, b)
-    table = pd.DataFrame({
-        "a_old": a_old.mean(), "b_new": b_new.mean(), "delta": b_new.mean() - a_old.mean(),
-        "by_labels": a_new.mean() - a_old.mean(),
-        "by_system": b_new.mean() - a_new.mean(), "n_old": a_old.count(), "n_new": b_new.count(),
-        "a_unchanged": a_same.mean(), "b_unchanged": b_same.mean(),
-        "delta_unchanged": b_same.mean() - a_same.mean(),
-        "n_unchanged": (a_same.notna() & b_same.notna()).sum(),
-    })  # fmt: skip
+    """One row per metric: the table `GoldenComparison.deltas`.
+
+    Each mean is over all queries that its golden set gives a value, so the means are not paired and
+    `paired_deltas` doesn't apply: new labels add queries and take queries away.
+    """
+    a_old, a_new, b_new = (
+        scores.loc[(scores["run_id"] == run_id).to_numpy(dtype=bool), metric_columns(scores)]
+        for scores, run_id in ((by_old, a), (by_new, a), (by_new, b))
+    )
+    a_same, b_same = (
+        scores[scores.index.isin(unchanged.queries["query_id"])] for scores in (a_new, b_new)
+    )
+    table = pd.DataFrame(
+        {
+            "a_old": a_old.mean(),
+            "b_new": b_new.mean(),
+            "delta": b_new.mean() - a_old.mean(),
+            "by_labels": a_new.mean() - a_old.mean(),
+            "by_system": b_new.mean() - a_new.mean(),
+            "n_old": a_old.count(),
+            "n_new": b_new.count(),
+            "a_unchanged": a_same.mean(),
+            "b_unchanged": b_same.mean(),
+            "delta_unchanged": b_same.mean() - a_same.mean(),
+            "n_unchanged": (a_same.notna() & b_same.notna()).sum(),
+        }
+    )
     return table.rename_axis("metric").reset_index().astype({"metric": "str"})
 
 
-def _of_run(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
-    return scores.loc[(scores["run_id"] == run_id).to_numpy(dtype=bool), metric_columns(scores)]
-
-
-def _verdict(deltas: pd.DataFrame, changes: pd.DataFrame, n: int, is_one_run: bool) -> str:
-    """Whether labels or system changed. Times and costs are left out: they never repeat."""
-    measured = deltas[[describe(name).kind not in ("time", "cost") for name in deltas["metric"]]]
-    system = bool((measured["by_system"].abs() > SAME).any())
-    real = changes[changes["change"] != "annotated"]
-    labels = f"Of the golden set: {counted(real, n)}."
+def _verdict(deltas: pd.DataFrame, changes: pd.DataFrame, n: int, *, is_one_run: bool) -> str:
+    """Return in words whether labels or system changed; times and costs never repeat exactly."""
+    is_repeatable = [describe(name).kind not in BY_QUANTILES for name in deltas["metric"]]
+    system_changed = bool((deltas.loc[is_repeatable, "by_system"].abs() > SAME).any())
+    relabelled = changes[changes["change"] != "annotated"]
+    labels = f"Of the golden set: {counted(relabelled, n)}."
     if is_one_run:
         return f"One run, so no difference is the system's. {labels}"
-    if len(real) and system:
+    if len(relabelled) and system_changed:
         return (
             "Labels and system both changed: by_labels and by_system say how much each did."
             f" {labels}"
         )
-    if len(real):
+    if len(relabelled):
         return (
             "The labels changed, not the system: by the same labels both runs score alike."
             f" {labels}"
         )
-    return "The system changed, not the labels." if system else "Neither labels nor system changed."
+    if system_changed:
+        return "The system changed, not the labels."
+    return "Neither labels nor system changed."

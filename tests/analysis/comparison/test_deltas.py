@@ -10,8 +10,9 @@ from conftest import hit, record
 from scipy.stats import permutation_test
 
 import ragscore as rs
-from ragscore.analysis.comparison.deltas import bounds_of, paired_deltas, query_groups
+from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import shown_deltas
+from ragscore.scoring.intervals import bounds_of, query_clusters
 from ragscore.scoring.metrics import parse_label
 from ragscore.stats import minimum_detectable_rate
 
@@ -107,16 +108,16 @@ def test_groups_are_those_that_two_queries_share(write_golden):
         for name, group in groups.items()
     ]
     golden = rs.load_golden(write_golden(rows))
-    assert query_groups(golden, pd.Index(["c", "a2", "b", "a1", "x"]), "group").tolist() == [
+    assert query_clusters(golden, pd.Index(["c", "a2", "b", "a1", "x"]), "group").tolist() == [
         -1,
         0,
         -1,
         0,
         -1,
     ]
-    assert query_groups(golden, pd.Index(["c"]), None) is None
+    assert query_clusters(golden, pd.Index(["c"]), None) is None
     with pytest.raises(rs.DataError, match="cluster"):
-        query_groups(golden, pd.Index(["c"]), "x_source")
+        query_clusters(golden, pd.Index(["c"]), "x_source")
 
 
 def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_run):
@@ -172,12 +173,12 @@ def test_the_table_for_reading_says_what_its_words_mean():
         **{"recall@5": [1.0] * 50},
     )
     assert notes.split("\n") == [
-        "By chance: wins, and as many losses, if what moved had moved evenly both ways.",
+        "By chance: wins (and as many losses) to expect if each change went either way.",
         (
-            "Can't tell: so many queries find a difference as large as the detectable one 4 times"
-            " in 5; the interval says how large it may be."
+            "Can't tell: with this many queries, a true difference of the detectable size is found"
+            " 4 times in 5; the interval says how large the difference may be."
         ),
-        "Caution, a few queries carry the difference in recall@5: look at the largest movers.",
+        "Caution, a few queries carry the difference in recall@5: look at the largest changes.",
         "Left out, because b failed or was not asked: 50 of recall@5.",
         "latency_ms (p50): medians of a and b, and the median of the differences query by query.",
     ]
@@ -186,7 +187,7 @@ def test_the_table_for_reading_says_what_its_words_mean():
 def test_where_all_is_clear_no_note_is_made_of_it():
     table, notes = shown({"recall@5": [0.2] * 5 + [0.3] * 25}, {"recall@5": [0.6] * 5 + [0.8] * 25})
     assert (
-        notes == "By chance: wins, and as many losses, if what moved had moved evenly both ways."
+        notes == "By chance: wins (and as many losses) to expect if each change went either way."
         and table["b is"].tolist() == ["better"]
     )
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.comparison.gate import _judged
+from ragscore.analysis.comparison.gate import _verdict
 from ragscore.cli import main
 
 FOUND, MISSED = [hit("c", "d", 1)], [hit("x", "y", 1)]
@@ -188,8 +188,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
 def test_the_interval_rule_never_passes_what_the_threshold_fails(loss, more, allowed):
     by_threshold, by_interval = (
-        _judged(loss, loss + more, allowed, rule, 0)["verdict"]
-        for rule in ("threshold", "interval")
+        _verdict(loss, loss + more, allowed, rule)[0] for rule in ("threshold", "interval")
     )
     assert (by_threshold, by_interval) in [("pass", "pass"), ("pass", "fail"), ("fail", "fail")]
 

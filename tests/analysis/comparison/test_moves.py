@@ -110,7 +110,7 @@ def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     text = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_markdown()
     line = next(
         line
-        for line in text.partition("## Largest moves")[2].splitlines()
+        for line in text.partition("## Largest changes")[2].splitlines()
         if line.startswith("| mrr@10 |")
     )
     # -1/2 in 8 queries; scipy.stats.skew of these says 0.146
@@ -120,11 +120,11 @@ def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10"])
     carried = replace(cmp, deltas=cmp.deltas.assign(caution=True))
     assert (
-        "mrr@10, largest moves: q0 -1.00, q4 +1.00, q2 -0.75, q1 -0.50, q3 +0.50, q5 +0.50."
+        "mrr@10, largest changes: q0 -1.00, q4 +1.00, q2 -0.75, q1 -0.50, q3 +0.50, q5 +0.50."
         in str(carried)
     )
     same = rs.compare_runs(*compared, "a", "b", metrics=["failed"]).to_markdown()
-    assert "## Largest moves" not in same and "## Answers that flipped" not in same
+    assert "## Largest changes" not in same and "## Answers that flipped" not in same
 
 
 def test_flips_and_moves_come_back_from_json(compared):
@@ -158,7 +158,9 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
 def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
     cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
     page = rs.report(cmp).to_html()
-    moves, _, flips = page.partition("Largest moves</h3>")[2].partition("Answers that flipped</h3>")
+    moves, _, flips = page.partition("Largest changes</h3>")[2].partition(
+        "Answers that flipped</h3>"
+    )
     assert (
         "q0 -1.00, q2 -0.75, q1 -0.50" in moves
         and "answer_checks" in flips
@@ -201,8 +203,8 @@ def test_json_from_before_flips_and_movers_reloads_without_any(compared):
         and list(again.movers) == list(cmp.movers)
     )
     assert (
-        "Largest moves" not in again.to_markdown()
-        and "Largest moves" not in rs.report(again).to_html()
+        "Largest changes" not in again.to_markdown()
+        and "Largest changes" not in rs.report(again).to_html()
         and repr(again).startswith("Comparison of b")
     )
     assert rs.gate(rs.Comparison.from_json(again.to_json()), {"mrr@10": 0.5}).passed
