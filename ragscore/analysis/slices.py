@@ -24,7 +24,7 @@ from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_p
 Flags = npt.NDArray[np.bool_]
 SAME = 1e-9  # differences closer to 0 have no direction
 SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
-LEAST = 10  # queries: a slice of fewer is shown and not tested
+MIN_N = 10  # queries: a slice of fewer is shown and not tested
 TOO_FEW = "too few queries"
 MEANS = (
     "metric", "n", "mean", "low", "high", "n_rest", "mean_rest", "delta_rest", "p", "q", "is_small",
@@ -50,7 +50,7 @@ def slice_means(
     *,
     runs: list[str] | None = None,
     cluster: str | None = "group",
-    least: int = LEAST,
+    min_n: int = MIN_N,
     seed: int = 0,
 ) -> pd.DataFrame:
     """Return means by slice, and test each slice against the rest of the run's queries.
@@ -69,7 +69,7 @@ def slice_means(
     cluster
         The column of `golden.queries` whose equal values make queries depend on each other. None:
         every query stands alone.
-    least
+    min_n
         Slices, or rests, of fewer queries are not tested.
 
     Returns
@@ -79,7 +79,7 @@ def slice_means(
     `delta_rest` = mean − mean_rest; `p` of a permutation test of slice against rest (NaN: not
     tested, as times and costs); `q`, corrected by Benjamini and Hochberg for every test of this
     frame: about 5 % of the rows with q ≤ .05 are expected to be chance; `is_small`, fewer than
-    `least` queries.
+    `min_n` queries.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def slice_means(
     """
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
     parts = [
-        _slice_rows(aligned, inside, groups, least, seed).assign(**labels)
+        _slice_rows(aligned, inside, groups, min_n, seed).assign(**labels)
         for labels, inside in members
     ]
     table = pd.concat(parts, ignore_index=True)
@@ -115,7 +115,7 @@ class SliceComparison(TableResult):
         value, of `n_expected_a`, `n_expected_b` (see `rs.explain`); `delta` = b − a with its paired
         95 % interval `low`, `high`; `p`; `q` (Benjamini and Hochberg over all tests of the table);
         `mde`, the minimum detectable difference (80 % power; NaN: none at this n); `verdict` by q;
-        `is_small`. Slices of fewer queries than `least` have an interval, but no p, q or mde.
+        `is_small`. Slices of fewer queries than `min_n` have an interval, but no p, q or mde.
     overall
         One row per metric: the same over all queries (p uncorrected).
     reversals
@@ -128,7 +128,7 @@ class SliceComparison(TableResult):
     baseline: str
     candidate: str
     by: tuple[str, ...]
-    least: int
+    min_n: int
     table: pd.DataFrame
     overall: pd.DataFrame
     reversals: pd.DataFrame
@@ -179,7 +179,7 @@ class SliceComparison(TableResult):
             f" Hochberg. a is {self.baseline}, b is {self.candidate}."
         ]
         if (self.table["is_small"] & (self.table["n"] > 0)).any():
-            notes.append(f"* fewer than {self.least} queries: not tested, interval only.")
+            notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
         return [*notes, *self.reversals["sentence"]]
 
     def _tables(self) -> dict[str, pd.DataFrame]:
@@ -196,7 +196,7 @@ def compare_slices(
     metrics: list[str] | str | None = None,
     *,
     cluster: str | None = "group",
-    least: int = LEAST,
+    min_n: int = MIN_N,
     seed: int = 0,
 ) -> SliceComparison:
     """Compare two runs slice by slice.
@@ -229,7 +229,7 @@ def compare_slices(
         deltas.append(_deltas(aligned, inside, expected, groups, seed).assign(**labels))
         own.append(_own_means(aligned, inside).assign(**labels))
     table = pd.concat(deltas, ignore_index=True)
-    is_small = table["n"] < least
+    is_small = table["n"] < min_n
     table = table.assign(
         is_small=is_small, p=table["p"].mask(is_small), mde=table["mde"].mask(is_small)
     )
@@ -246,7 +246,7 @@ def compare_slices(
         aligned.run_ids[0],
         aligned.run_ids[1],
         columns,
-        least,
+        min_n,
         table[[*columns, *DELTAS]],
         overall,
         _reversals(
@@ -255,7 +255,7 @@ def compare_slices(
             names,
             (overall, table),
             (_own_means(aligned, everything), pd.concat(own, ignore_index=True)),
-            least,
+            min_n,
         ),
     )
 
@@ -302,7 +302,7 @@ def _prepare(
 
 
 def _slice_rows(
-    aligned: Aligned, inside: Flags, groups: Groups | None, least: int, seed: int
+    aligned: Aligned, inside: Flags, groups: Groups | None, min_n: int, seed: int
 ) -> pd.DataFrame:
     """One row per run and metric of one slice."""
     names = aligned.metrics * len(aligned.run_ids)  # run by run
@@ -311,7 +311,7 @@ def _slice_rows(
     low, high = intervals(values[inside], names, own_groups)
     (mean, _, n), (mean_rest, _, n_rest) = moments(values[inside]), moments(values[~inside])
     is_testable = np.array([describe(name).kind not in BY_QUANTILES for name in names])
-    is_tested = (n >= least) & (n_rest >= least) & is_testable
+    is_tested = (n >= min_n) & (n_rest >= min_n) & is_testable
     p = np.full(len(names), np.nan)
     p[is_tested] = two_sample_p(values[:, is_tested], inside, groups=groups, seed=seed)
     table = pd.DataFrame(
@@ -326,7 +326,7 @@ def _slice_rows(
             "mean_rest": mean_rest,
             "delta_rest": mean - mean_rest,
             "p": p,
-            "is_small": n < least,
+            "is_small": n < min_n,
         }
     )
     return table.astype({"run_id": "str", "metric": "str"})
@@ -363,7 +363,7 @@ def _reversals(
     names: list[str],
     shared: tuple[pd.DataFrame, pd.DataFrame],
     own: tuple[pd.DataFrame, pd.DataFrame],
-    least: int,
+    min_n: int,
 ) -> pd.DataFrame:
     """Find metrics whose difference over all queries has the opposite sign in most slices.
 
@@ -377,7 +377,7 @@ def _reversals(
     own
         The same for the means of each run over its own queries. They differ from `shared` only
         where the runs have values for different queries.
-    least
+    min_n
         Slices of fewer queries don't count, nor do slices without a difference.
 
     Returns
@@ -394,7 +394,7 @@ def _reversals(
             if not n or abs(delta) <= SAME or (kind == OWN_QUERIES and is_same[metric]):
                 continue
             rows = parts[(parts["metric"] == metric).to_numpy()].assign(slice=names)
-            rows = rows[(rows["n"] >= least) & (rows["delta"].abs() > SAME)]
+            rows = rows[(rows["n"] >= min_n) & (rows["delta"].abs() > SAME)]
             opposite = rows[rows["delta"] * delta < 0]
             if len(rows) < 2 or 2 * len(opposite) <= len(rows):
                 continue

@@ -355,7 +355,7 @@ class _Earned:
     ideals: dict[tuple[Worth, int], Values] = field(default_factory=dict)  # shared by all cuts
     first: Values | None = None
 
-    def upto(self, k: int | None) -> "_Earned":
+    def at_cutoff(self, k: int | None) -> "_Earned":
         """The same of hits up to rank k, selected once for all metrics at this k.
 
         They are few, and everything else of a formula is work on them.
@@ -461,7 +461,7 @@ def ranking_columns(
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
                 columns[label.text] = np.where(
-                    undefined, np.nan, FORMULAS[label.name](earned.upto(label.k), label.k)
+                    undefined, np.nan, FORMULAS[label.name](earned.at_cutoff(label.k), label.k)
                 )
     return columns
 

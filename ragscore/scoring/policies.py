@@ -91,12 +91,12 @@ def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
 def fill_empty_gold(
     columns: dict[str, npt.NDArray[np.float64]],
     labels: list[Label],
-    vacuous: float,
+    empty_value: float,
     rows: pd.DataFrame,
     golden: Golden,
     keep_refusals: bool,
 ) -> None:
-    """Give queries without any relevant target their vacuous value.
+    """Give queries without any relevant target their empty value.
 
     A query that the run never answered gets 0.
     """
@@ -105,7 +105,7 @@ def fill_empty_gold(
     if not keep_refusals:
         is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
     here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
-    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
+    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, empty_value)
     for label in labels:
         if label.is_ranking and label.name not in NEVER_VACUOUS:
             columns[label.text] = np.where(

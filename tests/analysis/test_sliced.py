@@ -74,7 +74,7 @@ def test_slices_under_ten_queries_are_marked_and_not_tested(uneven):
         table.loc["medium", ["p", "q"]].isna().all()
         and table.loc["medium", ["low", "high"]].notna().all()
     )
-    assert rs.slice_means(*uneven, "difficulty", least=3)["p"].notna().all()
+    assert rs.slice_means(*uneven, "difficulty", min_n=3)["p"].notna().all()
 
 
 def test_q_is_corrected_for_every_test_of_the_frame(uneven):

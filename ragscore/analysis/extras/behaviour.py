@@ -42,7 +42,7 @@ def behaviour(
     expectations: Mapping[str, Mapping[str, Any]],
     *,
     threshold: float = 1.0,
-    vacuous: float = np.nan,
+    empty_value: float = np.nan,
     telemetry: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
     """The share of passed checks of every response.
@@ -53,7 +53,7 @@ def behaviour(
         As for `rs.behaviour_checks`.
     threshold
         Share of passed checks from which a response has passed.
-    vacuous
+    empty_value
         The share of a response without checks.
 
     Returns
@@ -80,7 +80,7 @@ def behaviour(
     )
     n, passed = counts["size"].to_numpy(), counts["sum"].to_numpy()
     with np.errstate(invalid="ignore"):
-        share = np.where(n > 0, passed / np.where(n > 0, n, 1), vacuous)
+        share = np.where(n > 0, passed / np.where(n > 0, n, 1), empty_value)
     # A share such as 7 of 10 may be a bit below the .7 it is compared with.
     reached = np.where(np.isnan(share), np.nan, share >= threshold - 1e-9)
     return responses.assign(

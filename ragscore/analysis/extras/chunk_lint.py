@@ -54,8 +54,8 @@ class Lint(NamedTuple):
 def lint_chunks(
     chunks: pd.DataFrame,
     *,
-    tiny: int = 32,
-    giant: int = 4096,
+    min_chars: int = 32,
+    max_chars: int = 4096,
     near_empty: int = 4,
     max_tiny: float = 0.10,
     near_duplicates: float | None = None,
@@ -67,8 +67,8 @@ def lint_chunks(
     ----------
     chunks
         `text`, and `chunk_id` if there are ids; a frame such as `results.chunks`.
-    tiny, giant, near_empty
-        Characters: fewer than `tiny`, more than `giant`, at most `near_empty` (but some).
+    min_chars, max_chars, near_empty
+        Characters: fewer than `min_chars`, more than `max_chars`, at most `near_empty` (but some).
     max_tiny
         The share of tiny chunks above which they are a warning; a few are normal.
     near_duplicates
@@ -113,7 +113,7 @@ def lint_chunks(
         else pd.Series(pd.NA, index=text.index, dtype="str")
     )
     parts = [
-        *_sizes(text, tiny, giant, near_empty),
+        *_sizes(text, min_chars, max_chars, near_empty),
         *_ids(ids),
         _duplicates(text, ids),
         *_characters(text),
@@ -158,14 +158,14 @@ def _found(
     )
 
 
-def _sizes(text: pd.Series, tiny: int, giant: int, near_empty: int) -> list[pd.DataFrame]:
+def _sizes(text: pd.Series, min_chars: int, max_chars: int, near_empty: int) -> list[pd.DataFrame]:
     size = text.str.len().to_numpy(dtype="int64")
     is_some = size > 0
     sizes = {
         "empty": ~is_some,
         "near_empty": is_some & (size <= near_empty),
-        "tiny": is_some & (size < tiny),
-        "giant": size > giant,
+        "tiny": is_some & (size < min_chars),
+        "giant": size > max_chars,
     }
     return [_found(kind, flags, size) for kind, flags in sizes.items()]
 

@@ -16,7 +16,11 @@ PREFIX = "freshness"
 
 
 def freshness(
-    results: Results, documents: pd.DataFrame | None = None, k: int = 10, *, vacuous: float = np.nan
+    results: Results,
+    documents: pd.DataFrame | None = None,
+    k: int = 10,
+    *,
+    empty_value: float = np.nan,
 ) -> pd.DataFrame:
     """How fresh the first k hits of every query are.
 
@@ -30,7 +34,7 @@ def freshness(
         The documents frame; by default that of the results.
     k
         Hits of rank ≤ k are considered.
-    vacuous
+    empty_value
         The value of a query without hits.
 
     Returns
@@ -67,7 +71,7 @@ def freshness(
     n = counts["considered"]
     with np.errstate(invalid="ignore", divide="ignore"):
         rates = {
-            name: np.where(n > 0, 1 - counts[count] / n, vacuous)
+            name: np.where(n > 0, 1 - counts[count] / n, empty_value)
             for name, count in (("stale_free", "n_stale"), ("conflict_free", "n_conflicting"))
         }
     return pd.DataFrame({

@@ -113,7 +113,7 @@ def test_a_tool_may_be_due_more_than_once(run):
 def test_responses_without_checks_have_no_score(run):
     results = run(answer("a"), answer("a"))
     assert np.isnan(rs.behaviour(results, {"q1": {"required": ["a"]}})["behaviour.score"].iloc[0])
-    assert rs.behaviour(results, {"q1": {"required": ["a"]}}, vacuous=1.0)[
+    assert rs.behaviour(results, {"q1": {"required": ["a"]}}, empty_value=1.0)[
         "behaviour.passed"
     ].tolist() == [1, 1]
 

@@ -184,7 +184,7 @@ def test_a_query_without_hits_is_not_measured(documents):
     assert rs.freshness_summary(table)[["n_queries", "stale_query_rate"]].values.tolist() == [
         [1, 1]
     ]
-    assert rs.freshness(results, documents, 3, vacuous=1.0)[
+    assert rs.freshness(results, documents, 3, empty_value=1.0)[
         "freshness.stale_free_rate@3"
     ].tolist() == [1, 0]
 
