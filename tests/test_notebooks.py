@@ -520,7 +520,7 @@ def test_what_the_labels_did_is_answered_with_true_numbers():
         store.scores("mrr@10", runs=both)
     with pytest.warns(UserWarning, match="golden"):
         mixed = rs.leaderboard(
-            store.scores("mrr@10", runs=both, ignore_invariants=["golden"]),
+            store.scores("mrr@10", runs=both, allow_different=["golden"]),
             "07-dense",
             golden=golden,
         ).table.iloc[1]

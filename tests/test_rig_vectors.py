@@ -155,7 +155,11 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
     assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2) and row[
         "delta"
     ] == pytest.approx(1 / 6)
-    assert better.movers.query("metric == 'recall@5'")["query_id"].tolist() == ["q1", "q2", "q3"]
+    assert better.largest_changes.query("metric == 'recall@5'")["query_id"].tolist() == [
+        "q1",
+        "q2",
+        "q3",
+    ]
     worse = rs.diff_scores(
         pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]),
         "full",
@@ -163,7 +167,7 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
     )
     row = worse.metrics.set_index("metric").loc["recall@5"]
     assert (row["winners"], row["losers"], row["delta"]) == (0, 1, pytest.approx(-1 / 3))
-    assert worse.movers.query("metric == 'recall@5'")["query_id"].iloc[0] == "q3"
+    assert worse.largest_changes.query("metric == 'recall@5'")["query_id"].iloc[0] == "q3"
 
 
 def frame(**runs):
@@ -200,7 +204,7 @@ def test_winners_losers_and_movers_over_the_queries_both_have():
     assert row[
         ["winners", "losers", "unchanged", "n", "n_only_baseline", "n_only_candidate"]
     ].tolist() == [1, 1, 1, 3, 1, 1]
-    assert diff.movers["query_id"].tolist() == ["q1", "q2", "q3"] and diff.movers[
+    assert diff.largest_changes["query_id"].tolist() == ["q1", "q2", "q3"] and diff.largest_changes[
         "delta"
     ].tolist() == [0.5, -0.5, 0]
 
@@ -215,7 +219,7 @@ def test_a_metric_that_the_baseline_lacks_has_no_delta():
     assert rows.loc["mrr", "delta"] == pytest.approx(0.2)
     assert rows.loc["recall@5", ["n", "winners", "n_only_candidate"]].tolist() == [0, 0, 1]
     assert pd.isna(rows.loc["recall@5", "delta"]) and rows.loc["recall@5", "candidate"] == 0.4
-    assert (diff.movers["metric"] == "mrr").all()
+    assert (diff.largest_changes["metric"] == "mrr").all()
 
 
 @pytest.mark.parametrize(
@@ -245,7 +249,7 @@ def test_deltas_that_gates_look_at_survive_json(baseline, candidate, deltas):
     assert diff.metrics["delta"].tolist() == pytest.approx(deltas)
     again = rs.ScoreDiff.from_json(diff.to_json())
     pd.testing.assert_frame_equal(again.metrics, diff.metrics, check_exact=True)
-    pd.testing.assert_frame_equal(again.movers, diff.movers, check_exact=True)
+    pd.testing.assert_frame_equal(again.largest_changes, diff.largest_changes, check_exact=True)
 
 
 # the bootstrap, with the generator its figures were made by

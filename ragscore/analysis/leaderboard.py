@@ -152,7 +152,7 @@ class Leaderboard(TableResult):
             cautious = self.table[is_cautious].groupby("metric", sort=False)["run_id"]
             notes += [
                 f"Caution, a few queries carry the difference in {metric} of {runs}: look at the"
-                " largest movers."
+                " largest changes."
                 for metric, runs in cautious.agg(", ".join).items()
                 # a few queries can't carry a median
                 if describe(str(metric)).kind not in BY_QUANTILES

@@ -67,7 +67,7 @@ def add_policies(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 
 
 def add_allowances(parser: argparse.ArgumentParser) -> None:
-    """What may differ between the runs that are compared: --margin, --vary, --ignore-invariants."""
+    """What may differ between the runs that are compared: --margin, --vary, --allow-different."""
     parser.add_argument(
         "--margin",
         action="append",
@@ -85,7 +85,7 @@ def add_allowances(parser: argparse.ArgumentParser) -> None:
     )
     allowed = f"all, or one of {', '.join(COMPONENTS)}"
     parser.add_argument(
-        "--ignore-invariants",
+        "--allow-different",
         action="append",
         default=[],
         metavar="PART",
@@ -95,11 +95,11 @@ def add_allowances(parser: argparse.ArgumentParser) -> None:
 
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
     """What was allowed to differ, as parameters of `rs.compare_runs`."""
-    ignored = True if "all" in args.ignore_invariants else args.ignore_invariants or False
+    ignored = True if "all" in args.allow_different else args.allow_different or False
     return {
         "margins": losses(args.margin, "--margin") or None,
         "vary": args.vary,
-        "ignore_invariants": ignored,
+        "allow_different": ignored,
     }
 
 

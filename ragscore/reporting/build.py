@@ -219,7 +219,7 @@ def report(
     gate: Mapping[str, float] | None = None, rule: str = "threshold",
     history: RunStore | None = None,
     margins: dict[str, float] | None = None, vary: list[str] | str | None = None,
-    ignore_invariants: bool | list[str] = False,
+    allow_different: bool | list[str] = False,
 ) -> Report:  # fmt: skip
     """A page to decide from.
 
@@ -247,7 +247,7 @@ def report(
     history
         A store: the trend is drawn over its runs. Without it, over these runs, if a system has runs
         of several times.
-    margins, vary, ignore_invariants
+    margins, vary, allow_different
         As for `rs.compare_runs`.
 
     Returns
@@ -283,7 +283,7 @@ def report(
             "metrics": [*DEFAULT_METRICS, *own] if own else None,
             "match": match,
         }
-        options |= {"margins": margins, "vary": vary, "ignore_invariants": ignore_invariants}
+        options |= {"margins": margins, "vary": vary, "allow_different": allow_different}
         made = _of_runs(
             source, golden, baseline, _slices(golden, by), title, options, gate, rule, history
         )

@@ -167,8 +167,12 @@ def _moved(cmp: Comparison) -> list[Section]:
     if cmp.profile is not None:
         return []
     found = (
-        [Section("Largest changes", 3, table=shown_largest_changes(cmp.deltas, cmp.movers))]
-        if len(cmp.movers)
+        [
+            Section(
+                "Largest changes", 3, table=shown_largest_changes(cmp.deltas, cmp.largest_changes)
+            )
+        ]
+        if len(cmp.largest_changes)
         else []
     )
     return found + (

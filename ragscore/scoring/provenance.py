@@ -388,7 +388,7 @@ def check_provenance(
             raise DataError(
                 said,
                 field=component,
-                allowed=f"one ruler{remedy}, or ignore_invariants=['{component}']",
+                allowed=f"one ruler{remedy}, or allow_different=['{component}']",
             )
         warnings.warn(
             f"scores of different rulers side by side: {component}: {said}",
@@ -399,7 +399,7 @@ def check_provenance(
 
 
 def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
-    """The components that `ignore_invariants` names."""
+    """The components that `allow_different` names."""
     if isinstance(ignore, bool):
         return COMPONENTS if ignore else ()
     unknown = [
@@ -408,7 +408,7 @@ def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
     if unknown:
         raise DataError(
             f"found {', '.join(map(repr, unknown))}",
-            field="ignore_invariants",
+            field="allow_different",
             allowed=f"True, False, or some of {', '.join(COMPONENTS)}",
         )
     return (ignore,) if isinstance(ignore, str) else tuple(ignore)

@@ -18,7 +18,7 @@ DIRECTIONS = {
 """Which values are better -> what a gain and a loss are called; where nobody said it, only the movement is named."""
 CAUTION = (
     "caution: a few queries carry this difference, or too rare ones to be seen would undo it; look"
-    " at the largest movers"
+    " at the largest changes"
 )
 
 

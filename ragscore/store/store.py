@@ -297,7 +297,7 @@ class RunStore:
         metrics: list[str] | str | None = None,
         runs: list[str] | str | None = None,
         *,
-        ignore_invariants: bool | list[str] = False,
+        allow_different: bool | list[str] = False,
         **policies: str | None,
     ) -> pd.DataFrame:
         """Stored scores of all or some runs, oldest run first.
@@ -306,7 +306,7 @@ class RunStore:
 
         Parameters
         ----------
-        ignore_invariants
+        allow_different
             Components of the runs' rulers (see `rs.ruler`) that may differ, or True for all: they
             are warned of instead.
         policies
@@ -331,7 +331,7 @@ class RunStore:
         there.check_scored(names)
         there.check_policies(names, policies)
         scores = scores_of(there, names, [metrics] if isinstance(metrics, str) else metrics)
-        there.check_rulers(names, metric_columns(scores), ignore_invariants)
+        there.check_rulers(names, metric_columns(scores), allow_different)
         return with_about(there, names, scores)
 
     def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
@@ -377,7 +377,7 @@ class RunStore:
         }
 
     def metrics(
-        self, runs: list[str] | str | None = None, *, ignore_invariants: bool | list[str] = False
+        self, runs: list[str] | str | None = None, *, allow_different: bool | list[str] = False
     ) -> pd.DataFrame:
         """What the `metrics.json` of all or some runs say.
 
@@ -395,7 +395,7 @@ class RunStore:
                 file=str(self.root),
                 allowed="save(results, golden=...) or refresh(golden)",
             )
-        there.check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), ignore_invariants)
+        there.check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), allow_different)
         # files of before may lack some
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
         table = pd.concat(parts, ignore_index=True).reindex(

@@ -386,7 +386,7 @@ def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
         and table.loc["a", ["caution", "n_better", "n_worse"]].isna().all()
     )
     assert (
-        "Caution, a few queries carry the difference in recall@5 of b: look at the largest movers."
+        "Caution, a few queries carry the difference in recall@5 of b: look at the largest changes."
         in board.notes()
     )
     pd.testing.assert_frame_equal(rs.Leaderboard.from_json(board.to_json()).table, board.table)

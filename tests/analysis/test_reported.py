@@ -359,12 +359,18 @@ def test_movers_of_the_same_size_keep_the_candidates_order(pair):
     scores = rs.score(*pair, ["hit@1", "mrr", "latency_ms"])
     diff = rs.diff_scores(scores, "a", "b")
     # mrr: q1 1 -> 1/2, q2 1/4 -> 1, q3 0 -> 1
-    assert diff.movers.query("metric == 'mrr'")[["query_id", "delta"]].to_numpy().tolist() == [
+    assert diff.largest_changes.query("metric == 'mrr'")[
+        ["query_id", "delta"]
+    ].to_numpy().tolist() == [
         ["q3", 1.0],
         ["q2", 0.75],
         ["q1", -0.5],
     ]
-    assert diff.movers.query("metric == 'hit@1'")["query_id"].tolist() == ["q1", "q2", "q3"]
+    assert diff.largest_changes.query("metric == 'hit@1'")["query_id"].tolist() == [
+        "q1",
+        "q2",
+        "q3",
+    ]
     assert diff.metrics["metric"].tolist() == ["hit@1", "mrr", "latency_ms"]
     assert diff.to_markdown().splitlines()[3] == "| mrr | 0.4167 | 0.8333 | +0.4167 | 2 | 1 | 0 |"
 
@@ -419,7 +425,9 @@ def test_a_diff_of_another_tool_loads(tmp_path):
         ["recall@5", 3, 1],
         ["mrr", 0, 0],
     ]
-    assert pd.isna(diff.metrics["delta"].iloc[1]) and diff.movers["query_id"].tolist() == ["q1"]
+    assert pd.isna(diff.metrics["delta"].iloc[1]) and diff.largest_changes["query_id"].tolist() == [
+        "q1"
+    ]
     written = json.loads(diff.to_json())["rows"]
     assert [{key: one[key] for key in row} for one in written] == [row, alone]
 

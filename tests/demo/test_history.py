@@ -176,7 +176,7 @@ def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
     names = [one.run_id for one in VARIATIONS if one.relabelled is relabelled]
     with pytest.warns(UserWarning, match="different rulers"):
         stored = (
-            store.metrics(ignore_invariants=True)
+            store.metrics(allow_different=True)
             .astype({"run_id": "str"})
             .set_index(["run_id", "metric"])
         )
@@ -398,7 +398,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
 ):
     metrics = ["hit@5", "recall@5", "mrr@10", "ndcg@10"]
     with pytest.warns(UserWarning, match="47 of 182 queries relabelled"):
-        stored = store.metrics(ignore_invariants=["golden"])
+        stored = store.metrics(allow_different=["golden"])
     table = stored.pivot(index="run_id", columns="metric", values="mean")[metrics]
     table["today"] = (
         rs.score(results, golden[True], metrics=["mrr@10"])

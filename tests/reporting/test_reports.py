@@ -494,8 +494,8 @@ def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
     assert "declared" in made.comparisons[0].config_diff
     with pytest.raises(rs.DataError, match="vary: no config key nothing"):
         rs.report(results, golden, vary=["nothing"])
-    with pytest.raises(rs.DataError, match="ignore_invariants: found 'colour'"):
-        rs.report(results, golden, ignore_invariants=["colour"])
+    with pytest.raises(rs.DataError, match="allow_different: found 'colour'"):
+        rs.report(results, golden, allow_different=["colour"])
     with pytest.raises(rs.DataError, match="metric"):
         rs.report(results, golden, gate={"mrrr": 0.1})
     with pytest.raises(rs.DataError, match="history: found str"):

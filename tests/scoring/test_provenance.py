@@ -184,10 +184,10 @@ def refused(store, component, message, columns=None):
         store.scores(columns)
     assert error.value.field == component
     with pytest.warns(UserWarning, match=f"different rulers side by side: {component}: ") as warned:
-        assert len(store.scores(columns, ignore_invariants=[component])) == 6
+        assert len(store.scores(columns, allow_different=[component])) == 6
     assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match=component):
-        store.scores(columns, ignore_invariants=True)
+        store.scores(columns, allow_different=True)
     line = rs.trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
     assert line["segment"].tolist() == [1, 2] and line["broken_by"].notna().tolist() == [
         False,
@@ -307,7 +307,7 @@ def test_runs_saved_without_a_ruler_are_told_apart_by_the_hash_of_their_golden_s
         ):
             store.scores(["mrr"])
         with pytest.warns(UserWarning, match="different rulers side by side: golden"):
-            assert len(store.scores(["mrr"], ignore_invariants=["golden"])) == 6
+            assert len(store.scores(["mrr"], allow_different=["golden"])) == 6
 
 
 def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
@@ -334,11 +334,10 @@ def test_ignoring_what_is_no_component_is_an_error(runs):
     with pytest.raises(
         rs.DataError,
         match=(
-            "ignore_invariants: found 'golden_hash'; True, False, or some of"
-            f" {', '.join(COMPONENTS)}"
+            f"allow_different: found 'golden_hash'; True, False, or some of {', '.join(COMPONENTS)}"
         ),
     ):
-        store.scores(ignore_invariants=["golden_hash"])
+        store.scores(allow_different=["golden_hash"])
 
 
 def both(pair, **of_b):
@@ -367,7 +366,7 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
             "a",
             "b",
             metrics=["faithfulness"],
-            ignore_invariants=["judge_fingerprint"],
+            allow_different=["judge_fingerprint"],
         )
     assert warned[0].filename == __file__
     row = cmp.invariants.set_index("name").loc["judge_fingerprint"]
@@ -409,7 +408,7 @@ def test_judges_that_differ_at_another_criterion_don_t_matter(pair):
             "a",
             "b",
             metrics=["judge_failed"],
-            ignore_invariants="judge_fingerprint",
+            allow_different="judge_fingerprint",
         )
 
 

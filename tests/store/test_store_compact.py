@@ -112,7 +112,7 @@ def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, w
     )
     assert copied(store) == ["run 1", "run 5"]
     with pytest.warns(UserWarning, match="scores of different rulers side by side"):
-        found = store.scores("mrr", ignore_invariants=True)
+        found = store.scores("mrr", allow_different=True)
     assert found["run_id"].drop_duplicates().tolist() == [
         "run 6",
         "run 5",

@@ -56,7 +56,7 @@ def compare_runs(
     margins: dict[str, float] | None = None,
     tie_margins: dict[str, float] | None = None,
     vary: list[str] | str | None = None,
-    ignore_invariants: bool | list[str] = False,
+    allow_different: bool | list[str] = False,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
 
@@ -90,7 +90,7 @@ def compare_runs(
     vary
         Config keys that are meant to differ (a key that holds others stands for all of them).
         `config_diff` then has a column `declared`, and a warning names other keys that differ.
-    ignore_invariants
+    allow_different
         Components of the provenance (see `rs.ruler`) that may differ, or True for all. Both runs
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
@@ -150,7 +150,7 @@ def compare_runs(
         per_query = _as_profile(per_query, chosen)
     scores = _scores(whole, golden, metrics, policies, level)
     deltas = _deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
-    of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, ignore_invariants)
+    of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     shown_policies = ("match", "collapse", "empty_gold", "unknown")
     return Comparison(
         a,
@@ -161,7 +161,7 @@ def compare_runs(
         pd.concat([invariants, of_fields], ignore_index=True),
         config_diff,
         flips=answer_flips(scores, a, b),
-        movers=largest_changes(scores, a, b),
+        largest_changes=largest_changes(scores, a, b),
         level=level,
         k=k,
         aggregates=aggregate(pair, golden, chosen) if chosen else {},

@@ -39,10 +39,10 @@ from ragscore.scoring.profiles import Profile, find_profile
 
 OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
 
-FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff", "flips", "movers")
+FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff", "flips", "largest_changes")
 LATER = {
     "flips": ("metric", "query_id", "a", "b", "kind"),
-    "movers": ("metric", "query_id", "a", "b", "delta", "kind"),
+    "largest_changes": ("metric", "query_id", "a", "b", "delta", "kind"),
 }
 """Frames that JSON of before version 0.1.0 may lack -> their columns."""
 NEEDED = (
@@ -91,7 +91,7 @@ class Comparison:
     flips
         One row per answer metric (0/1 or judge's points) and query that went from good to bad
         (kind: regression) or back (improvement), with both values `a`, `b`.
-    movers
+    largest_changes
         Largest changes: the three queries that lost most and the three that gained most in every
         metric that isn't 0/1, with `a`, `b`, `delta`, kind.
     policies
@@ -106,7 +106,7 @@ class Comparison:
     invariants: pd.DataFrame
     config_diff: pd.DataFrame
     flips: pd.DataFrame
-    movers: pd.DataFrame
+    largest_changes: pd.DataFrame
     level: Level
     k: int
     aggregates: dict[str, dict[str, Any]]
@@ -151,8 +151,8 @@ class Comparison:
             if len(self.config_diff):
                 parts += ["## What differs between the runs", markdown_table(self.config_diff)]
             parts += shown_tails(self.deltas)
-            if len(self.movers):
-                largest = shown_largest_changes(self.deltas, self.movers)
+            if len(self.largest_changes):
+                largest = shown_largest_changes(self.deltas, self.largest_changes)
                 parts += ["## Largest changes", markdown_table(largest)]
             if len(self.flips):
                 parts += ["## Answers that flipped", markdown_table(shown_flips(self.flips))]
@@ -192,7 +192,7 @@ class Comparison:
         DataError
             No JSON, the report of another harness (write it with `to_json(own=True)`), a profile
             that isn't known, or JSON of an earlier version whose `deltas` lack columns. Where only
-            `flips` and `movers` are lacking, they are empty.
+            `flips` and `largest_changes` are lacking, they are empty.
         """
         return _reloaded(parse(text, "cmp.to_json()"), profile)
 
@@ -220,7 +220,7 @@ class Comparison:
         """Return the table of metrics for display, and the note below it."""
         if self.profile:
             return _profile_table(self, self.profile), ""
-        return shown_deltas(self.deltas, self.movers)
+        return shown_deltas(self.deltas, self.largest_changes)
 
     def __repr__(self) -> str:
         shown, note = self.shown()

@@ -49,13 +49,13 @@ class ScoreDiff:
         counts better), `losers`, `unchanged` queries; `n_only_baseline`, `n_only_candidate` queries
         where only one side has a value. Where n is 0, `delta` is NaN and each mean is over that
         side's own queries.
-    movers
+    largest_changes
         One row per metric and query that both have: `baseline`, `candidate`, `delta`; the largest
         |delta| first, equal ones in the candidate's order.
     """
 
     metrics: pd.DataFrame
-    movers: pd.DataFrame
+    largest_changes: pd.DataFrame
 
     def to_markdown(self) -> str:
         """Return a table with means, difference, and counts of winners and losers per metric."""
@@ -78,7 +78,7 @@ class ScoreDiff:
 
         `rows` with a metric, its means (baseline, current), delta, counts and `query_changes`.
         """
-        changes = self.movers.rename(columns={"candidate": "current"})
+        changes = self.largest_changes.rename(columns={"candidate": "current"})
         by_metric = dict(iter(changes.groupby("metric", sort=False)))
         rows = [_json_row(row, by_metric.get(row["metric"])) for row in records_of(self.metrics)]
         return json.dumps({"rows": rows}, ensure_ascii=False, allow_nan=False)
@@ -228,7 +228,7 @@ def flips(
         )
     limits = {name: found for name in names if (found := given.get(name) or _limits(name))}
     others = [name for name in names if name not in limits]
-    changes = diff_scores(scores.drop(columns=others), baseline, candidate).movers
+    changes = diff_scores(scores.drop(columns=others), baseline, candidate).largest_changes
     sides = pd.DataFrame(list(limits.values()), index=list(limits), columns=["bad", "good"])
     bad, good = sides.astype("float64").reindex(changes["metric"]).to_numpy().reshape(-1, 2).T
     sign = np.where(_is_lower(changes), -1.0, 1.0)
@@ -270,7 +270,7 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     better).
     """
     chosen = [name for name in metric_columns(scores) if describe(name).kind != "binary"]
-    changes = diff_scores(scores[["run_id", *chosen]], a, b).movers
+    changes = diff_scores(scores[["run_id", *chosen]], a, b).largest_changes
     changes = changes[(changes["delta"].abs() > SAME).to_numpy()]
     is_worse = (changes["delta"] > 0).to_numpy() == _is_lower(changes)
     kind = pd.array(np.where(is_worse, "regression", "improvement"), dtype="str")

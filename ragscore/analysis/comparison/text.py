@@ -28,7 +28,7 @@ NOT_FINER = {
 }
 
 
-def shown_deltas(deltas: pd.DataFrame, movers: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     """Return the headline metrics that have values as text, and the note below the table.
 
     Times are shown by their median, which one slow query doesn't change; every other metric by its
@@ -69,10 +69,10 @@ def shown_deltas(deltas: pd.DataFrame, movers: pd.DataFrame) -> tuple[pd.DataFra
             "n / expected": [shown_n(*row) for row in counts],
         }
     )
-    return table, "\n".join(_notes(rows, times, movers))
+    return table, "\n".join(_notes(rows, times, largest_changes))
 
 
-def _notes(rows: pd.DataFrame, times: list[str], movers: pd.DataFrame) -> list[str]:
+def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) -> list[str]:
     """Explain the table's columns, and name what it leaves out."""
     notes = ["By chance: wins (and as many losses) to expect if each change went either way."]
     if (rows["verdict"] == "can't tell").any():
@@ -87,9 +87,9 @@ def _notes(rows: pd.DataFrame, times: list[str], movers: pd.DataFrame) -> list[s
             " largest changes."
         )
         notes += [
-            f"{name}, largest changes: {_changes_text(movers, name)}."
+            f"{name}, largest changes: {_changes_text(largest_changes, name)}."
             for name in cautions
-            if name in set(movers["metric"])
+            if name in set(largest_changes["metric"])
         ]
     lost = rows.loc[rows["n_lost"] > 0, "n_lost"]
     if len(lost):
@@ -103,31 +103,31 @@ def _notes(rows: pd.DataFrame, times: list[str], movers: pd.DataFrame) -> list[s
     return notes
 
 
-def shown_largest_changes(deltas: pd.DataFrame, movers: pd.DataFrame) -> pd.DataFrame:
+def shown_largest_changes(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> pd.DataFrame:
     """One row per headline metric that isn't 0/1, as text: the queries that changed most.
 
     `delta`, `skewness` of the differences, and the queries that lost and gained most.
     """
-    names = [name for name in _headline(deltas) if name in set(movers["metric"])]
+    names = [name for name in _headline(deltas) if name in set(largest_changes["metric"])]
     rows = deltas.set_index("metric").loc[names]
     changes = [
         median if _is_time(name) else mean
         for name, median, mean in zip(names, rows["p50_delta"], rows["delta"], strict=True)
     ]
-    is_loss = (movers["kind"] == "regression").to_numpy()
+    is_loss = (largest_changes["kind"] == "regression").to_numpy()
     return pd.DataFrame(
         {
             "metric": names,
             "delta": [shown_number(value, 3, True) for value in changes],
             "skewness": [shown_number(value, 1, True) for value in rows["skewness"]],
-            "lost most": [_changes_text(movers[is_loss], name) for name in names],
-            "gained most": [_changes_text(movers[~is_loss], name) for name in names],
+            "lost most": [_changes_text(largest_changes[is_loss], name) for name in names],
+            "gained most": [_changes_text(largest_changes[~is_loss], name) for name in names],
         }
     )
 
 
-def _changes_text(movers: pd.DataFrame, metric: str) -> str:
-    own = movers[(movers["metric"] == metric).to_numpy()]
+def _changes_text(largest_changes: pd.DataFrame, metric: str) -> str:
+    own = largest_changes[(largest_changes["metric"] == metric).to_numpy()]
     places = 1 if _is_time(metric) else 2
     changes = [
         f"{query} {shown_number(delta, places, True)}"

@@ -295,7 +295,7 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
                 "k",
                 "--margin",
                 "mrr@10=0.9",
-                "--ignore-invariants",
+                "--allow-different",
                 "all",
             ]
         )
@@ -307,7 +307,7 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
     ]
     for options, message in (
         (["--vary", "depth"], "vary: no config key depth; there are k"),
-        (["--ignore-invariants", "colour"], "ignore_invariants: found 'colour'"),
+        (["--allow-different", "colour"], "allow_different: found 'colour'"),
         (["--margin", "mrr@10"],
         "--margin: found 'mrr@10'; a metric and a loss, such as mrr@10=0.02"),
         (["--margin", "colour=1"], "unknown metric 'colour'"),

@@ -83,24 +83,26 @@ def test_judges_points_flip_across_bad_and_good(compared):
 
 
 def test_the_three_largest_losses_and_gains_are_kept(compared):
-    movers = rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).movers
+    largest_changes = rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).largest_changes
     # reciprocal ranks: q0 1 → 0, q1 1 → ½, q2 1 → ¼, q7 ¼ → 0; q3 ½ → 1, q4 0 → 1, q5 0 → ½; q6
     # stays. A 0/1 metric has no largest move.
-    found = [(row["query_id"], row["delta"], row["kind"]) for row in movers.to_dict("records")]
+    found = [
+        (row["query_id"], row["delta"], row["kind"]) for row in largest_changes.to_dict("records")
+    ]
     assert found == [
         ("q0", -1.0, "regression"), ("q4", 1.0, "improvement"), ("q2", -0.75, "regression"),
         ("q1", -0.5, "regression"), ("q3", 0.5, "improvement"), ("q5", 0.5, "improvement"),
     ]  # fmt: skip
-    assert set(movers["metric"]) == {"mrr"}
+    assert set(largest_changes["metric"]) == {"mrr"}
 
 
 def test_a_slower_answer_is_a_regression(compared):
     results, golden = compared
     slow = results.responses.assign(elapsed_ms=[10.0] * 9 + [10.0, 90.0, 5.0] + [10.0] * 6)
-    movers = rs.compare_runs(
+    largest_changes = rs.compare_runs(
         replace(results, responses=slow), golden, "a", "b", metrics=["latency_ms"]
-    ).movers
-    assert movers[["query_id", "kind"]].to_numpy().tolist() == [
+    ).largest_changes
+    assert largest_changes[["query_id", "kind"]].to_numpy().tolist() == [
         ["q1", "regression"],
         ["q2", "improvement"],
     ]
@@ -131,7 +133,7 @@ def test_flips_and_moves_come_back_from_json(compared):
     cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr", "answer_checks"])
     again = rs.Comparison.from_json(cmp.to_json())
     pd.testing.assert_frame_equal(again.flips, cmp.flips)
-    pd.testing.assert_frame_equal(again.movers, cmp.movers)
+    pd.testing.assert_frame_equal(again.largest_changes, cmp.largest_changes)
 
 
 def test_a_tie_margin_makes_small_moves_draws_and_lowers_what_noise_would_give(compared):
@@ -194,13 +196,13 @@ def older(cmp, frames, columns=()):
 
 def test_json_from_before_flips_and_movers_reloads_without_any(compared):
     cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
-    again = rs.Comparison.from_json(older(cmp, ("flips", "movers")))
+    again = rs.Comparison.from_json(older(cmp, ("flips", "largest_changes")))
     pd.testing.assert_frame_equal(again.deltas, cmp.deltas)
     assert (
         not len(again.flips)
-        and not len(again.movers)
+        and not len(again.largest_changes)
         and list(again.flips) == list(cmp.flips)
-        and list(again.movers) == list(cmp.movers)
+        and list(again.largest_changes) == list(cmp.largest_changes)
     )
     assert (
         "Largest changes" not in again.to_markdown()

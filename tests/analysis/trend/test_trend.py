@@ -180,7 +180,7 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
     )
     with pytest.warns(UserWarning, match="different rulers"):
         stored = (
-            store.metrics(ignore_invariants=True)
+            store.metrics(allow_different=True)
             .query("metric == 'mrr@10'")
             .set_index("run_id")
             .loc[table["run_id"]]
