@@ -1,11 +1,8 @@
-"""Statistics on arrays.
-
-Intervals, paired tests, corrections, power, agreement of raters and a verdict in words. numpy and
-scipy only; scipy is imported where it is used.
+"""Statistics on arrays: intervals, tests, corrections, power, agreement, verdicts.
 
 Matrices have one row per query and one column per metric (or run), NaN where there is no value.
-Tests are about means, because means are what is reported: rank and sign tests answer another
-question and announce improvements where no mean moved.
+All tests are about means, since means are reported: a rank or sign test may announce an improvement
+where no mean moved. Only numpy and scipy are needed, and scipy is imported on use.
 """
 
 from ragscore.stats.agreement import (
@@ -36,7 +33,7 @@ from ragscore.stats.moments import (
     standard_error,
     variance_components,
 )
-from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets, tied_with_best
+from ragscore.stats.multiple import benjamini_hochberg, holm, max_t_p, tied_sets
 from ragscore.stats.paired import (
     count_moves,
     mcnemar_p,
@@ -69,7 +66,8 @@ __all__ = [
     "DIRECTIONS", "LEAST_LABELS", "Agreement", "Component", "Corrected", "Verdict",
     "average_repeats", "benjamini_hochberg", "bootstrap_mean", "bootstrap_means",
     "bootstrap_t_interval",
-    "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate", "gwet_ac1", "holm", "inflation",
+    "cohen_kappa", "cosine", "cosine_matrix", "count_moves", "design_effect", "flip_rate",
+    "gwet_ac1", "holm", "inflation",
     "interval_of_differences", "interval_of_means", "is_heavy_tailed",
     "krippendorff_alpha", "least_n", "max_t_p", "mcnemar_p", "mde_of_differences", "mean_interval",
     "median_interval", "median_verdict", "minimum_detectable",
@@ -77,6 +75,6 @@ __all__ = [
     "quantile_difference_interval",
     "quantile_interval", "queries_needed", "rate_power", "repeat_means", "sign_flip_p", "skewness",
     "standard_error", "t_interval", "t_quantile", "tango_interval",
-    "tied_sets", "tied_with_best", "two_sample_p", "variance_components", "verdict",
+    "tied_sets", "two_sample_p", "variance_components", "verdict",
     "weighted_kappa", "wilson_interval",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
-"""How far raters agree beyond chance.
+"""Agreement of raters beyond chance: Cohen's kappa, Gwet's AC1, Krippendorff's alpha.
 
-Cohen's kappa, Gwet's AC1 and Krippendorff's alpha, each with a bootstrap interval.
+Each comes with a bootstrap interval.
 
 Ratings are numbers, flags or texts (texts for nominal scales only); NaN or None: not rated. Every
 coefficient is 1 − observed / expected disagreement: 1 where raters always agree, 0 where they agree
@@ -20,16 +20,15 @@ from ragscore.stats.moments import Codes, Values
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")
-# how often each kind of item was drawn (resamples × kinds) -> one coefficient per resample
+# Counts of each kind of item in each resample (resamples × kinds) -> a coefficient per resample
 Coefficient = Callable[[Values], Values]
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """A coefficient of agreement.
+    """A coefficient of agreement: its `value`, at most 1, and the bounds of its interval.
 
-    Its `value`, at most 1, the bounds of its interval, and `n`, the items that at least two raters
-    rated.
+    `n` is the number of items that at least two raters rated.
     """
 
     value: float
@@ -46,12 +45,12 @@ def cohen_kappa(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
-    """Cohen's kappa of two raters who put the same items into classes (Cohen 1960, doi:10.1177/001316446002000104).
+    """Return Cohen's kappa of two raters who put the same items into classes.
 
-    κ = (p_o − p_e) / (1 − p_e), p_o the share of items with the same class, p_e that share if both
-    raters, each with its own shares of classes, rated at random. Items that either didn't rate are
-    left out. It falls where one class is rare, however often raters agree: look at `gwet_ac1`
-    beside.
+    Cohen 1960, doi:10.1177/001316446002000104. κ = (p_o − p_e) / (1 − p_e), p_o the share of items
+    with the same class, p_e that share if both raters, each with its own shares of classes, rated
+    at random. Items that either didn't rate are left out. It falls where one class is rare, however
+    often raters agree: look at `gwet_ac1` beside.
 
     NaN where both raters put all items into one class: chance agrees always, so nothing can exceed
     it. If only one of them does, κ is 0 by its formula and has no interval.
@@ -82,11 +81,12 @@ def weighted_kappa(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
-    """Cohen's kappa with quadratic weights, for points on a scale (Cohen 1968, doi:10.1037/h0026256).
+    """Return Cohen's kappa with quadratic weights, for points on a scale.
 
-    κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances are those of the points, not of
-    their places among the points that were given: a scale of 0 to 5 of which nobody gave a 3 keeps
-    its distances. It equals Lin's concordance correlation (1989) with variances over n.
+    Cohen 1968, doi:10.1037/h0026256. κ_w = 1 − Σ(x_i − y_i)² / [Σ_iΣ_j(x_i − y_j)² / n]. Distances
+    are those of the points, not of their places among the points that were given: a scale of 0 to 5
+    of which nobody gave a 3 keeps its distances. It equals Lin's concordance correlation (1989)
+    with variances over n.
 
     NaN, interval and errors as in `cohen_kappa`.
     """
@@ -107,7 +107,9 @@ def gwet_ac1(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
-    """Gwet's AC1 of two raters who put the same items into classes (Gwet 2008, doi:10.1348/000711006X126600); holds up where one class is rare.
+    """Return Gwet's AC1 of two raters who put the same items into classes.
+
+    Gwet 2008, doi:10.1348/000711006X126600. It holds up where one class is rare.
 
     (p_o − p_e) / (1 − p_e) with p_e = Σ_k π_k(1 − π_k) / (q − 1), π_k the share of class k in the
     ratings of both, q the number of classes seen, at least 2. NaN without an item; 1 where all
@@ -127,12 +129,13 @@ def krippendorff_alpha(
     confidence: float = 0.95,
     seed: int = 0
 ) -> Agreement:  # fmt: skip
-    """Krippendorff's alpha of two or more raters, some ratings missing (Krippendorff 2019, Content Analysis, 4th ed., 12.3).
+    """Return Krippendorff's alpha of two or more raters; ratings may be missing.
 
-    α = 1 − D_o/D_e: the mean squared distance of two ratings of one item over that of two ratings
-    of any items. An item of m ratings counts with each of its pairs 1/(m − 1) times; items with
-    fewer than two ratings are left out. The squared distance of two values is 0 or 1 ("nominal"),
-    that of their numbers ("interval"), or that of their mean ranks among all ratings ("ordinal").
+    Krippendorff 2019, Content Analysis, 4th ed., 12.3. α = 1 − D_o/D_e: the mean squared distance
+    of two ratings of one item over that of two ratings of any items. An item of m ratings counts
+    with each of its pairs 1/(m − 1) times; items with fewer than two ratings are left out. The
+    squared distance of two values is 0 or 1 ("nominal"), that of their numbers ("interval"), or
+    that of their mean ranks among all ratings ("ordinal").
 
     NaN where no item has two ratings, or all ratings that count are equal. A rater who always says
     the same is one among others. Interval as in `cohen_kappa`, of resamples of whole items.
@@ -173,7 +176,7 @@ def krippendorff_alpha(
 
 
 def _alpha(kinds: Codes, counts: Values, points: Values, scale: str) -> Coefficient:
-    """Krippendorff's alpha as a function of how often each kind of item was drawn."""
+    """Return Krippendorff's alpha as a function of the counts of each kind of item."""
     left, right = np.triu_indices(kinds.shape[1], 1)
     # sorted, -1 first
     kind, pair = np.nonzero((kinds[:, left] >= 0) & (kinds[:, left] != kinds[:, right]))
@@ -207,9 +210,9 @@ def _of_two(
     how: tuple[int, float, int],
     points: Values | None = None,
 ) -> Agreement:
-    """A coefficient of two raters from the disagreement expected of their shares of values.
+    """Return a coefficient of two raters from the disagreement expected by chance.
 
-    Squared distances of `points`, else all disagreements alike.
+    Disagreements are squared distances of `points`, or count alike without them.
     """
     kinds, times = np.unique(codes, axis=0, return_counts=True)
     first, second = (np.eye(n_values)[kinds[:, rater]] for rater in (0, 1))
@@ -260,7 +263,7 @@ def _percentiles(
     confidence: float,
     seed: int,
 ) -> tuple[float, float]:
-    """Interval over resamples of items; NaN where no resample differs from another."""
+    """Return the interval over resamples of items; NaN where all resamples are alike."""
     rng, n, found = np.random.default_rng(seed), int(times.sum()), np.empty(iterations)
     step = max(BLOCK // max(len(times), width), 1)
     for start in range(0, iterations, step):
@@ -278,7 +281,7 @@ def _percentiles(
 def _pairs(
     first: npt.ArrayLike, second: npt.ArrayLike, *, is_numeric: bool
 ) -> tuple[Codes, npt.NDArray[np.generic]]:
-    """Codes of the items that both raters rated, one column per rater, and the values that the codes stand for."""
+    """Return codes of the items that both raters rated (a column each), and their values."""
     shapes = [np.shape(side) for side in (first, second)]
     if len(shapes[0]) != 1 or shapes[0] != shapes[1]:
         raise DataError(
@@ -297,7 +300,7 @@ def _pairs(
 
 
 def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDArray[np.generic]]:
-    """Ratings as positions among their sorted values, -1 where there is none."""
+    """Return ratings as positions among their sorted values, -1 for none, and these values."""
     try:
         numbers = np.asarray(ratings, dtype=np.float64)
         found, is_there = numbers, ~np.isnan(numbers)
@@ -320,7 +323,7 @@ def _codes(ratings: npt.ArrayLike, *, is_numeric: bool) -> tuple[Codes, npt.NDAr
 
 
 def _counts(kinds: Codes, n_values: int) -> Values:
-    """How often each kind of item has each value."""
+    """Return the number of times that each kind of item has each value."""
     counts = np.zeros((len(kinds), n_values))
     row, _ = np.nonzero(kinds >= 0)
     np.add.at(counts, (row, kinds[kinds >= 0]), 1.0)
@@ -328,7 +331,7 @@ def _counts(kinds: Codes, n_values: int) -> Values:
 
 
 def _unit_range(values: npt.NDArray[np.generic]) -> Values:
-    """Points from 0 to 1, with the distances they had; places, where values are texts."""
+    """Scale points to 0..1, distances kept; texts become their positions."""
     points = (
         np.asarray(values, dtype=np.float64)
         if values.dtype.kind == "f"

@@ -1,9 +1,7 @@
-"""Bootstrap intervals of a mean.
+"""Bootstrap intervals of a mean: percentile, as other tools print it, and studentised.
 
-Percentile, as other tools print it, and studentised, for skewed values.
-
-Metrics of the same queries share their resamples: a matrix product of how often each query was
-drawn and of its values gives all their sums.
+Metrics of the same queries share their resamples: the counts of drawn queries times the matrix of
+values gives all their sums at once.
 """
 
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ from ragscore.stats.moments import Codes, Values, as_columns, moments
 
 BLOCK = 2_000_000  # values held at a time
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache
-FEW = 3  # columns: up to here, adding up what was drawn takes less than counting it
+FEW = 3  # columns: up to here, adding up the drawn values takes less time than counting draws
 
 
 def bootstrap_mean(
@@ -62,9 +60,9 @@ def bootstrap_means(
     seed: int = 0,
     method: str = "numpy",
 ) -> tuple[Values, Values]:
-    """Percentile bootstrap interval of every column's mean.
+    """Return the percentile bootstrap interval of every column's mean.
 
-    `bootstrap_mean` of many metrics at once, in about the time of one.
+    This is `bootstrap_mean` of many metrics at once, in about the time of one.
 
     Parameters
     ----------
@@ -88,9 +86,9 @@ def bootstrap_means(
 
 
 def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:
-    """Rows, and columns that have values in just these, `at_most` at a time.
+    """Yield sets of columns with values in the same rows, and these rows.
 
-    They share their resamples. There are few such sets.
+    The columns of a set can share resamples. A set has at most `at_most` columns.
     """
     patterns, which = np.unique(~np.isnan(columns), axis=1, return_inverse=True)
     for number in range(patterns.shape[1]):
@@ -102,7 +100,7 @@ def _sharing(columns: Values, at_most: int) -> Iterator[tuple[Codes, Codes]]:
 
 
 def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy") -> Values:
-    """Sum of every resample (column) of every column of `values` (row)."""
+    """Return the sum of every resample (column) of every column of `values` (row)."""
     n, width = values.shape
     sums = np.empty((width, iterations))
     step = max(AT_ONCE // n, 1)
@@ -128,7 +126,7 @@ def _resampled(values: Values, iterations: int, seed: int, method: str = "numpy"
 
 
 def _quantiles(found: Values, confidence: float) -> tuple[Values, Values]:
-    """The two quantiles of every row between which a share `confidence` of it lies."""
+    """Return the two quantiles of every row that enclose a share `confidence` of it."""
     with np.errstate(invalid="ignore"):
         low, high = np.quantile(found, [(1 - confidence) / 2, 1 - (1 - confidence) / 2], axis=1)
     return low, high
@@ -137,13 +135,11 @@ def _quantiles(found: Values, confidence: float) -> tuple[Values, Values]:
 def bootstrap_t_interval(
     values: npt.ArrayLike, iterations: int = 10_000, confidence: float = 0.95, seed: int = 0
 ) -> tuple[Values, Values]:
-    """Studentised bootstrap interval of every column's mean (Efron 1979.
+    """Return the studentised bootstrap interval of every column's mean.
 
-    Hall 1988, doi:10.1214/aos/1176350933).
-
-    x̄ − q·se with the quantiles q of (x̄* − x̄)/se* over resamples: it leans to the side of the
-    long tail, as it should. NaN below two values; where so many resamples have no spread that a
-    quantile isn't finite, Student's t.
+    Efron 1979; Hall 1988, doi:10.1214/aos/1176350933. x̄ − q·se with the quantiles q of (x̄* −
+    x̄)/se* over resamples: it leans to the side of the long tail, as it should. NaN below two
+    values. It is Student's t where so many resamples lack spread that a quantile isn't finite.
 
     Parameters
     ----------
@@ -179,7 +175,7 @@ def _bootstrap_t(
 
 
 def _studentised(centred: Values, iterations: int, seed: int) -> Values:
-    """(x̄* − x̄)/se* of every column (row) and resample; infinite where a resample has no spread."""
+    """Return (x̄* − x̄)/se* per column (row) and resample; infinite without spread."""
     n, width = centred.shape
     found = _resampled(np.column_stack([centred, centred**2]), iterations, seed) / n
     means, squares = found[:width], found[width:]
@@ -191,7 +187,7 @@ def _studentised(centred: Values, iterations: int, seed: int) -> Values:
 
 
 def check_bootstrap(iterations: int, confidence: float, seed: int, method: str = "numpy") -> None:
-    """Refuse arguments that no bootstrap can work with."""
+    """Raise a `DataError` for arguments that no bootstrap can work with."""
     if iterations < 1:
         raise DataError(f"found {iterations!r}", field="iterations", allowed="at least 1")
     if not 0 < confidence < 1:
@@ -207,10 +203,9 @@ def check_bootstrap(iterations: int, confidence: float, seed: int, method: str =
 
 
 def _splitmix64(seed: int, skip: int, n: int) -> npt.NDArray[np.uint64]:
-    """Outputs skip + 1 ...
+    """Return n outputs of SplitMix64 after the first `skip`.
 
-    skip + n of SplitMix64: output i depends on seed and i only, so all of them are one column
-    operation.
+    Output i depends on the seed and i only, so that all are made by one column operation.
     """
     count = np.arange(skip + 1, skip + n + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant

@@ -1,9 +1,8 @@
-"""Columns of per-query values -> their statistics by group, as pandas' groupby has them.
-
-Each column is read and sorted once, for all of them.
+"""Statistics of per-query values by group, as pandas' groupby has them.
 
 In: columns of float64, NaN where a metric doesn't apply, and a `Grouping` of their rows. Out:
-`Statistics`, one cell per group and column.
+`Statistics`, one cell per group and column. Each column is read and sorted once for all statistics;
+groupby sorts it once for each.
 """
 
 from collections.abc import Sequence
@@ -20,9 +19,10 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Grouping:
-    """Rows that are counted together: `order` sorts them by group (None.
+    """Rows that are counted together.
 
-    They stand so already), `starts` is where each group begins in it.
+    `order` sorts the rows by group; None if they are sorted already. `starts` are the positions in
+    that order where groups begin.
     """
 
     order: Codes | None
@@ -31,10 +31,9 @@ class Grouping:
 
     @classmethod
     def by_codes(cls, codes: Codes, rows: Codes | None = None) -> Self:
-        """Groups 0, 1, ...
+        """Group by codes 0, 1, ... without gaps; code -1 belongs to no group.
 
-        without gaps; -1 belongs to none. `rows` are those that the codes are of, where it isn't
-        each row once.
+        `rows` are the rows that the codes belong to, unless it is each row once.
         """
         sizes = np.bincount(codes[codes >= 0])
         starts = np.cumsum(sizes) - sizes
@@ -44,16 +43,16 @@ class Grouping:
         return cls(order if rows is None else rows[order], starts, sizes)
 
     def members(self, group: int) -> Codes | slice:
-        """The rows of one group."""
+        """Return the rows of one group."""
         here = slice(int(self.starts[group]), int(self.starts[group] + self.sizes[group]))
         return here if self.order is None else self.order[here]
 
     def firsts(self) -> Codes:
-        """The first row of every group."""
+        """Return the first row of every group."""
         return self.starts if self.order is None else self.order[self.starts]
 
     def count(self, flags: Flags) -> Codes:
-        """How many rows of every group a flag holds for."""
+        """Return the number of flagged rows of every group."""
         ordered = flags if self.order is None else flags[self.order]
         return (
             np.add.reduceat(ordered, self.starts, dtype=np.int64)
@@ -79,12 +78,12 @@ class Statistics:
     max: Values
 
     def of(self, columns: Sequence[int]) -> Self:
-        """Those of some of the columns."""
+        """Return the statistics of some of the columns."""
         return type(self)(*(getattr(self, field.name)[:, columns] for field in fields(self)))
 
 
 def statistics(columns: Sequence[Values], grouping: Grouping) -> Statistics:
-    """Statistics of every column by group."""
+    """Return the statistics of every column by group."""
     shape = (len(grouping.starts), len(columns))
     n, found = np.zeros(shape, dtype=np.int64), np.full((7, *shape), np.nan)
     for place, column in enumerate(columns):
@@ -96,7 +95,7 @@ def statistics(columns: Sequence[Values], grouping: Grouping) -> Statistics:
 
 
 def _values_there(column: Values, grouping: Grouping) -> tuple[Values, Codes]:
-    """The values of a column that aren't NaN, by group and in an array of their own, and how many each group has."""
+    """Return the values of a column without NaN, sorted by group, and their number per group."""
     is_there = ~np.isnan(column)
     if not is_there.any():
         return column[:0], np.zeros(len(grouping.starts), dtype=np.int64)
@@ -109,9 +108,9 @@ def _values_there(column: Values, grouping: Grouping) -> tuple[Values, Codes]:
 
 
 def _of_values(values: Values, n: Codes) -> Values:
-    """Sum, mean, std, min, p50, p95 and max of groups of `n` values each, none of them empty.
+    """Return sum, mean, std, min, p50, p95 and max of groups of `n` values each, none empty.
 
-    Sorts the values.
+    The values are sorted in place.
     """
     starts = np.cumsum(n) - n
     with np.errstate(invalid="ignore", over="ignore"):  # infinite values have no spread
@@ -122,7 +121,7 @@ def _of_values(values: Values, n: Codes) -> Values:
     for first, size in zip(starts.tolist(), n.tolist(), strict=True):
         values[first : first + size].sort()
     least, largest = values[starts], values[starts + n - 1]
-    # Fifty times .7 add up to a little less than 35: equal values are their own mean, and don't
+    # Fifty times .7 add up to a little less than 35: equal values are their own mean, and have no
     # spread.
     is_equal = (least == largest) & np.isfinite(least)
     mean, std = np.where(is_equal, least, mean), np.where(is_equal & (n > 1), 0.0, std)
@@ -140,7 +139,7 @@ def _of_values(values: Values, n: Codes) -> Values:
 
 
 def _quantile(ordered: Values, starts: Codes, n: Codes, share: float) -> Values:
-    """Quantiles of sorted stretches, in a straight line between the two values they fall between."""
+    """Return quantiles of sorted groups by linear interpolation."""
     place = share * (n - 1)
     below = place.astype(np.int64)
     part, low, high = (

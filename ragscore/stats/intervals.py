@@ -1,7 +1,4 @@
-"""Intervals of means and of mean differences.
-
-From moments, or from the values with what their kind asks for.
-"""
+"""Intervals of means and of mean differences, by the kind of the metric."""
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +19,21 @@ from ragscore.stats.paired import count_moves, tango_interval
 
 BOOTSTRAP_FROM = 20  # values: below, resamples know too little of a long tail
 T_FROM = 1_000  # values: from here on t does, unless Cochran's rule asks for more
-# of the values seen: a stricter rule would pick t for just those samples that missed the tail
+# Skewness of a sample. A stricter rule would choose t for just the samples that missed the tail.
 LARGE_SKEWNESS = 0.5
-# What part of the spread seen near an end of the range isn't trusted, by the total distance from
-# that end. Found by simulation: from 1e-4 to 1e-6 intervals of 20 to 200 values of which 80 to 98 %
-# are 1, the others anywhere, hold the mean in 92 to 97 %; without it in 90 to 96 %.
+# The part of the observed spread near an end of the range that isn't trusted, by the total distance
+# from that end. Found by simulation of 20 to 200 values, 80 to 98 % of them 1, the others anywhere:
+# with 1e-4 to 1e-6 intervals hold the mean in 92 to 97 %, without it in 90 to 96 %.
 UNTRUSTED = 1e-5
 
 
 def wilson_interval(
     rate: Values, n: Values, confidence: float = 0.95, design_effect: Values | float = 1.0
 ) -> tuple[Values, Values]:
-    """Wilson score interval of a proportion (Wilson 1927, doi:10.1080/01621459.1927.10502953), with n / design effect as n.
+    """Return the Wilson score interval of a proportion, with n / design effect as n.
 
-    Holds its level near 0 and 1, where the normal and t intervals fail. NaN where n is 0.
+    Wilson 1927, doi:10.1080/01621459.1927.10502953. Holds its level near 0 and 1, where the normal
+    and t intervals fail. NaN where n is 0.
     """
     with np.errstate(invalid="ignore"):
         return _score_interval(rate, n / design_effect, _normal_quantile(confidence))
@@ -55,7 +53,7 @@ def _score_interval(mean: Values, n: Values, quantile: Values | float) -> tuple[
 def t_interval(
     mean: Values, std: Values, n: Values, confidence: float = 0.95
 ) -> tuple[Values, Values]:
-    """Student's t interval of a mean; NaN below two values."""
+    """Return Student's t interval of a mean; NaN below two values."""
     with np.errstate(invalid="ignore", divide="ignore"):
         half = t_quantile(n - 1, confidence) * std / np.sqrt(n)
     return mean - half, mean + half
@@ -64,13 +62,11 @@ def t_interval(
 def mean_interval(
     mean: Values, std: Values, n: Values, kind: str, confidence: float = 0.95
 ) -> tuple[Values, Values]:
-    """Interval that fits a metric's kind, from moments.
+    """Return the interval that fits a metric's kind, from moments.
 
-    As `interval_of_means`, without groups and without the bootstrap-t.
-
-    Wilson for 0/1 values; for bounded metrics (0..1) Wilson's form with the n that the spread
-    amounts to; else t. Constant bounded values get the Wilson interval of their mean: no spread
-    seen in n values is not certainty.
+    It is `interval_of_means` without groups and without the bootstrap-t: Wilson for 0/1 values,
+    Wilson's form with the n that the spread amounts to for bounded metrics (0..1), else t. Constant
+    bounded values get the Wilson interval of their mean: n equal values are no certainty.
     """
     wilson = wilson_interval(np.clip(mean, 0, 1), n, confidence)
     if kind == "binary":
@@ -92,7 +88,7 @@ def interval_of_means(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[Values, Values]:
-    """Interval of the mean of every column, by the metric's kind.
+    """Return the interval of the mean of every column, by the metric's kind.
 
     - "binary": Wilson. With groups n / design effect, and t's quantile for G groups instead of n
       queries.
@@ -161,14 +157,13 @@ def interval_of_differences(
     groups: npt.ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> tuple[Values, Values]:
-    """Interval of the mean paired difference of every column.
+    """Return the interval of the mean paired difference of every column.
 
-    Tango's for 0/1 metrics, else t, with groups clustered.
-
-    Metrics with bounds stay within their width, and equal differences are never certainty: the
-    width is then what n queries (with groups G groups) leave open for queries that differ but
-    weren't seen, z² / (n + z²) of the metric's width. Equal differences of a metric without bounds
-    have no interval (NaN). Arguments as in `interval_of_means`.
+    Tango's for 0/1 metrics, else t, with groups clustered. Metrics with bounds stay within their
+    width. Equal differences are never certainty: the interval then leaves room for differing
+    queries that weren't seen, z² / (n + z²) of the metric's width for n queries (or groups). Equal
+    differences of a metric without bounds have no interval (NaN). Arguments as in
+    `interval_of_means`.
     """
     columns = as_columns(differences)
     if (
@@ -193,10 +188,9 @@ def interval_of_differences(
 
 
 def _error(columns: Values, groups: npt.ArrayLike | None) -> tuple[Values, Values]:
-    """Standard error and independent units.
+    """Return the standard error and the number of independent units.
 
-    Groups never make it smaller: that their members seem to balance out is chance more often than
-    design.
+    Groups never make it smaller: members that seem to balance out do so by chance.
     """
     error, units = standard_error(columns, groups)
     return (error if groups is None else np.fmax(error, standard_error(columns)[0])), units
@@ -209,7 +203,7 @@ def _rate_interval(
     if groups is None:
         return wilson_interval(mean, n, confidence)
     units = standard_error(columns, groups)[1]
-    # Where nothing varies nothing says that the members of a group are independent: each group
+    # Where nothing varies, nothing shows that the members of a group are independent: each group
     # counts once.
     effect = np.where(
         is_constant(mean, std, n) | (units < 2),
@@ -243,7 +237,7 @@ def _bounded_interval(
 
 
 def t_quantile(df: Values, confidence: float) -> Values:
-    """Two-sided quantile of Student's t; NaN below one degree of freedom."""
+    """Return the two-sided quantile of Student's t; NaN below one degree of freedom."""
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(np.where(df > 0, df, np.nan), (1 + confidence) / 2), dtype=np.float64)

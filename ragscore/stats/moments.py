@@ -1,14 +1,8 @@
-"""Columns of per-query values -> mean, spread and skewness.
-
-Repeats and groups brought to one row each.
+"""Mean, spread, skewness and standard error of per-query values; variance components.
 
 A matrix of values has one row per query and one column per metric; NaN means that the metric
-doesn't apply to the query. Groups are whole numbers, as `pandas.factorize` gives them: -1 is a
-query of no group, alone in its own.
-
-Variance of repeated measurements split into where it comes from.
-
-Queries, repeats of the system, repeats of the judge.
+doesn't apply to the query. Groups are whole numbers, as `pandas.factorize` gives them; -1 is a
+query of no group, which counts as a group of its own.
 """
 
 from dataclasses import dataclass
@@ -21,17 +15,16 @@ from ragscore.frames.errors import DataError
 Values = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
 
-# n > 25·skewness²: Student's 95 % interval of a mean then errs in at most 6 % (Cochran 1977,
-# Sampling Techniques, 2.15)
+# With n > 25·skewness² Student's 95 % interval of a mean errs in at most 6 % of samples (Cochran
+# 1977, Sampling Techniques, 2.15).
 COCHRAN = 25.0
 
-# a standard deviation below this share of the values' size is rounding: fifty times .7 has one of
-# 1e-16
+# A standard deviation below this share of the values' size is rounding: fifty times .7 has 1e-16.
 NO_SPREAD = 1e-12
 
 
 def as_columns(values: npt.ArrayLike) -> Values:
-    """Values as a matrix, one column per metric; a single column may come as a plain array."""
+    """Return values as a matrix, one column per metric; a plain array is one column."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim > 2:
         raise DataError(
@@ -43,9 +36,9 @@ def as_columns(values: npt.ArrayLike) -> Values:
 
 
 def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
-    """Mean, sample standard deviation and number of values of every column.
+    """Return mean, sample standard deviation and number of values of every column.
 
-    NaN where there are too few.
+    NaN where there are too few values.
     """
     columns = as_columns(values)
     is_there = ~np.isnan(columns)
@@ -58,12 +51,12 @@ def moments(values: npt.ArrayLike) -> tuple[Values, Values, Values]:
 
 
 def is_constant(mean: Values, std: Values, n: Values) -> npt.NDArray[np.bool_]:
-    """Whether no spread was seen: all values equal, give or take rounding, or only one."""
+    """Flag columns without spread: one value, or values that are equal but for rounding."""
     return (std <= NO_SPREAD * (1 + np.abs(mean))) | (n == 1)
 
 
 def skewness(values: npt.ArrayLike) -> Values:
-    """Third standardised moment of every column, m₃ / m₂^1.5 (0 for symmetric values).
+    """Return the third standardised moment of every column, m₃ / m₂^1.5 (0 if symmetric).
 
     0 for equal values, NaN without any.
     """
@@ -76,12 +69,10 @@ def skewness(values: npt.ArrayLike) -> Values:
 
 
 def average_repeats(values: npt.ArrayLike, queries: npt.ArrayLike) -> Values:
-    """Means of the repeated observations of each query.
+    """Return the mean of the repeated observations of each query, in the order of its code.
 
-    One row per query, in the order of its code.
-
-    Repeats are no new queries: averaged first, they make each query's value more certain and leave
-    n what it is.
+    Repeats are no new queries: averaging them first makes each query's value more certain and
+    leaves n as it is.
 
     Parameters
     ----------
@@ -101,9 +92,9 @@ def average_repeats(values: npt.ArrayLike, queries: npt.ArrayLike) -> Values:
 
 
 def group_sums(values: Values, groups: npt.ArrayLike | None) -> Values:
-    """Sums of every column by group, NaN counted as 0.
+    """Return sums of every column by group (one row each), NaN counted as 0.
 
-    One row per group; without groups the values themselves.
+    Without groups these are the values themselves.
     """
     filled = np.where(np.isnan(values), 0.0, values)
     if groups is None or not len(filled):
@@ -114,7 +105,7 @@ def group_sums(values: Values, groups: npt.ArrayLike | None) -> Values:
 
 
 def own_groups(groups: npt.ArrayLike, n: int) -> Codes:
-    """Group codes 0, 1, ... without gaps; each query of no group (-1) gets one of its own."""
+    """Return group codes 0, 1, ... without gaps; a query of no group (-1) gets its own."""
     found = np.asarray(groups)
     if found.shape != (n,) or not np.issubdtype(found.dtype, np.integer):
         raise DataError(
@@ -128,7 +119,7 @@ def own_groups(groups: npt.ArrayLike, n: int) -> Codes:
 
 
 def standard_error(values: Values, groups: npt.ArrayLike | None = None) -> tuple[Values, Values]:
-    """Standard error of every column's mean, and the number of independent units it stands on.
+    """Return the standard error of every column's mean, and its number of independent units.
 
     With groups √[G/(G−1) · Σ_g(Σ_{i∈g}(x_i − x̄))²] / n, the sandwich of Liang and Zeger 1986
     (doi:10.1093/biomet/73.1.13) for a mean; every query alone in its group, or no groups: s/√n. NaN
@@ -149,9 +140,9 @@ def standard_error(values: Values, groups: npt.ArrayLike | None = None) -> tuple
 
 
 def inflation(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
-    """By how much n is divided for what so many queries can show.
+    """Return the divisor of n that gives the effective number of queries.
 
-    The design effect, at least 1; 1 without groups or where nothing varies.
+    It is the design effect, but at least 1, and 1 without groups or where nothing varies.
     """
     columns = as_columns(values)
     return (
@@ -162,11 +153,10 @@ def inflation(values: npt.ArrayLike, groups: npt.ArrayLike | None) -> Values:
 
 
 def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike) -> Values:
-    """How many times larger grouping makes the variance of the mean.
+    """Return the factor by which grouping increases the variance of the mean.
 
-    1 + (m − 1)ρ for groups of m with correlation ρ.
-
-    n divided by it is the effective n. NaN where nothing varies or there are fewer than two groups.
+    It is 1 + (m − 1)ρ for groups of m with correlation ρ; n divided by it is the effective n. NaN
+    where nothing varies or there are fewer than two groups.
     """
     columns = as_columns(values)
     mean, std, n = moments(columns)
@@ -177,10 +167,9 @@ def design_effect(values: npt.ArrayLike, groups: npt.ArrayLike) -> Values:
 
 @dataclass(frozen=True)
 class Component:
-    """One source of variance.
+    """One source of variance: its degrees of freedom `df`, mean square and unbiased `variance`.
 
-    `df` degrees of freedom, its mean square, the unbiased `variance`, and its part `of_mean` in the
-    variance of a run's mean.
+    `of_mean` is its part in the variance of a run's mean.
     """
 
     source: str
@@ -191,11 +180,12 @@ class Component:
 
 
 def variance_components(values: npt.ArrayLike) -> list[Component]:
-    """Unbiased variance components of y = μ + query + repeat + query × repeat + judge, all effects random.
+    """Return unbiased variance components of repeated measurements.
 
-    From the mean squares of a balanced analysis of variance (Searle, Casella & McCulloch 1992,
-    Variance Components, 4.3): with n queries, k repeats of the system and j repeats of the judge
-    within each cell,
+    The model is y = μ + query + repeat + query × repeat + judge, all effects random. From the mean
+    squares of a balanced analysis of variance (Searle, Casella & McCulloch 1992, Variance
+    Components, 4.3): with n queries, k repeats of the system and j repeats of the judge within each
+    cell,
 
     - judge σ²_J = MS_J
     - query × repeat σ²_QR = (MS_QR − MS_J) / j; without judge repeats MS_QR, which then holds the
@@ -269,9 +259,9 @@ def _judge(n: int, k: int, j: int, mean_square: float) -> Component:
 
 
 def pooled_sd(sds: npt.ArrayLike, dfs: npt.ArrayLike) -> tuple[float, int]:
-    """Standard deviation within groups, from those of the groups, and its degrees of freedom.
+    """Return the pooled standard deviation of groups and its degrees of freedom.
 
-    NaN and 0 without any.
+    NaN and 0 without any group.
     """
     spread, weight = np.asarray(sds, dtype=np.float64), np.asarray(dfs, dtype=np.int64)
     df = int(weight.sum())
@@ -279,9 +269,9 @@ def pooled_sd(sds: npt.ArrayLike, dfs: npt.ArrayLike) -> tuple[float, int]:
 
 
 def repeat_means(values: npt.ArrayLike) -> Values:
-    """The mean of each repeat over the queries, judge repeats averaged first.
+    """Return the mean of each repeat over the queries, judge repeats averaged first.
 
-    Queries × repeats (× judge repeats) -> one value per repeat.
+    In: queries × repeats (× judge repeats). Out: one value per repeat.
     """
     y = np.asarray(values, dtype=np.float64)
     y = y[:, :, None] if y.ndim == 2 else y

@@ -1,7 +1,4 @@
-"""Many tests at once.
-
-Corrections of p values, all pairs of several runs, and which runs can't be told from the best.
-"""
+"""Many tests at once: corrections of p values, all pairs of runs, sets of tied runs."""
 
 import math
 from collections.abc import Callable
@@ -15,13 +12,10 @@ from ragscore.stats.paired import ROUNDING
 
 
 def holm(p: npt.ArrayLike) -> Values:
-    """Holm's adjusted p values (Holm 1979).
+    """Return Holm's adjusted p values (Holm 1979), for several candidates against one baseline.
 
-    Max over the smaller ones of (m − rank + 1)·p, at most 1. For several candidates against one
-    baseline.
-
-    The chance of any false claim stays below the level. NaN (not tested) stays NaN and isn't
-    counted in m.
+    Each is the maximum over smaller p of (m − rank + 1)·p, at most 1. The chance of any false claim
+    stays below the significance level. NaN (not tested) stays NaN and isn't counted in m.
     """
     return _adjusted(
         p, lambda ordered: np.maximum.accumulate(ordered * np.arange(len(ordered), 0, -1))
@@ -29,12 +23,10 @@ def holm(p: npt.ArrayLike) -> Values:
 
 
 def benjamini_hochberg(p: npt.ArrayLike) -> Values:
-    """Benjamini and Hochberg's q values (1995): min over the larger ones of m·p / rank.
+    """Return Benjamini and Hochberg's q values (1995), for exploring slices.
 
-    For slices and drill-downs, which are exploratory.
-
-    Among what is called different at q ≤ .05 about 5 % is expected to be false. NaN (not tested)
-    stays NaN and isn't counted in m.
+    Each is the minimum over larger p of m·p / rank. About 5 % of the claims at q ≤ .05 are expected
+    to be false. NaN (not tested) stays NaN and isn't counted in m.
     """
 
     def step_up(ordered: Values) -> Values:
@@ -49,7 +41,7 @@ def _adjusted(p: npt.ArrayLike, step: Callable[[Values], Values]) -> Values:
     adjusted = np.full(found.shape, np.nan)
     tested = np.flatnonzero(~np.isnan(found))
     order = tested[np.argsort(found[tested], kind="stable")]
-    # never below p by rounding
+    # Rounding must not make it smaller than p.
     adjusted[order] = np.minimum(np.maximum(step(found[order]), found[order]), 1.0)
     return adjusted
 
@@ -61,12 +53,13 @@ def max_t_p(
     iterations: int = 10_000,
     seed: int = 0,
 ) -> Values:
-    """Adjusted p of every pair of runs by randomised Tukey HSD (Carterette 2012, doi:10.1145/2094072.2094076).
+    """Return the adjusted p of every pair of runs by randomised Tukey HSD.
 
-    If the runs don't differ, their labels can be exchanged within each query. p of a pair is the
-    share of relabellings whose largest difference of any two means is at least that of the pair:
-    the chance of any false claim among all pairs stays below the level. All relabellings where
-    there are at most `iterations`, else (1 + number of random ones) / (iterations + 1).
+    Carterette 2012, doi:10.1145/2094072.2094076. If the runs don't differ, their labels can be
+    exchanged within each query. p of a pair is the share of relabellings whose largest difference
+    of any two means is at least that of the pair: the chance of any false claim among all pairs
+    stays below the level. All relabellings where there are at most `iterations`, else (1 + number
+    of random ones) / (iterations + 1).
 
     Parameters
     ----------
@@ -88,8 +81,8 @@ def max_t_p(
         return np.full((runs, runs), np.nan)
     sums = group_sums(columns[complete], None if groups is None else np.asarray(groups)[complete])
     totals = sums.sum(axis=0)
-    # The labels of a query are exchanged anyhow: sorted queries and values give the same p whatever
-    # their order was.
+    # Labels are exchanged within a query anyhow, so queries and values may be sorted. Then p
+    # doesn't depend on their order.
     spread = np.sort(sums, axis=1)
     spread = spread - spread[:, :1]
     spread = spread[spread[:, -1] > ROUNDING * np.abs(sums).max(initial=0.0)]
@@ -109,7 +102,7 @@ def max_t_p(
 
 
 def _all_ranges(values: Values) -> Values:
-    """Largest difference of two runs' sums in every relabelling.
+    """Return the largest difference of two runs' sums in every relabelling.
 
     The first query keeps its labels: renaming all runs changes no range.
     """
@@ -139,11 +132,10 @@ def _random_ranges(values: Values, iterations: int, seed: int) -> Values:
 
 
 def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list[int]]:
-    """The largest sets of runs of which no two differ.
+    """Return the largest sets of runs of which no two differ, as positions in `means`.
 
-    Positions in `means`, best first, the set of the best run first.
-
-    A run may stand in several sets. Runs without a mean stand in none.
+    Runs are ordered best first, and so are the sets. A run may be in several sets. Runs without a
+    mean are in none.
 
     Parameters
     ----------
@@ -156,8 +148,8 @@ def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list
     order = np.argsort(-found, kind="stable")
     order = order[~np.isnan(found[order])]
     tied = np.asarray(p)[np.ix_(order, order)] > alpha
-    # p falls with the difference of means, so a set is a stretch of the ordered runs: from each run
-    # to the first that differs from it.
+    # p falls with the difference of means. So a set consists of neighbours in the ordered runs:
+    # from a run to the first one that differs from it.
     ends = [
         first + int(np.argmin([*tied[first, first:].tolist(), False]))
         for first in range(len(order))
@@ -167,11 +159,3 @@ def tied_sets(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> list[list
         for first, end in enumerate(ends)
         if first == 0 or end > ends[first - 1]
     ]
-
-
-def tied_with_best(means: npt.ArrayLike, p: Values, alpha: float = 0.05) -> npt.NDArray[np.bool_]:
-    """Which runs can't be told from the best one, itself included; arguments as in `tied_sets`."""
-    found = np.zeros(len(np.asarray(means)), dtype=bool)
-    sets = tied_sets(means, p, alpha)
-    found[sets[0] if sets else []] = True
-    return found

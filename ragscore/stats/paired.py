@@ -1,8 +1,7 @@
-"""Two runs on the same queries.
+"""Tests of a mean difference: two runs on the same queries, or a slice against the rest.
 
-What moved, is the mean difference more than chance, and how far is a difference of rates known.
-
-Is a part of the queries different from the rest? A permutation test of the difference of two means on different queries.
+McNemar's test and Tango's interval are for paired 0/1 values, sign flips for other paired
+differences, and a permutation test for means of different queries.
 """
 
 import numpy as np
@@ -13,12 +12,12 @@ from ragscore.stats.bootstrap import AT_ONCE, BLOCK
 from ragscore.stats.moments import Values, as_columns, group_sums, own_groups
 
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
-# differences below this share of the largest are rounding, and sums that differ by less are equal
+# Differences below this share of the largest are rounding; sums that differ by less are equal.
 ROUNDING = 1e-12
 
 
 def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values, Values, Values]:
-    """How many queries rose, fell and stayed within ± margin, for every column; NaN counts nowhere."""
+    """Count queries that rose, fell or stayed within ± margin, per column, without NaN."""
     columns = as_columns(differences)
     up, down = (columns > margin).sum(axis=0), (columns < -margin).sum(axis=0)
     same = (np.abs(columns) <= margin).sum(axis=0)
@@ -26,11 +25,12 @@ def count_moves(differences: npt.ArrayLike, margin: float = 0.0) -> tuple[Values
 
 
 def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = False) -> Values:
-    """Two-sided p of McNemar's test for paired 0/1 values, from the queries that only one of two runs passes.
+    """Return the two-sided p of McNemar's test for paired 0/1 values.
 
-    Mid-p: 2·P(X < k) + P(X = k), X ~ Bin(m, ½), k = min(wins, losses), m = wins + losses
-    (Fagerland, Lydersen and Laake 2013, doi:10.1186/1471-2288-13-91): it keeps to its level, where
-    the exact test (2·P(X ≤ k), at most 1) has half of it. 1 where nothing moved.
+    `wins` and `losses` count the queries that only one of the two runs passes. Mid-p: 2·P(X < k) +
+    P(X = k), X ~ Bin(m, ½), k = min(wins, losses), m = wins + losses (Fagerland, Lydersen and Laake
+    2013, doi:10.1186/1471-2288-13-91): it keeps to its level, where the exact test (2·P(X ≤ k), at
+    most 1) has half of it. 1 where nothing moved.
 
     Parameters
     ----------
@@ -49,10 +49,11 @@ def mcnemar_p(wins: npt.ArrayLike, losses: npt.ArrayLike, *, is_exact: bool = Fa
 def tango_interval(
     wins: npt.ArrayLike, losses: npt.ArrayLike, n: npt.ArrayLike, confidence: float = 0.95
 ) -> tuple[Values, Values]:
-    """Score interval of the difference of two paired rates, (wins − losses) / n (Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891).
+    """Return the score interval of the difference of two paired rates, (wins − losses) / n.
 
-    The values that McNemar's score test would not reject. Stays within -1..1 and has a width where
-    nothing moved: ± z²/(n + z²). NaN where n is 0.
+    Tango 1998, doi:10.1002/(SICI)1097-0258(19980430)17:8<891. It holds the values that McNemar's
+    score test would not reject. It stays within -1..1 and has a width where nothing moved:
+    ± z²/(n + z²). NaN where n is 0.
     """
     from scipy.special import ndtri
 
@@ -70,7 +71,7 @@ def tango_interval(
 def _tango_bound(
     won: Values, lost: Values, n: Values, inside: Values, end: float, z: float
 ) -> Values:
-    """By bisection between the estimate, which the test accepts, and an end of the range, which it doesn't."""
+    """Bisect between the estimate, which the test accepts, and a rejected end of the range."""
     outside = np.full_like(inside, end)
     for _ in range(60):  # halvings: to the last bit
         middle = (inside + outside) / 2
@@ -80,10 +81,10 @@ def _tango_bound(
 
 
 def _tango_variance(won: Values, lost: Values, n: Values, delta: Values) -> Values:
-    """Variance of wins − losses if the rates differ by delta, at the most likely rate of losses."""
+    """Return the variance of wins − losses for a true difference delta."""
     b = (2 * n - won + lost) * delta - won - lost
     root = np.sqrt(b * b + 8 * n * lost * delta * (1 - delta))
-    # (root − b) / 4n, without taking a difference of like numbers.
+    # The most likely rate of losses, (root − b) / 4n, without a difference of close numbers.
     rate = np.where(b > 0, 2 * lost * delta * (1 - delta) / (root + b), (root - b) / (4 * n))
     return n * (2 * rate + delta * (1 - delta))
 
@@ -95,13 +96,12 @@ def sign_flip_p(
     iterations: int = 10_000,
     seed: int = 0,
 ) -> Values:
-    """Two-sided p of the mean difference of every column by sign-flip permutation (Fisher 1935.
+    """Return the two-sided p of every column's mean difference by sign-flip permutation.
 
-    Smucker et al. 2007, doi:10.1145/1321440.1321528).
-
-    If two runs don't differ, each query's difference could as well have had the other sign: p is
-    the share of sign patterns whose mean is at least as far from 0. All 2^m patterns where at most
-    16 differences are not 0, else (1 + number of random patterns) / (iterations + 1).
+    Fisher 1935; Smucker et al. 2007, doi:10.1145/1321440.1321528. If two runs don't differ, each
+    query's difference could as well have had the other sign: p is the share of sign patterns whose
+    mean is at least as far from 0. All 2^m patterns where at most 16 differences are not 0, else (1
+    + number of random patterns) / (iterations + 1).
 
     Parameters
     ----------
@@ -117,8 +117,8 @@ def sign_flip_p(
     """
     columns = as_columns(differences)
     sums = group_sums(columns, groups)
-    # A sign pattern of |d| is one of d: sorted sizes give the same p whatever the order of queries
-    # or of the two runs.
+    # Every sign pattern of |d| is one of d. So sizes can be sorted, and p depends neither on the
+    # order of queries nor on which run comes first.
     sizes = -np.sort(-np.abs(sums), axis=0)
     sizes[sizes <= ROUNDING * sizes.max(axis=0, initial=0.0)] = 0.0
     least = np.abs(sums.sum(axis=0)) - ROUNDING * sizes.sum(axis=0)
@@ -130,7 +130,7 @@ def sign_flip_p(
 
 
 def _enumerated(sizes: Values, least: Values) -> Values:
-    """Share of all sign patterns. The first sign stays: the opposite pattern is as far from 0."""
+    """Return the share among all sign patterns; by symmetry the first sign stays +."""
     moved = max(int((sizes > 0).sum(axis=0).max(initial=0)), 1)
     bits = (np.arange(2 ** (moved - 1))[:, None] >> np.arange(moved)) & 1
     signs, share = 1.0 - 2.0 * bits, np.ones(sizes.shape[1])
@@ -155,14 +155,14 @@ def _drawn(sizes: Values, least: Values, iterations: int, seed: int) -> Values:
 
 
 def _flipped(sizes: Values, iterations: int, seed: int) -> Values:
-    """Sum of what keeps its sign, by pattern (row) and column.
+    """Return the sum of the differences that keep their sign, by pattern (row) and column.
 
-    The signs of the largest difference are drawn first, for all patterns, then those of the next
-    one: how many zeros follow changes nothing.
+    Signs are drawn difference by difference, the largest first, for all patterns. So zeros at the
+    end change nothing.
     """
     rng, sums = np.random.default_rng(seed), np.zeros((iterations, sizes.shape[1]))
     moved = int((sizes > 0).sum(axis=0).max(initial=0))
-    # bytes are drawn by fours: so many rows at a time that none is lost between two blocks
+    # The generator draws bytes by fours: a multiple of 4 rows loses none between two blocks.
     step = max(BLOCK // iterations // 4, 1) * 4
     for first in range(0, moved, step):
         part = sizes[first : min(first + step, moved)]
@@ -179,9 +179,9 @@ def paired_p(
     iterations: int = 10_000,
     seed: int = 0,
 ) -> Values:
-    """The default test of every column.
+    """Return p of the default test.
 
-    McNemar's mid-p for 0/1 metrics without groups, else sign-flip permutation.
+    McNemar's mid-p for 0/1 metrics without groups, else sign flips.
 
     Averaged repeats of a 0/1 metric have differences between -1, 0 and 1; those are tested by
     permutation. NaN without a difference.
@@ -209,18 +209,18 @@ def two_sample_p(
     iterations: int = 10_000,
     seed: int = 0,
 ) -> Values:
-    """Two-sided p of the difference between the mean of some queries and that of the others, by permutation (Fisher 1935; Pitman 1937).
+    """Return the two-sided p of the difference between a slice's mean and the rest's.
 
-    If it doesn't matter whether a query is in the slice, it could as well have been another one: p
-    is (1 + number of random slices of the same size whose mean is at least as far from the rest's)
-    / (iterations + 1).
+    By permutation (Fisher 1935; Pitman 1937). If it doesn't matter whether a query is in the slice,
+    it could as well have been another one: p is (1 + number of random slices of the same size whose
+    mean is at least as far from the rest's) / (iterations + 1).
 
     Parameters
     ----------
     values
         One row per query, one column per metric; NaN where a metric doesn't apply.
     is_in
-        Whether a query is in the slice.
+        Flags of the queries in the slice.
     groups
         Whole number of every query's group, -1: none. A group that lies wholly in or out of the
         slice moves as one; where only some of its members are in it (one kind of paraphrase, say),
@@ -270,10 +270,10 @@ def _shuffled(
 def _units(
     values: Values, inside: Flags, codes: npt.NDArray[np.int64]
 ) -> tuple[Values, Values, Flags, npt.NDArray[np.int64]]:
-    """What changes places.
+    """Return the units that are exchanged: sums, sizes, slice flags and blocks.
 
-    Sums and sizes, whether in the slice, and the block within which it moves (0: whole groups; else
-    a mixed group).
+    A unit is a whole group (block 0), or a member of a group that is partly in the slice (a block
+    per group). Units are exchanged within their block.
     """
     n_in, size = np.bincount(codes, weights=inside), np.bincount(codes)
     is_mixed = ((n_in > 0) & (n_in < size))[codes]
@@ -288,7 +288,7 @@ def _units(
         inside[first],
         np.where(is_mixed, codes + 1, 0)[first],
     )
-    # Blocks are named by their content: units in the same order whatever the order of queries was.
+    # Blocks are named by their content, so that the order of queries doesn't matter.
     content = np.lexsort([label, *sums.T, sizes])
     rank = np.empty(len(content), dtype=np.int64)
     rank[content] = np.arange(len(content))
@@ -302,7 +302,7 @@ def _units(
 def _relabelled(
     label: Flags, block: npt.NDArray[np.int64], rows: int, rng: np.random.Generator
 ) -> Flags:
-    """Labels exchanged at random, each within its block."""
+    """Return labels exchanged at random, each within its block."""
     if not block.any():
         return rng.permuted(np.broadcast_to(label, (rows, len(label))), axis=1)
     drawn = np.empty((rows, len(label)), dtype=bool)
@@ -317,6 +317,6 @@ def _relabelled(
 
 
 def _difference(drawn: Values, sums: Values, sizes: Values, total: Values, n: float) -> Values:
-    """Mean of the units drawn minus mean of the others: relabellings × columns."""
+    """Return the mean of the drawn units minus that of the others: relabellings × columns."""
     n_in, inside = (drawn @ sizes)[:, None], drawn @ sums
     return np.asarray(inside / n_in - (total - inside) / (n - n_in))

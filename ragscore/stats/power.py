@@ -1,8 +1,4 @@
-"""What n queries can show.
-
-The least difference they see, how many a difference needs, what noise alone gives, and when tests
-of the mean are too eager.
-"""
+"""Power: minimum detectable differences, needed numbers of queries, moves by noise, cautions."""
 
 from functools import lru_cache
 
@@ -13,22 +9,20 @@ from ragscore.stats.moments import COCHRAN, Values, as_columns, moments, skewnes
 from ragscore.stats.paired import count_moves, mcnemar_p
 
 POWER = 0.8
-EXACT_RATES_UP_TO = 500  # queries: beyond, the approximation keeps to the power within .01
-# skewness of differences beyond which a test of their mean is too eager below 100 queries
+EXACT_RATES_UP_TO = 500  # queries: beyond, the approximation is within .01 of the power
+# Beyond this skewness of differences a test of their mean is too eager below 100 queries.
 SKEWED = 2.0
-RULE_OF_THREE = 3.0  # what never happened in n queries may happen in 3/n of them (95 %)
+RULE_OF_THREE = 3.0  # an event never seen in n queries may happen in 3/n of them (95 %)
 
 
 def minimum_detectable(
     std: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
 ) -> Values:
-    """Least mean difference that n paired queries find with this power.
+    """Return the minimum detectable mean difference of n paired queries.
 
-    (t_{1−α/2} + t_power)·s_d/√n, s_d the standard deviation of differences.
-
-    t has n − 1 degrees of freedom; the normal quantiles that it comes to with many queries promise
-    .80 and give .74 with 20. NaN below two queries, and where nothing differed: no spread of 0
-    tells what would.
+    (t_{1−α/2} + t_power)·s_d/√n, with s_d the standard deviation of differences and n − 1 degrees
+    of freedom. Normal quantiles would promise a power of .80 and give .74 with 20 queries. NaN
+    below two queries, and where nothing differed, since no spread says what would be detectable.
     """
     spread, size = (np.asarray(one, dtype=np.float64) for one in (std, n))
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -42,14 +36,15 @@ def minimum_detectable(
 def minimum_detectable_rate(
     discordance: npt.ArrayLike, n: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
 ) -> Values:
-    """Least difference of two paired rates that n queries find with this power, from the share of queries that only one run passes.
+    """Return the minimum detectable difference of two paired rates.
 
-    Up to 500 queries the difference at which, over all numbers of moved queries and wins among
-    them, McNemar's mid-p is below 1 − confidence and Tango's interval leaves out 0 with just this
-    chance. Beyond, the solution of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance:
-    δ = z·√(ψ/(n + z²)). Infinite where even the whole discordance, every moved query moving one
-    way, would be found less often ("not detectable at this n"). NaN without a query. A part of a
-    query, as design effects leave it, is none.
+    `discordance` is the share of queries that only one run passes. Up to 500 queries it is exact:
+    the difference at which McNemar's mid-p is below 1 − confidence and Tango's interval leaves out
+    0 with just this probability, over all numbers of moved queries and wins. Beyond, the solution
+    of δ = z·√((ψ − δ²)/n), z = z_{1−α/2} + z_power, ψ the discordance: δ = z·√(ψ/(n + z²)).
+    Infinite where even the whole discordance, every moved query moving one way, would be found less
+    often ("not detectable at this n"). NaN without a query. A part of a query, as design effects
+    leave it, is none.
     """
     share, size = np.broadcast_arrays(
         *(np.asarray(one, dtype=np.float64) for one in (discordance, n))
@@ -80,9 +75,9 @@ def _least_rate(share: float, n: float, power: float, confidence: float) -> floa
 
 
 def rate_power(difference: float, discordance: float, n: float, confidence: float = 0.95) -> float:
-    """Chance that n queries show a difference of two paired rates.
+    """Return the probability that n queries show a difference of two paired rates.
 
-    The verdict is better (worse), and the run is. Exact, by enumeration.
+    It is exact, by enumeration: the verdict says better (or worse), and it is right.
 
     Parameters
     ----------
@@ -110,15 +105,14 @@ def rate_power(difference: float, discordance: float, n: float, confidence: floa
 
 @lru_cache(maxsize=8)
 def _most_losses(size: int, confidence: float) -> Values:
-    """How many of m = 0, 1, ..., `size` moved queries may be losses for the verdict to be better.
+    """Return the most losses among m = 0, 1, ..., `size` moved queries that still show a gain.
 
-    -1: none may.
+    -1 where no number of losses does.
     """
     from scipy.special import ndtri
 
     moved, losses = np.arange(size + 1.0), np.full(size + 1, -1.0)
-    # the rules of `mcnemar_p` and, for a difference of 0, of `tango_interval`: (wins − losses)² >
-    # z²·moved
+    # The rules of `mcnemar_p`, and of `tango_interval` for 0: (wins − losses)² > z²·moved.
     for lost in range(size // 2 + 1):
         won = moved - lost
         shows = (won > lost) & ((won - lost) ** 2 > ndtri((1 + confidence) / 2) ** 2 * moved)
@@ -154,21 +148,19 @@ def mde_of_differences(
 def queries_needed(
     difference: npt.ArrayLike, std: npt.ArrayLike, power: float = POWER, confidence: float = 0.95
 ) -> Values:
-    """How many paired queries find a mean difference with this power.
+    """Return the number of paired queries needed to find a mean difference with this power.
 
-    The least n whose `minimum_detectable` it reaches.
-
-    Infinite for a difference of 0, NaN where nothing differed. For two rates s_d² = discordance −
-    δ².
+    It is the smallest n whose `minimum_detectable` the difference reaches. Infinite for a
+    difference of 0, NaN where nothing differed. For two rates s_d² = discordance − δ².
     """
     delta, spread = np.broadcast_arrays(
         *(np.abs(np.asarray(one, dtype=np.float64)) for one in (difference, std))
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        # t asks for a few more than z, 2 of many and 10 of hardly any
+        # t needs a few more than z: 2 if they are many, 10 if they are hardly any.
         most = np.ceil((_effect(power, confidence) * spread / delta) ** 2) + 10
     low, high = np.ones(delta.shape), np.where(np.isfinite(most), most, 2.0)
-    while (high - low > 1).any():  # by halving: n finds it, fewer don't
+    while (high - low > 1).any():  # bisection: `high` queries are enough, `low` are not
         middle = np.floor((low + high) / 2)
         with np.errstate(invalid="ignore"):
             is_enough = minimum_detectable(spread, middle, power, confidence) <= delta * (1 + 1e-9)
@@ -180,7 +172,7 @@ def queries_needed(
 
 
 def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
-    """Chance that two runs of one unchanged system differ on a query by more than ± margin (A/A), from repeated runs.
+    """Return how often two repeats of one system differ on a query by more than ± margin (A/A).
 
     Parameters
     ----------
@@ -200,15 +192,12 @@ def flip_rate(repeats: npt.ArrayLike, margin: float = 0.0) -> float:
 
 
 def moves_by_noise(n: float, rate: float, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Wins (and as many losses) that n queries would show if nothing had changed.
+    """Return the wins (and as many losses) expected of noise alone, and their central range.
 
-    Expected number and its central range.
-
-    n · flip / 2, with the quantiles of Bin(n, flip/2). The flip rate is an A/A rate (`flip_rate`).
-    Without repeats give the share of queries that moved, (wins + losses)/n: the number is then what
-    sign-symmetric noise would make of the same number of moves, half of them each way. That can say
-    that wins and losses are out of balance; it can't say whether so many moves are noise at all,
-    which only repeats can.
+    n · rate / 2, with the quantiles of Bin(n, rate/2). The rate is an A/A rate (`flip_rate`).
+    Without repeats give the share of queries that moved, (wins + losses)/n. Then the number only
+    says whether wins and losses are balanced; whether so many moves are noise, only repeats can
+    tell.
     """
     from scipy.stats import binom
 
@@ -220,7 +209,7 @@ def moves_by_noise(n: float, rate: float, confidence: float = 0.95) -> tuple[flo
 
 
 def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArray[np.bool_]:
-    """Where a test of the mean difference is too eager to claim one, so that a caution belongs beside it; one flag per column.
+    """Flag columns whose mean difference needs a caution, because tests of it are too eager.
 
     - The differences are skewed: |skewness| > 2 and n ≤ 25·skewness² (Cochran's rule, beyond which
       a 95 % interval errs in at most 6 %; below 100
@@ -255,7 +244,7 @@ def is_heavy_tailed(differences: npt.ArrayLike, width: float = 1.0) -> npt.NDArr
 
 
 def _effect(power: float, confidence: float, df: npt.ArrayLike = np.inf) -> Values:
-    """Standard errors that a difference found with this power is away from 0."""
+    """Return the distance from 0, in standard errors, of a difference found with this power."""
     from scipy.special import ndtri, stdtrit
 
     freedom = np.asarray(df, dtype=np.float64)

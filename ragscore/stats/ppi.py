@@ -1,4 +1,4 @@
-"""A mean of judged values, put right with the labels of some: prediction-powered inference."""
+"""Prediction-powered inference: correct a judge's mean with human labels of some items."""
 
 from dataclasses import dataclass
 
@@ -9,8 +9,7 @@ from ragscore.frames.errors import DataError
 from ragscore.stats.intervals import mean_interval, t_quantile
 from ragscore.stats.moments import NO_SPREAD, Values
 
-# below, neither the correction nor its error is known well enough: call it an uncorrected judge
-# score
+# Below this number neither the correction nor its error is known well enough.
 LEAST_LABELS = 30
 
 
@@ -39,7 +38,7 @@ def ppi_mean(
     *, weight: float | None = None, bounds: tuple[float, float] | None = None,
     confidence: float = 0.95,
 ) -> Corrected:  # fmt: skip
-    """Mean of the labels that all items would have, from n labels and the predictions (a judge's, say) of all n + N items.
+    """Return the mean label of all items, from n labels and the predictions of all n + N items.
 
     θ̂ = λ·mean_N(f) + mean_n(y − λf), Var = λ²σ²_f/N + σ²_{y−λf}/n, with λ = Cov(y, f) / ((1 +
     n/N)·Var f) within 0..1, which makes Var least: PPI++ (Angelopoulos, Duchi and Zrnic 2023, arXiv
@@ -111,7 +110,7 @@ def _labelled(
     weight: float | None,
     bounds: tuple[float, float] | None,
 ) -> tuple[Values, Values, Values]:
-    """Predictions and labels of the items that have both, and the other predictions."""
+    """Return predictions and labels of the items that have both, and the other predictions."""
     f, y, others = (
         np.asarray(one, dtype=np.float64).ravel() for one in (predictions, labels, unlabelled)
     )
@@ -151,7 +150,7 @@ def _bounds(
 ) -> tuple[float, float]:
     if bounds is not None:
         least, width, root = bounds[0], bounds[1] - bounds[0], np.sqrt(dfs[1:] + 1)
-        # a corrected mean may lie outside the scale: its interval is that of the nearest bound
+        # A corrected mean may lie outside the scale: its interval is that of the nearest bound.
         inside = np.clip((value - least) / width, 0, 1)
         low, high = mean_interval(
             np.array([inside]), error / width * root, dfs[1:] + 1, "bounded", confidence

@@ -1,6 +1,6 @@
 """Order-statistic intervals of medians and percentiles.
 
-They hold whatever the shape, and don't exist where there are too few values.
+They hold for any distribution, and don't exist where there are too few values.
 """
 
 import math
@@ -15,9 +15,9 @@ from ragscore.stats.bootstrap import BLOCK
 def quantile_interval(
     values: npt.ArrayLike, q: float, confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Interval of a quantile from order statistics.
+    """Return the interval of a quantile from order statistics.
 
-    X₍l₎ and x₍u₎ with P(Bin(n, q) < l) and P(Bin(n, q) ≥ u) at most (1 − confidence)/2.
+    It is x₍l₎ and x₍u₎ with P(Bin(n, q) < l) and P(Bin(n, q) ≥ u) at most (1 − confidence)/2.
 
     A bound that no order statistic gives is NaN: n is too small for it (`least_n` says how many are
     needed). NaN values are left out.
@@ -29,10 +29,10 @@ def quantile_interval(
     found = np.asarray(values, dtype=np.float64).ravel()
     ordered = np.sort(found[~np.isnan(found)])
     n, tail = len(ordered), (1 - confidence) / 2
-    # positions so far from the quantile's are beyond it for certain
+    # Positions so far from the quantile's have a probability of 0 in double precision.
     far = 20 * math.sqrt(n * q * (1 - q)) + 100
     first, last = max(math.floor(n * q - far), 0), min(math.ceil(n * q + far), n)
-    # P(Bin ≤ i), which is P(the quantile lies below the value of position i)
+    # P(Bin ≤ i), the probability that the quantile lies below the value at position i.
     below = bdtr(np.arange(first, last), n, q) if n else np.zeros(0)
     lower = first + int((below <= tail).sum())
     upper = first + int((1 - below > tail).sum())
@@ -42,18 +42,18 @@ def quantile_interval(
 
 
 def median_interval(values: npt.ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
-    """Interval of a median from order statistics (the sign test's).
+    """Return the interval of a median from order statistics (the sign test's).
 
-    Holds whatever the shape; NaN below six values.
+    It holds for any distribution; NaN below six values.
     """
     return quantile_interval(values, 0.5, confidence)
 
 
 def least_n(q: float, confidence: float = 0.95, *, is_one_sided: bool = False) -> int:
-    """How many values an interval of a quantile needs to have both bounds (72 for p95, 6 for a median); one-sided: its farther bound (59).
+    """Return the number of values that a quantile's interval needs to have both bounds.
 
-    The largest of n values is an upper bound of the quantile unless all of them lie below it: qⁿ ≤
-    (1 − confidence)/2.
+    72 for p95, 6 for a median; one-sided, 59 for the upper bound of p95. The largest of n values is
+    an upper bound of the quantile unless all of them lie below it: qⁿ ≤ (1 − confidence)/2.
     """
     _check_share(q, "q")
     _check_share(confidence, "confidence")
@@ -69,7 +69,7 @@ def quantile_difference_interval(
     confidence: float = 0.95,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """Interval of the difference of two runs' quantiles (second − first) on the same queries, by paired bootstrap.
+    """Return the interval of the difference of two runs' quantiles (second − first).
 
     Percentile interval of the difference over resamples of whole queries; queries without a value
     in both are left out. NaN below `least_n(q, confidence)` queries: resamples can't reach beyond

@@ -1,7 +1,6 @@
-"""A comparison in words.
+"""A comparison in words: better, worse, no worse than a declared margin, or can't tell.
 
-Better, worse, no worse than a declared margin, or can't tell, and then what the queries could have
-shown.
+"Can't tell" comes with the difference that so many queries could have shown.
 """
 
 import math
@@ -9,13 +8,13 @@ from dataclasses import dataclass
 
 from ragscore.frames.errors import DataError
 
-WORDS = ("better", "worse", "no worse than margin", "can't tell", "higher", "lower")
+# Direction of better values -> the words for a gain and a loss. Without a declared direction only
+# the movement is named.
 DIRECTIONS = {
     "higher": ("better", "worse"),
     "lower": ("better", "worse"),
     "not declared": ("higher", "lower"),
 }
-"""Which values are better -> what a gain and a loss are called; where nobody said it, only the movement is named."""
 CAUTION = (
     "caution: a few queries carry this difference, or too rare ones to be seen would undo it; look"
     " at the largest changes"
@@ -24,7 +23,7 @@ CAUTION = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of `WORDS`, and a sentence that gives the figures it rests on."""
+    """A word (better, worse, no worse than margin, can't tell, higher, lower) and its sentence."""
 
     word: str
     sentence: str
@@ -35,13 +34,12 @@ def verdict(
     *, margin: float | None = None, better: str = "higher", is_tied: bool = False,
     worth: float | None = None, caution: bool = False, alpha: float = 0.05,
 ) -> Verdict:  # fmt: skip
-    """What a paired difference allows to say.
+    """Return the verdict that a paired difference allows.
 
-    "No difference" is never said: what isn't seen at this n may still be there.
-
-    Better or worse where p < alpha, the interval leaves out 0 and the runs aren't tied. Else, or
-    where the loss is sure but small, "no worse than margin" if the interval excludes a loss of the
-    declared margin or more. Else "can't tell", with the difference that n queries see.
+    Better or worse if p < alpha, the interval leaves out 0 and the runs aren't tied. Else, or if
+    the loss is sure but small, "no worse than margin" if the interval excludes a loss of the
+    declared margin or more. Else "can't tell", with the difference that n queries can show. "No
+    difference" is never said: a difference that isn't seen at this n may still be there.
 
     Parameters
     ----------
@@ -110,10 +108,10 @@ def median_verdict(
     margin: float | None = None,
     better: str = "higher",
 ) -> Verdict:
-    """What the interval of a median paired difference allows to say, for times and costs, whose means a few values carry.
+    """Return the verdict that the interval of a median paired difference allows.
 
-    As `verdict`; an interval of a median is a sign test turned round, so what it leaves out is
-    significant at its level.
+    For times and costs, whose means depend on a few large values. As `verdict`; an interval of a
+    median is a sign test turned round, so what it leaves out is significant at its level.
     """
     p = 0.0 if low > 0 or high < 0 else math.nan if math.isnan(low) else 1.0
     found = verdict(delta, low, high, p, math.nan, n, margin=margin, better=better)

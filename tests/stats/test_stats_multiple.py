@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ragscore.stats import benjamini_hochberg, holm, max_t_p, sign_flip_p, tied_sets, tied_with_best
+from ragscore.stats import benjamini_hochberg, holm, max_t_p, sign_flip_p, tied_sets
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=7)
 
@@ -174,12 +174,8 @@ def test_tied_sets_are_stretches_of_the_ordered_runs():
     for first, second in [(3, 2), (3, 1), (0, 1), (2, 1)]:
         p[first, second] = p[second, first] = 0.01
     assert tied_sets(means, p) == [[3, 0], [0, 2], [1]]
-    assert tied_with_best(means, p).tolist() == [True, False, False, True]
 
 
 def test_all_tied_is_one_set_and_no_mean_is_in_none():
     assert tied_sets([0.1, 0.3, np.nan], np.ones((3, 3))) == [[1, 0]]
-    assert (
-        tied_sets([np.nan], np.ones((1, 1))) == []
-        and not tied_with_best([np.nan], np.ones((1, 1))).any()
-    )
+    assert tied_sets([np.nan], np.ones((1, 1))) == []
