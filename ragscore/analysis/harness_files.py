@@ -20,9 +20,9 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.operations import ALL_TYPES, error_report, indexing_report
+from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.output import check_one_run, write_json
-from ragscore.scoring.matching import lookup
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.profile_aggregates import aggregate_rows, k_of_runs, scores_by_run
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile

@@ -14,7 +14,6 @@ import pandas as pd
 
 from ragscore.frames.codes import coded, is_among, lookup
 from ragscore.frames.errors import DataError as DataError
-from ragscore.frames.errors import check_type as check_type
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -273,6 +272,21 @@ def narrowed(original: Frames, **frames: pd.DataFrame | None) -> Frames:
     names = [item.name for item in fields(original)]
     copy.__dict__.update({name: frames.get(name, getattr(original, name)) for name in names})
     return copy
+
+
+def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
+    """Refuse an argument of another type, such as a file's name where a frame belongs."""
+    if not isinstance(value, kind):
+        made_by = {
+            "Results": "Results, as rs.load_results gives them",
+            "Golden": "a Golden, as rs.load_golden gives it",
+        }
+        name = kind.__name__ if isinstance(kind, type) else ""
+        raise DataError(
+            f"found {type(value).__name__}",
+            field=field,
+            allowed=allowed or made_by.get(name, f"a {name}"),
+        )
 
 
 def check_inputs(results: object, golden: object) -> None:

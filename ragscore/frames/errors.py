@@ -2,11 +2,6 @@
 
 from pathlib import Path
 
-_MADE_BY = {
-    "Results": "Results, as rs.load_results gives them",
-    "Golden": "a Golden, as rs.load_golden gives it",
-}
-
 
 class DataError(ValueError):
     """Input that can't be used: where it is, what was found there and what is allowed.
@@ -33,17 +28,3 @@ class DataError(ValueError):
         place = ":".join(str(part) for part in (self.file, line) if part is not None)
         text = ": ".join(part for part in (place, field, found) if part)
         super().__init__(f"{text}; {allowed}" if allowed else text)
-
-
-def check_type(value: object, kind: type | tuple[type, ...], field: str, allowed: str = "") -> None:
-    """Refuse an argument of another type.
-
-    `score(golden, results)`, or a file's name where a frame belongs.
-    """
-    if not isinstance(value, kind):
-        name = kind.__name__ if isinstance(kind, type) else ""
-        raise DataError(
-            f"found {type(value).__name__}",
-            field=field,
-            allowed=allowed or _MADE_BY.get(name, f"a {name}"),
-        )

@@ -22,7 +22,7 @@ from pandas.api.types import (
 )
 
 from ragscore.frames.codes import is_encoded
-from ragscore.frames.errors import DataError, check_type
+from ragscore.frames.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,8 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
     """
     if kind not in KINDS:
         raise DataError(f"found {kind!r}", field="kind", allowed=f"one of {', '.join(KINDS)}")
-    check_type(frame, pd.DataFrame, kind)
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"found {type(frame).__name__}", field=kind, allowed="a DataFrame")
     # Most frames of most golden sets and results are empty: those are checked once per kind.
     known = _new_empty(kind)
     is_known = (

@@ -13,10 +13,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
-from ragscore.scoring.matching import at_level, lookup
+from ragscore.scoring.matching import at_level
 from ragscore.scoring.metrics import score_hits
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize

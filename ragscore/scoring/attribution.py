@@ -18,11 +18,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import is_among
+from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden, Results
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.grading import decidable, level_rule
-from ragscore.scoring.matching import at_level, lookup, response_of
+from ragscore.scoring.matching import at_level, response_of
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

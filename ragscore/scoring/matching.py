@@ -1,9 +1,8 @@
-"""Which hit meets which target: rules, and what a run earns by them.
+"""Which hits meet which targets: the matching rules by id and by span, and the targets of a level.
 
-In: `hits` and the `targets` of one level. A rule is any function `(hits, targets) -> matches`, one
-row per hit that meets a target, as row positions `hit` and `target` (and, if it has one,
-`coverage`). Out: two sparse frames, `graded` and `found`, from which `metrics` computes every
-ranking metric.
+In: `hits`, and the `targets` of one match level. Out: matches. A rule is any function
+`(hits, targets) -> matches`, one row per hit that meets a target, as row positions `hit` and
+`target` (and, if the rule has one, `coverage`).
 """
 
 from collections.abc import Callable
@@ -15,6 +14,7 @@ import pandas as pd
 
 from ragscore.frames.codes import (
     BLOCK,
+    Codes,
     SmallCodes,
     are_equal,
     are_unambiguous,
@@ -26,72 +26,74 @@ from ragscore.frames.codes import (
     has_pair,
     is_among,
     is_present,
+    lookup,
     map_pieces,
     may_be_pairs,
     pair_keys,
     small_lookup,
 )
-from ragscore.frames.codes import Codes as Codes
-from ragscore.frames.codes import lookup as lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.kinds import refuse_rows
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
+Flags = npt.NDArray[np.bool_]
 
 LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
 ID_LEVELS = ("chunk", "span", "doc")  # whose rules join hits and targets by ids
 # a match level -> the target levels it takes, where those differ
 TARGET_LEVELS = {"predicate": ("predicate", "source_key")}
-# checks of questions that no hit can meet, in order of precedence
+# checks of queries for which no hit is right, so that they have no rank; in order of precedence
 RANKLESS = ("expected_empty", "forbidden_source_key")
-UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the question doesn't have
-COUNTED = 2**20  # hits counted together
+UNKNOWN_TARGET = "unknown:"  # how a support group names a target that the query doesn't have
+# Hits counted together: enough that numpy's start-up vanishes, few enough (8 MiB widened) that
+# widening their 32-bit codes doesn't double the memory of a run.
+COUNTED = 2**20
 MIN_OVERLAP = 0.5  # share of the shorter span that must be covered
+# Cells per hit up to which a bitmap of all ranks is made: it is ten times faster than looking for
+# duplicates, and 50 bytes a hit are less than its ids weigh.
+BITMAP_CELLS = 50
 
 
 def pairs_with_equal(
     hits: pd.DataFrame, targets: pd.DataFrame, hit_column: str, target_column: str
 ) -> tuple[Codes, Codes]:
-    """Row positions of every (hit, target) pair of one query whose columns hold the same text."""
+    """Return row positions of every (hit, target) pair of one query whose columns hold one text.
+
+    Few hits meet a target. So hits are sifted by fingerprints (of the last bytes of their ids), and
+    texts are compared for the few that are left: reading every id as text takes several times
+    longer than the whole join.
+    """
     none = np.zeros(0, dtype=np.int64)
     if hit_column not in hits or target_column not in targets or not len(hits):
         return none, none
-    is_wanted = is_present(targets[target_column])
-    with_id = np.flatnonzero(is_wanted)
-    wanted = targets if is_wanted.all() else targets.iloc[with_id]
+    has_id = is_present(targets[target_column])
+    with_id = np.flatnonzero(has_id)
+    wanted = targets if has_id.all() else targets.iloc[with_id]
     if not len(wanted):
         return none, none
-    queries = distinct(wanted["query_id"])
-    hit_queries, target_queries = (
-        small_lookup(hits["query_id"], queries),
-        lookup(wanted["query_id"], queries),
-    )
-    prints, target_prints = (
-        fingerprints(hits[hit_column]),
-        fingerprints(wanted[target_column])(slice(None)),
-    )
-    # Few hits meet a target: all but those that may are told by a look at the end of their ids, and
-    # texts are compared of these few only.
+    queries, wanted_ids = distinct(wanted["query_id"]), wanted[target_column]
+    hit_queries = small_lookup(hits["query_id"], queries)
+    target_queries = lookup(wanted["query_id"], queries)
+    prints = fingerprints(hits[hit_column])
+    target_prints = fingerprints(wanted_ids)(slice(None))
     if len(hits) > BLOCK:
         hit, hit_prints = may_be_pairs(hit_queries, prints, target_queries, target_prints)
     else:
         hit = np.flatnonzero(hit_queries >= 0)
         hit_prints = prints(slice(None))[hit]
     target_keys = pair_keys(target_queries, target_prints, len(queries))
-    if are_unambiguous(target_keys, wanted[target_column]):
-        pair, target = equal_pairs(
-            pair_keys(hit_queries[hit], hit_prints, len(queries)), target_keys
-        )
-        same = are_equal(hits[hit_column], hit[pair], wanted[target_column], target)
-        return hit[pair[same]], with_id[target[same]]
-    # Several ids of a query end alike, and might make more pairs than there is memory for.
-    ids = distinct(wanted[target_column])
+    if are_unambiguous(target_keys, wanted_ids):
+        hit_keys = pair_keys(hit_queries[hit], hit_prints, len(queries))
+        pair, target = equal_pairs(hit_keys, target_keys)
+        is_same = are_equal(hits[hit_column], hit[pair], wanted_ids, target)
+        return hit[pair[is_same]], with_id[target[is_same]]
+    # Several ids of a query share a fingerprint, and might make more pairs than there is memory
+    # for: these are joined by codes of their texts.
+    ids = distinct(wanted_ids)
     hit_ids = lookup(hits[hit_column].iloc[hit], ids)
     # int64 before multiplying: 32-bit codes overflow without a word.
     hit_keys = np.where(hit_ids < 0, -1, hit_queries[hit].astype(np.int64) * len(ids) + hit_ids)
-    pair, target = equal_pairs(
-        hit_keys, target_queries * len(ids) + lookup(wanted[target_column], ids)
-    )
+    pair, target = equal_pairs(hit_keys, target_queries * len(ids) + lookup(wanted_ids, ids))
     return hit[pair], with_id[target]
 
 
@@ -118,10 +120,10 @@ def by_doc(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
-    """Build the rule: same document, same unit, and enough of the span shared.
+    """Match hits that share enough of a target's span in the same document.
 
     Documents are compared by doc_id; a target without one (an anchor) by its path. Spans are
-    half-open. Several hits never add up to one match.
+    half-open, and units never mix. Several hits never add up to one match.
 
     Parameters
     ----------
@@ -144,27 +146,17 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
         if not (has_spans(hits, "hits") and has_spans(targets, "targets")):
-            return pd.DataFrame(
-                {
-                    "hit": np.zeros(0, np.int64),
-                    "target": np.zeros(0, np.int64),
-                    "coverage": np.zeros(0),
-                }
-            )
+            none = np.zeros(0, np.int64)
+            return pd.DataFrame({"hit": none, "target": none, "coverage": np.zeros(0)})
         spanned = np.flatnonzero(targets["start"].notna().to_numpy())
-        with_doc = targets.iloc[spanned]
-        has_doc = (
-            with_doc["doc_id"].notna().to_numpy()
-            if "doc_id" in with_doc
-            else np.zeros(len(spanned), dtype=bool)
-        )
+        has_doc = np.zeros(len(spanned), dtype=bool)
+        if "doc_id" in targets:
+            has_doc = targets["doc_id"].iloc[spanned].notna().to_numpy()
         docs, paths = spanned[has_doc], spanned[~has_doc]
         hit_a, target_a = pairs_with_equal(hits, targets.iloc[docs], "doc_id", "doc_id")
         hit_b, target_b = pairs_with_equal(hits, targets.iloc[paths], "path", "path")
-        hit, target = (
-            np.concatenate([hit_a, hit_b]),
-            np.concatenate([docs[target_a], paths[target_b]]),
-        )
+        hit = np.concatenate([hit_a, hit_b])
+        target = np.concatenate([docs[target_a], paths[target_b]])
         coverage = _coverage(hits, hit, targets, target, share)
         enough = coverage >= min_overlap
         return pd.DataFrame(
@@ -176,7 +168,7 @@ def by_span(share: str = "shorter", min_overlap: float = MIN_OVERLAP) -> Rule:
 
 
 def has_spans(frame: pd.DataFrame, name: str) -> bool:
-    """Whether any row has a span.
+    """Tell if any row has a span.
 
     Raises
     ------
@@ -196,7 +188,7 @@ def has_spans(frame: pd.DataFrame, name: str) -> bool:
 def _coverage(
     hits: pd.DataFrame, hit: Codes, targets: pd.DataFrame, target: Codes, share: str
 ) -> npt.NDArray[np.float64]:
-    """Shared part of each pair's spans; NaN where a hit has no span or another unit."""
+    """Return each pair's share of overlap; NaN where a hit has no span or another unit."""
     start, end = (
         hits[name].take(hit).to_numpy("float64", na_value=np.nan) for name in ("start", "end")
     )
@@ -204,103 +196,82 @@ def _coverage(
         targets[name].take(target).to_numpy("float64", na_value=np.nan) for name in ("start", "end")
     )
     shared = np.minimum(end, wanted_end) - np.maximum(start, wanted_start)
-    whole = (
-        np.minimum(end - start, wanted_end - wanted_start)
-        if share == "shorter"
-        else wanted_end - wanted_start
-    )
+    whole = wanted_end - wanted_start
+    if share == "shorter":
+        whole = np.minimum(end - start, whole)
     units = pd.Index(targets["span_unit"].dropna().astype("str").unique())
-    unit, wanted_unit = (
-        lookup(hits["span_unit"].take(hit), units),
-        lookup(targets["span_unit"].take(target), units),
-    )
+    unit = lookup(hits["span_unit"].take(hit), units)
+    is_same_unit = (unit >= 0) & (unit == lookup(targets["span_unit"].take(target), units))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where((unit >= 0) & (unit == wanted_unit), np.maximum(shared, 0) / whole, np.nan)
+        return np.where(is_same_unit, np.maximum(shared, 0) / whole, np.nan)
 
 
 def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
-    """The same golden set with only the targets that `level` (chunk, span, anchor, doc, predicate) can match.
+    """Return the golden set with only the targets that a match level can match.
 
-    Targets of questions that should be refused are left out: those are judged by their refusal, not
+    Targets of queries that should be refused are left out: those are judged by their refusal, not
     by retrieval (`keep_refusals` keeps them, as some older tools do). "span" takes every target
-    that has a span. "predicate" takes expected source keys or, for questions that name none,
-    expected metadata and texts; not those of questions that expect no hit at all, or only none of
-    certain sources: those have no rank (see `passed`).
+    that has a span. "predicate" takes expected source keys or, for queries that name none, expected
+    metadata and texts; not those of queries that expect no hit at all, or only none of certain
+    sources: those have no rank (see `passed`).
+
+    Parameters
+    ----------
+    level
+        chunk, span, anchor, doc or predicate.
     """
     check_type(golden, Golden, "golden")
     if level not in LEVELS:
         raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
     keep = level_rows(golden, level, keep_refusals)
-    kept = (
-        golden.targets
-        if keep.all()
-        else golden.targets[keep]
-        if keep.any()
-        else golden.targets.iloc[:0]
-    )
-    return narrowed(
-        golden, targets=kept, support_groups=_groups_at_level(golden.support_groups, kept)
-    )
+    targets = golden.targets
+    if not keep.all():
+        targets = targets[keep] if keep.any() else targets.iloc[:0]
+    groups = golden.support_groups
+    if len(groups):
+        # Groups of the queries whose named targets are all of this level. A group that names no
+        # target of its query stays, and fails.
+        is_here = has_pair(groups, targets, ("query_id", "target_id"))
+        is_unknown = groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy()
+        elsewhere = groups.loc[~is_here & ~is_unknown, "query_id"]
+        has_targets = is_among(groups["query_id"], targets["query_id"])
+        groups = groups[has_targets & ~is_among(groups["query_id"], elsewhere)]
+    return narrowed(golden, targets=targets, support_groups=groups)
 
 
-def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> npt.NDArray[np.bool_]:
-    """Which rows of `golden.targets` the level takes (see `at_level`)."""
+def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> Flags:
+    """Return flags of the rows of `golden.targets` that the level takes (see `at_level`)."""
     return golden.once(
         ("level_rows", level, keep_refusals), lambda: _level_rows(golden, level, keep_refusals)
     )
 
 
-def _level_rows(golden: Golden, level: str, keep_refusals: bool) -> npt.NDArray[np.bool_]:
-    targets = golden.targets
+def _level_rows(golden: Golden, level: str, keep_refusals: bool) -> Flags:
+    targets, checks = golden.targets, golden.checks
+    none = np.zeros(len(targets), dtype=bool)
     if level == "span":
-        keep = (
-            targets["start"].notna().to_numpy()
-            if "start" in targets
-            else np.zeros(len(targets), dtype=bool)
-        )
+        keep = targets["start"].notna().to_numpy() if "start" in targets else none
     else:
-        wanted = TARGET_LEVELS.get(level, (level,))
-        none = isinstance(targets["level"].dtype, pd.CategoricalDtype) and not set(wanted) & set(
-            targets["level"].cat.categories.tolist()
-        )
-        keep = np.zeros(len(targets), dtype=bool) if none else is_among(targets["level"], wanted)
+        wanted, levels = TARGET_LEVELS.get(level, (level,)), targets["level"]
+        is_coded = isinstance(levels.dtype, pd.CategoricalDtype)
+        is_absent = is_coded and not set(wanted) & set(levels.cat.categories.tolist())
+        keep = none if is_absent else is_among(levels, wanted)
     if keep.any() and not keep_refusals:
         keep = keep & ~is_among(targets["query_id"], golden.refusals)
-    return keep & _deciding(golden) if keep.any() and level == "predicate" else keep
-
-
-def _deciding(golden: Golden) -> npt.NDArray[np.bool_]:
-    """Predicate targets that decide.
-
-    Where source keys are expected, metadata and texts don't; where no hit is right, nothing does.
-    """
-    targets, checks = golden.targets, golden.checks
+    if not keep.any() or level != "predicate":
+        return keep
+    # Where source keys are expected, metadata and texts don't count; where no hit is right, no
+    # target does.
     by_key = targets.loc[is_among(targets["level"], ["source_key"]), "query_id"]
-    rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
     outvoted = is_among(targets["level"], ["predicate"]) & is_among(targets["query_id"], by_key)
-    return ~(outvoted | is_among(targets["query_id"], rankless))
-
-
-def _groups_at_level(groups: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Support groups of the queries whose named targets are all of this level.
-
-    One that names no target at all stays and fails.
-    """
-    if not len(groups):
-        return groups
-    here = has_pair(groups, targets, ("query_id", "target_id"))
-    elsewhere = groups.loc[
-        ~here & ~groups["target_id"].str.startswith(UNKNOWN_TARGET).to_numpy(), "query_id"
-    ]
-    return groups[
-        is_among(groups["query_id"], targets["query_id"]) & ~is_among(groups["query_id"], elsewhere)
-    ]
+    rankless = checks.loc[is_among(checks["kind"], RANKLESS), "query_id"]
+    return keep & ~(outvoted | is_among(targets["query_id"], rankless))
 
 
 def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """The matches a rule finds, with `hit` and `target` as int64.
+    """Return the matches a rule finds, with `hit` and `target` as int64.
 
-    Whatever frame without rows it returns is no match.
+    A frame without rows means no match, whatever its columns.
 
     Raises
     ------
@@ -308,7 +279,8 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
         Not a matches frame, or a position that no row has. The rule is named.
     """
     matches, name = rule(hits, targets), getattr(rule, "__qualname__", "rule")
-    check_type(matches, pd.DataFrame, name, "a DataFrame with the columns hit and target")
+    allowed = "a DataFrame with the columns hit and target"
+    check_type(matches, pd.DataFrame, name, allowed)
     if not len(matches):
         none = pd.DataFrame({"hit": np.zeros(0, np.int64), "target": np.zeros(0, np.int64)})
         return (
@@ -316,11 +288,7 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
         )
     missing = [column for column in ("hit", "target") if column not in matches]
     if missing:
-        raise DataError(
-            f"columns {missing} are missing",
-            field=name,
-            allowed="a DataFrame with the columns hit and target",
-        )
+        raise DataError(f"columns {missing} are missing", field=name, allowed=allowed)
     for column, frame in (("hit", hits), ("target", targets)):
         positions = matches[column]
         if (
@@ -335,32 +303,26 @@ def apply_rule(rule: Rule, hits: pd.DataFrame, targets: pd.DataFrame) -> pd.Data
             raise DataError(f"{positions.dtype} values", field=f"{name}.{column}", allowed=allowed)
         is_bad = positions.isna() | ~positions.between(0, len(frame) - 1).fillna(False)
         refuse_rows(positions, is_bad.to_numpy(dtype=bool), name, allowed)
-    is_whole = all(matches[column].dtype == np.int64 for column in ("hit", "target"))
-    return matches if is_whole else matches.astype({"hit": "int64", "target": "int64"})
+    is_int64 = all(matches[column].dtype == np.int64 for column in ("hit", "target"))
+    return matches if is_int64 else matches.astype({"hit": "int64", "target": "int64"})
 
 
 def with_coded_queries(results: Results, golden: Golden) -> Results:
-    """The same results with the queries of hits as codes of the queries that were answered.
+    """Return the results with the queries of hits as codes of the queries that were answered.
 
-    What joins them next needs not read their texts again.
-
-    Queries without any response become NA: their hits are nobody's.
+    Later joins then need not read their texts again. Queries without any response become NA: their
+    hits belong to no response.
     """
     answered, asked = results.responses["query_id"], golden.query_dtype
-    is_same = len(answered) == len(asked.categories) and answered.array.equals(
-        asked.categories.array
-    )
+    is_same = len(answered) == len(asked.categories)
+    is_same = is_same and answered.array.equals(asked.categories.array)
     dtype = asked if is_same else pd.CategoricalDtype(pd.Index(answered.unique()))
-    return narrowed(
-        results,
-        hits=results.hits.assign(
-            query_id=categorical(small_lookup(results.hits["query_id"], dtype.categories), dtype)
-        ),
-    )
+    codes = small_lookup(results.hits["query_id"], dtype.categories)
+    return narrowed(results, hits=results.hits.assign(query_id=categorical(codes, dtype)))
 
 
 def response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Position in `responses` of the run and query of each row, -1 where there is none."""
+    """Return the position in `responses` of the run and query of each row, -1 for none."""
     return _response_of(rows, responses).astype(np.int64, copy=False)
 
 
@@ -372,40 +334,42 @@ def _response_of(rows: pd.DataFrame, responses: pd.DataFrame) -> SmallCodes:
     # no sorting.
     run_ids = responses["run_id"].cat.categories
     known = np.full((len(run_ids) + 1, len(queries) + 1), -1)
-    known[codes_of(responses["run_id"]), lookup(responses["query_id"], queries)] = np.arange(
-        len(responses)
-    )
+    run_of_response = codes_of(responses["run_id"])
+    known[run_of_response, lookup(responses["query_id"], queries)] = np.arange(len(responses))
     run, query = rows["run_id"], small_lookup(rows["query_id"], queries)
     if len(run_ids) == 1 and run.cat.categories.equals(run_ids) and codes_of(run).min() == 0:
-        # Of one run, looking up the run would be most of the work; and its queries are unique, so
-        # that they number the responses.
+        # With one run, looking up the run would be most of the work; and its queries are unique, so
+        # they number the responses.
         return query if len(queries) == len(responses) else np.take(known[0], query)
     return known[lookup(run, run_ids), query]
 
 
 class HitResponses(NamedTuple):
-    """The response that each hit belongs to (-1: none), and how many hits each response has."""
+    """The response that each hit belongs to (-1: none), and the number of hits per response."""
 
     response: SmallCodes
     n_hits: Codes
 
 
 def locate_hits(results: Results) -> HitResponses:
-    """Which response each hit belongs to."""
-    place, n = _response_of(results.hits, results.responses), len(results.responses)
+    """Find the response of each hit, and count the hits of each response."""
+    response, n = _response_of(results.hits, results.responses), len(results.responses)
     counts = np.zeros(n + 1, dtype=np.int64)
     # widening all of them at once would take more time than counting
-    for rows in blocks(0, len(place), COUNTED):
-        counts += np.bincount(place[rows].astype(np.int64) + 1, minlength=n + 1)
-    return HitResponses(place, counts[1:])
+    for rows in blocks(0, len(response), COUNTED):
+        counts += np.bincount(response[rows].astype(np.int64) + 1, minlength=n + 1)
+    return HitResponses(response, counts[1:])
 
 
 def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:
     """Refuse hits of which two share run, query and rank.
 
-    `cell` numbers each hit's run and query (-1: not asked).
-
     Two hits at one rank would be merged into one and lower precision without a word.
+
+    Parameters
+    ----------
+    cell
+        A number for each hit's run and query (-1: not asked).
     """
     rank = hits["rank"].to_numpy()
     if not len(rank):
@@ -416,37 +380,33 @@ def check_ranks(hits: pd.DataFrame, cell: SmallCodes) -> None:
         return
     asked, depth = cell >= 0, int(rank.max()) + 1
     size = (int(cell.max()) + 1) * depth
-    if size <= 50 * len(rank):  # a bitmap is ten times faster than looking for duplicates
+    if size <= BITMAP_CELLS * len(rank):
         seen = np.zeros(size + 1, dtype=bool)
 
         def mark(first: int, last: int) -> None:
             for rows in blocks(first, last):
-                # what isn't asked marks the last place
-                seen[
-                    np.where(asked[rows], cell[rows].astype(np.int64) * depth + rank[rows], size)
-                ] = True
+                place = cell[rows].astype(np.int64) * depth + rank[rows]
+                seen[np.where(asked[rows], place, size)] = True  # not asked: the last place
 
         map_pieces(len(rank), mark)
-        is_unique = np.count_nonzero(seen[:size]) == np.count_nonzero(asked)
+        n_places = int(np.count_nonzero(seen[:size]))
     else:
-        is_unique = len(
-            np.unique(cell[asked].astype(np.int64) * depth + rank[asked])
-        ) == np.count_nonzero(asked)
-    if not is_unique:
-        twice = hits[asked][
-            pd.Series(cell[asked].astype(np.int64) * depth + rank[asked]).duplicated().to_numpy()
-        ].iloc[0]
-        found = (
+        n_places = len(np.unique(cell[asked].astype(np.int64) * depth + rank[asked]))
+    if n_places != np.count_nonzero(asked):
+        places = pd.Series(cell[asked].astype(np.int64) * depth + rank[asked])
+        twice = hits[asked][places.duplicated().to_numpy()].iloc[0]
+        raise DataError(
             f"rank {twice['rank']} appears twice for query {twice['query_id']!r} of run"
-            f" {twice['run_id']!r}"
+            f" {twice['run_id']!r}",
+            field="hits.rank",
+            allowed="ranks must be 1, 2, 3, ...",
         )
-        raise DataError(found, field="hits.rank", allowed="ranks must be 1, 2, 3, ...")
 
 
 def _are_in_order(cell: SmallCodes, rank: npt.NDArray[np.int32]) -> bool:
-    """Whether hits lie by query, then rank, no two the same.
+    """Test for hits that lie by query, then rank, no two the same.
 
-    As a rule they do, and a look at each and the next one shows it.
+    Most runs are stored in this order, and comparing neighbours is far cheaper than a bitmap.
     """
 
     def ascends(rows: slice) -> bool:

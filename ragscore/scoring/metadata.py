@@ -1,6 +1,4 @@
-"""Metadata of hits.
-
-Which row belongs to which hit, and which hits have the values that a condition asks for.
+"""Metadata of hits: which hit each row belongs to, and which hits meet metadata conditions.
 
 In: `hits`, their metadata (`Results.hit_meta`, one row per hit and key) and conditions. Out: row
 positions.
@@ -24,40 +22,40 @@ from ragscore.frames.codes import (
     small_lookup,
 )
 
-DENSE = 4  # cells of a table per row: up to here it takes less than sorting
-# of the table that sifts out codes, for each one that it knows: few enough to stay in the
-# processor's cache
+DENSE = 4  # cells of a table per row: up to here a table takes less time than sorting
+# Cells of the sieve in `_equal_few` per code that it knows: few enough to stay in the processor's
+# cache, enough that fifteen of sixteen other codes are dropped at once.
 CELLS = 16
 
 
 def rows_of(meta: pd.DataFrame, hits: pd.DataFrame, queries: pd.Index) -> Codes:
-    """Position in `hits` of the hit that each row of metadata belongs to, -1 where it is none of these queries' hits."""
+    """Return the position in `hits` of each metadata row's hit, -1 if it is none of these queries.
+
+    Of several hits at one run, query and rank, the first counts.
+    """
     if not len(meta) or not len(hits) or not len(queries):
         return np.full(len(meta), -1)
     runs = pd.Index(hits["run_id"].astype("category").cat.categories.astype("str"))
     highest = int(max(hits["rank"].max(), meta["rank"].max())) + 1
+    n_keys = len(runs) * len(queries) * highest
 
     def key(frame: pd.DataFrame) -> Codes:
-        run, query, rank = (
-            small_lookup(frame["run_id"], runs),
-            small_lookup(frame["query_id"], queries),
-            frame["rank"].to_numpy(),
-        )
-        found = np.empty(len(frame), dtype=np.int64)
+        run, query = small_lookup(frame["run_id"], runs), small_lookup(frame["query_id"], queries)
+        rank, found = frame["rank"].to_numpy(), np.empty(len(frame), dtype=np.int64)
 
         def fill(first: int, last: int) -> None:
             for rows in blocks(first, last):
+                # int64 before multiplying: 32-bit codes overflow without a word.
                 cell = run[rows].astype(np.int64) * len(queries) + query[rows]
-                found[rows] = np.where(
-                    (run[rows] < 0) | (query[rows] < 0), -1, cell * highest + rank[rows]
-                )
+                is_unknown = (run[rows] < 0) | (query[rows] < 0)
+                found[rows] = np.where(is_unknown, -1, cell * highest + rank[rows])
 
         map_pieces(len(frame), fill)
         return found
 
     of_hits, of_meta = key(hits), key(meta)
-    if len(runs) * len(queries) * highest <= DENSE * (len(hits) + len(meta)):
-        table = np.full(len(runs) * len(queries) * highest + 1, -1)  # the last place is that of -1
+    if n_keys <= DENSE * (len(hits) + len(meta)):
+        table = np.full(n_keys + 1, -1)  # the last place is that of -1
         # backwards, so that of two hits in one place the first stands there
         table[of_hits[::-1]] = np.arange(len(hits))[::-1]
         table[-1] = -1
@@ -78,7 +76,7 @@ def with_metadata(
     conditions: pd.DataFrame,
     needing_all_of: pd.Index,
 ) -> pd.DataFrame:
-    """Pairs (`hit`, `target`) of which any condition holds; for some questions, all.
+    """Return the pairs (`hit`, `target`) of which any condition holds; for some queries, all.
 
     Parameters
     ----------
@@ -86,49 +84,43 @@ def with_metadata(
         The hit of each row of metadata, from `rows_of`.
     conditions
         One row per condition: query_id, `target` (a row position), key, value.
+    needing_all_of
+        The queries for which all conditions of a target have to hold.
     """
     keys, queries = pd.Index(conditions["key"].unique()), pd.Index(conditions["query_id"].unique())
     if not len(keys):
         return pd.DataFrame({"hit": row[:0], "target": row[:0]})
     key = small_lookup(meta["key"], keys)
     asked = np.flatnonzero((row >= 0) & (key >= 0))
-    value, asked_value = _value_codes(meta["value"], asked, conditions["value"])
-    asked_place = lookup(conditions["query_id"], queries) * len(keys) + lookup(
-        conditions["key"], keys
-    )
-    query, n_values = small_lookup(hits["query_id"], queries), int(asked_value.max(initial=0)) + 1
+    value, wanted_value = _value_codes(meta["value"], asked, conditions["value"])
+    n_values = int(wanted_value.max(initial=0)) + 1
+    wanted_query = lookup(conditions["query_id"], queries)
+    wanted_place = wanted_query * len(keys) + lookup(conditions["key"], keys)
+    query = small_lookup(hits["query_id"], queries)
 
     def code(rows: slice) -> Codes:
         place = query[row[asked[rows]]].astype(np.int64) * len(keys) + key[asked[rows]]
         return np.where((place < 0) | (value[rows] < 0), -1, place * n_values + value[rows])
 
-    known, condition = _equal_few(code, len(asked), asked_place * n_values + asked_value)
-    return _held(row[asked[known]], condition, conditions, needing_all_of)
-
-
-def _held(
-    hit: Codes, condition: Codes, conditions: pd.DataFrame, needing_all_of: pd.Index
-) -> pd.DataFrame:
-    """The hits and targets of which enough conditions hold.
-
-    One row per condition that holds comes in.
-    """
+    holding, condition = _equal_few(code, len(asked), wanted_place * n_values + wanted_value)
     targets, of_condition = np.unique(conditions["target"].to_numpy(np.int64), return_inverse=True)
     of_condition = of_condition.astype(np.int64)
     is_strict = lookup(conditions["query_id"], needing_all_of) >= 0
     n_needed = np.maximum(np.bincount(of_condition[is_strict], minlength=len(targets)), 1)
+    # One cell per hit and target, counted once for each condition that holds.
+    n_targets = max(len(targets), 1)
     cells, n_held = np.unique(
-        hit * max(len(targets), 1) + of_condition[condition], return_counts=True
+        row[asked[holding]] * n_targets + of_condition[condition], return_counts=True
     )
-    hit, target = np.divmod(cells, max(len(targets), 1))
+    hit, target = np.divmod(cells, n_targets)
     enough = n_held >= n_needed[target]
     return pd.DataFrame({"hit": hit[enough], "target": targets[target[enough]]})
 
 
 def _equal_few(left: Callable[[slice], Codes], n: int, right: Codes) -> tuple[Codes, Codes]:
-    """`equal_pairs` where most of n codes `left` equal none of the few `right`.
+    """Return `equal_pairs` where most of n codes `left` equal none of the few `right`.
 
-    Those are sifted out by a table first, block by block.
+    A table sifts those out first, block by block.
     """
     mask = (1 << (CELLS * len(right)).bit_length()) - 1
     marked = np.zeros(mask + 1, dtype=bool)
@@ -145,14 +137,15 @@ def _equal_few(left: Callable[[slice], Codes], n: int, right: Codes) -> tuple[Co
 
 
 def _value_codes(values: pd.Series, rows: Codes, wanted: pd.Series) -> tuple[Codes, Codes]:
-    """Codes of JSON values that are equal if they match one of the `wanted`.
+    """Return codes of JSON values, equal where a value matches a wanted one.
 
-    Of `values` in these rows (-1: none of them), and of `wanted`.
+    The codes of `values` in these rows (-1: matches none), and those of `wanted`.
     """
-    # One look at each different value, however many hits have it. Taking texts costs as much as
-    # encoding them: few are taken first, many afterwards.
-    codes, names = pd.factorize(values if 2 * len(rows) > len(values) else values.take(rows))
-    codes = codes[rows] if 2 * len(rows) > len(values) else codes
+    # Each distinct value is read once, however many hits have it. Taking texts costs as much as
+    # encoding them, so few are taken first and many afterwards.
+    is_many = 2 * len(rows) > len(values)
+    codes, names = pd.factorize(values if is_many else values.take(rows))
+    codes = codes[rows] if is_many else codes
     wanted_codes, wanted_names = pd.factorize(wanted)
     forms: dict[str, int] = {}
     of_wanted = np.array(
@@ -169,7 +162,7 @@ def _value_codes(values: pd.Series, rows: Codes, wanted: pd.Series) -> tuple[Cod
 
 
 def _form(value: Any) -> str:
-    """JSON values in a form that is equal if they match.
+    """Return a text that is equal for JSON values that match.
 
     Texts in lower case, numbers by value, types apart.
     """
@@ -180,12 +173,12 @@ def _form(value: Any) -> str:
     return f"{type(value).__name__} {json.dumps(value, sort_keys=True)}"
 
 
-def readable(values: pd.Series) -> tuple[list[str], npt.NDArray[np.intp]]:
-    """JSON values as texts in lower case, each different one once, and the place of every value among them."""
+def lowered_texts(values: pd.Series) -> tuple[list[str], npt.NDArray[np.intp]]:
+    """Return the distinct JSON values as texts in lower case, and each value's place among them."""
     codes, names = pd.factorize(values)
-    return [_readable(name).lower() for name in names.tolist()], codes
-
-
-def _readable(written: str) -> str:
-    value = json.loads(written)
-    return "" if value is None else value if isinstance(value, str) else written
+    texts = []
+    for name in names.tolist():
+        value = json.loads(name)
+        text = value if isinstance(value, str) else "" if value is None else name
+        texts.append(text.lower())
+    return texts, codes
