@@ -1,9 +1,8 @@
-"""Our run file, `per_query.jsonl` with `run.json` beside it (the kebab record, a superset) -> `Results`.
+"""Our run file, `per_query.jsonl` with `run.json` beside it -> `Results`; and the tool's SQLite file.
 
-The same record stands in kebab's SQLite tables, which `read_sqlite` reads. This per-line reader is
-the definition of the format (arrow_lines.py reads large files that hold nothing odd, and gives the
-same): older records that lack later fields load, what we have no column for is kept in `x_*`
-columns.
+This per-line reader defines the format, a superset of the seed tool's record. arrow_lines.py reads
+large regular files faster and gives the same frames. Older records without later fields load.
+Fields that no column takes are kept in `x_*` columns.
 """
 
 import sqlite3
@@ -32,27 +31,24 @@ _OPTIONAL = ("hops", "hit_meta")
 
 
 def read_per_query(path: Path, strict: bool) -> Results:
-    """One run: its file of records, its `run.json` and `judgments.jsonl` if there are any."""
+    """Read one run: its records, and `run.json` and `judgments.jsonl` if they are there."""
     _check_name(path)
     problems = Problems(path, strict)
     run = _run(path, problems)
-    frames, tables = read_frames(path, run["run_id"]), Tables()
+    frames = read_frames(path, run["run_id"])
     if frames is None:
+        tables = Tables()
         for row in json_rows(path, problems):
             read_record(row, tables, problems)
         problems.typos.warn(stacklevel=4)
+        frames = _frames(tables, run["run_id"])
     judgments = _judgments(path, run, problems)
-    results = (
-        results_of(run, tables, problems) if frames is None else _results(run, frames, problems)
-    )
+    results = _results(run, frames, problems)
     return replace(results, judgments=judgments) if judgments is not None else results
 
 
 def begin_run(path: Path, strict: bool) -> tuple[dict[str, Any], Problems]:
-    """What is known of a run before its records are read.
-
-    Its row of the runs frame, and what its faults go to.
-    """
+    """Return a run's row of the runs frame before its records are read, and its `Problems`."""
     _check_name(path)
     problems = Problems(path, strict)
     return _run(path, problems), problems
@@ -61,15 +57,15 @@ def begin_run(path: Path, strict: bool) -> tuple[dict[str, Any], Problems]:
 def stream_per_query(
     path: Path, run: dict[str, Any], problems: Problems, folder: Path, on_progress: Progress
 ) -> tuple[RunOnDisk, Results]:
-    """The records of a run that was begun, read into `folder`.
+    """Read the records of a run into `folder`, after `begin_run`.
 
-    Beside them, the results that `read_per_query` gives without them.
+    Also returns what `read_per_query` would give, without the records' frames.
     """
-    streamed = stream_records(path, run["run_id"], problems, folder, on_progress)
+    on_disk = stream_records(path, run["run_id"], problems, folder, on_progress)
     judgments = _judgments(path, run, problems)
-    counts = {"n_queries": len(streamed.query_ids), "n_failed": streamed.n_failed}
+    counts = {"n_queries": len(on_disk.query_ids), "n_failed": on_disk.n_failed}
     runs = from_records([run | counts], "runs")
-    return streamed, Results(
+    return on_disk, Results(
         runs=runs,
         responses=empty("responses"),
         judgments=judgments,
@@ -87,55 +83,50 @@ def _check_name(path: Path) -> None:
 
 
 def _judgments(path: Path, run: dict[str, Any], problems: Problems) -> pd.DataFrame | None:
-    return (
-        read_judgments(path.parent / JUDGMENTS_FILE, run["run_id"], problems)
-        if path.name.startswith("per_query.")
-        else None
-    )
+    if not path.name.startswith("per_query."):
+        return None
+    return read_judgments(path.parent / JUDGMENTS_FILE, run["run_id"], problems)
 
 
 def _run(path: Path, problems: Problems) -> dict[str, Any]:
-    """The run as `run.json` describes it.
+    """Return the run as `run.json` describes it.
 
-    Without one, it is named after its folder or, if that says more, the file.
+    Without one, a run is named after its file, or after its folder if the file is `per_query`.
     """
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl").removesuffix(".json")
     named = {"run_id": path.absolute().parent.name if stem == "per_query" else stem}
-    beside = path.parent / "run.json"
-    if stem != "per_query" or not beside.exists():
+    run_json = path.parent / "run.json"
+    if stem != "per_query" or not run_json.exists():
         return run_record(named, path)
-    faults = problems.for_file(beside)
-    described, lines = read_run_json(beside, faults)
+    faults = problems.for_file(run_json)
+    described, lines = read_run_json(run_json, faults)
     if "run_id" in described and as_id(described["run_id"]) is None:
-        faults.add(
-            f"found {describe(described.pop('run_id'))}",
-            line=lines.get("run_id"),
-            field="run_id",
-            allowed=ID_ALLOWED,
-        )
-    counted = {
-        name: value for name, value in described.items() if name not in ("n_queries", "n_failed")
-    }
-    run = run_record({**named, **counted}, beside, lines=lines, problems=faults)
+        faults.reject(described.pop("run_id"), lines.get("run_id"), "run_id", ID_ALLOWED)
+    for name in ("n_queries", "n_failed"):  # counted anew
+        described.pop(name, None)
+    run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
     faults.typos.warn(stacklevel=5)
     return run
 
 
 def results_of(run: dict[str, Any], tables: Tables, problems: Problems) -> Results:
-    """One run's records as frames."""
+    """Return the records of one run as `Results`."""
+    return _results(run, _frames(tables, run["run_id"]), problems)
+
+
+def _frames(tables: Tables, run_id: str) -> dict[str, pd.DataFrame]:
+    frames = {}
     for name in _FRAMES:
-        for record in getattr(tables, name):
-            record["run_id"] = run["run_id"]
-    frames = {
-        name: from_records(unify_types(getattr(tables, name)), name)
-        for name in _FRAMES
-        if name not in _OPTIONAL or getattr(tables, name)
-    }
-    return _results(run, frames, problems)
+        records = getattr(tables, name)
+        for record in records:
+            record["run_id"] = run_id
+        if records or name not in _OPTIONAL:
+            frames[name] = from_records(unify_types(records), name)
+    return frames
 
 
 def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Problems) -> Results:
-    """The frames as `Results`, with a run that says how many queries there are."""
+    """Return the frames as `Results`, with the number of queries in the runs frame."""
     counts = {
         "n_queries": len(frames["responses"]),
         "n_failed": int(frames["responses"]["error"].notna().sum()),
@@ -146,18 +137,21 @@ def _results(run: dict[str, Any], frames: dict[str, pd.DataFrame], problems: Pro
 
 
 def read_sqlite(path: Path, strict: bool) -> Results:
-    """Every run of a kebab database (tables `eval_runs` and `eval_query_results`), in order of creation."""
+    """Read every run of an SQLite file, in order of creation.
+
+    Runs are in the table `eval_runs`, their records in `eval_query_results`.
+    """
     problems = Problems(path, strict)
     connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
-        found = connection.execute(
+        rows = connection.execute(
             "SELECT run_id, suite, created_at, commit_hash, config_snapshot_json FROM eval_runs"
             " ORDER BY created_at, run_id"
         ).fetchall()
         parts = []
-        for number, values in enumerate(found, 1):
+        for number, values in enumerate(rows, 1):
             parts += _sqlite_run(connection, number, values, problems)
-        _count_strays(connection, problems)
+        _report_orphans(connection, problems)
     except sqlite3.Error as error:
         raise DataError(
             f"not a readable SQLite file with eval_runs and eval_query_results ({error})", file=path
@@ -167,20 +161,19 @@ def read_sqlite(path: Path, strict: bool) -> Results:
     if not parts:
         raise DataError("the table eval_runs holds no run", file=path)
     results = concat_results(parts)
-    return (
-        replace(
-            results, problems=pd.concat([results.problems, problems.frame()], ignore_index=True)
-        )
-        if problems.records
-        else results
-    )
+    if not problems.records:
+        return results
+    both = pd.concat([results.problems, problems.frame()], ignore_index=True)
+    return replace(results, problems=both)
 
 
 def _sqlite_run(
     connection: sqlite3.Connection, number: int, values: tuple[Any, ...], problems: Problems
 ) -> list[Results]:
-    """One row of `eval_runs` with its records; nothing, and a problem, for a row without an id."""
-    run_id, suite, created_at, commit, snapshot = values
+    """Return one row of `eval_runs` with its records; a row without an id is a problem."""
+    columns = ("run_id", "suite", "created_at", "commit", "config_snapshot_json")
+    described = dict(zip(columns, values, strict=True))
+    run_id = described["run_id"]
     if as_id(run_id) is None:
         problems.add(
             f"found {describe(run_id)} in row {number}",
@@ -189,13 +182,6 @@ def _sqlite_run(
             allowed=ID_ALLOWED,
         )
         return []
-    described = {
-        "run_id": run_id,
-        "suite": suite,
-        "created_at": created_at,
-        "commit": commit,
-        "config_snapshot_json": snapshot,
-    }
     own, tables = Problems(problems.file, problems.strict), Tables()
     for name, value in described.items():
         if isinstance(value, bytes):
@@ -212,25 +198,23 @@ def _sqlite_run(
         (run_id,),
     )
     for line, (query_id, text) in enumerate(records, 1):
-        record = _result_json(
-            query_id, text, f"row {line} of run {run['run_id']!r}, query {query_id!r}", line, own
-        )
+        place = f"row {line} of run {run['run_id']!r}, query {query_id!r}"
+        record = _sqlite_record(query_id, text, place, line, own)
         if record is not None:
             read_record(Row({"query_id": query_id, **record}, line), tables, own)
     own.typos.warn(stacklevel=5)
     return [results_of(run, tables, own)]
 
 
-def _result_json(
+def _sqlite_record(
     query_id: Any, text: Any, place: str, line: int, problems: Problems
 ) -> dict[str, Any] | None:
-    """The record of one row of `eval_query_results`; None, and a problem, for one that holds none."""
-    table = "eval_query_results"
+    """Return the record of one row of `eval_query_results`; None, and a problem, without one."""
     if as_id(query_id) is None:
         problems.add(
             f"found {describe(query_id)} in {place}",
             line=line,
-            field=f"{table}.query_id",
+            field="eval_query_results.query_id",
             allowed=ID_ALLOWED,
         )
         return None
@@ -246,19 +230,19 @@ def _result_json(
     problems.add(
         f"{found} in {place}",
         line=line,
-        field=f"{table}.result_json",
+        field="eval_query_results.result_json",
         allowed="a JSON object as text",
     )
     return None
 
 
-def _count_strays(connection: sqlite3.Connection, problems: Problems) -> None:
-    """Results whose run the table of runs doesn't know would be lost without a word."""
-    strays = connection.execute(
+def _report_orphans(connection: sqlite3.Connection, problems: Problems) -> None:
+    """Report records of unknown runs, which would be lost in silence."""
+    orphans = connection.execute(
         "SELECT run_id, count(*) FROM eval_query_results WHERE run_id IS NULL OR run_id NOT IN"
         " (SELECT run_id FROM eval_runs WHERE run_id IS NOT NULL) GROUP BY 1"
     )
-    for run_id, n in strays.fetchall():
+    for run_id, n in orphans.fetchall():
         problems.add(
             f"found {describe(run_id)} in {n} rows",
             field="eval_query_results.run_id",

@@ -1,4 +1,8 @@
-"""`Results` -> `per_query.jsonl` and `run.json`: the way back, so that load and write round-trip."""
+"""`Results` -> `per_query.jsonl` and `run.json`, so that loading gives the same frames again.
+
+The inverse of record.py, whose tables of fields it shares. A row that reading would not give back
+is an error, never a silent change.
+"""
 
 import json
 from collections.abc import Iterator
@@ -9,11 +13,13 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Results
-from ragscore.io.citations import written_heading, written_span
+from ragscore.io.citations import citation_and_span, heading_parts
 from ragscore.io.output import by_query, check_one_run, write_lines, write_text
 from ragscore.io.record import (
+    ANSWER_COLUMNS,
     ANSWER_FIELDS,
     CITATION_FIELDS,
+    HIT_COLUMNS,
     HIT_FIELDS,
     RECORD_FIELDS,
     SCORES,
@@ -23,19 +29,7 @@ from ragscore.io.record import (
     implied_refusal,
 )
 from ragscore.io.sidecars import run_description
-from ragscore.io.values import extra_fields, row_dicts
-
-_ANSWER = ("answer", "grounded", "refused", "refusal_reason", "cost_usd")
-_HIT = (
-    "rank",
-    "chunk_id",
-    "doc_id",
-    "source_key",
-    "chunker_version",
-    "stale",
-    "text_cut",
-    "score_kind",
-)
+from ragscore.io.values import as_json, extra_fields, row_dicts
 
 
 def write_per_query(results: Results, path: str | Path) -> Path:
@@ -76,63 +70,51 @@ def write_per_query(results: Results, path: str | Path) -> Path:
     return file
 
 
-def _grouped(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each query; a row whose query has no response would get lost."""
-    frame: pd.DataFrame | None = getattr(results, kind)
-    if frame is None:
-        return {}
-    is_stray = ~is_among(frame["query_id"], results.responses["query_id"])
-    if is_stray.any():
-        found = (
-            f"{int(is_stray.sum())} rows of queries without a response, first"
-            f" {frame.loc[is_stray, 'query_id'].iloc[0]!r}"
-        )
-        raise DataError(
-            found, field=f"{kind}.query_id", allowed="a row of responses for every query"
-        )
-    return by_query(frame)
-
-
 def _records(results: Results) -> Iterator[dict[str, Any]]:
-    hits, citations, hops = (
-        _grouped(results, "hits"),
-        _grouped(results, "citations"),
-        _grouped(results, "hops"),
+    hits, citations, hops, meta = (
+        _by_query(results, kind) for kind in ("hits", "citations", "hops", "hit_meta")
     )
-    meta = _grouped(results, "hit_meta")
     for response in row_dicts(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
         extra = extra_fields(response, RECORD_FIELDS, "responses", "latency_")
         if query_id in hops:
-            extra["answer"] = {
-                **extra.get("answer", {}),
-                "hops": [hop_record(hop) for hop in hops[query_id]],
-            }
+            steps = [hop_record(hop) for hop in hops[query_id]]
+            extra["answer"] = {**extra.get("answer", {}), "hops": steps}
         answer = _answer(response, extra, _in_order(citations.get(query_id, []), query_id))
-        record: dict[str, Any] = {"query_id": query_id} | {
-            name: response.get(name) for name in ("query", "mode")
-        }
-        record |= {
-            "hits_top_k": _hits(hits.get(query_id, []), meta.get(query_id, []), query_id),
-            "answer": answer,
-        }
+        record: dict[str, Any] = {"query_id": query_id}
+        record |= {name: response.get(name) for name in ("query", "mode")}
+        record["hits_top_k"] = _hits(hits.get(query_id, []), meta.get(query_id, []), query_id)
+        record["answer"] = answer
         record |= {name: response.get(name) for name in ("elapsed_ms", "error")}
         record |= {name: value for name, value in response.items() if name.startswith("latency_")}
-        record |= {"scope": _scope(response["scope"])} if "scope" in response else {}
+        if "scope" in response:
+            record["scope"] = _scope(response["scope"])
         yield record | extra
 
 
+def _by_query(results: Results, kind: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of each query; a query without a response has no record to be written to."""
+    frame: pd.DataFrame | None = getattr(results, kind)
+    if frame is None:
+        return {}
+    is_orphan = ~is_among(frame["query_id"], results.responses["query_id"])
+    if is_orphan.any():
+        raise DataError(
+            f"{int(is_orphan.sum())} rows of queries without a response, first"
+            f" {frame.loc[is_orphan, 'query_id'].iloc[0]!r}",
+            field=f"{kind}.query_id",
+            allowed="a row of responses for every query",
+        )
+    return by_query(frame)
+
+
 def _scope(text: str) -> Any:
-    """An object or list as such, if reading it gives the same text again."""
+    """Return an object or list as such, if reading it gives the same text again."""
     try:
         value = json.loads(text)
     except ValueError:
         return text
-    return (
-        value
-        if isinstance(value, (dict, list)) and json.dumps(value, ensure_ascii=False) == text
-        else text
-    )
+    return value if isinstance(value, (dict, list)) and as_json(value) == text else text
 
 
 def _in_order(citations: list[dict[str, Any]], query_id: str) -> list[dict[str, Any]]:
@@ -150,13 +132,17 @@ def _in_order(citations: list[dict[str, Any]], query_id: str) -> list[dict[str, 
 def _answer(
     response: dict[str, Any], extra: dict[str, Any], citations: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
-    """The answer object; None where the record had none. Takes its own fields out of `extra`."""
-    fields = {name: response[name] for name in _ANSWER if name in response}
+    """Return the answer object; None where the record had none.
+
+    Takes the answer's extra fields out of `extra`.
+    """
+    fields = {name: response[name] for name in ANSWER_COLUMNS if name in response}
     tokens = {name: response[name] for name in TOKENS if name in response}
     own = extra.pop("answer", None)
-    if own is None and not (fields or tokens or citations):
-        return None
-    own = {} if own is None else own
+    if own is None:
+        if not (fields or tokens or citations):
+            return None
+        own = {}
     usage = own.get("usage", {}) if isinstance(own, dict) else {}
     if (
         not isinstance(own, dict)
@@ -172,91 +158,72 @@ def _answer(
         fields.pop("refused", None)
     elif "refused" not in fields:
         fields["refused"] = UNKNOWN
-    counted = {"usage": {**tokens, **usage}} if tokens else {}
-    return {
-        "answer": None,
-        **fields,
-        "citations": [_citation(row) for row in citations],
-        **own,
-        **counted,
-    }
+    answer = {"answer": None, **fields, "citations": [_citation(row) for row in citations], **own}
+    return answer | {"usage": {**tokens, **usage}} if tokens else answer
 
 
 def _citation(row: dict[str, Any]) -> dict[str, Any]:
     extra = extra_fields(row, CITATION_FIELDS, "citations")
-    written = {
+    fields: dict[str, Any] = {
         name: row[name] for name in ("marker", "chunk_id", "doc_id") if name in row
-    } | _heading(row, extra, "citations")
-    span = written_span(row, extra)
+    }
+    fields |= _heading(row, extra, "citations")
+    span = citation_and_span(row, extra)
     if "path" in row and span.get("citation", {}).get("path") != row["path"]:
-        written["path"] = row["path"]
-    return _joined(written | span, extra, "citations")
+        fields["path"] = row["path"]
+    return _with_extra(fields | span, extra, "citations")
 
 
 def _hits(
     rows: list[dict[str, Any]], meta: list[dict[str, Any]], query_id: str
 ) -> list[dict[str, Any]]:
-    by_rank: dict[int, dict[str, Any]] = {}
-    for one in meta:
-        by_rank.setdefault(one["rank"], {})[one["key"]] = _metadata_value(one)
-    if stray := sorted(by_rank.keys() - {row["rank"] for row in rows}):
+    meta_at: dict[int, dict[str, Any]] = {}
+    for pair in meta:
+        try:
+            value = json.loads(pair["value"])
+        except ValueError as error:
+            raise DataError(
+                f"found {pair['value']!r}", field="hit_meta.value", allowed="JSON text"
+            ) from error
+        meta_at.setdefault(pair["rank"], {})[pair["key"]] = value
+    if strays := sorted(meta_at.keys() - {row["rank"] for row in rows}):
         raise DataError(
-            f"metadata of query {query_id!r} at rank {stray[0]}, where no hit is",
+            f"metadata of query {query_id!r} at rank {strays[0]}, where no hit is",
             field="hit_meta.rank",
             allowed="the rank of a hit",
         )
-    return [_hit(row) | _metadata(row, by_rank.get(row["rank"], {})) for row in rows]
-
-
-def _metadata_value(row: dict[str, Any]) -> Any:
-    try:
-        return json.loads(row["value"])
-    except ValueError as error:
-        raise DataError(
-            f"found {row['value']!r}", field="hit_meta.value", allowed="JSON text"
-        ) from error
-
-
-def _metadata(row: dict[str, Any], known: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of a hit.
-
-    Where they name a source key that the hit doesn't have, the hit says that it has none.
-    """
-    has_none = {"source_key": None} if "source_key" in known and "source_key" not in row else {}
-    return ({"metadata": known} if known else {}) | has_none
+    hits = []
+    for row in rows:
+        hit = _hit(row)
+        if values := meta_at.get(row["rank"]):
+            hit["metadata"] = values
+            if "source_key" in values and "source_key" not in row:
+                hit["source_key"] = None  # else reading would take that of the metadata
+        hits.append(hit)
+    return hits
 
 
 def _hit(row: dict[str, Any]) -> dict[str, Any]:
-    # A score of the hit itself beside one within `retrieval` is a field of its own; alone it would
-    # be read as the column.
-    extra = extra_fields(
-        row,
-        (HIT_FIELDS | {"score"}) - {column for column in SCORES.values() if column in row},
-        "hits",
-    )
-    written = {name: row[name] for name in _HIT if name in row}
-    written |= {
-        name: row[column]
-        for column, name in {"path": "doc_path", "text": "snippet"}.items()
-        if column in row
-    }
-    written |= _heading(row, extra, "hits") | written_span(row, extra) | _scores(row, extra)
-    return _joined(written, extra, "hits")
+    # `score` beside one within `retrieval` is an extra field; alone it would be read as the column.
+    scores = {column for column in SCORES.values() if column in row}
+    extra = extra_fields(row, (HIT_FIELDS | {"score"}) - scores, "hits")
+    fields = {name: row[column] for name, column in HIT_COLUMNS.items() if column in row}
+    fields |= _heading(row, extra, "hits") | citation_and_span(row, extra) | _scores(row, extra)
+    return _with_extra(fields, extra, "hits")
 
 
 def _scores(row: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
-    """The scores within `retrieval`; on the hit itself where that isn't an object."""
+    """Return the scores within `retrieval`, or on the hit itself where that isn't an object."""
     own = extra.pop("retrieval", {})
     if not isinstance(own, dict):
-        return {"retrieval": own} | {
-            column: row[column] for column in SCORES.values() if column in row
-        }
-    retrieval = {name: row[column] for name, column in SCORES.items() if column in row}
+        on_hit = {column: row[column] for column in SCORES.values() if column in row}
+        return {"retrieval": own} | on_hit
     if set(own) & set(SCORES):
         raise DataError(
             f"found {own!r}", field="hits.x_retrieval", allowed="fields that no column holds"
         )
-    return {"retrieval": retrieval | own} if retrieval | own else {}
+    retrieval = {name: row[column] for name, column in SCORES.items() if column in row} | own
+    return {"retrieval": retrieval} if retrieval else {}
 
 
 def _heading(row: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -266,16 +233,16 @@ def _heading(row: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str,
                 "found x_heading_path without a heading", field=kind, allowed="both or neither"
             )
         return {"heading_path": extra.pop("heading_path")}
-    return {"heading_path": written_heading(row["heading"])} if "heading" in row else {}
+    return {"heading_path": heading_parts(row["heading"])} if "heading" in row else {}
 
 
-def _joined(written: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
-    """A row's fields with its leftover ones, which must not hide them nor be taken for a span."""
-    spanned = {"start", "end"} if "span_unit" in written else set()
-    if clash := sorted(set(extra) & (set(written) | spanned)):
+def _with_extra(fields: dict[str, Any], extra: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Add a row's extra fields, which must not hide its fields nor be taken for a span."""
+    spanned = {"start", "end"} if "span_unit" in fields else set()
+    if clash := sorted(set(extra) & (set(fields) | spanned)):
         raise DataError(
             f"x_{clash[0]} would be read as a field that a column holds",
             field=kind,
             allowed="another name",
         )
-    return written | extra
+    return fields | extra

@@ -1,9 +1,8 @@
-"""One record of a run file -> rows of responses, hits, their metadata, and citations.
+"""One record of a run file -> rows of responses, hits, their metadata, citations and hops.
 
-What we have no column for is kept in `x_*` columns; what a column can't hold is a problem with its
-line.
-
-The steps of a multi-hop answer: `answer.hops` of a record -> rows of the hops frame, and back.
+In: a `Row` of per_query.jsonl. Out: rows in `Tables`. Fields without a column go to `x_*` columns;
+a value that a column can't hold is a problem with its line. The tables of fields below serve the
+reader and the writer (per_query_write.py).
 """
 
 import json
@@ -11,159 +10,68 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ragscore.io import values as fields
-from ragscore.io.citations import read_heading, read_span, with_path
+from ragscore.io.citations import read_heading, read_span
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.values import (
     ID_ALLOWED,
+    Fields,
+    as_json,
+    extra_fields,
     flag,
     flatten,
-    identifier,
+    is_int,
     metadata,
     metadata_rows,
     number,
-    text,
-    unflatten,
-    whole,
 )
 
-_FIELD = "answer.hops"
-
-
-def read_hops(hops: Any, query_id: str, line: int, problems: Problems) -> list[dict[str, Any]]:
-    """One record per step, numbered as the file numbers them.
-
-    Durations as written, where 0 ms means that none was taken.
-    """
-    if hops is None:
-        return []
-    if not isinstance(hops, list) or not all(isinstance(hop, dict) for hop in hops):
-        problems.add(
-            f"found {describe(hops)}", line=line, field=_FIELD, allowed="a list of objects, or null"
-        )
-        return []
-    numbers = _numbers(hops, line, problems)
-    return [
-        {"query_id": query_id, "hop": number, **_hop(dict(hop), line, problems)}
-        for number, hop in zip(numbers, hops, strict=True)
-    ]
-
-
-def hop_record(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of the hops frame (without its run and query) as the object of the file."""
-    extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    record: dict[str, Any] = {"iter": int(row["hop"])}
-    if "kind" in row:
-        record["kind"] = row["kind"]
-    record |= {"sub_queries": json.loads(row["sub_queries"])} if "sub_queries" in row else {}
-    record |= {"context_chunks_added": int(row["chunks_added"])} if "chunks_added" in row else {}
-    record |= {"forced_stop": bool(row["forced_stop"])} if "forced_stop" in row else {}
-    return record | ({"llm_call_ms": row["llm_call_ms"]} if "llm_call_ms" in row else {}) | extra
-
-
-def _numbers(hops: list[dict[str, Any]], line: int, problems: Problems) -> list[int]:
-    """Each step's own number if all have one, once each; else their order, from 0."""
-    in_order = list(range(len(hops)))
-    own = [hop.get("iter") for hop in hops]
-    if all(number is None for number in own):
-        return in_order
-    whole = [
-        number
-        for number in own
-        if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**31
-    ]
-    if len(set(whole)) < len(own):
-        problems.add(
-            f"found {describe(own)}",
-            line=line,
-            field=f"{_FIELD}.iter",
-            allowed="whole numbers from 0, each once, or no number at all",
-        )
-        return in_order
-    return whole
-
-
-def _hop(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
-    values.pop("iter", None)
-    found: dict[str, Any] = {
-        "kind": fields.text(values.pop("kind", None), f"{_FIELD}.kind", line, problems)
-    }
-    asked = values.pop("sub_queries", None)
-    if isinstance(asked, list) and all(as_text(query) is not None for query in asked):
-        found["sub_queries"] = json.dumps(asked, ensure_ascii=False)
-    elif asked is not None:
-        problems.add(
-            f"found {describe(asked)}",
-            line=line,
-            field=f"{_FIELD}.sub_queries",
-            allowed="a list of texts, or null",
-        )
-    found["chunks_added"] = fields.whole(
-        values.pop("context_chunks_added", None), f"{_FIELD}.context_chunks_added", line, problems
-    )
-    found["forced_stop"] = fields.flag(
-        values.pop("forced_stop", None), f"{_FIELD}.forced_stop", line, problems
-    )
-    found["llm_call_ms"] = fields.number(
-        values.pop("llm_call_ms", None), f"{_FIELD}.llm_call_ms", line, problems
-    )
-    return found | flatten(values)
-
-
 UNKNOWN = "unknown"
-"""`refused` of an answer that implies nothing: neither a refusal, nor none."""
+"""`refused` of an answer that tells neither that it is a refusal nor that it is none."""
 SCORES = {"fusion_score": "score", "lexical_score": "score_lexical", "vector_score": "score_vector"}
 TOKENS = ("prompt_tokens", "completion_tokens")
-HIT_TEXT = {
-    "snippet": "text",
-    "score_kind": "score_kind",
+ANSWER_COLUMNS = ("answer", "grounded", "refused", "refusal_reason", "cost_usd")
+HIT_COLUMNS = {
+    "rank": "rank",
+    "chunk_id": "chunk_id",
+    "doc_id": "doc_id",
     "source_key": "source_key",
     "chunker_version": "chunker_version",
+    "stale": "stale",
+    "text_cut": "text_cut",
+    "score_kind": "score_kind",
+    "doc_path": "path",
+    "snippet": "text",
 }
+"""Field of a hit -> its column, in the order in which they are written."""
+HIT_TEXT = {
+    name: HIT_COLUMNS[name] for name in ("snippet", "score_kind", "source_key", "chunker_version")
+}
+HOP_COLUMNS = {
+    "iter": "hop",
+    "kind": "kind",
+    "sub_queries": "sub_queries",
+    "context_chunks_added": "chunks_added",
+    "forced_stop": "forced_stop",
+    "llm_call_ms": "llm_call_ms",
+}
+"""Field of a step -> its column; `sub_queries` is a list in the file and JSON text in the frame."""
 
-# Fields that become columns; after them those that kebab has beside, so that no one is asked
-# whether they are slips.
+# Fields that become columns. KNOWN_* adds those that this format's tool writes beside them, so that
+# nobody is asked whether they are typos.
 RECORD_FIELDS = frozenset(
     ("query_id", "query", "mode", "hits_top_k", "elapsed_ms", "error", "scope")
 )
-ANSWER_FIELDS = frozenset(
-    ("answer", "citations", "grounded", "refused", "refusal_reason", "cost_usd")
-)
+ANSWER_FIELDS = frozenset((*ANSWER_COLUMNS, "citations"))
 CITATION_FIELDS = frozenset(("marker", "chunk_id", "doc_id", "path", "span_unit"))
-HIT_FIELDS = frozenset(
-    (
-        "rank",
-        "chunk_id",
-        "doc_id",
-        "stale",
-        "text_cut",
-        "span_unit",
-        "doc_path",
-        "metadata",
-        "score_lexical",
-        "score_vector",
-        *HIT_TEXT,
-    )
-)
+HIT_FIELDS = frozenset((*HIT_COLUMNS, "span_unit", "metadata", "score_lexical", "score_vector"))
 KNOWN_RECORD = RECORD_FIELDS | {"answer"}
 KNOWN_ANSWER = ANSWER_FIELDS | {
-    "usage",
-    "model",
-    "embedding",
-    "prompt_template_version",
-    "retrieval",
-    "created_at",
-    "hops",
+    "usage", "model", "embedding", "prompt_template_version", "retrieval", "created_at", "hops",
     "verification",
-}
+}  # fmt: skip
 KNOWN_CITATION = CITATION_FIELDS | {
-    "citation",
-    "heading_path",
-    "start",
-    "end",
-    "indexed_at",
-    "stale",
-}
+    "citation", "heading_path", "start", "end", "indexed_at", "stale",
+}  # fmt: skip
 KNOWN_HIT = HIT_FIELDS | {
     "citation", "heading_path", "retrieval", "score", "start", "end",
     "section_label", "index_version", "embedding_model", "indexed_at", "repo", "code_lang",
@@ -173,7 +81,7 @@ KNOWN_HIT = HIT_FIELDS | {
 
 @dataclass
 class Tables:
-    """Records of each frame while a file is read, and the line of each question."""
+    """Rows of each frame while a file is read, and the line of each query."""
 
     responses: list[dict[str, Any]] = field(default_factory=list)
     hits: list[dict[str, Any]] = field(default_factory=list)
@@ -184,52 +92,44 @@ class Tables:
 
 
 def read_record(row: Row, tables: Tables, problems: Problems) -> None:
-    """Add one record to the tables; one without an id, or with another one's, is a problem."""
-    values, line = dict(row.values), row.line
-    problems.typos.check(values, KNOWN_RECORD, line)
-    query_id = _query_id(values, line, tables, problems)
+    """Add one record to the tables; one without an id, or with that of another, is a problem."""
+    record, line = Fields(row.values, "", row.line, problems), row.line
+    problems.typos.check(record.values, KNOWN_RECORD, line)
+    query_id = _query_id(record, tables)
     if query_id is None:
         return
-    hits, answer = values.pop("hits_top_k", None), values.pop("answer", None)
+    hits, answer = record.pop("hits_top_k"), record.pop("answer")
     if not isinstance(hits, (list, type(None))):
-        problems.add(f"found {describe(hits)}", line=line, field="hits_top_k", allowed="a list")
+        record.reject(hits, "hits_top_k", "a list")
         return
     if not isinstance(answer, (dict, str, type(None))):
-        problems.add(
-            f"found {describe(answer)}",
-            line=line,
-            field="answer",
-            allowed="an object, text or null",
-        )
+        record.reject(answer, "answer", "an object, text or null")
         return
     tables.lines[query_id] = line
-    response: dict[str, Any] = {
-        "query_id": query_id,
-        "query": text(values.pop("query", None), "query", line, problems),
-    }
-    response["error"] = _error(values.pop("error", None), line, problems)
-    response["mode"] = text(values.pop("mode", None), "mode", line, problems)
-    response["scope"] = _json_text(values.pop("scope", None))
-    response |= {
-        name: number(values.pop(name), name, line, problems)
-        for name in list(values)
-        if name == "elapsed_ms" or name.startswith("latency_")
-    }
+    response: dict[str, Any] = {"query_id": query_id, "query": record.text("query")}
+    response["error"] = _error(record)
+    response["mode"] = record.text("mode")
+    scope = record.pop("scope")
+    response["scope"] = scope if scope is None or isinstance(scope, str) else as_json(scope)
+    for name in list(record.values):
+        if name == "elapsed_ms" or name.startswith("latency_"):
+            response[name] = record.number(name)
     response |= _answer(answer, query_id, line, tables, problems)
-    tables.responses.append(response | flatten(values))
-    for found, meta in _hits(hits or [], query_id, line, problems):
-        tables.hits.append(found)
-        tables.hit_meta += [{"query_id": query_id, "rank": found["rank"], **one} for one in meta]
+    tables.responses.append(response | flatten(record.values))
+    for hit, meta in _hits(hits or [], query_id, line, problems):
+        tables.hits.append(hit)
+        tables.hit_meta += [{"query_id": query_id, "rank": hit["rank"], **pair} for pair in meta]
 
 
-def _query_id(values: dict[str, Any], line: int, tables: Tables, problems: Problems) -> str | None:
-    if "query_id" not in values:
+def _query_id(record: Fields, tables: Tables) -> str | None:
+    line, problems = record.line, record.problems
+    if "query_id" not in record.values:
         problems.add("the field is missing", line=line, field="query_id", allowed=ID_ALLOWED)
         return None
-    written = values.pop("query_id")
-    query_id = as_id(written)
+    value = record.pop("query_id")
+    query_id = as_id(value)
     if query_id is None:
-        problems.add(f"found {describe(written)}", line=line, field="query_id", allowed=ID_ALLOWED)
+        record.reject(value, "query_id", ID_ALLOWED)
     elif query_id in tables.lines:
         problems.add(
             f"'{query_id}' stood on line {tables.lines[query_id]} already",
@@ -241,211 +141,215 @@ def _query_id(values: dict[str, Any], line: int, tables: Tables, problems: Probl
     return query_id
 
 
-def _error(written: Any, line: int, problems: Problems) -> str | None:
-    """Why a query failed. Whatever stands there counts as a failure, even where it isn't text."""
-    if written is None or isinstance(written, str):
-        return written
-    problems.add(f"found {describe(written)}", line=line, field="error", allowed="text or null")
-    return None if written is False else json.dumps(written, ensure_ascii=False)
-
-
-def _json_text(value: Any) -> str | None:
-    """A value of any shape as text: JSON, unless it is text already."""
-    return (
-        value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    )
+def _error(record: Fields) -> str | None:
+    """Return why a query failed; a value that isn't text counts as a failure, too."""
+    error = record.pop("error")
+    if error is None or isinstance(error, str):
+        return error
+    record.reject(error, "error", "text or null")
+    return None if error is False else as_json(error)
 
 
 def _answer(
-    answer: dict[str, Any] | str | None,
+    value: dict[str, Any] | str | None,
     query_id: str,
     line: int,
     tables: Tables,
     problems: Problems,
 ) -> dict[str, Any]:
-    if answer is None:
+    """Return the columns of an answer; its citations and hops go to their tables."""
+    if value is None:
         return {}
-    values: dict[str, Any] = dict(answer) if isinstance(answer, dict) else {"answer": answer}
-    problems.typos.check(values, KNOWN_ANSWER, line)
-    found: dict[str, Any] = {
-        name: text(values.pop(name, None), f"answer.{name}", line, problems)
-        for name in ("answer", "refusal_reason")
-    }
-    found["grounded"] = flag(values.pop("grounded", None), "answer.grounded", line, problems)
-    found["refused"] = _refused(values.pop("refused", None), found, line, problems)
-    found["cost_usd"] = number(values.pop("cost_usd", None), "answer.cost_usd", line, problems)
-    found |= _tokens(values, line, problems)
-    citations = _citations(values.pop("citations", None), query_id, line, problems)
+    values = value if isinstance(value, dict) else {"answer": value}
+    answer = Fields(values, "answer.", line, problems)
+    problems.typos.check(answer.values, KNOWN_ANSWER, line)
+    found: dict[str, Any] = {name: answer.text(name) for name in ("answer", "refusal_reason")}
+    found["grounded"] = answer.flag("grounded")
+    found["refused"] = _refused(answer, found)
+    found["cost_usd"] = answer.number("cost_usd")
+    found |= _tokens(answer)
+    citations = _citations(answer, query_id)
     tables.citations += citations
-    # an empty list is kept as it is
-    hops = (
-        []
-        if values.get("hops") == []
-        else read_hops(values.pop("hops", None), query_id, line, problems)
-    )
-    tables.hops += hops
-    # An object that holds nothing else is still an answer object; one that leaves other traces
-    # needs no note.
-    is_seen = bool(citations or hops) or any(value is not None for value in found.values())
-    return found if is_seen and not values else found | flatten({"answer": values})
+    hops = []
+    if answer.values.get("hops") != []:  # an empty list stays among the extra fields
+        hops = read_hops(answer.pop("hops"), query_id, line, problems)
+        tables.hops += hops
+    # Extra fields tell that there was an answer object. So does any value of a column; an object
+    # without either is recorded as an empty one.
+    has_trace = bool(citations or hops) or any(value is not None for value in found.values())
+    if has_trace and not answer.values:
+        return found
+    return found | flatten({"answer": answer.values})
 
 
-def _refused(written: Any, found: dict[str, Any], line: int, problems: Problems) -> bool | None:
-    if written == UNKNOWN:
+def _refused(answer: Fields, found: dict[str, Any]) -> bool | None:
+    """Return what an answer states about being a refusal, else what it implies."""
+    stated = answer.pop("refused")
+    if stated == UNKNOWN:
         return None
-    refused = flag(
-        written,
-        "answer.refused",
-        line,
-        problems,
-        f'true, false, "{UNKNOWN}", or null for what answer and grounded imply',
-    )
+    allowed = f'true, false, "{UNKNOWN}", or null for what answer and grounded imply'
+    refused = flag(stated, "answer.refused", answer.line, answer.problems, allowed)
     return implied_refusal(found["answer"], found["grounded"]) if refused is None else refused
 
 
-def implied_refusal(answer: str | None, grounded: Any) -> bool | None:
-    """Whether an answer that doesn't say so is a refusal.
-
-    One that isn't grounded, as kebab says it, or a blank one.
-    """
+def implied_refusal(answer: str | None, grounded: bool | None) -> bool | None:
+    """Return True for an answer that isn't grounded, or that is blank if `grounded` is unknown."""
     if isinstance(grounded, bool):
         return not grounded
     return None if answer is None else not answer.strip()
 
 
-def _tokens(values: dict[str, Any], line: int, problems: Problems) -> dict[str, int | None]:
-    """The tokens that `usage` counts; what else it holds stays in `values`."""
-    usage = values.get("usage")
-    if not isinstance(usage, dict):
+def _tokens(answer: Fields) -> dict[str, int | None]:
+    """Take the tokens out of `usage`; its other fields stay in it."""
+    if not isinstance(answer.values.get("usage"), dict):
         return {}
-    rest = {name: value for name, value in usage.items() if name not in TOKENS}
-    values.pop("usage")
-    values |= {"usage": rest} if rest else {}
-    return {name: whole(usage.get(name), f"answer.usage.{name}", line, problems) for name in TOKENS}
-
-
-def _citations(items: Any, query_id: str, line: int, problems: Problems) -> list[dict[str, Any]]:
-    if not isinstance(items, (list, type(None))):
-        problems.add(
-            f"found {describe(items)}",
-            line=line,
-            field="answer.citations",
-            allowed="a list of objects",
-        )
-        return []
-    found: list[dict[str, Any]] = []
-    for item in items or []:
-        if isinstance(item, dict):
-            found.append(
-                {
-                    "query_id": query_id,
-                    "position": len(found) + 1,
-                    **_citation(item, line, problems),
-                }
-            )
-        else:
-            problems.add(
-                f"found {describe(item)}",
-                line=line,
-                field="answer.citations",
-                allowed="a list of objects",
-            )
+    usage = Fields(answer.pop("usage"), "answer.usage.", answer.line, answer.problems)
+    found = {name: usage.whole(name) for name in TOKENS}
+    if usage.values:
+        answer.values["usage"] = usage.values
     return found
 
 
-def _citation(item: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
-    values, name = dict(item), "answer.citations"
-    problems.typos.check(values, KNOWN_CITATION, line)
-    found: dict[str, Any] = {
-        "marker": text(values.pop("marker", None), f"{name}.marker", line, problems)
-    }
-    found |= {
-        column: identifier(values.pop(column, None), f"{name}.{column}", line, problems)
-        for column in ("chunk_id", "doc_id")
-    }
-    found |= with_path(
-        read_span(values, name, line, problems),
-        text(values.pop("path", None), f"{name}.path", line, problems),
-    )
-    return found | read_heading(values, name, line, problems) | flatten(values)
+def _citations(answer: Fields, query_id: str) -> list[dict[str, Any]]:
+    items, allowed = answer.pop("citations"), "a list of objects"
+    if not isinstance(items, (list, type(None))):
+        answer.reject(items, "citations", allowed)
+        return []
+    found: list[dict[str, Any]] = []
+    for item in items or []:
+        if not isinstance(item, dict):
+            answer.reject(item, "citations", allowed)
+            continue
+        citation = Fields(item, "answer.citations.", answer.line, answer.problems)
+        answer.problems.typos.check(item, KNOWN_CITATION, answer.line)
+        found.append(
+            {
+                "query_id": query_id,
+                "position": len(found) + 1,
+                "marker": citation.text("marker"),
+                "chunk_id": citation.identifier("chunk_id"),
+                "doc_id": citation.identifier("doc_id"),
+                **read_span(citation, "path"),
+                **read_heading(citation),
+                **flatten(citation.values),
+            }
+        )
+    return found
+
+
+def read_hops(hops: Any, query_id: str, line: int, problems: Problems) -> list[dict[str, Any]]:
+    """Return one row per step of a multi-hop answer, numbered as the file numbers them.
+
+    Durations are as written, where 0 ms means that none was taken.
+    """
+    if hops is None:
+        return []
+    if not isinstance(hops, list) or not all(isinstance(hop, dict) for hop in hops):
+        problems.reject(hops, line, "answer.hops", "a list of objects, or null")
+        return []
+    numbers = _hop_numbers(hops, line, problems)
+    return [
+        {"query_id": query_id, "hop": number, **_hop(hop, line, problems)}
+        for number, hop in zip(numbers, hops, strict=True)
+    ]
+
+
+def _hop_numbers(hops: list[dict[str, Any]], line: int, problems: Problems) -> list[int]:
+    """Return each step's own number if all have one, once each; else their order, from 0."""
+    in_order = list(range(len(hops)))
+    numbers = [hop.get("iter") for hop in hops]
+    if all(number is None for number in numbers):
+        return in_order
+    valid = [number for number in numbers if is_int(number) and 0 <= number < 2**31]
+    if len(set(valid)) < len(numbers):
+        allowed = "whole numbers from 0, each once, or no number at all"
+        problems.reject(numbers, line, "answer.hops.iter", allowed)
+        return in_order
+    return valid
+
+
+def _hop(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
+    hop = Fields(values, "answer.hops.", line, problems)
+    hop.pop("iter")
+    found: dict[str, Any] = {"kind": hop.text("kind")}
+    queries = hop.pop("sub_queries")
+    if isinstance(queries, list) and all(as_text(query) is not None for query in queries):
+        found["sub_queries"] = as_json(queries)
+    elif queries is not None:
+        hop.reject(queries, "sub_queries", "a list of texts, or null")
+    found["chunks_added"] = hop.whole("context_chunks_added")
+    found["forced_stop"] = hop.flag("forced_stop")
+    found["llm_call_ms"] = hop.number("llm_call_ms")
+    return found | flatten(hop.values)
+
+
+def hop_record(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the hops frame (without its run and query) as the object of the file."""
+    hop = {name: row[column] for name, column in HOP_COLUMNS.items() if column in row}
+    if "sub_queries" in hop:
+        hop["sub_queries"] = json.loads(hop["sub_queries"])
+    return hop | extra_fields(row)
 
 
 def _hits(
     hits: list[Any], query_id: str, line: int, problems: Problems
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, str]]]]:
-    """Each hit and its metadata."""
+    """Yield each hit and its metadata."""
     ranks = _ranks(hits, query_id, line, problems)
     for hit, rank in zip(hits, ranks, strict=True):
-        if isinstance(hit, dict):
-            known = metadata(hit.get("metadata"), "hits_top_k.metadata", line, problems)
-            # A hit that doesn't say its source key itself has the one among its metadata.
-            by_meta = (
-                {"source_key": as_id(known.get("source_key"))}
-                if "source_key" in known and "source_key" not in hit
-                else {}
-            )
-            yield (
-                {"query_id": query_id, "rank": rank, **_hit(hit, line, problems), **by_meta},
-                metadata_rows(known),
-            )
-        else:
-            problems.add(
-                f"found {describe(hit)}", line=line, field="hits_top_k", allowed="a list of objects"
-            )
+        if not isinstance(hit, dict):
+            problems.reject(hit, line, "hits_top_k", "a list of objects")
+            continue
+        meta = metadata(hit.get("metadata"), "hits_top_k.metadata", line, problems)
+        found = {"query_id": query_id, "rank": rank, **_hit(hit, line, problems)}
+        if "source_key" in meta and "source_key" not in hit:
+            found["source_key"] = as_id(meta["source_key"])
+        yield found, metadata_rows(meta)
 
 
-def _hit(hit: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
-    name = "hits_top_k"
-    problems.typos.check(hit, KNOWN_HIT, line)
-    values = {key: value for key, value in hit.items() if key not in ("rank", "metadata")}
-    found: dict[str, Any] = {
-        column: identifier(values.pop(column, None), f"{name}.{column}", line, problems)
-        for column in ("chunk_id", "doc_id")
-    }
-    found |= with_path(
-        read_span(values, name, line, problems),
-        text(values.pop("doc_path", None), f"{name}.doc_path", line, problems),
-    )
-    texts = {
-        column: text(values.pop(key, None), f"{name}.{key}", line, problems)
-        for key, column in HIT_TEXT.items()
-    }
-    found |= {column: value for column, value in texts.items() if value is not None}
-    found |= {
-        column: flag(values.pop(column), f"{name}.{column}", line, problems)
-        for column in ("stale", "text_cut")
-        if column in values
-    }
-    found |= _scores(values, line, problems) | read_heading(values, name, line, problems)
-    return found | flatten(values)
+def _hit(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
+    problems.typos.check(values, KNOWN_HIT, line)
+    hit = Fields(values, "hits_top_k.", line, problems)
+    hit.pop("rank")
+    hit.pop("metadata")
+    found: dict[str, Any] = {name: hit.identifier(name) for name in ("chunk_id", "doc_id")}
+    found |= read_span(hit, "doc_path")
+    for name, column in HIT_TEXT.items():
+        if (value := hit.text(name)) is not None:
+            found[column] = value
+    for name in ("stale", "text_cut"):
+        if name in hit.values:
+            found[name] = hit.flag(name)
+    found |= _scores(hit) | read_heading(hit)
+    return found | flatten(hit.values)
 
 
-def _scores(values: dict[str, Any], line: int, problems: Problems) -> dict[str, float | None]:
-    """The scores of one hit, from `retrieval` or else from the hit itself.
+def _scores(hit: Fields) -> dict[str, float | None]:
+    """Take the scores of a hit out of `retrieval`, else out of the hit itself.
 
-    What else `retrieval` holds stays in `values`.
+    Other fields of `retrieval` stay in it.
     """
-    detail = values.get("retrieval")
+    detail = hit.values.get("retrieval")
+    line, problems = hit.line, hit.problems
     inside = dict(detail) if isinstance(detail, dict) else {}
     found = {
         column: number(inside.pop(name, None), f"hits_top_k.retrieval.{name}", line, problems)
         for name, column in SCORES.items()
     }
-    found |= {
-        column: number(values.pop(column, None), f"hits_top_k.{column}", line, problems)
-        for column, score in found.items()
-        if score is None
-    }
+    for column, score in found.items():
+        if score is None:
+            found[column] = hit.number(column)
     if isinstance(detail, dict):
-        values.pop("retrieval")
-        values |= {"retrieval": inside} if inside else {}
+        hit.pop("retrieval")
+        if inside:
+            hit.values["retrieval"] = inside
     return found
 
 
 def _ranks(hits: list[Any], query_id: str, line: int, problems: Problems) -> list[int]:
-    """Stored ranks if every hit has one, else list order.
+    """Return the stored ranks if every hit has one, else list order.
 
-    Ranks that can't be are a problem and list order is taken.
+    Invalid ranks are a problem; list order replaces them.
     """
     in_order = list(range(1, len(hits) + 1))
     stored = [hit.get("rank") if isinstance(hit, dict) else None for hit in hits]
@@ -453,9 +357,8 @@ def _ranks(hits: list[Any], query_id: str, line: int, problems: Problems) -> lis
         return in_order
     bad = next((rank for rank in stored if type(rank) is not int or not 1 <= rank < 2**31), None)
     if bad is not None or None in stored:
-        found = f"rank is {describe(bad)} for query {query_id!r}"
         problems.add(
-            found,
+            f"rank is {describe(bad)} for query {query_id!r}",
             line=line,
             field="hits_top_k.rank",
             allowed="whole numbers from 1, each once, or no rank at all",

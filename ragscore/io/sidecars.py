@@ -1,12 +1,8 @@
-"""`run.json`, the description of a run: as one row of the runs frame, and back.
+"""Files beside a run or a corpus: `run.json`, `judgments.jsonl` and the documents of a corpus.
 
-The documents of a corpus, JSON lines -> the documents frame.
-
-What there is, and which document replaces which.
-
-`judgments.jsonl` beside a run's file.
-
-One verdict per line, fields named as the columns of the judgments frame.
+`run.json` describes a run and becomes one row of the runs frame. `judgments.jsonl` holds one
+verdict per line, with fields named as the columns of the judgments frame. A documents file (JSON
+lines) tells what there is to find, and which document replaces which.
 """
 
 import json
@@ -21,7 +17,6 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, from_records
-from ragscore.io import values as fields
 from ragscore.io.output import check_one_run, write_lines
 from ragscore.io.source import (
     Problems,
@@ -35,9 +30,10 @@ from ragscore.io.source import (
 )
 from ragscore.io.values import (
     ID_ALLOWED,
+    Fields,
     extra_fields,
     flatten,
-    identifier,
+    is_int,
     number,
     row_dicts,
     text,
@@ -50,17 +46,13 @@ _LOWEST = {"repeat": 0, "n_queries": 0, "n_failed": 0, "k": 1}
 _RUN_FIELDS = frozenset(
     (*_TEXTS, *_LOWEST, "run_id", "config", "config_snapshot_json", "created_at")
 )
-_TIME_ALLOWED = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
 
 
-def read_run_json(beside: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, int]]:
-    """What a `run.json` says, and the line of each of its fields.
-
-    Nothing for one that can't be read.
-    """
-    written = read_text(beside)
+def read_run_json(file: Path, problems: Problems) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the fields of a `run.json` and the line of each; none if it can't be read."""
+    content = read_text(file)
     try:
-        values = parse_json(written)
+        values = parse_json(content)
     except (ValueError, RecursionError) as error:
         problems.add(
             f"not valid JSON ({error})",
@@ -69,25 +61,26 @@ def read_run_json(beside: Path, problems: Problems) -> tuple[dict[str, Any], dic
         )
         return {}, {}
     if not isinstance(values, dict):
-        problems.add(f"found {describe(values)}", line=1, allowed="one JSON object")
+        problems.reject(values, 1, None, "one JSON object")
         return {}, {}
-    return values, _lines(written)
+    return values, _lines(content)
 
 
-def _lines(written: str) -> dict[str, int]:
-    """The line of each field of a valid JSON object."""
+def _lines(content: str) -> dict[str, int]:
+    """Return the line of each field of a valid JSON object."""
+
+    def skip_blanks(place: int) -> int:
+        return int(WHITESPACE.match(content, place).end())
+
     lines: dict[str, int] = {}
-    decode, place = json.JSONDecoder().raw_decode, written.index("{") + 1
-    while (place := WHITESPACE.match(written, place).end()) < len(written) and written[
-        place
-    ] == '"':
-        line = written.count("\n", 0, place) + 1
-        name, place = scanstring(written, place + 1)
+    decode, place = json.JSONDecoder().raw_decode, skip_blanks(content.index("{") + 1)
+    while place < len(content) and content[place] == '"':
+        line = content.count("\n", 0, place) + 1
+        name, place = scanstring(content, place + 1)
         lines[name] = line
-        # the colon and the blanks around it
-        place = WHITESPACE.match(written, WHITESPACE.match(written, place).end() + 1).end()
-        # the value and the comma
-        place = WHITESPACE.match(written, decode(written, place)[1]).end() + 1
+        after_colon = skip_blanks(skip_blanks(place) + 1)
+        after_comma = skip_blanks(decode(content, after_colon)[1]) + 1
+        place = skip_blanks(after_comma)
     return lines
 
 
@@ -98,15 +91,16 @@ def run_record(
     lines: dict[str, int] | None = None,
     problems: Problems | None = None,
 ) -> dict[str, Any]:
-    """One row of the runs frame from the content of a `run.json`.
+    """Return one row of the runs frame from the content of a `run.json`.
 
-    What it holds beyond our columns goes to `x_*`.
+    Fields without a column go to `x_*`.
     """
     faults, line_of = problems or Problems(file, strict=True), lines or {}
     run_id = as_id(described.get("run_id"))
     if run_id is None:
+        has_id = "run_id" in described
         raise DataError(
-            _found(described, "run_id"),
+            f"found {describe(described['run_id'])}" if has_id else "the field is missing",
             file=file,
             line=line_of.get("run_id"),
             field="run_id",
@@ -114,87 +108,75 @@ def run_record(
         )
     for name in described:
         faults.typos.check([name], _RUN_FIELDS, line_of.get(name, 1))
-    config, rest = _config(described)
-    snapshot = config if isinstance(config, dict) else {}
+    rest = {name: value for name, value in described.items() if name not in _RUN_FIELDS}
+    snapshot = described.get("config_snapshot_json")
+    config = described["config"] if "config" in described else snapshot_of(snapshot)
+    if "config" in described and "config_snapshot_json" in described:
+        rest["config_snapshot_json"] = snapshot
     run: dict[str, Any] = {"run_id": run_id}
-    run |= {name: text(described.get(name), name, line_of.get(name), faults) for name in _TEXTS}
-    run |= {
-        name: whole(described.get(name), name, line_of.get(name), faults, lowest)
-        for name, lowest in _LOWEST.items()
-    }
+    for name in _TEXTS:
+        run[name] = text(described.get(name), name, line_of.get(name), faults)
+    for name, lowest in _LOWEST.items():
+        run[name] = whole(described.get(name), name, line_of.get(name), faults, lowest)
+    settings = config if isinstance(config, dict) else {}
     if run["chunker_version"] is None:
-        run["chunker_version"] = as_text(snapshot.get("chunker_version"))
+        run["chunker_version"] = as_text(settings.get("chunker_version"))
     if described.get("k") is None:
-        run["k"] = next(
-            (
-                k
-                for name in ("eval_k", "k")
-                if type(k := snapshot.get(name)) is int and 1 <= k < 2**63
-            ),
-            None,
-        )
+        ks = (settings.get(name) for name in ("eval_k", "k"))
+        run["k"] = next((k for k in ks if type(k) is int and 1 <= k < 2**63), None)
     run["created_at"] = _time(described.get("created_at"), line_of.get("created_at"), faults)
     run["config"] = json.dumps(config, ensure_ascii=False, sort_keys=True)
     return {name: value for name, value in run.items() if value is not None} | flatten(rest)
 
 
-def _found(described: dict[str, Any], name: str) -> str:
-    return f"found {describe(described[name])}" if name in described else "the field is missing"
-
-
-def _config(described: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """The configuration, and the fields that no column takes."""
-    rest = {name: value for name, value in described.items() if name not in _RUN_FIELDS}
-    if "config" not in described:
-        return snapshot_of(described.get("config_snapshot_json")), rest
-    kept = {name: described[name] for name in ("config_snapshot_json",) if name in described}
-    return described["config"], rest | kept
-
-
-def snapshot_of(written: Any) -> Any:
-    """A stored config snapshot; text that isn't JSON is kept as the text it is."""
-    if not isinstance(written, str):
-        return {} if written is None else written
+def snapshot_of(stored: Any) -> Any:
+    """Return a stored config snapshot; text that isn't JSON stays text."""
+    if not isinstance(stored, str):
+        return {} if stored is None else stored
     try:
-        return json.loads(written or "{}")
+        return json.loads(stored or "{}")
     except ValueError:
-        return written
+        return stored
 
 
-def _time(written: Any, line: int | None, problems: Problems) -> pd.Timestamp | None:
-    if written is None:
+def _time(value: Any, line: int | None, problems: Problems) -> pd.Timestamp | None:
+    if value is None:
         return None
     try:
-        if not isinstance(written, str) or not re.match(r"\d{4}-\d\d", written):
+        if not isinstance(value, str) or not re.match(r"\d{4}-\d\d", value):
             raise ValueError
-        time = pd.Timestamp(written)
+        time = pd.Timestamp(value)
     except ValueError:
-        problems.add(
-            f"found {describe(written)}", line=line, field="created_at", allowed=_TIME_ALLOWED
-        )
+        allowed = "an ISO 8601 time as text, such as 2026-01-31T09:30:00Z"
+        problems.reject(value, line, "created_at", allowed)
         return None
     return time.tz_localize("UTC") if time.tzinfo is None else time.tz_convert("UTC")
 
 
 def run_description(runs: pd.DataFrame) -> dict[str, Any]:
-    """The first row of a runs frame as the content of `run.json`: config as JSON, unknown left out."""
+    """Return the first row of a runs frame as the content of `run.json`, without missing values."""
     run = next(row_dicts(runs))
     run["run_id"] = str(run["run_id"])
     if "config" in run:
         run["config"] = snapshot_of(run["config"])
     if "created_at" in run:
         run["created_at"] = run["created_at"].isoformat().replace("+00:00", "Z")
-    extra = extra_fields(run, frozenset(KINDS["runs"].dtypes), "runs")
-    return {**{name: value for name, value in run.items() if not name.startswith("x_")}, **extra}
+    return _with_extra_nested(run, "runs")
+
+
+def _with_extra_nested(row: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Return a row with its `x_` columns as the fields they came from."""
+    extra = extra_fields(row, frozenset(KINDS[kind].dtypes), kind)
+    return {name: value for name, value in row.items() if not name.startswith("x_")} | extra
 
 
 def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.DataFrame:
     """Load the documents of a corpus: one JSON object a line.
 
-    `doc_id` is required. `version_key` names what the document is a version of,
-    `effective_timestamp` (a whole number, in any unit that orders them) from when on it holds,
-    `superseded_by` the document that replaces it. `doc_type` and `path` say of what type it is:
-    `rs.indexing_report` counts by type, also those of which the index has nothing.
+    `doc_id` is required. Versions of one document share a `version_key`. `effective_timestamp` (a
+    whole number, in any unit that orders them) tells from when on a version holds, `superseded_by`
+    names the document that replaces it. `doc_type` or `path` give the type by which
+    `rs.indexing_report` counts, including types of which the index has nothing.
 
     Parameters
     ----------
@@ -231,16 +213,16 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
 
 
 def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, Any] | None:
-    """One document; None for a record that has no id, or that of another."""
-    values = dict(row.values)
-    written = values.pop("doc_id", None)
+    """Return one document; None, and a problem, without an id or with that of another."""
+    document = Fields(row.values, "", row.line, problems)
+    written = document.pop("doc_id")
     doc_id = as_id(written)
     if doc_id is None:
         problems.add(
             "found nothing" if written is None else f"found {describe(written)}",
             line=row.line,
             field="doc_id",
-            allowed=fields.ID_ALLOWED,
+            allowed=ID_ALLOWED,
         )
         return None
     if doc_id in lines:
@@ -252,35 +234,25 @@ def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, 
         )
         return None
     lines[doc_id] = row.line
-    stamp = values.pop("effective_timestamp", None)
-    if stamp is not None and not (fields.is_int(stamp) and -(2**63) <= stamp < 2**63):
-        problems.add(
-            f"found {describe(stamp)}",
-            line=row.line,
-            field="effective_timestamp",
-            allowed="a whole number, or null",
-        )
+    stamp = document.pop("effective_timestamp")
+    if stamp is not None and not (is_int(stamp) and -(2**63) <= stamp < 2**63):
+        document.reject(stamp, "effective_timestamp", "a whole number, or null")
         stamp = None
     found = {"doc_id": doc_id, "effective_timestamp": stamp}
-    found |= {
-        name: fields.identifier(values.pop(name, None), name, row.line, problems)
-        for name in ("version_key", "superseded_by")
-    }
-    found |= {
-        name: fields.text(values.pop(name, None), name, row.line, problems)
-        for name in ("doc_type", "path")
-    }
-    return found | flatten(values)
+    found |= {name: document.identifier(name) for name in ("version_key", "superseded_by")}
+    found |= {name: document.text(name) for name in ("doc_type", "path")}
+    return found | flatten(document.values)
 
 
 JUDGMENTS_FILE = "judgments.jsonl"
 LEDGER_FILE = "judge_ledger.jsonl"
 _READERS: dict[str, Callable[..., Any]] = {"str": text, "float64": number, "Int64": whole}
-_JUDGMENT_COLUMNS = frozenset(KINDS["judgments"].dtypes)
 
 
 def write_judgments(results: Results, path: str | Path) -> Path:
-    """Write the judgments of one run as `judgments.jsonl`, which `rs.load_results` reads with the run's `per_query.jsonl` beside it.
+    """Write the judgments of one run as `judgments.jsonl`.
+
+    `rs.load_results` reads the file with the run's `per_query.jsonl` beside it.
 
     Parameters
     ----------
@@ -302,40 +274,28 @@ def write_judgments(results: Results, path: str | Path) -> Path:
         )
     file = Path(path) if str(path).endswith(".jsonl") else Path(path) / JUDGMENTS_FILE
     rows = row_dicts(results.judgments.drop(columns="run_id"))
-    return write_lines(
-        file,
-        (
-            {
-                **{name: value for name, value in row.items() if not name.startswith("x_")},
-                **extra_fields(row, _JUDGMENT_COLUMNS, "judgments"),
-            }
-            for row in rows
-        ),
-    )
+    return write_lines(file, (_with_extra_nested(row, "judgments") for row in rows))
 
 
 def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame | None:
-    """The judgments beside a run's file; None where there is no such file."""
+    """Return the judgments beside a run's file; None if there are none."""
     if not file.exists():
         return None
     faults = problems.for_file(file)
     records = [
-        record for row in json_rows(file, faults) if (record := _record(row, faults)) is not None
+        {"run_id": run_id} | judgment
+        for row in json_rows(file, faults)
+        if (judgment := _judgment(row, faults)) is not None
     ]
-    return from_records(
-        unify_types([{"run_id": run_id} | record for record in records]), "judgments"
-    )
+    return from_records(unify_types(records), "judgments")
 
 
-def _record(row: Row, problems: Problems) -> dict[str, Any] | None:
-    """One verdict; None, and a problem, for one of no query or no criterion."""
-    values = dict(row.values)
-    found: dict[str, Any] = {
-        name: identifier(values.pop(name, None), name, row.line, problems)
-        for name in ("query_id", "criterion")
-    }
+def _judgment(row: Row, problems: Problems) -> dict[str, Any] | None:
+    """Return one verdict; None, and a problem, if it names no query or no criterion."""
+    judgment = Fields(row.values, "", row.line, problems)
+    found: dict[str, Any] = {name: judgment.identifier(name) for name in ("query_id", "criterion")}
     if missing := [name for name, value in found.items() if value is None]:
-        if all(name not in row.values or row.values[name] is None for name in missing):
+        if all(row.values.get(name) is None for name in missing):
             problems.add(
                 "the field is missing",
                 line=row.line,
@@ -343,9 +303,9 @@ def _record(row: Row, problems: Problems) -> dict[str, Any] | None:
                 allowed="text that isn't empty",
             )
         return None
-    values.pop("run_id", None)
+    judgment.pop("run_id")
     for name, dtype in KINDS["judgments"].dtypes.items():
         if name not in ("run_id", *found):
-            found[name] = _READERS[dtype](values.pop(name, None), name, row.line, problems)
+            found[name] = _READERS[dtype](judgment.pop(name), name, row.line, problems)
     found["item"] = found["item"] or ""
-    return found | flatten(values)
+    return found | flatten(judgment.values)

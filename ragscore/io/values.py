@@ -1,12 +1,12 @@
-"""What a record holds beyond the columns we know, kept as `x_<name>` columns and given back on writing.
+"""Values of a record: one field as text, id, flag or number, and the fields that no column takes.
 
-Nested mappings become dotted names (`x_retrieval.method`; a dot inside a key is written %2E). A
-value that no single column can hold (a list, a mix of types) is kept as JSON text under
-`x_<name>.json`. Null and absent are the same.
+In: JSON or YAML values of a record. Out: values for a column; a value that the column can't hold
+becomes a problem with its line.
 
-One value of a record as text, id, flag or number.
-
-What isn't one is a problem with its line, never dropped.
+Fields without a column are kept as `x_<name>` columns and written back. Nested mappings become
+dotted names (`x_retrieval.method`; a dot inside a key is written %2E). A value that no single
+column can hold (a list, a mix of types) is kept as JSON text under `x_<name>.json`. Null and absent
+are the same.
 """
 
 import json
@@ -19,13 +19,142 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.kinds import LARGEST_EXACT_FLOAT
-from ragscore.io.source import Problems, as_id, as_text, describe
+from ragscore.io.source import Problems, as_id, as_text
 
+ID_ALLOWED = "text that isn't empty, or a whole number"
+SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
 
 
+class Fields:
+    """The fields of one object of a record, taken out one after the other.
+
+    `values` is a copy that shrinks with every field taken. `place` begins the names of fields in
+    messages, such as "answer.".
+    """
+
+    __slots__ = ("line", "place", "problems", "values")
+
+    def __init__(self, values: dict[str, Any], place: str, line: int, problems: Problems) -> None:
+        self.values, self.place, self.line, self.problems = dict(values), place, line, problems
+
+    def pop(self, name: str) -> Any:
+        """Take a field as it is; None if it isn't there."""
+        return self.values.pop(name, None)
+
+    def text(self, name: str, allowed: str = "text or null") -> str | None:
+        """Take text as written."""
+        return text(self.pop(name), self.place + name, self.line, self.problems, allowed)
+
+    def identifier(self, name: str) -> str | None:
+        """Take an id as written."""
+        return identifier(self.pop(name), self.place + name, self.line, self.problems)
+
+    def flag(self, name: str) -> bool | None:
+        """Take true or false."""
+        return flag(self.pop(name), self.place + name, self.line, self.problems)
+
+    def number(self, name: str) -> float | None:
+        """Take a number."""
+        return number(self.pop(name), self.place + name, self.line, self.problems)
+
+    def whole(self, name: str) -> int | None:
+        """Take a whole number from 0."""
+        return whole(self.pop(name), self.place + name, self.line, self.problems)
+
+    def reject(self, value: Any, name: str, allowed: str) -> None:
+        """Record that a field holds a value it can't have."""
+        self.problems.reject(value, self.line, self.place + name, allowed)
+
+
+def text(
+    value: Any, name: str, line: int | None, problems: Problems, allowed: str = "text or null"
+) -> str | None:
+    """Return text as written; numbers keep their spelling."""
+    found = as_text(value)
+    if value is not None and found is None:
+        problems.reject(value, line, name, allowed)
+    return found
+
+
+def identifier(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
+    """Return an id as written; booleans, dates, JSON floats and empty texts are problems."""
+    found = as_id(value)
+    if value is not None and found is None:
+        problems.reject(value, line, name, f"{ID_ALLOWED}, or null")
+    return found
+
+
+def flag(
+    value: Any,
+    name: str,
+    line: int | None,
+    problems: Problems,
+    allowed: str = "true, false or null",
+) -> bool | None:
+    """Return true or false; 1 and "no" are problems."""
+    if value is None or isinstance(value, bool):
+        return value
+    problems.reject(value, line, name, allowed)
+    return None
+
+
+def number(value: Any, name: str, line: int | None, problems: Problems) -> float | None:
+    """Return a number as float; NaN, which some tools write, is None."""
+    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+        try:
+            return None if value is None or math.isnan(value) else float(value)
+        except OverflowError:
+            pass
+    problems.reject(value, line, name, "a number or null")
+    return None
+
+
+def whole(
+    value: Any, name: str, line: int | None, problems: Problems, lowest: int = 0
+) -> int | None:
+    """Return a whole number that fits into 64 bits."""
+    if value is None:
+        return None
+    if is_int(value) and lowest <= value < 2**63:
+        return int(value)
+    problems.reject(value, line, name, f"a whole number from {lowest} to {2**63 - 1}, or null")
+    return None
+
+
+def is_int(value: Any) -> TypeGuard[int]:
+    """Return True for a whole number, which a boolean isn't."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_span(start: Any, end: Any) -> bool:
+    """Return True for a half-open span whose ends fit into 64 bits."""
+    return is_int(start) and is_int(end) and 0 <= start < end < 2**63
+
+
+def metadata(value: Any, name: str, line: int | None, problems: Problems) -> dict[str, Any]:
+    """Return a hit's metadata with NaN as null; empty if it has none."""
+    if not isinstance(value, (dict, type(None))):
+        problems.reject(value, line, name, "a mapping or null")
+        return {}
+    return {
+        key: None if isinstance(item, float) and math.isnan(item) else item
+        for key, item in (value or {}).items()
+    }
+
+
+def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
+    """Return metadata as rows of `hit_meta`: a key and its value as JSON."""
+    return [{"key": key, "value": as_json(value)} for key, value in values.items()]
+
+
+def as_json(value: Any) -> str:
+    """Return a value as JSON text."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
-    """The leftover fields of one record as flat columns."""
+    """Return the remaining fields of a record as flat `x_` columns."""
     flat: dict[str, Any] = {}
     for name, value in values.items():
         column = prefix + escape_key(name)
@@ -36,57 +165,56 @@ def flatten(values: dict[str, Any], prefix: str = "x_") -> dict[str, Any]:
         elif isinstance(value, (dict, list)) or (
             isinstance(value, int) and not -(2**63) <= value < 2**63
         ):
-            flat[column + JSON_SUFFIX] = _dump(value)
+            flat[column + JSON_SUFFIX] = as_json(value)
         else:
             flat[column] = value
     return flat
 
 
-def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same records, each own field of one type.
+def escape_key(name: str) -> str:
+    """Return a key as part of a dotted name; a key called `json` must not look like our suffix."""
+    return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")
 
-    Whole and decimal numbers together as decimal ones, any other mix as JSON text.
+
+def unify_types(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the records with one type per `x_` column.
+
+    Whole and decimal numbers become decimal. Any other mix becomes JSON text.
     """
-    kinds: dict[str, set[type]] = {}
-    long: set[str] = set()  # names of whole numbers that no float64 holds
+    types: dict[str, set[type]] = {}
+    inexact: set[str] = set()  # columns with whole numbers that float64 can't hold
     for record in records:
         for name, value in record.items():
             if name.startswith("x_"):
-                kinds.setdefault(name, set()).add(type(value))
+                types.setdefault(name, set()).add(type(value))
                 if type(value) is int and abs(value) > LARGEST_EXACT_FLOAT:
-                    long.add(name)
-    numbers = {
-        name
-        for name, found in kinds.items()
-        if found == {int, float} and name not in long and name + JSON_SUFFIX not in kinds
-    }
-    mixed = {
-        name
-        for name, found in kinds.items()
-        if name not in numbers and (len(found) > 1 or name + JSON_SUFFIX in kinds)
-    }
-    if not mixed and not numbers:
+                    inexact.add(name)
+    decimal, mixed = set(), set()
+    for name, found in types.items():
+        is_json = name + JSON_SUFFIX in types
+        if found == {int, float} and name not in inexact and not is_json:
+            decimal.add(name)
+        elif len(found) > 1 or is_json:
+            mixed.add(name)
+    if not mixed and not decimal:
         return records
-    return [
-        dict(_settled(name, value, numbers, mixed) for name, value in record.items())
-        for record in records
-    ]
 
+    def unified(name: str, value: Any) -> tuple[str, Any]:
+        if name in mixed:
+            return name + JSON_SUFFIX, as_json(value)
+        return name, float(value) if name in decimal else value
 
-def _settled(name: str, value: Any, numbers: set[str], mixed: set[str]) -> tuple[str, Any]:
-    if name in mixed:
-        return name + JSON_SUFFIX, _dump(value)
-    return name, float(value) if name in numbers else value
+    return [dict(unified(*item) for item in record.items()) for record in records]
 
 
 def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
-    """Back from flat columns to the nested record.
+    """Return flat columns as the nested record they came from.
 
     Raises
     ------
     DataError
-        Text that isn't JSON in a column `*.json`, or a column that is a value and holds others at
-        once.
+        Text that isn't JSON in a column `*.json`; a column whose name says that it is both a value
+        and a mapping.
     """
     nested: dict[str, Any] = {}
     for column, value in flat.items():
@@ -99,31 +227,17 @@ def unflatten(flat: dict[str, Any]) -> dict[str, Any]:
             place = place.setdefault(unquote(parent), {}) if isinstance(place, dict) else place
         if not isinstance(place, dict) or unquote(leaf) in place:
             raise DataError(
-                "the column and one that it holds both have a value",
+                "the column and one nested in it both have a value",
                 field=column,
                 allowed="one of them",
             )
-        place[unquote(leaf)] = _parsed(value, column) if is_json else value
+        if is_json:
+            try:
+                value = json.loads(value)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"found {value!r}", field=column, allowed="JSON text") from error
+        place[unquote(leaf)] = value
     return nested
-
-
-def _parsed(text: Any, column: str) -> Any:
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"found {text!r}", field=column, allowed="JSON text") from error
-
-
-def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Each row as a dict of plain Python values, without the unknown ones."""
-    columns = {
-        name: frame[name].astype(object).where(frame[name].notna(), None).tolist()
-        for name in frame.columns
-    }
-    for values in zip(*columns.values(), strict=True):
-        yield {
-            name: value for name, value in zip(columns, values, strict=True) if value is not None
-        }
 
 
 def extra_fields(
@@ -132,116 +246,30 @@ def extra_fields(
     kind: str = "",
     prefix: str | None = None,
 ) -> dict[str, Any]:
-    """The leftover fields of one row, as they stood in the record.
+    """Return the `x_` columns of a row as fields of its record.
 
-    One that bears a known name would not come back as such.
+    Raises
+    ------
+    DataError
+        A field with a known name (or one that begins with `prefix`): reading the file would take it
+        for the known one.
     """
-    own = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
-    taken = [
-        name for name in own if name in known or (prefix is not None and name.startswith(prefix))
-    ]
-    if taken:
-        raise DataError(
-            f"x_{taken[0]} would be read as {taken[0]}",
-            field=kind,
-            allowed="a name that no column has",
-        )
-    return own
+    extra = unflatten({name: value for name, value in row.items() if name.startswith("x_")})
+    for name in extra:
+        if name in known or (prefix is not None and name.startswith(prefix)):
+            raise DataError(
+                f"x_{name} would be read as {name}", field=kind, allowed="a name that no column has"
+            )
+    return extra
 
 
-def escape_key(name: str) -> str:
-    """A key as part of a dotted name; a key called `json` must not look like our suffix."""
-    return "%6Ason" if name == "json" else name.replace("%", "%25").replace(".", "%2E")
-
-
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-ID_ALLOWED = "text that isn't empty, or a whole number"
-
-
-def text(
-    value: Any, name: str, line: int | None, problems: Problems, allowed: str = "text or null"
-) -> str | None:
-    """Text as written; numbers keep their spelling."""
-    found = as_text(value)
-    if value is not None and found is None:
-        problems.add(f"found {describe(value)}", line=line, field=name, allowed=allowed)
-    return found
-
-
-def identifier(value: Any, name: str, line: int | None, problems: Problems) -> str | None:
-    """An id as written; booleans, dates, decimal numbers of JSON and empty texts are none."""
-    found = as_id(value)
-    if value is not None and found is None:
-        problems.add(
-            f"found {describe(value)}", line=line, field=name, allowed=f"{ID_ALLOWED}, or null"
-        )
-    return found
-
-
-def flag(
-    value: Any,
-    name: str,
-    line: int | None,
-    problems: Problems,
-    allowed: str = "true, false or null",
-) -> bool | None:
-    """True or false; 1 and "no" are neither."""
-    if value is None or isinstance(value, bool):
-        return value
-    problems.add(f"found {describe(value)}", line=line, field=name, allowed=allowed)
-    return None
-
-
-def number(value: Any, name: str, line: int | None, problems: Problems) -> float | None:
-    """A number as float; NaN, as some tools write it, is none."""
-    if value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
-        try:
-            return None if value is None or math.isnan(value) else float(value)
-        except OverflowError:
-            pass
-    problems.add(f"found {describe(value)}", line=line, field=name, allowed="a number or null")
-    return None
-
-
-def whole(
-    value: Any, name: str, line: int | None, problems: Problems, lowest: int = 0
-) -> int | None:
-    """A whole number that a column of 64 bits can hold."""
-    if value is None:
-        return None
-    if is_int(value) and lowest <= value < 2**63:
-        return int(value)
-    problems.add(
-        f"found {describe(value)}",
-        line=line,
-        field=name,
-        allowed=f"a whole number from {lowest} to {2**63 - 1}, or null",
-    )
-    return None
-
-
-def is_int(value: Any) -> TypeGuard[int]:
-    """A whole number, and no boolean."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def metadata(value: Any, name: str, line: int | None, problems: Problems) -> dict[str, Any]:
-    """A hit's metadata, NaN read as null; empty where there are none."""
-    if not isinstance(value, (dict, type(None))):
-        problems.add(f"found {describe(value)}", line=line, field=name, allowed="a mapping or null")
-        return {}
-    return {
-        key: None if isinstance(one, float) and math.isnan(one) else one
-        for key, one in (value or {}).items()
+def row_dicts(frame: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield each row as a dict of plain Python values, without the missing ones."""
+    columns = {
+        name: frame[name].astype(object).where(frame[name].notna(), None).tolist()
+        for name in frame.columns
     }
-
-
-def metadata_rows(values: dict[str, Any]) -> list[dict[str, str]]:
-    """Metadata as rows of `hit_meta`: key, and the value's JSON."""
-    return [
-        {"key": key, "value": json.dumps(value, ensure_ascii=False)}
-        for key, value in values.items()
-    ]
+    for values in zip(*columns.values(), strict=True):
+        yield {
+            name: value for name, value in zip(columns, values, strict=True) if value is not None
+        }

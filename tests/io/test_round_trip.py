@@ -241,7 +241,7 @@ def test_citations_are_written_by_position(tmp_path):
         (
             [{"query_id": "q", "rank": 1, "x_a": 1, "x_a.b": 2}],
             [],
-            r"x_a\.b: the column and one that it holds both have a value",
+            r"x_a\.b: the column and one nested in it both have a value",
         ),
     ],
 )
