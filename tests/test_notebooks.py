@@ -309,7 +309,7 @@ def test_the_trends_are_answered_with_true_numbers():
     assert f"goes from {stored['01-bm25-plain']:.3f} to {stored['18-rerank-unstemmed']:.3f}" in text
     line = rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5").set_index("run_id")
     band = line.loc["07-dense", ["band_low", "band_high"]]
-    assert line.index[line["left_band"]].tolist() == ["07-dense"]
+    assert line.index[line["first_out_of_control"]].tolist() == ["07-dense"]
     assert (
         f"Run 07 has {vectors:.3f} where run 05 had {words:.3f}, and no run after it came back into"
         f" the band around run 05 ({band.iloc[0]:.3f} to {band.iloc[1]:.3f})" in text

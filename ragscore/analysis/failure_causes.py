@@ -116,11 +116,11 @@ def fault_table(
 
     Returns
     -------
-    One row per run and `fault` (see `answer_faults`): `n` queries; `of` how many; `share` = n / of,
-    with its 95 % Wilson interval `low`, `high` (0 to 1; NaN where `of` is 0). For right, generation
-    fault, memory and retrieval fault, `of` counts the answers in these four classes; for the three
-    kinds of refused, all three together; for all others, the run's rows. `hit_by`, `right_by`: the
-    metrics that decide.
+    One row per run and `fault` (see `answer_faults`): `n` queries of `n_total`; `share` = n /
+    n_total, with its 95 % Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). For
+    right, generation fault, memory and retrieval fault, `n_total` counts the answers in these four
+    classes; for the three kinds of refused, all three together; for all others, the run's rows.
+    `hit_by`, `right_by`: the metrics that decide.
 
     Raises
     ------

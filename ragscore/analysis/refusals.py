@@ -120,8 +120,8 @@ def refusal_table(
 
     Returns
     -------
-    One row per run and `decision`: `n` queries; `of` how many; `share` = n / of, with its 95 %
-    Wilson interval `low`, `high` (0 to 1; NaN where `of` is 0). The shares are of
+    One row per run and `decision`: `n` queries of `n_total`; `share` = n / n_total, with its 95 %
+    Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). The shares are of
 
     - answered and over-refusal: answerable queries that were decided; they add up to 1
     - right answer and wrong answer: answers that were checked; unchecked answer: all answers to
@@ -359,7 +359,7 @@ def shares(n: pd.DataFrame, totals: dict[str, pd.Series], name: str) -> pd.DataF
 
     Returns
     -------
-    run_id, the class, `n` of `of`, `share` with its 95 % Wilson interval `low`, `high`.
+    run_id, the class, `n` of `n_total`, `share` with its 95 % Wilson interval `low`, `high`.
     """
     count = n[list(totals)].to_numpy("float64").ravel()
     total = pd.DataFrame(totals).to_numpy("float64").ravel()
@@ -370,7 +370,7 @@ def shares(n: pd.DataFrame, totals: dict[str, pd.Series], name: str) -> pd.DataF
             "run_id": n.index.repeat(len(totals)),
             name: pd.Series(np.tile(list(totals), len(n)), dtype="str"),
             "n": count.astype("int64"),
-            "of": total.astype("int64"),
+            "n_total": total.astype("int64"),
             "share": share,
             "low": low,
             "high": high,

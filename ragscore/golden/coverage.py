@@ -40,7 +40,7 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
     can't judge because their text is cut.
     """
     rows = coverage_rows(results, golden)
-    counts = pd.crosstab(rows["run_id"], rows["what"]).reindex(
+    counts = pd.crosstab(rows["run_id"], rows["issue"]).reindex(
         results.runs["run_id"].cat.categories, fill_value=0
     )
     of_run = results.responses.groupby("run_id", observed=False)
@@ -75,7 +75,7 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
 
     Returns
     -------
-    One row per finding: run_id, query_id and `what`: missing, extra, duplicate, empty, rank order,
+    One row per finding: run_id, query_id and `issue`: missing, extra, duplicate, empty, rank order,
     ties.
     """
     check_inputs(results, golden)
@@ -94,20 +94,20 @@ def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
         ~pd.MultiIndex.from_frame(asked).isin(with_hits) & responses["error"].isna().to_numpy()
     )
     parts = [
-        missing.assign(what="missing"),
-        extra.assign(what="extra"),
+        missing.assign(issue="missing"),
+        extra.assign(issue="extra"),
         _duplicates(results),
-        asked[is_empty].assign(what="empty"),
+        asked[is_empty].assign(issue="empty"),
     ]
     parts += [
-        _cells(hits, _out_of_order(hits)).assign(what="rank order"),
-        _cells(hits, _tied(hits)).assign(what="ties"),
+        _cells(hits, _out_of_order(hits)).assign(issue="rank order"),
+        _cells(hits, _tied(hits)).assign(issue="ties"),
     ]
     order = pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist(), ordered=True)
     rows = pd.concat(parts, ignore_index=True).astype({"run_id": order})
-    return rows.sort_values(["run_id", "what"], kind="stable", ignore_index=True).astype(
+    return rows.sort_values(["run_id", "issue"], kind="stable", ignore_index=True).astype(
         {"run_id": "str"}
-    )[["run_id", "query_id", "what"]]
+    )[["run_id", "query_id", "issue"]]
 
 
 def _duplicates(results: Results) -> pd.DataFrame:
@@ -118,7 +118,7 @@ def _duplicates(results: Results) -> pd.DataFrame:
     )
     is_duplicate = problems["field"].eq("query_id") & query_ids.notna() & problems["run_id"].notna()
     return pd.DataFrame(
-        {"run_id": problems["run_id"].astype("str"), "query_id": query_ids, "what": "duplicate"}
+        {"run_id": problems["run_id"].astype("str"), "query_id": query_ids, "issue": "duplicate"}
     )[is_duplicate.to_numpy(dtype=bool)]
 
 

@@ -28,7 +28,7 @@ from ragscore.stats import design_effect, inflation, mde_of_differences, moments
 
 Codes = npt.NDArray[np.int64]
 
-TELLS = ("all pass", "all fail", "all alike", "tells apart", "one run", "not measured")
+DISCRIMINATES = ("all pass", "all fail", "all alike", "tells apart", "one run", "not measured")
 DIFFERENCES = (0.02, 0.05, 0.1)
 _ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"}
 
@@ -40,12 +40,12 @@ class GoldenHealth:
     Attributes
     ----------
     summary
-        One row per `finding`: `n` of `of` (questions, pairs or targets), `share`, and where to look
-        (`frame`).
+        One row per `finding`: `n` of `n_total` (questions, pairs or targets), `share`, and where to
+        look (`frame`).
     queries
         One row per question (query_id): `n_runs` with a value of the metric; its `mean`, `min`,
-        `max` over them; `tells`, a category: all pass (1 in every run), all fail (0), all alike
-        (another value), tells apart, one run (only one has a value), not measured.
+        `max` over them; `discriminates`, a category: all pass (1 in every run), all fail (0), all
+        alike (another value), tells apart, one run (only one has a value), not measured.
     duplicates
         Pairs of questions that nearly ask the same, as `rs.near_duplicates` gives them.
     targets
@@ -192,8 +192,8 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
     names = ("not measured", "one run", "all pass", "all fail", "all alike")
     codes = np.select(
         [flag.to_numpy() for flag in flags],
-        [TELLS.index(name) for name in names],
-        TELLS.index("tells apart"),
+        [DISCRIMINATES.index(name) for name in names],
+        DISCRIMINATES.index("tells apart"),
     )
     table = pd.DataFrame(
         {
@@ -201,7 +201,7 @@ def _queries(values: pd.DataFrame) -> pd.DataFrame:
             "mean": values.mean(axis=1),
             "min": low,
             "max": high,
-            "tells": categorical(codes, TELLS),
+            "discriminates": categorical(codes, DISCRIMINATES),
         },
         index=values.index,
     )
@@ -357,7 +357,7 @@ def _summary(
     targets: pd.DataFrame,
     n_targets: int,
 ) -> pd.DataFrame:
-    n_of = queries["tells"].value_counts()
+    n_of = queries["discriminates"].value_counts()
     apart = duplicates[~duplicates["same_group"]]
     n, compared = len(queries), int((queries["n_runs"] > 1).sum())
     n_near = len(set(apart["query_id"]) | set(apart["other"]))
@@ -387,11 +387,11 @@ def _summary(
             "targets",
         ),
     ]
-    table = pd.DataFrame(rows, columns=["finding", "n", "of", "frame"]).astype(
-        {"n": "int64", "of": "int64"}
+    table = pd.DataFrame(rows, columns=["finding", "n", "n_total", "frame"]).astype(
+        {"n": "int64", "n_total": "int64"}
     )
-    return table.assign(share=table["n"] / table["of"].where(table["of"] > 0))[
-        ["finding", "n", "of", "share", "frame"]
+    return table.assign(share=table["n"] / table["n_total"].where(table["n_total"] > 0))[
+        ["finding", "n", "n_total", "share", "frame"]
     ]
 
 

@@ -126,7 +126,7 @@ def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     """
     check_columns(
         table,
-        {"run_id", "decision", "n", "of", "share", "low", "high"},
+        {"run_id", "decision", "n", "n_total", "share", "low", "high"},
         "table",
         "rs.refusal_table(scores, golden)",
     )
@@ -174,7 +174,7 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
     ax.text(
         x,
         down,
-        f"{row['decision']}\n{row['n']} of {row['of']}\n{share}",
+        f"{row['decision']}\n{row['n']} of {row['n_total']}\n{share}",
         ha="center",
         va="center",
         fontsize=8.5,

@@ -66,7 +66,7 @@ def trend(
     # A slanted line of 8 points takes 0.28 inches of the axis, an upright one half of that.
     lines = max((label.count("\n") + 1 for label in labels), default=1)
     slanted = 0.28 * lines * len(shown) <= 6
-    n_breaks = int(shown["broken_by"].notna().sum())
+    n_breaks = int(shown["break_reason"].notna().sum())
     ax = new_axes(
         ax,
         width=max(7.0, (0.36 if slanted else 0.15 * lines) * len(shown) + 3),
@@ -133,7 +133,7 @@ def trend_slices(
     for ax, name in zip(panels, names, strict=False):
         own = table[table[by[0]] == name]
         _draw(ax, own, systems=table["system"].unique().tolist())
-        for position in own.loc[own["broken_by"].notna(), "position"]:
+        for position in own.loc[own["break_reason"].notna(), "position"]:
             ax.axvline(position - 0.5, color=DARK, linewidth=0.8, linestyle=":")
         ax.set_title(
             wrapped(f"{name} (n = {n_text(own, 'metric', own['metric'].iloc[0])})", 34), fontsize=9
@@ -157,7 +157,7 @@ def trend_slices(
 
 
 def _table(table: pd.DataFrame | RunStore, metric: str | None) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame) and "broken_by" in table:
+    if isinstance(table, pd.DataFrame) and "break_reason" in table:
         return table
     if metric is None:
         raise DataError(
@@ -254,7 +254,7 @@ def _draw_noise(ax: "Axes", table: pd.DataFrame) -> None:
             zorder=0,
             label=label,
         )
-    left = table[table["left_band"]]
+    left = table[table["first_out_of_control"]]
     for x, y in zip(left["position"], left["mean"], strict=True):
         ax.annotate(
             "left the band",
@@ -289,7 +289,7 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
     first = table[table["bridge_mean"].notna() & table["bridge"].isin(runs.index)]
     earlier = runs.loc[first["bridge"]]
     ends = np.column_stack(
-        [earlier, first[["position", "mean", "bridge_mean", "by_ruler"]].astype("float64")]
+        [earlier, first[["position", "mean", "bridge_mean", "provenance_effect"]].astype("float64")]
     ).tolist()
     for number, (x, y, position, mean, bridged, moved) in enumerate(ends):
         label = "bridge: an earlier run,\nby the newer ruler" if number == 0 else None
@@ -326,9 +326,9 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
 
 def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
     """A dotted line at each break and, above the axes, what changed there."""
-    broken = table[table["broken_by"].notna()]
+    broken = table[table["break_reason"].notna()]
     for row, (position, reason) in enumerate(
-        zip(broken["position"], broken["broken_by"], strict=True)
+        zip(broken["position"], broken["break_reason"], strict=True)
     ):
         is_left = position <= table["position"].max() / 2
         height = 3 + _LINE * (len(broken) - 1 - row)

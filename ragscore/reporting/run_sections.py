@@ -177,7 +177,11 @@ def trend_sections(report: ReportFrames) -> list[Section]:
 def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
     outside = rows["in_band"].eq(False).fillna(False).to_numpy(dtype=bool)
     marks = np.select(
-        [rows["left_band"].to_numpy(dtype=bool), rows["is_baseline"].to_numpy(dtype=bool), outside],
+        [
+            rows["first_out_of_control"].to_numpy(dtype=bool),
+            rows["is_baseline"].to_numpy(dtype=bool),
+            outside,
+        ],
         ["left the band", "baseline", "outside"],
         "",
     )
@@ -314,8 +318,8 @@ def left_out_sections(report: ReportFrames) -> list[Section]:
 def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Classes × runs: n of how many, share, interval."""
     seen = rows.groupby(name)["n"].transform("sum") > 0
-    table = rows[(rows["of"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
-        text=lambda t: [_share(*row) for row in each(t, "n", "of", "share", "low", "high")]
+    table = rows[(rows["n_total"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
+        text=lambda t: [_share(*row) for row in each(t, "n", "n_total", "share", "low", "high")]
     )
     wide = table.pivot(index=name, columns="run_id", values="text").reindex(
         index=table[name].unique(), columns=table["run_id"].unique()

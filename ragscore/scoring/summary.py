@@ -29,7 +29,7 @@ STATISTICS = (
     "mean", "low", "high", "n", "n_expected", "n_failed", "n_missing", "sum", "std", "min", "p50",
     "p50_low", "p50_high", "p95", "p95_low", "p95_high", "max",
 )  # fmt: skip
-BOUNDS = ("if_all_zero", "if_all_one")
+BOUNDS = ("lower_bound_missing", "upper_bound_missing")
 
 
 def summarize(
@@ -61,8 +61,8 @@ def summarize(
         What the scores were made from; with them `n_expected` also counts what was refused, not
         judged or not recorded (see `rs.explain`), and leaves out what the run records nowhere.
     bounds
-        Add `if_all_zero` and `if_all_one`: the mean over `n_expected` if every value that is
-        missing were 0, or 1. NaN for metrics that don't range from 0 to 1.
+        Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
+        value that is missing were 0, or 1. NaN for metrics that don't range from 0 to 1.
     cluster
         With a golden set: the column of `golden.queries` whose equal values make queries depend on
         each other (paraphrases, a source, a conversation); intervals allow for it. None: every
@@ -192,7 +192,8 @@ def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
         table["n_expected"].where(ranges & (table["n_expected"] > 0)),
     )
     return table.assign(
-        if_all_zero=total / n_expected, if_all_one=(total + n_expected - table["n"]) / n_expected
+        lower_bound_missing=total / n_expected,
+        upper_bound_missing=(total + n_expected - table["n"]) / n_expected,
     )
 
 

@@ -39,14 +39,15 @@ def test_shares_are_of_the_answers_that_were_classified(load):
         1,
         1,
     ]
-    assert table.loc["right", ["of", "share", "hit_by", "right_by"]].tolist() == [
+    assert table.loc["right", ["n_total", "share", "hit_by", "right_by"]].tolist() == [
         5,
         0.4,
         "hit@5",
         "answer_checks ≥ 1",
     ]
     assert table.loc[["refused after hit", "refused after miss"], "share"].tolist() == [0.5, 0.5]
-    assert table.loc["missing", ["n", "of"]].tolist() == [5, 12]  # a8, r1 to r3 and u of all twelve
+    # a8, r1 to r3 and u of all twelve
+    assert table.loc["missing", ["n", "n_total"]].tolist() == [5, 12]
 
 
 def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):

@@ -75,7 +75,7 @@ def decision_counts(table, run_id="A"):
     rows = table[table["run_id"] == run_id]
     return {
         name: (n, of)
-        for name, n, of in zip(rows["decision"], rows["n"], rows["of"], strict=True)
+        for name, n, of in zip(rows["decision"], rows["n"], rows["n_total"], strict=True)
         if n
     }
 

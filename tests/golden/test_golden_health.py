@@ -8,7 +8,7 @@ from scipy import stats
 
 import ragscore as rs
 
-TELLS = {
+DISCRIMINATES = {
     "q1": "all pass",
     "q2": "all fail",
     "q3": "tells apart",
@@ -55,12 +55,12 @@ def targets_of(**docs):
 
 
 def counts(health):
-    return health.summary.set_index("finding")[["n", "of"]].T.to_dict("list")
+    return health.summary.set_index("finding")[["n", "n_total"]].T.to_dict("list")
 
 
 def test_each_question_passes_fails_or_tells_runs_apart():
     health = rs.golden_health(scores_of(VALUES), golden_of(5), metric="hit@5")
-    assert health.queries.set_index("query_id")["tells"].to_dict() == TELLS
+    assert health.queries.set_index("query_id")["discriminates"].to_dict() == DISCRIMINATES
     found = counts(health)
     assert found["questions that every run passes"] == [1, 3] and found[
         "questions that every run fails"
@@ -75,7 +75,7 @@ def test_the_same_middling_value_in_every_run_tells_nothing_either():
     health = rs.golden_health(
         scores_of({"A": [0.5], "B": [0.5]}, "recall@5"), golden_of(1), metric="recall@5"
     )
-    assert health.queries["tells"].tolist() == ["all alike"] and counts(health)[
+    assert health.queries["discriminates"].tolist() == ["all alike"] and counts(health)[
         "questions that tell no runs apart"
     ] == [1, 1]
 

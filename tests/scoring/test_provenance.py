@@ -189,7 +189,7 @@ def refused(store, component, message, columns=None):
     with pytest.warns(UserWarning, match=component):
         store.scores(columns, allow_different=True)
     line = rs.trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
-    assert line["segment"].tolist() == [1, 2] and line["broken_by"].notna().tolist() == [
+    assert line["segment"].tolist() == [1, 2] and line["break_reason"].notna().tolist() == [
         False,
         True,
     ]
@@ -386,7 +386,7 @@ def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
         rs.trend(scores, metric, results=results, order=["a", "b"])
         for metric in ("faithfulness", "hit@1")
     )
-    assert judged["segment"].tolist() == [1, 2] and judged["broken_by"][1].startswith(
+    assert judged["segment"].tolist() == [1, 2] and judged["break_reason"][1].startswith(
         "judge of faithfulness (m:p1:0 → m"
     )
     assert found["segment"].tolist() == [1, 1]

@@ -103,15 +103,19 @@ def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, 
     row = rs.summarize(scores, golden, results=results, bounds=True).iloc[0]
     does_not_apply = CAUSES[cause][2] == "not_applicable"
     assert (row["mean"], row["n"], row["n_expected"]) == (1.0, 1, 1 if does_not_apply else 2)
-    assert (row["if_all_zero"], row["if_all_one"]) == ((1.0, 1.0) if does_not_apply else (0.5, 1.0))
+    assert (row["lower_bound_missing"], row["upper_bound_missing"]) == (
+        (1.0, 1.0) if does_not_apply else (0.5, 1.0)
+    )
 
 
 def test_bounds_come_on_request_and_only_for_values_from_0_to_1(of_cause):
     scores, golden, results = of_cause("failed")
     own = scores.assign(**{"judge_correctness": [4.0, np.nan]})
-    assert "if_all_zero" not in rs.summarize(own, golden, results=results)
+    assert "lower_bound_missing" not in rs.summarize(own, golden, results=results)
     table = rs.summarize(own, golden, results=results, bounds=True).set_index("metric")
-    assert table.loc["judge_correctness", ["if_all_zero", "if_all_one"]].isna().all()
+    assert (
+        table.loc["judge_correctness", ["lower_bound_missing", "upper_bound_missing"]].isna().all()
+    )
 
 
 def test_bounds_where_nothing_was_scored_are_0_and_1_and_nan_where_nothing_was_expected(
@@ -131,8 +135,9 @@ def test_bounds_where_nothing_was_scored_are_0_and_1_and_nan_where_nothing_was_e
     )
     assert table[["n", "n_expected"]].to_numpy().tolist() == [[0, 1], [0, 1], [0, 0]]
     assert (
-        table.loc[:1, ["if_all_zero", "if_all_one"]].to_numpy().tolist() == [[0, 1], [0, 1]]
-        and table.loc[2, ["if_all_zero", "if_all_one"]].isna().all()
+        table.loc[:1, ["lower_bound_missing", "upper_bound_missing"]].to_numpy().tolist()
+        == [[0, 1], [0, 1]]
+        and table.loc[2, ["lower_bound_missing", "upper_bound_missing"]].isna().all()
     )
 
 

@@ -82,7 +82,7 @@ def paired_deltas(
             **_inference(differences, metrics, groups, seed),
             "better": pd.array(improved, dtype="boolean"),
             **table[["n_better", "n_worse", "n_same", "n"]],
-            "n_by_noise": by_noise,
+            "n_expected_by_chance": by_noise,
             "skewness": skewness(differences),
             **_medians(*values, differences),
             **_lost(lost.to_numpy("float64"), mean, n, metrics),

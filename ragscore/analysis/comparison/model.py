@@ -68,8 +68,9 @@ class Comparison:
           difference of that size is found with 80 % power (n divided by the design effect of
           groups; NaN: none is detectable at this n); `verdict` and the `sentence` with its figures.
         - Queries: `better` (True, False; NA: no change), `n_better`, `n_worse`, `n_same`;
-          `n_by_noise`, the wins, and as many losses, to expect if each change had gone either way
-          by chance; `skewness` of the differences; `caution` if a few queries carry the mean.
+          `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
+          either way by chance; `skewness` of the differences; `caution` if a few queries carry the
+          mean.
         - Medians: `p50_a`, `p50_b`; `p50_delta`, the median of the paired differences, with its
           interval `p50_low`, `p50_high` (NaN below six queries); `ratio`, the geometric mean of
           b / a. For times and costs also `p95_a`, `p95_b`, and `p95_delta` with its interval

@@ -31,10 +31,11 @@ class GoldenComparison:
     ----------
     deltas
         One row per metric: `a_old` (mean of the baseline by the old labels), `b_new` (of the
-        candidate by the new ones), `delta` = b_new − a_old = `by_labels` (the baseline's change
-        when only the labels change) + `by_system` (candidate − baseline, both by the new labels);
-        `n_old`, `n_new` queries in the means; on the queries that did not change `a_unchanged`,
-        `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN where a mean has no query.
+        candidate by the new ones), `delta` = b_new − a_old = `label_effect` (the baseline's change
+        when only the labels change) + `system_effect` (candidate − baseline, both by the new
+        labels); `n_old`, `n_new` queries in the means; on the queries that did not change
+        `a_unchanged`, `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN where a mean has no
+        query.
     changes
         One row per query that changed; see `rs.golden_changes`.
     unchanged
@@ -155,8 +156,8 @@ def _deltas(
             "a_old": a_old.mean(),
             "b_new": b_new.mean(),
             "delta": b_new.mean() - a_old.mean(),
-            "by_labels": a_new.mean() - a_old.mean(),
-            "by_system": b_new.mean() - a_new.mean(),
+            "label_effect": a_new.mean() - a_old.mean(),
+            "system_effect": b_new.mean() - a_new.mean(),
             "n_old": a_old.count(),
             "n_new": b_new.count(),
             "a_unchanged": a_same.mean(),
@@ -171,14 +172,14 @@ def _deltas(
 def _verdict(deltas: pd.DataFrame, changes: pd.DataFrame, n: int, *, is_one_run: bool) -> str:
     """Return in words whether labels or system changed; times and costs never repeat exactly."""
     is_repeatable = [describe(name).kind not in BY_QUANTILES for name in deltas["metric"]]
-    system_changed = bool((deltas.loc[is_repeatable, "by_system"].abs() > SAME).any())
+    system_changed = bool((deltas.loc[is_repeatable, "system_effect"].abs() > SAME).any())
     relabelled = changes[changes["change"] != "annotated"]
     labels = f"Of the golden set: {counted(relabelled, n)}."
     if is_one_run:
         return f"One run, so no difference is the system's. {labels}"
     if len(relabelled) and system_changed:
         return (
-            "Labels and system both changed: by_labels and by_system say how much each did."
+            "Labels and system both changed: label_effect and system_effect say how much each did."
             f" {labels}"
         )
     if len(relabelled):

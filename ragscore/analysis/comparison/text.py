@@ -55,7 +55,7 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
     detectable = zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
     counts = zip(rows["n"], rows["n_expected_a"], rows["n_expected_b"], strict=True)
-    by_noise = zip(names, rows["n_by_noise"], strict=True)
+    by_noise = zip(names, rows["n_expected_by_chance"], strict=True)
     table = pd.DataFrame(
         {
             "metric": [f"{name} (p50)" if name in times else name for name in names],

@@ -56,7 +56,7 @@ class Segment:
         The ruler by component; what no run of the segment states is left out.
     like
         The number of the first segment measured by this ruler; its own if none before it was.
-    broken_by
+    break_reason
         What changed since the segment before, in words; empty for the first.
     changed
         The components that changed.
@@ -66,7 +66,7 @@ class Segment:
     run_ids: tuple[str, ...]
     parts: Parts
     like: int
-    broken_by: str
+    break_reason: str
     changed: tuple[str, ...]
 
 
@@ -149,7 +149,7 @@ def segments(parts: dict[str, Parts]) -> list[Segment]:
                 (*last.run_ids, run_id),
                 last.parts | own,
                 last.like,
-                last.broken_by,
+                last.break_reason,
                 last.changed,
             )
         else:
@@ -172,7 +172,7 @@ def _returns(found: list[Segment]) -> list[Segment]:
         like = next(
             (other.like for other in out if not contradictions(other.parts, one.parts)), one.number
         )
-        out.append(Segment(one.number, one.run_ids, one.parts, like, one.broken_by, one.changed))
+        out.append(Segment(one.number, one.run_ids, one.parts, like, one.break_reason, one.changed))
     return out
 
 

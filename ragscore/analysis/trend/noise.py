@@ -289,7 +289,10 @@ def band_columns(
     half: float,
     is_unit: bool,
 ) -> pd.DataFrame:
-    """band_low, band_high, band_from, in_band and left_band of one slice's rows, which are in order; NaN and NA where there is no band."""
+    """Columns band_low, band_high, band_from, in_band and first_out_of_control of one slice.
+
+    The rows are in order; NaN and NA where there is no band.
+    """
     low, high = centre - half, centre + half
     mean = rows["mean"].to_numpy("float64")
     side = np.where(mean > high + SLACK, 1, np.where(mean < low - SLACK, -1, 0))
@@ -303,7 +306,9 @@ def band_columns(
             "band_from": pd.Series(reference.said, index=rows.index,
             dtype="str").mask(np.isnan(low)),
             "in_band": in_band,
-            "left_band": first_outside(side, is_known & (rows["position"] > last).to_numpy()),
+            "first_out_of_control": first_outside(
+                side, is_known & (rows["position"] > last).to_numpy()
+            ),
         },
         index=rows.index,
     )  # fmt: skip

@@ -24,9 +24,9 @@ from ragscore.store.store import RunStore
 ALL = "(all)"
 COLUMNS = [
     "position", "run_id", "system", "repeat", "created_at", "metric", "mean", "low", "high", "n",
-    "n_expected", "segment", "broken_by",
-    "bridge", "bridge_how", "bridge_mean", "by_ruler", "is_baseline", "band_low", "band_high",
-    "band_from", "in_band", "left_band",
+    "n_expected", "segment", "break_reason",
+    "bridge", "bridge_reason", "bridge_mean", "provenance_effect", "is_baseline",
+    "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
 ]  # fmt: skip
 
 
@@ -72,13 +72,14 @@ def trend(
     Returns
     -------
     One row per run and slice, in order. `position` from 1; `mean` with its 95 % interval `low`,
-    `high` over queries; `n` of `n_expected` queries; `segment`, and on its first row `broken_by`,
-    what changed, `bridge`, the earlier run that joins it, `bridge_how`, `bridge_mean`, that run's
-    mean by the new ruler, and `by_ruler`, how far the ruler moved it (bridge_mean − its own mean:
-    what is left of a step is the system's). `is_baseline`; `band_low`, `band_high`: where a run of
-    an unchanged system lands 95 times in 100, from the spread of repeats (`band_from`; NaN without
-    repeats, or where the baseline was not measured by the segment's ruler); `in_band`; `left_band`:
-    from this run on every run is outside, on one side.
+    `high` over queries; `n` of `n_expected` queries; `segment`, and on its first row
+    `break_reason`, what changed, `bridge`, the earlier run that joins it, `bridge_reason`,
+    `bridge_mean`, that run's mean by the new ruler, and `provenance_effect`, how far the ruler
+    moved it (bridge_mean − its own mean: what is left of a step is the system's). `is_baseline`;
+    `band_low`, `band_high`: where a run of an unchanged system lands 95 times in 100, from the
+    spread of repeats (`band_from`; NaN without repeats, or where the baseline was not measured by
+    the segment's ruler); `in_band`; `first_out_of_control`: from this run on every run is outside,
+    on one side.
 
     Raises
     ------
@@ -145,7 +146,7 @@ def _with_segments(table: pd.DataFrame, found: History, parted: list[Segment]) -
         system=about["system"].astype("str"), repeat=about["repeat"].astype("Int64"),
         created_at=pd.to_datetime(about["created_at"], utc=True), metric=found.metric,
         segment=[of_run[run_id].number for run_id in table["run_id"]],
-        broken_by=pd.array([first[run_id].broken_by or None if run_id in first else None for run_id in table["run_id"]], dtype="str"),
+        break_reason=pd.array([first[run_id].break_reason or None if run_id in first else None for run_id in table["run_id"]], dtype="str"),
     )  # fmt: skip
 
 
@@ -177,9 +178,9 @@ def _with_bridges(
     ]
     return table.assign(
         bridge=pd.array([one.run_id if one else None for one in here], dtype="str"),
-        bridge_how=pd.array([one.how if one else None for one in here], dtype="str"),
+        bridge_reason=pd.array([one.how if one else None for one in here], dtype="str"),
         bridge_mean=np.array(mean, dtype=np.float64),
-        by_ruler=np.array(mean, dtype=np.float64) - np.array(before, dtype=np.float64),
+        provenance_effect=np.array(mean, dtype=np.float64) - np.array(before, dtype=np.float64),
     )  # fmt: skip
 
 
@@ -270,7 +271,11 @@ def trend_text(table: pd.DataFrame) -> str:
     """
     by = [name for name in table.columns if name not in COLUMNS]
     marks = np.select(
-        [table["left_band"], table["is_baseline"], table["in_band"].eq(False).fillna(False)],
+        [
+            table["first_out_of_control"],
+            table["is_baseline"],
+            table["in_band"].eq(False).fillna(False),
+        ],
         ["left the band", "baseline", "outside"],
         "",
     )
@@ -304,17 +309,19 @@ def break_texts(table: pd.DataFrame) -> list[str]:
     is_sliced = any(name not in COLUMNS for name in table.columns)
     return [
         _break_text(row, is_sliced=is_sliced)
-        for row in table[table["broken_by"].notna()].drop_duplicates("segment").to_dict("records")
+        for row in table[table["break_reason"].notna()]
+        .drop_duplicates("segment")
+        .to_dict("records")
     ]
 
 
 def _break_text(row: dict[Hashable, Any], is_sliced: bool) -> str:
-    start = f"segment {row['segment']} from {row['run_id']}: {row['broken_by']}"
+    start = f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
     if pd.isna(row["bridge"]):
         return f"{start}; nothing joins it to the one before"
-    joined = f"{start}; joined by {row['bridge']}, {row['bridge_how']}"
+    joined = f"{start}; joined by {row['bridge']}, {row['bridge_reason']}"
     return (
         joined
-        if is_sliced or pd.isna(row["by_ruler"])
-        else f"{joined}: {row['by_ruler']:+.3f} of the step is the ruler's"
+        if is_sliced or pd.isna(row["provenance_effect"])
+        else f"{joined}: {row['provenance_effect']:+.3f} of the step is the ruler's"
     )

@@ -27,7 +27,7 @@ def test_a_binary_metric_is_tested_by_mcnemars_mid_p():
     row = deltas_of("hit@5", [0] * 8 + [1] * 2 + [1] * 30, [1] * 8 + [0] * 2 + [1] * 30)
     # 2 P(X < 2) + P(X = 2) of Bin(10, 1/2)
     assert row["p"] == pytest.approx((2 * (1 + 10) + 45) / 2**10, abs=1e-12)
-    assert (row["n_better"], row["n_worse"], row["n_same"], row["n_by_noise"]) == (8, 2, 30, 5)
+    assert row[["n_better", "n_worse", "n_same", "n_expected_by_chance"]].tolist() == [8, 2, 30, 5]
     assert row["verdict"] == "can't tell" and "40 queries see differences from" in row["sentence"]
 
 

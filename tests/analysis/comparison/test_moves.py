@@ -141,7 +141,7 @@ def test_a_tie_margin_makes_small_moves_draws_and_lowers_what_noise_would_give(c
         row = rs.compare_runs(
             *compared, "a", "b", metrics=["mrr"], tie_margins=ties or None
         ).deltas.iloc[0]
-        return row[["n_better", "n_worse", "n_same", "n_by_noise"]].tolist()
+        return row[["n_better", "n_worse", "n_same", "n_expected_by_chance"]].tolist()
 
     assert counts() == [3, 4, 1, 3.5]
     assert counts(mrr=0.5) == [1, 2, 5, 1.5]  # a move of just the margin is none

@@ -49,9 +49,9 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
     ].mean() == pytest.approx(0.7)
     cmp = rs.compare_goldens(results, old, new, "monday", "friday", metrics=["recall@5"])
     row = cmp.deltas.iloc[0]
-    assert row[["a_old", "b_new", "delta", "by_labels", "by_system"]].tolist() == pytest.approx(
-        [0.1, 0.7, 0.6, 0.6, 0]
-    )
+    assert row[
+        ["a_old", "b_new", "delta", "label_effect", "system_effect"]
+    ].tolist() == pytest.approx([0.1, 0.7, 0.6, 0.6, 0])
     assert (
         cmp.verdict
         == "The labels changed, not the system: by the same labels both runs score alike. Of the"
@@ -105,9 +105,9 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     )
     runs = rs.concat_results([results, better])
     row = rs.compare_goldens(runs, old, new, "monday", "better", metrics="recall@5").deltas.iloc[0]
-    assert row[["delta", "by_labels", "by_system", "delta_unchanged"]].tolist() == pytest.approx(
-        [0.7, 0.6, 0.1, 0.25]
-    )
+    assert row[
+        ["delta", "label_effect", "system_effect", "delta_unchanged"]
+    ].tolist() == pytest.approx([0.7, 0.6, 0.1, 0.25])
 
     def verdict(*args):
         return rs.compare_goldens(runs, *args, metrics="recall@5").verdict
@@ -127,7 +127,7 @@ def test_a_slower_run_is_no_changed_system(weeks, write_run):
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
     cmp = rs.compare_goldens(rs.concat_results([results, slow]), old, new, "monday", "slow")
     assert cmp.deltas.set_index("metric").loc[
-        "latency_ms", "by_system"
+        "latency_ms", "system_effect"
     ] > 0 and cmp.verdict.startswith("The labels changed, not the system")
 
 

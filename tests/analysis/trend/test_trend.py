@@ -63,7 +63,7 @@ def with_ruler(**parts):
 
 
 @pytest.mark.parametrize(
-    ("metric", "other", "broken_by"),
+    ("metric", "other", "break_reason"),
     [
         (
             "mrr@10",
@@ -95,15 +95,15 @@ def with_ruler(**parts):
         ),
     ],
 )
-def test_each_part_of_the_ruler_breaks_the_line(metric, other, broken_by):
+def test_each_part_of_the_ruler_breaks_the_line(metric, other, break_reason):
     first, second = parted(metric, SCORING, other)
-    assert (first.broken_by, second.broken_by) == ("", broken_by)
+    assert (first.break_reason, second.break_reason) == ("", break_reason)
 
 
 def test_labels_without_a_recorded_content_go_by_their_hash():
     plain = {name: value for name, value in SCORING.items() if name != "ruler"}
     _, second = parted("mrr@10", plain, plain | {"golden_hash": "bbbbbbbb2"})
-    assert second.broken_by == "other labels (aaaaaaaa → bbbbbbbb)"
+    assert second.break_reason == "other labels (aaaaaaaa → bbbbbbbb)"
     assert len(parted("mrr@10", SCORING, SCORING | {"golden_hash": "bbbbbbbb2"})) == 1, (
         "only notes have changed"
     )
@@ -111,7 +111,7 @@ def test_labels_without_a_recorded_content_go_by_their_hash():
 
 def test_another_chunker_breaks_the_line_and_says_what_differs():
     _, second = parted("mrr@10", SCORING, SCORING, chunkers=["split@1+py3", "split@1@400+py3"])
-    assert second.broken_by == "passages cut anew (split@1 → split@1@400)"
+    assert second.break_reason == "passages cut anew (split@1 → split@1@400)"
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_ruler_that_returns_is_known_again():
 
 def test_the_history_is_broken_where_labels_and_passages_change(table):
     assert table["segment"].tolist() == [1] * 5 + [2] + [3] * 7 + [4] * 5
-    broken = table.dropna(subset=["broken_by"]).set_index("run_id")["broken_by"]
+    broken = table.dropna(subset=["break_reason"]).set_index("run_id")["break_reason"]
     assert broken.index.tolist() == ["06-bm25-passages-400", "07-dense", "14-rerank-30-relabelled"]
     assert broken["14-rerank-30-relabelled"] == "other labels (5ad89f3d → 63253d3c)"
     assert (
@@ -158,17 +158,17 @@ def test_the_history_is_broken_where_labels_and_passages_change(table):
 
 def test_the_history_is_joined_by_what_can_still_be_compared(table):
     bridges = table.dropna(subset=["bridge"]).set_index("run_id")[
-        ["bridge", "bridge_how", "bridge_mean", "by_ruler"]
+        ["bridge", "bridge_reason", "bridge_mean", "provenance_effect"]
     ]
     means = table.set_index("run_id")["mean"]
     assert bridges["bridge"].tolist() == ["05-bm25-k1.5", "05-bm25-k1.5", "13-rerank-30"]
-    assert bridges["bridge_how"].tolist() == [
+    assert bridges["bridge_reason"].tolist() == [
         "compared by document",
         "measured as before",
         "the same results, measured by both",
     ]
-    assert bridges["by_ruler"].tolist()[:2] == [0, 0]
-    assert bridges["by_ruler"].iloc[2] == pytest.approx(
+    assert bridges["provenance_effect"].tolist()[:2] == [0, 0]
+    assert bridges["provenance_effect"].iloc[2] == pytest.approx(
         means["14-rerank-30-relabelled"] - means["13-rerank-30"]
     )
 
@@ -194,17 +194,18 @@ def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_pa
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
     alone = rs.trend(store, "mrr@10", order=names)
     assert (
-        alone["broken_by"].notna().tolist() == [False, False, True] and alone["bridge"].isna().all()
+        alone["break_reason"].notna().tolist() == [False, False, True]
+        and alone["bridge"].isna().all()
     )
     joined = rs.trend(store, "mrr@10", order=names, golden=golden).iloc[2]
     today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
-    assert (joined["bridge"], joined["bridge_how"]) == (
+    assert (joined["bridge"], joined["bridge_reason"]) == (
         "13-rerank-30",
         "scored again by the newer ruler",
     )
-    assert joined["bridge_mean"] == pytest.approx(today) and joined["by_ruler"] == pytest.approx(
-        today - alone["mean"].iloc[1]
-    )
+    assert joined["bridge_mean"] == pytest.approx(today) and joined[
+        "provenance_effect"
+    ] == pytest.approx(today - alone["mean"].iloc[1])
 
 
 @pytest.fixture
@@ -242,7 +243,7 @@ def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
     row = rs.trend(store, "hit@1", golden=new).iloc[2]
     # b finds q2 and q3 at rank 1 by the old labels; by the new ones, which want x for q3, q2 alone.
-    assert (row["bridge"], row["bridge_mean"], row["by_ruler"]) == (
+    assert (row["bridge"], row["bridge_mean"], row["provenance_effect"]) == (
         "b",
         pytest.approx(1 / 3),
         pytest.approx(-1 / 3),
@@ -281,7 +282,7 @@ def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_ru
         )
     table = rs.trend(store, "hit@1")
     assert (
-        table["broken_by"].iloc[1] == "passages cut anew (test@1 → test@2)"
+        table["break_reason"].iloc[1] == "passages cut anew (test@1 → test@2)"
         and table["bridge"].isna().all()
     )
 
@@ -334,9 +335,9 @@ def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside()
     # Repeats 0.500 and 0.501: sd 0.0007, t 12.7, so that the band ends 0.011 from the middle.
     table = rs.trend(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
     assert table["in_band"].tolist() == [True, True, False, True, False, False]
-    assert table.loc[table["left_band"], "run_id"].tolist() == ["r4"]
+    assert table.loc[table["first_out_of_control"], "run_id"].tolist() == ["r4"]
     assert not rs.trend(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
-        "left_band"
+        "first_out_of_control"
     ].any()
 
 
@@ -399,7 +400,7 @@ def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
     assert middle["18-rerank-unstemmed"] == pytest.approx(means["14-rerank-30-relabelled"])
     early = rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
     assert (
-        early.loc[early["left_band"], "run_id"].tolist() == ["07-dense"]
+        early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
         and early["band_low"].notna().all()
     )
 
@@ -451,7 +452,7 @@ def test_slices_are_trends_of_their_own(store, golden):
         table["mean"], means.loc[list(zip(table["run_id"], table["difficulty"], strict=True))]
     )
     own = table[table["difficulty"] == "hard"].set_index("run_id")
-    assert own.loc["14-rerank-30-relabelled", "by_ruler"] == pytest.approx(
+    assert own.loc["14-rerank-30-relabelled", "provenance_effect"] == pytest.approx(
         own.loc["14-rerank-30-relabelled", "mean"] - own.loc["13-rerank-30", "mean"]
     )
     figure = matplotlib.pyplot.figure().subfigures(1, 2)[1]
