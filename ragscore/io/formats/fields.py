@@ -14,7 +14,7 @@ from ragscore.io.source import Problems, describe
 from ragscore.io.values import is_int, unify_types
 
 Fields = dict[str, tuple[str, Callable[..., Any]]]
-"""Name in the file -> its column, and the function of `io.values` that reads its value."""
+"""Name in the file -> its column, and the function that reads its value, mostly of `io.values`."""
 
 
 def take_columns(

@@ -1,11 +1,13 @@
-"""Runs and judgements as one JSON object {query: {document.
+"""Runs and judgements as one JSON object <-> `Results` and `Golden`.
 
-Score}}, as ranx, BEIR and pytrec_eval write them <-> `Results` and `Golden`.
+Runs are {query: {document: score}}, judgements {query: {document: grade}}: the files of ranx, BEIR
+and pytrec_eval.
 """
 
 import json
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
+from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.formats.trec import (
     grades_of,
     ids_of,
@@ -23,7 +26,7 @@ from ragscore.io.formats.trec import (
 )
 from ragscore.io.output import check_one_run, warn_of_left_out, write_text
 from ragscore.io.qrels import HIGHEST, Qrels
-from ragscore.io.source import Problems, describe, parse_json, read_text
+from ragscore.io.source import Problems, describe
 from ragscore.io.values import is_int
 
 _TEXT, _NUMBER = r'"(?:[^"\\]|\\.)*"', r"-?\d"
@@ -31,99 +34,96 @@ _BEGIN = re.compile(rf"\s*\{{\s*{_TEXT}\s*:\s*\{{\s*(?:{_TEXT}\s*:\s*{_NUMBER}|\
 
 
 def is_json_run(seen: Sample) -> bool:
-    """An object of objects of numbers, told from its beginning."""
+    """Return True if a file begins as an object of objects of numbers."""
     return seen.kind in ("json", "jsonl") and _BEGIN.match(seen.begin) is not None
 
 
 def read_json_run(path: Path, strict: bool, ties: str = "file") -> Results:
-    """One run, named after its file.
+    """Read one run, named after its file.
 
     An object has no order: documents rank by score, equal ones in file order (or as `ties` says).
     """
     problems = Problems(path, strict)
-    run_id = path.name.removesuffix(".gz").removesuffix(".json")
-    asked, hits = [], []
-    for query_id, scored in _whole(path).items():
-        if not isinstance(scored, dict) or not query_id:
-            problems.add(
-                f"{query_id!r} has {describe(scored)}",
-                field="query",
-                allowed="an object {document: score}",
-            )
-            continue
-        asked.append(query_id)
+    run_id = run_name(path)
+    query_ids: list[str] = []
+    hits: list[tuple[str, str, str, float]] = []
+    for query_id, scores in _objects(path, "score", problems):
+        query_ids.append(query_id)
         hits += [
-            (query_id, doc_id, score)
-            for doc_id, score in scored.items()
+            (run_id, query_id, doc_id, float(score))
+            for doc_id, score in scores.items()
             if _is_score(query_id, doc_id, score, problems)
         ]
-    frame = pd.DataFrame(hits, columns=["query_id", "doc_id", "score"]).astype(
-        {"query_id": "str", "doc_id": "str", "score": "float64"}
+    frame = pd.DataFrame(hits, columns=["run_id", "query_id", "doc_id", "score"]).astype(
+        {"run_id": "str", "query_id": "str", "doc_id": "str", "score": "float64"}
     )
-    frame.insert(0, "run_id", pd.Series([run_id] * len(frame), dtype="str"))
+    if ties == "file":
+        place = frame.groupby("query_id", sort=False).ngroup()
+        frame = (
+            frame.assign(place=place)
+            .sort_values(["place", "score"], ascending=[True, False], kind="stable")
+            .drop(columns="place")
+            .reset_index(drop=True)
+        )
     runs = pd.DataFrame(
-        {"run_id": [run_id], "system": run_id, "n_queries": len(asked), "n_failed": 0}
+        {"run_id": [run_id], "system": run_id, "n_queries": len(query_ids), "n_failed": 0}
     )
-    none = pd.Series([None] * len(asked), dtype="str")
-    responses = pd.DataFrame(
-        {
-            "run_id": pd.Series([run_id] * len(asked), dtype="str"),
-            "query_id": pd.Series(asked, dtype="str"),
-            "query": none,
-            "error": none,
-        }
-    )
+    columns = {"run_id": run_id, "query_id": query_ids, "query": None, "error": None}
+    responses = pd.DataFrame(columns, index=range(len(query_ids)), dtype="str")
     return Results(
-        runs=runs, responses=responses, hits=_ranked(frame, ties), problems=problems.frame(run_id)
-    )
-
-
-def _ranked(hits: pd.DataFrame, ties: str) -> pd.DataFrame:
-    if ties == "trec":
-        return rank_hits(hits, ties)
-    order = hits.groupby("query_id", sort=False).ngroup()
-    return rank_hits(
-        hits.assign(order=order)
-        .sort_values(["order", "score"], ascending=[True, False], kind="stable", ignore_index=True)
-        .drop(columns="order")
+        runs=runs,
+        responses=responses,
+        hits=rank_hits(frame, ties),
+        problems=problems.frame(run_id),
     )
 
 
 def read_json_qrels(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
-    """Judgements {query: {document: grade}}.
+    """Read judgements {query: {document: grade}}.
 
-    The text of a question is its id; negative grades are not judged and counted.
+    A query's id stands for its text. Negative grades mean "not judged"; they are counted.
     """
-    problems, judged = Problems(path, strict), Qrels()
-    for query_id, graded in _whole(path).items():
-        if not isinstance(graded, dict) or not query_id:
-            problems.add(
-                f"{query_id!r} has {describe(graded)}",
-                field="query",
-                allowed="an object {document: grade}",
-            )
-            continue
-        judged.queries[query_id] = {}
-        for doc_id, grade in graded.items():
-            if not (is_int(grade) and abs(grade) <= HIGHEST and doc_id):
-                problems.add(
-                    f"{doc_id!r} of {query_id!r} has {describe(grade)}",
-                    field="grade",
-                    allowed="a whole number for each document",
-                )
+    problems, qrels = Problems(path, strict), Qrels()
+    for query_id, grades in _objects(path, "grade", problems):
+        qrels.queries[query_id] = {}
+        for doc_id, grade in grades.items():
+            if is_int(grade) and abs(grade) <= HIGHEST and doc_id:
+                qrels.add(query_id, doc_id, grade, 1, problems)
             else:
-                judged.add(query_id, doc_id, grade, 1, problems)
-    return judged.golden(problems, absent_docs, catalogue)
+                found = f"{doc_id!r} of {query_id!r} has {describe(grade)}"
+                allowed = "a whole number for each document"
+                problems.add(found, field="grade", allowed=allowed)
+    return qrels.golden(problems, absent_docs, catalogue)
+
+
+def _objects(path: Path, value: str, problems: Problems) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each query and its object; any other value is a problem."""
+    content = json_object(path, f"one object {{query: {{document: {value}}}}}")
+    for query_id, values in content.items():
+        if isinstance(values, dict) and query_id:
+            yield query_id, values
+        else:
+            found = f"{query_id!r} has {describe(values)}"
+            problems.add(found, field="query", allowed=f"an object {{document: {value}}}")
+
+
+def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> bool:
+    is_number = isinstance(score, (int, float)) and not isinstance(score, bool)
+    if is_number and abs(score) < 2**1023 and not math.isnan(score) and doc_id:
+        return True
+    found = f"{doc_id!r} of {query_id!r} has {describe(score)}"
+    problems.add(found, field="score", allowed="a number for each document")
+    return False
 
 
 def write_json_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
     """Write one run as a JSON object {query: {document: score}} (gzip if the file ends in .gz).
 
-    Loading the file gives the same hits again; the run is then named after the file. Queries
-    without hits have an empty object. A run that has no scores at all gets the number of its hits
-    minus the rank, plus one.
+    Loading the file gives the same hits again, in a run named after the file. Queries without hits
+    have an empty object. If a run has no scores at all, each hit gets the number of the query's
+    hits minus its rank, plus one.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     ------
     DataError
         No run or more than one; an id that is missing; a document twice in one list
-        (`rs.collapse_hits` keeps the first); ranks that are not those of the scores: an object has
-        no order, so that its reader ranks by score.
+        (`rs.collapse_hits` keeps the first); ranks that are not those of the scores. An object has
+        no order, so its reader ranks by score.
     """
     check_one_run(results)
     hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(
@@ -149,19 +149,14 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     )
     refuse_repeated_documents(hits, "doc")
     scored = hits.assign(score=scores_or_ranks(hits))
-    by_score = (
-        scored.sort_values(["query_id", "score"], ascending=[True, False], kind="stable")
-        .groupby("query_id", sort=False)
-        .cumcount()
-        + 1
-    )
-    if len(wrong := scored[by_score.sort_index() != scored["rank"]]):
-        found = (
-            f"{len(wrong)} hits have other ranks than their scores say, first"
-            f" {wrong['doc'].iloc[0]!r} of query {wrong['query_id'].iloc[0]!r}"
-        )
+    by_score = scored.sort_values(
+        ["query_id", "score"], ascending=[True, False], kind="stable"
+    ).groupby("query_id", sort=False)
+    wrong = scored[by_score.cumcount().sort_index() + 1 != scored["rank"]]
+    if len(wrong):
         raise DataError(
-            found,
+            f"{len(wrong)} hits have other ranks than their scores say, first"
+            f" {wrong['doc'].iloc[0]!r} of query {wrong['query_id'].iloc[0]!r}",
             field="hits.rank",
             allowed="1, 2, 3, ... as scores fall; rs.rank_hits(hits, ties='trec') ranks that way",
         )
@@ -174,52 +169,19 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
 
 
 def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") -> Path:
-    """Write the targets of one level as a JSON object {query: {document.
+    """Write the targets of one level as a JSON object {query: {document: grade}}.
 
-    Grade}} (gzip if the file ends in .gz).
-
-    Every question is written; the format has no place for their texts.
+    The file is gzip if it ends in .gz. Every query is written, but not its text: the format has no
+    place for it.
 
     Warns
     -----
     UserWarning
-        Counts what else the format has no place for, as `rs.write_qrels_jsonl`, and texts of
-        questions other than their ids.
+        Counts what else the format has no place for, as `rs.write_qrels_jsonl`, and query texts
+        that differ from the query's id.
     """
     grades = grades_of(golden, level)
     n_texts = int((golden.queries["query"] != golden.queries["query_id"]).sum())
-    warn_of_left_out(path, {"texts of questions": n_texts, **left_of_golden(golden, level)})
+    warn_of_left_out(path, {"query texts": n_texts, **left_of_golden(golden, level)})
     content = {query_id: grades.get(query_id, {}) for query_id in golden.queries["query_id"]}
     return write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
-
-
-def _whole(path: Path) -> dict[str, Any]:
-    try:
-        content = parse_json(read_text(path))
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(
-            f"not valid JSON ({error})", file=path, allowed="one object {query: {document: score}}"
-        ) from error
-    if not isinstance(content, dict):
-        raise DataError(
-            f"found {describe(content)}", file=path, allowed="one object {query: {document: score}}"
-        )
-    return content
-
-
-def _is_score(query_id: str, doc_id: str, score: Any, problems: Problems) -> bool:
-    is_number = (
-        isinstance(score, (int, float))
-        and not isinstance(score, bool)
-        and abs(score) < 2**1023
-        and not math.isnan(score)
-    )
-    if not (is_number and doc_id):
-        problems.add(
-            f"{doc_id!r} of {query_id!r} has {describe(score)}",
-            field="score",
-            allowed="a number for each document",
-        )
-    return is_number and bool(doc_id)

@@ -1,14 +1,12 @@
-"""Golden questions judged by predicates (`queries.jsonl`.
+"""Golden queries judged by predicates, `queries.jsonl` <-> `Golden`.
 
-Source keys, metadata, substrings) <-> `Golden`.
-
-The rows have no id: the question's own text is its id, so that results that name only the question
-find it.
+The rows have no id. A query's own text is its id, so that results that name only the text find it.
 """
 
 import json
 import unicodedata
 import warnings
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +24,9 @@ from ragscore.io.golden_read import (
     read_row,
     written_choices,
 )
-from ragscore.io.output import write_lines
+from ragscore.io.output import by_query, write_lines
 from ragscore.io.source import Problems, Row, as_text, describe, json_rows
-from ragscore.io.values import flatten, row_dicts, unflatten, unify_types
+from ragscore.io.values import extra_fields, flatten, row_dicts, unify_types
 
 EXPECTATIONS = (
     "expected_source_keys",
@@ -38,11 +36,17 @@ EXPECTATIONS = (
     "expected_empty",
 )
 OWN_FIELDS = frozenset(("tool", "filters", "expect_lessons_call"))
-_FRAMES = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
+IMPLY_ANSWERABLE = {
+    *EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer",
+}  # fmt: skip
+PARTS = ("targets", "checks", "conditions", "tags")
 
 
 def fits_golden(seen: Sample) -> bool:
-    """JSON lines with a query and no id, and nothing else or something that only this format has."""
+    """Return True for JSON lines with a query, no id, and fields that only this format has.
+
+    A query alone fits too.
+    """
     if (
         seen.kind not in ("jsonl", "json")
         or not seen.has("query")
@@ -53,22 +57,22 @@ def fits_golden(seen: Sample) -> bool:
 
 
 def query_key(text: str) -> str:
-    """The id of a question that has none.
+    """Return the id of a query that has none: its text, normalized.
 
-    Its text, in Unicode's composed form (NFC), runs of white space as one space.
+    Unicode's composed form (NFC), and one space for each run of white space.
     """
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def numbered(key: str, seen: dict[str, int]) -> str:
-    """The same id with `(2)`, `(3)`, ... if the text was there before."""
-    seen[key] = seen.get(key, 0) + 1
-    return key if seen[key] == 1 else f"{key} ({seen[key]})"
+def numbered(key: str, n_by_text: dict[str, int]) -> str:
+    """Return the id with `(2)`, `(3)`, ... behind it if its text was there before."""
+    n_by_text[key] = n_by_text.get(key, 0) + 1
+    return key if n_by_text[key] == 1 else f"{key} ({n_by_text[key]})"
 
 
-def warn_of_repeats(path: Path, seen: dict[str, int]) -> None:
-    """One warning for questions that are there more than once."""
-    repeated = [key for key, n in seen.items() if n > 1]
+def warn_of_repeats(path: Path, n_by_text: dict[str, int]) -> None:
+    """Warn once if queries appear more than once."""
+    repeated = [key for key, n in n_by_text.items() if n > 1]
     if repeated:
         text = (
             f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
@@ -80,91 +84,68 @@ def warn_of_repeats(path: Path, seen: dict[str, int]) -> None:
 def read_predicates(
     path: Path, strict: bool, absent_docs: str = "unlabelled", catalogue: pd.DataFrame | None = None
 ) -> Golden:
-    """Read one file of questions; `ragscore.load_golden` documents the arguments.
+    """Read one file of queries; `ragscore.load_golden` documents the arguments.
 
-    No row expects documents or chunks, so `absent_docs` and `catalogue` have nothing to say here. A
-    row that expects nothing gets a target that no hit can meet: it fails, as its harness says.
+    No row expects documents or chunks, so `absent_docs` and `catalogue` change nothing. A row
+    without expectations gets a target that no hit can meet: it fails, as in its harness.
     """
-    problems, tables, seen = Problems(path, strict), Tables(), dict[str, int]()
+    problems, tables, n_by_text = Problems(path, strict), Tables(), dict[str, int]()
     for row in json_rows(path, problems):
-        _read(row, tables, seen, problems)
+        _read_row(row, tables, n_by_text, problems)
     problems.typos.warn(stacklevel=3)
-    warn_of_repeats(path, seen)
+    warn_of_repeats(path, n_by_text)
     tables.queries = unify_types(tables.queries)
+    kinds = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
     return Golden(
-        **{name: from_records(getattr(tables, name), name) for name in _FRAMES},
+        **{kind: from_records(getattr(tables, kind), kind) for kind in kinds},
         problems=problems.frame(),
     )
 
 
-def _read(row: Row, tables: Tables, seen: dict[str, int], problems: Problems) -> None:
-    query = as_text(row.values.get("query"))
+def _read_row(row: Row, tables: Tables, n_by_text: dict[str, int], problems: Problems) -> None:
+    values, line = row.values, row.line
+    query, filters = as_text(values.get("query")), values.get("filters")
     if query is None or not query_key(query):
         found = (
-            f"found {describe(row.values['query'])}"
-            if "query" in row.values
-            else "the field is missing"
+            f"found {describe(values['query'])}" if "query" in values else "the field is missing"
         )
-        problems.add(found, line=row.line, field="query", allowed="text that isn't empty")
+        problems.add(found, line=line, field="query", allowed="text that isn't empty")
         return
-    if not isinstance(row.values.get("filters"), (dict, type(None))):
-        problems.add(
-            f"found {describe(row.values['filters'])}",
-            line=row.line,
-            field="filters",
-            allowed="a mapping or null",
-        )
-    query_id = numbered(query_key(query), seen)
-    known = {name: value for name, value in row.values.items() if name in KNOWN_FIELDS}
-    problems.typos.check(row.values, KNOWN_FIELDS | OWN_FIELDS, row.line)
+    if not isinstance(filters, (dict, type(None))):
+        found = f"found {describe(filters)}"
+        problems.add(found, line=line, field="filters", allowed="a mapping or null")
+    query_id = numbered(query_key(query), n_by_text)
+    problems.typos.check(values, KNOWN_FIELDS | OWN_FIELDS, line)
+    known = {name: value for name, value in values.items() if name in KNOWN_FIELDS}
     n_targets, n_checks = len(tables.targets), len(tables.checks)
-    read_row(
-        Row(known | {"filters": row.values.get("filters")}, row.line),
-        query_id,
-        tables,
-        problems,
-        "unlabelled",
-    )
+    read_row(Row(known | {"filters": filters}, line), query_id, tables, problems, "unlabelled")
     tables.queries[-1].pop("x_filters", None)
-    tables.queries[-1] |= _own_columns(
-        {name: value for name, value in row.values.items() if name not in KNOWN_FIELDS}
-    )
-    is_judged = len(tables.targets) > n_targets or any(
-        check["kind"] in ("expected_empty", "forbidden_source_key")
-        for check in tables.checks[n_checks:]
-    )
-    if not is_judged:
-        tables.targets.append(
-            {
-                "query_id": query_id,
-                "level": "predicate",
-                "target_id": "nothing",
-                "alternative": 0,
-                "grade": 1,
-            }
-        )
-
-
-def _own_columns(values: dict[str, Any]) -> dict[str, Any]:
-    """Fields without a column of ours.
-
-    Scalars as they are, lists and mappings as JSON text, one column a field.
-    """
-    flat: dict[str, Any] = {}
     for name, value in values.items():
-        if isinstance(value, (dict, list)):
-            (column,) = flatten({name: []})
-            flat[column] = json.dumps(value, ensure_ascii=False)
-        else:
-            flat |= flatten({name: value})
-    return flat
+        if name not in KNOWN_FIELDS:
+            tables.queries[-1] |= _own_column(name, value)
+    kinds = {check["kind"] for check in tables.checks[n_checks:]}
+    is_judged = len(tables.targets) > n_targets or kinds & {
+        "expected_empty",
+        "forbidden_source_key",
+    }
+    if not is_judged:
+        target = {"query_id": query_id, "level": "predicate", "target_id": "nothing"}
+        tables.targets.append(target | {"alternative": 0, "grade": 1})
+
+
+def _own_column(name: str, value: Any) -> dict[str, Any]:
+    """Return a field of one's own as one column: a list or mapping as JSON text."""
+    if not isinstance(value, (dict, list)):
+        return flatten({name: value})
+    (column,) = flatten({name: []})
+    return {column: json.dumps(value, ensure_ascii=False)}
 
 
 def write_predicates(golden: Golden, path: str | Path) -> Path:
-    """Write a golden set as `queries.jsonl` with predicates, one question a line, fields of your own included.
+    """Write a golden set as `queries.jsonl` with predicates, one query a line.
 
-    Loading the file gives the same frames again. If ids aren't the questions' texts, every line has
-    its `id`, which makes it a file of ragscore's own golden format.
+    Loading the file gives the same frames again, fields of your own included. If ids aren't the
+    queries' texts, every line has its `id`, which makes it a file of ragscore's own golden format.
 
     Raises
     ------
@@ -178,96 +159,62 @@ def write_predicates(golden: Golden, path: str | Path) -> Path:
             field="golden",
             allowed="only source keys, metadata and substrings",
         )
-    seen = dict[str, int]()
-    frames = {
-        name: dict(list(getattr(golden, name).groupby("query_id", sort=False)))
-        for name in ("targets", "checks", "conditions", "tags")
-    }
-    queries = list(row_dicts(golden.queries))
-    own_ids = any(
-        numbered(query_key(query["query"]), seen) != query["query_id"] for query in queries
-    )
-    return write_lines(
-        path,
-        (
-            _line(
-                query,
-                {name: groups.get(query["query_id"]) for name, groups in frames.items()},
-                own_ids,
-            )
-            for query in queries
-        ),
-    )
+    rows = {kind: by_query(getattr(golden, kind)) for kind in PARTS}
+    queries, n_by_text = list(row_dicts(golden.queries)), dict[str, int]()
+    keys = [numbered(query_key(query["query"]), n_by_text) for query in queries]
+    has_own_ids = keys != [query["query_id"] for query in queries]
+    lines = []
+    for query in queries:
+        parts = {kind: of_query.get(query["query_id"], []) for kind, of_query in rows.items()}
+        lines.append(({"id": query["query_id"]} if has_own_ids else {}) | _line(query, parts))
+    return write_lines(path, lines)
 
 
-def _line(
-    query: dict[str, Any], parts: dict[str, pd.DataFrame | None], own_ids: bool
-) -> dict[str, Any]:
-    line: dict[str, Any] = {"id": query["query_id"]} if own_ids else {}
-    line |= {
-        "query": query["query"],
-        **unflatten({name: value for name, value in query.items() if name.startswith("x_")}),
-    }
+def _line(query: dict[str, Any], parts: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """Return a row of the file, without an id."""
+    line = {"query": query["query"]} | extra_fields(query)
     if isinstance(line.get("filters"), str):  # as the reader of our own golden format keeps it
         line["filters"] = json.loads(line["filters"])
     line |= {name: query[name] for name in TEXT_FIELDS if name in query}
-    line |= _expectations(parts)
+    checks, tags = defaultdict(list), defaultdict(list)
+    for check in parts["checks"]:
+        checks[check["kind"]].append(check["text"])
+    for tag in parts["tags"]:
+        tags[tag["kind"]].append(tag["value"])
+    expectations = {
+        "expected_source_keys": _source_keys(parts["targets"]),
+        "expected_metadata": {
+            condition["key"]: json.loads(condition["value"]) for condition in parts["conditions"]
+        },
+        **{name: checks[kind] for name, kind in CHECK_FIELDS.items()},
+        **{name: tags[kind] for name, kind in TAG_FIELDS.items()},
+        "expected_empty": bool(checks["expected_empty"]),
+        SATISFIED_BY: written_choices(
+            [check["kind"] for check in parts["checks"]],
+            [check["text"] for check in parts["checks"]],
+        ),
+        "recency_conflict_rule": next(iter(checks["recency_rule"]), None),
+    }
+    line |= {name: value for name, value in expectations.items() if value}
+    # Loading takes a query for answerable if it has one of these; else `answerable` is unknown.
+    is_implied = bool(line.keys() & IMPLY_ANSWERABLE)
     stated = query.get("answerable")
-    return line | (
-        {"answerable": bool(stated)} if stated is not None and stated != _implied(line) else {}
-    )
+    is_said = stated is None or (bool(stated) and is_implied)
+    return line if is_said else line | {"answerable": bool(stated)}
 
 
-def _implied(line: dict[str, Any]) -> bool | None:
-    """What loading makes of a line that doesn't state whether its question can be answered."""
-    return (
-        True
-        if line.keys()
-        & {*EXPECTATIONS[:3], "must_contain", "expected_key_facts", "reference_answer"}
-        else None
-    )
-
-
-def _expectations(parts: dict[str, pd.DataFrame | None]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    targets, checks, conditions, tags = (
-        parts["targets"],
-        parts["checks"],
-        parts["conditions"],
-        parts["tags"],
-    )
-    if targets is not None and (keys := _source_keys(targets[targets["level"] == "source_key"])):
-        found["expected_source_keys"] = keys
-    if conditions is not None:
-        found["expected_metadata"] = {
-            key: json.loads(value)
-            for key, value in zip(conditions["key"], conditions["value"], strict=True)
-        }
-    for name, kind in CHECK_FIELDS.items():
-        if checks is not None and (texts := checks.loc[checks["kind"] == kind, "text"].tolist()):
-            found[name] = texts
-    for name, kind in TAG_FIELDS.items():
-        if tags is not None and (values := tags.loc[tags["kind"] == kind, "value"].tolist()):
-            found[name] = values
-    if checks is not None and checks["kind"].eq("expected_empty").any():
-        found["expected_empty"] = True
-    if checks is not None and (choices := written_choices(checks["kind"], checks["text"])):
-        found[SATISFIED_BY] = choices
-    if checks is not None and (
-        rule := checks.loc[checks["kind"] == "recency_rule", "text"].tolist()
-    ):
-        found["recency_conflict_rule"] = rule[0]
-    return found
-
-
-def _source_keys(targets: pd.DataFrame) -> list[Any]:
-    """The keys as the golden file has them.
+def _source_keys(targets: list[dict[str, Any]]) -> list[Any]:
+    """Return each target as the golden file has it.
 
     A text, a list of alternatives, or a mapping where the grade isn't 1.
     """
+    alternatives: dict[str, list[dict[str, Any]]] = {}
+    for target in targets:
+        if target["level"] == "source_key":
+            alternatives.setdefault(target["target_id"], []).append(target)
     keys: list[Any] = []
-    for _, target in targets.groupby("target_id", sort=False):
-        names, grade = target["source_key"].tolist(), int(target["grade"].iloc[0])
+    for rows in alternatives.values():
+        names, grade = [row["source_key"] for row in rows], int(rows[0]["grade"])
         plain = names[0] if len(names) == 1 else names
         keys.append(plain if grade == 1 else {"any": names, "grade": grade})
     return keys

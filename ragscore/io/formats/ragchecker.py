@@ -1,12 +1,9 @@
-"""RAGChecker's files, `{"results".
+"""RAGChecker's files <-> `Results`, and their queries and reference answers -> `Golden`.
 
-[{query_id, query, gt_answer, response, retrieved_context}]}` <-> `Results`, and -> `Golden`.
-
-Its outputs add a dict of metrics to each result: those become `reported` values, named as they are.
-The claims and verdicts beside them are kept as `x_*` columns; whether any passage entails a claim
-becomes a judgment of it (`faithfulness` for the response's claims, `context_recall`, there
-claim_recall, for the reference's). The means of the whole file (in per cent there) are kept with
-the run.
+A file is {"results": [{query_id, query, gt_answer, response, retrieved_context}]}. Its outputs add
+a dict of metrics to each result; those become `reported` values under the same names. Claims and
+verdicts are kept as `x_*` columns, and the mean metrics of the file (in per cent there) with the
+run.
 """
 
 import json
@@ -17,21 +14,28 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
+from ragscore.io.formats.fields import Fields, frames_of, json_object, named_fields, run_name
 from ragscore.io.output import by_query, check_one_run, write_text
-from ragscore.io.source import Problems, as_id, as_text, describe, parse_json, read_text
-from ragscore.io.values import extra_fields, flatten, number, row_dicts, unflatten, unify_types
+from ragscore.io.source import Problems, as_id, as_text, describe
+from ragscore.io.values import extra_fields, flatten, number, row_dicts
 
-FIELDS = frozenset(("query_id", "query", "response", "retrieved_context"))
+RESPONSE: Fields = {"query": ("query", as_text), "response": ("answer", as_text)}
+HIT: Fields = {"doc_id": ("doc_id", as_id), "text": ("text", as_text)}
+RESULT_KEYS = frozenset(("query_id", *RESPONSE, "retrieved_context"))
 CLAIMS = {
     "faithfulness": ("response_claims", "retrieved2response"),
     "context_recall": ("gt_answer_claims", "retrieved2answer"),
 }
-"""A criterion -> the claims that it judges, and where each passage's verdicts on them stand."""
-RESULT_KEYS = {"query_id", "query", "response", "retrieved_context"}
+"""A criterion -> the claims that it judges, and the verdicts of each passage on each claim.
+
+Faithfulness judges the claims of the response, context recall (claim_recall there) those of the
+reference answer.
+"""
+VERDICTS = ("Entailment", "Neutral", "Contradiction")
 
 
 def fits(seen: Sample) -> bool:
-    """Whether a file's first result looks like one of RAGChecker's."""
+    """Return True if a file's first result has the keys of RAGChecker's."""
     results = (seen.first or {}).get("results")
     return (
         isinstance(results, list)
@@ -42,116 +46,55 @@ def fits(seen: Sample) -> bool:
 
 
 def read_ragchecker(path: Path, strict: bool) -> Results:
-    """One run, named after its file."""
+    """Read one run, named after its file."""
     problems = Problems(path, strict)
     content = _content(path, problems)
-    run = {
-        "run_id": path.name.removesuffix(".gz").removesuffix(".json"),
-        **flatten({name: value for name, value in content.items() if name != "results"}),
-    }
-    responses, hits, reported, judged = [], [], [], []
+    of_file = {name: value for name, value in content.items() if name != "results"}
+    run = {"run_id": run_name(path)} | flatten(of_file)
+    records: dict[str, list[dict[str, Any]]] = {
+        "responses": [], "hits": [], "reported": [], "judgments": [],
+    }  # fmt: skip
     for place, query_id, values in _results(content, problems):
         cell = {"run_id": run["run_id"], "query_id": query_id}
-        metrics, retrieved = (
-            values.get("metrics") or {},
-            values.pop("retrieved_context", None) or [],
-        )
+        metrics = values.get("metrics") or {}
         if metrics:  # an empty object stays a field of its own
             del values["metrics"]
-        judged += [cell | one for one in _judgments(values)]
-        responses.append(
-            cell
-            | {
-                "query": as_text(values.pop("query", None)),
-                "answer": as_text(values.pop("response", None)),
-                "error": None,
-            }
-            | flatten(values)
-        )
-        hits += [cell | hit for hit in _hits(retrieved, place, problems)]
+        hits = _hits(values.pop("retrieved_context", None) or [], place, problems)
+        records["hits"] += [cell | hit for hit in hits]
+        records["judgments"] += [cell | judgment for judgment in _judgments(values)]
+        response = cell | _columns(values, RESPONSE) | {"error": None} | flatten(values)
+        records["responses"].append(response)
         if not isinstance(metrics, dict):
-            problems.add(
-                f"found {describe(metrics)}",
-                field=f"{place}.metrics",
-                allowed="an object of numbers",
-            )
+            found, field = f"found {describe(metrics)}", f"{place}.metrics"
+            problems.add(found, field=field, allowed="an object of numbers")
             continue
-        read = {
-            str(name): number(value, f"{place}.metrics.{name}", 1, problems)
-            for name, value in metrics.items()
-        }
-        reported += [cell | {"metric": name, "value": value} for name, value in read.items()]
-    frames = {
-        "responses": from_records(unify_types(responses), "responses"),
-        "hits": from_records(unify_types(hits), "hits"),
-    }
-    frames |= {
-        name: from_records(records, name)
-        for name, records in (("reported", reported), ("judgments", judged))
-        if records
-    }
+        for name, value in metrics.items():
+            score = number(value, f"{place}.metrics.{name}", 1, problems)
+            records["reported"].append(cell | {"metric": str(name), "value": score})
+    run["n_queries"] = len(records["responses"])
     return Results(
-        runs=from_records([run | {"n_queries": len(responses)}], "runs"),
-        **frames,
+        runs=from_records([run], "runs"),
+        **frames_of(records, optional=("reported", "judgments")),
         problems=problems.frame(run["run_id"]),
-    )
-
-
-def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
-    """One judgment per claim that has a verdict of every passage.
-
-    Claims and verdicts that don't go together are left as they are.
-    """
-    found: list[dict[str, Any]] = []
-    for criterion, (claims, verdicts) in CLAIMS.items():
-        texts, rows = values.get(claims), values.get(verdicts)
-        if (
-            not isinstance(texts, list)
-            or not isinstance(rows, list)
-            or len(texts) != len(rows)
-            or not all(map(_is_verdicts, rows))
-        ):
-            continue
-        for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
-            is_entailed = "Entailment" in row
-            claim = " ".join(map(str, text)) if isinstance(text, list) else as_text(text)
-            about: dict[str, Any] = {"criterion": criterion, "item": str(place), "item_text": claim}
-            found.append(
-                about
-                | {
-                    "value": float(is_entailed),
-                    "verdict": "supported" if is_entailed else "unsupported",
-                    "state": "scored",
-                }
-            )
-    return found
-
-
-def _is_verdicts(row: Any) -> bool:
-    return isinstance(row, list) and all(
-        one in ("Entailment", "Neutral", "Contradiction") for one in row
     )
 
 
 def read_ragchecker_golden(
     path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
-    """The questions with their reference answers.
+    """Read the queries with their reference answers.
 
-    There are no targets, so that neither `absent_docs` nor a catalogue changes anything.
+    There are no targets, so neither `absent_docs` nor a catalogue changes anything.
     """
     problems = Problems(path, strict)
     queries = []
-    for position, (place, query_id, values) in enumerate(
-        _results(_content(path, problems), problems)
-    ):
-        query = as_text(values.get("query"))
+    results = _results(_content(path, problems), problems)
+    for position, (place, query_id, values) in enumerate(results):
+        query, reference = as_text(values.get("query")), as_text(values.get("gt_answer"))
         if query is None:
-            problems.add(
-                f"found {describe(values.get('query'))}", field=f"{place}.query", allowed="text"
-            )
+            found = f"found {describe(values.get('query'))}"
+            problems.add(found, field=f"{place}.query", allowed="text")
             continue
-        reference = as_text(values.get("gt_answer"))
         queries.append(
             {
                 "query_id": query_id,
@@ -165,34 +108,25 @@ def read_ragchecker_golden(
 
 
 def _content(path: Path, problems: Problems) -> dict[str, Any]:
+    """Return the file's object; an empty one, and a problem, if there is none with results."""
+    allowed = "one JSON object with a list of results"
     try:
-        content = parse_json(read_text(path))
-    except json.JSONDecodeError as error:
-        problems.add(
-            f"not valid JSON ({error.msg})",
-            line=error.lineno,
-            allowed="one JSON object with results",
-        )
+        content = json_object(path, allowed)
+    except DataError as error:
+        problems.add(error.found, line=error.line, allowed=error.allowed)
         return {}
-    except (ValueError, RecursionError) as error:
-        problems.add(f"not valid JSON ({error})", allowed="one JSON object with results")
-        return {}
-    if not isinstance(content, dict) or not isinstance(content.get("results"), list):
-        problems.add(
-            f"found {describe(content)}",
-            field="results",
-            allowed="one JSON object with a list of results",
-        )
+    if not isinstance(content.get("results"), list):
+        problems.add(f"found {describe(content)}", field="results", allowed=allowed)
         return {}
     return content
 
 
 def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str, dict[str, Any]]]:
-    """Each result with its place and its query id.
+    """Return each result's place in the file, its query id, and its other fields.
 
-    One that has no id, or that of another, is a problem.
+    A missing or repeated query id is a problem.
     """
-    found: dict[str, tuple[str, str, dict[str, Any]]] = {}
+    results: dict[str, tuple[str, str, dict[str, Any]]] = {}
     for index, result in enumerate(content.get("results", [])):
         place = f"results[{index}]"
         query_id = as_id(result.get("query_id")) if isinstance(result, dict) else None
@@ -202,23 +136,25 @@ def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str
                 field=f"{place}.query_id",
                 allowed="an object with query_id, text or a whole number",
             )
-        elif query_id in found:
+        elif query_id in results:
             problems.add(
-                f"'{query_id}' is that of {found[query_id][0]} already",
+                f"'{query_id}' is that of {results[query_id][0]} already",
                 field=f"{place}.query_id",
                 allowed="one result per query",
             )
         else:
-            found[query_id] = (
-                place,
-                query_id,
-                {name: value for name, value in result.items() if name != "query_id"},
-            )
-    return list(found.values())
+            values = {name: value for name, value in result.items() if name != "query_id"}
+            results[query_id] = (place, query_id, values)
+    return list(results.values())
+
+
+def _columns(values: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    """Remove the known fields from an object and return them as columns; other types are null."""
+    return {column: read(values.pop(name, None)) for name, (column, read) in fields.items()}
 
 
 def _hits(retrieved: Any, place: str, problems: Problems) -> list[dict[str, Any]]:
-    """The retrieved passages in their order; a passage without a doc_id has only its text."""
+    """Return the retrieved passages in their order; without a doc_id, a passage is only a text."""
     if not isinstance(retrieved, list) or not all(isinstance(one, dict) for one in retrieved):
         problems.add(
             f"found {describe(retrieved)}",
@@ -226,35 +162,58 @@ def _hits(retrieved: Any, place: str, problems: Problems) -> list[dict[str, Any]
             allowed="a list of objects with doc_id and text",
         )
         return []
-    hits = []
-    for rank, one in enumerate(retrieved, 1):
-        extra = {name: value for name, value in one.items() if name not in ("doc_id", "text")}
-        hits.append(
-            {
-                "rank": rank,
-                "doc_id": as_id(one.get("doc_id")),
-                "text": as_text(one.get("text")),
-                **flatten(extra),
-            }
-        )
-    return hits
+    passages = [dict(passage) for passage in retrieved]
+    return [
+        {"rank": rank} | _columns(passage, HIT) | flatten(passage)
+        for rank, passage in enumerate(passages, 1)
+    ]
+
+
+def _judgments(values: dict[str, Any]) -> list[dict[str, Any]]:
+    """One judgment per claim that has a verdict of every passage.
+
+    Claims and verdicts whose numbers differ give no judgments.
+    """
+    judgments: list[dict[str, Any]] = []
+    for criterion, (claims, verdicts) in CLAIMS.items():
+        texts, rows = values.get(claims), values.get(verdicts)
+        if not (
+            isinstance(texts, list)
+            and isinstance(rows, list)
+            and len(texts) == len(rows)
+            and all(isinstance(row, list) and all(one in VERDICTS for one in row) for row in rows)
+        ):
+            continue
+        for place, (text, row) in enumerate(zip(texts, rows, strict=True)):
+            is_entailed = "Entailment" in row
+            claim = " ".join(map(str, text)) if isinstance(text, list) else as_text(text)
+            judgments.append(
+                {
+                    "criterion": criterion,
+                    "item": str(place),
+                    "item_text": claim,
+                    "value": float(is_entailed),
+                    "verdict": "supported" if is_entailed else "unsupported",
+                    "state": "scored",
+                }
+            )
+    return judgments
 
 
 def write_ragchecker(results: Results, path: str | Path, golden: Golden | None = None) -> Path:
     """Write one run as RAGChecker's file (gzip if it ends in .gz).
 
-    Its input, or its output where the run has reported values.
-
-    A run that was loaded from such a file gives the same objects again, unknown fields included; a
-    NaN is null.
+    The file is RAGChecker's input, or its output if the run has reported values. A run that was
+    loaded from such a file is written with the same objects again, unknown fields included; a NaN
+    is null.
 
     Parameters
     ----------
     results
         Exactly one run (see `Results.select`).
     golden
-        Gives questions their `gt_answer` (the reference answer), which RAGChecker needs, where the
-        run came from elsewhere.
+        Gives queries their `gt_answer` (the reference answer), which RAGChecker needs, if the run
+        came from elsewhere.
 
     Returns
     -------
@@ -267,74 +226,34 @@ def write_ragchecker(results: Results, path: str | Path, golden: Golden | None =
         that bears a known field's name.
     """
     check_one_run(results)
-    reported = results.reported if results.reported is not None else pd.DataFrame({"query_id": []})
-    parts = {
-        "hits": by_query(results.hits.sort_values("rank", kind="stable")),
-        "reported": by_query(reported[reported["query_id"] != ""]),
+    hits = by_query(results.hits.sort_values("rank", kind="stable"))
+    reported = {} if results.reported is None else by_query(results.reported)
+    references = {
+        query["query_id"]: {"gt_answer": query["reference_answer"]}
+        for query in ([] if golden is None else row_dicts(golden.queries))
+        if "reference_answer" in query
     }
-    truths = (
-        {}
-        if golden is None
-        else {
-            one["query_id"]: one["reference_answer"]
-            for one in row_dicts(golden.queries)
-            if "reference_answer" in one
-        }
-    )
     written = []
     for response in row_dicts(results.responses.drop(columns="run_id")):
         query_id = response["query_id"]
-        truth = {"gt_answer": truths[query_id]} if query_id in truths else {}
+        metrics = {row["metric"]: row.get("value") for row in reported.get(query_id, [])}
         written.append(
-            _result(
-                response,
-                truth,
-                parts["hits"].get(query_id, []),
-                parts["reported"].get(query_id, []),
-            )
+            {"query_id": query_id}
+            | named_fields(response, RESPONSE)
+            | references.get(query_id, {})
+            | {"retrieved_context": [_passage(hit) for hit in hits.get(query_id, [])]}
+            | extra_fields(response, RESULT_KEYS, "responses")
+            | ({"metrics": metrics} if metrics else {})
         )
-    run = unflatten(
-        {
-            name: value
-            for name, value in next(row_dicts(results.runs)).items()
-            if name.startswith("x_")
-        }
-    )
-    return write_text(
-        path, json.dumps({"results": written} | run, ensure_ascii=False, indent=2) + "\n"
-    )
+    content = {"results": written} | extra_fields(next(row_dicts(results.runs)))
+    return write_text(path, json.dumps(content, ensure_ascii=False, indent=2) + "\n")
 
 
-def _result(
-    response: dict[str, Any],
-    truth: dict[str, str],
-    hits: list[dict[str, Any]],
-    reported: list[dict[str, Any]],
-) -> dict[str, Any]:
-    own = extra_fields(response, FIELDS, "responses")
-    named = {
-        name: response[column]
-        for column, name in {"query": "query", "answer": "response"}.items()
-        if column in response
-    }
-    contexts = [_context(hit) for hit in hits]
-    metrics = {row["metric"]: row.get("value") for row in reported}
-    return (
-        {"query_id": response["query_id"]}
-        | named
-        | truth
-        | {"retrieved_context": contexts}
-        | own
-        | ({"metrics": metrics} if metrics else {})
-    )
-
-
-def _context(hit: dict[str, Any]) -> dict[str, Any]:
+def _passage(hit: dict[str, Any]) -> dict[str, Any]:
     if "text" not in hit:
         raise DataError(
             f"the hit of rank {hit['rank']} has none",
             field="hits.text",
             allowed="the text of every hit: it is what is judged",
         )
-    own = extra_fields(hit, frozenset(("doc_id", "text")), "hits")
-    return {name: hit[name] for name in ("doc_id", "text") if name in hit} | own
+    return named_fields(hit, HIT) | extra_fields(hit, frozenset(HIT), "hits")

@@ -1,12 +1,8 @@
-"""Results of several retrievers on one set of questions (JSON lines) <-> `Results`, one run per retriever.
+"""Results of several retrievers on one set of queries (JSON lines) <-> `Results`.
 
-A record names its question by text: {query, retriever, k, elapsed_ms, error?, hits: [{rank, id,
-metadata, document}]}. A summary record says instead what came of it ({n_hits, rank_first_match,
-passed, kind}); that is kept as `reported`.
-
-`Results` -> the JSON lines of `io/formats/retrievers.py`.
-
-The way back, so that load and write round-trip.
+One run per retriever. A record names its query by text: {query, retriever, k, elapsed_ms, error?,
+hits: [{rank, id, metadata, document}]}. A summary record has no hits but their outcome ({n_hits,
+rank_first_match, passed, kind}), which is kept as `reported`.
 """
 
 import json
@@ -19,36 +15,45 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records, records_of
 from ragscore.io.detect import Sample
+from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
-from ragscore.io.output import write_lines
+from ragscore.io.output import by_response, write_lines
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import (
+    extra_fields,
     flag,
     flatten,
     identifier,
-    is_int,
     metadata,
     metadata_rows,
     number,
+    row_dicts,
     text,
-    unflatten,
-    unify_types,
     whole,
 )
 
-KINDS = ("positive", "must_not_contain", "expected_empty")
+OUTCOMES = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
+"""Fields of a summary record, and their types in JSON."""
 SUMMARY = ("n_hits", "rank_first_match", "passed")
+KINDS = ("positive", "must_not_contain", "expected_empty")
+HIT: Fields = {
+    "rank": ("rank", whole),
+    "id": ("chunk_id", identifier),
+    "document": ("text", text),
+}
 FIELDS = frozenset(
-    ("query", "query_id", "retriever", "k", "elapsed_ms", "error", "hits", "kind", *SUMMARY)
+    ("query", "query_id", "retriever", "k", "elapsed_ms", "error", "hits", *OUTCOMES)
 )
-HIT_FIELDS = frozenset(("rank", "id", "metadata", "document"))
+
+Cell = tuple[str, str]
+"""Run and query of a response."""
 
 
 @dataclass
-class _Tables:
-    """Records of each frame while a file is read.
+class _Records:
+    """Records of each frame while a file is read, and what spans records.
 
-    Per retriever its k, and how often and where its questions stood.
+    Per retriever its k and how often each query text stood there; the line of each response.
     """
 
     responses: list[dict[str, Any]] = field(default_factory=list)
@@ -56,12 +61,12 @@ class _Tables:
     hit_meta: list[dict[str, Any]] = field(default_factory=list)
     reported: list[dict[str, Any]] = field(default_factory=list)
     ks: dict[str, int | None] = field(default_factory=dict)
-    seen: dict[str, dict[str, int]] = field(default_factory=dict)
-    lines: dict[tuple[str, str], int] = field(default_factory=dict)
+    n_by_text: dict[str, dict[str, int]] = field(default_factory=dict)
+    lines: dict[Cell, int] = field(default_factory=dict)
 
 
 def fits_results(seen: Sample) -> bool:
-    """JSON lines that name a query and a retriever, and hold hits or what came of them."""
+    """Return True for JSON lines with a query, a retriever, and hits, an outcome or an error."""
     return (
         seen.kind in ("jsonl", "json")
         and seen.has("query", "retriever")
@@ -71,62 +76,40 @@ def fits_results(seen: Sample) -> bool:
 
 
 def read_retrievers(path: Path, strict: bool) -> Results:
-    """Every run of a file, in the order in which its retrievers appear."""
-    problems, tables = Problems(path, strict), _Tables()
+    """Read every run of a file, in the order in which its retrievers appear."""
+    problems, records = Problems(path, strict), _Records()
     for row in json_rows(path, problems):
-        _read(row, tables, problems)
+        _read_row(row, records, problems)
     problems.typos.warn(stacklevel=3)
-    counts: dict[str, int] = {}
-    for seen in tables.seen.values():
-        counts |= {key: max(n, counts.get(key, 0)) for key, n in seen.items()}
-    warn_of_repeats(path, counts)
-    of_run = {
-        name: [one for one in tables.responses if one["run_id"] == name] for name in tables.ks
-    }
-    runs = [
-        {
-            "run_id": name,
-            "system": name,
-            "k": k,
-            "n_queries": len(of_run[name]),
-            "n_failed": sum(one["error"] is not None for one in of_run[name]),
-        }
-        for name, k in tables.ks.items()
-    ]
-    frames = {
-        name: from_records(unify_types(getattr(tables, name)), name)
-        for name in ("responses", "hits")
-    }
-    optional = {
-        name: from_records(records, name)
-        for name in ("hit_meta", "reported")
-        if (records := getattr(tables, name))
-    }
-    return Results(runs=from_records(runs, "runs"), **frames, **optional, problems=problems.frame())
+    most: dict[str, int] = {}
+    for n_by_text in records.n_by_text.values():
+        most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}
+    warn_of_repeats(path, most)
+    runs = []
+    for name, k in records.ks.items():
+        errors = [one["error"] for one in records.responses if one["run_id"] == name]
+        n_failed = sum(error is not None for error in errors)
+        counts = {"n_queries": len(errors), "n_failed": n_failed}
+        runs.append({"run_id": name, "system": name, "k": k, **counts})
+    kinds = ("responses", "hits", "hit_meta", "reported")
+    return Results(
+        runs=from_records(runs, "runs"),
+        **frames_of({kind: getattr(records, kind) for kind in kinds}, ("hit_meta", "reported")),
+        problems=problems.frame(),
+    )
 
 
-def _read(row: Row, tables: _Tables, problems: Problems) -> None:
+def _read_row(row: Row, records: _Records, problems: Problems) -> None:
     values, line = row.values, row.line
     problems.typos.check(values, FIELDS, line)
-    query, retriever, hits = (
-        as_text(values.get("query")),
-        as_id(values.get("retriever")),
-        values.get("hits"),
-    )
+    query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
+    hits = values.get("hits")
     if query is None or not query_key(query):
-        problems.add(
-            f"found {describe(values.get('query'))}",
-            line=line,
-            field="query",
-            allowed="text that isn't empty",
-        )
+        found = f"found {describe(values.get('query'))}"
+        problems.add(found, line=line, field="query", allowed="text that isn't empty")
     elif retriever is None:
-        problems.add(
-            f"found {describe(values.get('retriever'))}",
-            line=line,
-            field="retriever",
-            allowed="text that isn't empty",
-        )
+        found = f"found {describe(values.get('retriever'))}"
+        problems.add(found, line=line, field="retriever", allowed="text that isn't empty")
     elif not isinstance(hits, (list, type(None))):
         problems.add(f"found {describe(hits)}", line=line, field="hits", allowed="a list")
     elif hits is None and values.get("error") is None and not values.keys() & set(SUMMARY):
@@ -136,55 +119,38 @@ def _read(row: Row, tables: _Tables, problems: Problems) -> None:
             field="hits",
             allowed="a list, empty if nothing was found",
         )
-    elif (query_id := _query_id(values, query, retriever, line, tables, problems)) is not None:
+    elif (query_id := _query_id(row, query, retriever, records, problems)) is not None:
         cell = {"run_id": retriever, "query_id": query_id}
-        _take_k(values, retriever, line, tables, problems)
-        tables.responses.append(cell | _response(values, query, line, problems))
-        tables.reported += [cell | one for one in _reported(values, line, problems)]
-        for hit, meta in _hits(hits or [], line, problems):
-            tables.hits.append(cell | hit)
-            tables.hit_meta += [cell | {"rank": hit["rank"]} | one for one in meta]
+        k = whole(values.get("k"), "k", line, problems, lowest=1)
+        known_k = records.ks.get(retriever)
+        records.ks[retriever] = k if known_k is None else known_k
+        if k is not None and known_k is not None and k != known_k:
+            found = f"found {k}, earlier records of {retriever} have {known_k}"
+            problems.add(found, line=line, field="k", allowed="one k per retriever")
+        records.responses.append(cell | _response(values, query, line, problems))
+        records.reported += [cell | one for one in _reported(values, line, problems)]
+        for hit, hit_meta in _hits(hits or [], line, problems):
+            records.hits.append(cell | hit)
+            records.hit_meta += [cell | {"rank": hit["rank"]} | one for one in hit_meta]
 
 
 def _query_id(
-    values: dict[str, Any],
-    query: str,
-    retriever: str,
-    line: int,
-    tables: _Tables,
-    problems: Problems,
+    row: Row, query: str, retriever: str, records: _Records, problems: Problems
 ) -> str | None:
-    """The id that the record states, else the question's text.
+    """Return the id that a record states, else its query's text.
 
-    A repeated text is numbered, a repeated id is a problem.
+    A repeated text is numbered; a repeated id is a problem.
     """
-    stated = identifier(values.get("query_id"), "query_id", line, problems)
-    if stated is None:
-        stated = numbered(query_key(query), tables.seen.setdefault(retriever, {}))
-    if (retriever, stated) in tables.lines:
-        found = f"{stated!r} of {retriever} stood on line {tables.lines[retriever, stated]} already"
-        problems.add(
-            found, line=line, field="query_id", allowed="one record per retriever and query"
-        )
-        return None
-    tables.lines[retriever, stated] = line
-    return stated
-
-
-def _take_k(
-    values: dict[str, Any], retriever: str, line: int, tables: _Tables, problems: Problems
-) -> None:
-    k = whole(values.get("k"), "k", line, problems, lowest=1)
-    before = tables.ks.setdefault(retriever, k)
-    if before is None:
-        tables.ks[retriever] = k
-    elif k is not None and k != before:
-        problems.add(
-            f"found {k}, earlier records of {retriever} have {before}",
-            line=line,
-            field="k",
-            allowed="one k per retriever",
-        )
+    query_id = identifier(row.values.get("query_id"), "query_id", row.line, problems)
+    if query_id is None:
+        query_id = numbered(query_key(query), records.n_by_text.setdefault(retriever, {}))
+    before = records.lines.setdefault((retriever, query_id), row.line)
+    if before == row.line:
+        return query_id
+    found = f"{query_id!r} of {retriever} stood on line {before} already"
+    allowed = "one record per retriever and query"
+    problems.add(found, line=row.line, field="query_id", allowed=allowed)
+    return None
 
 
 def _response(values: dict[str, Any], query: str, line: int, problems: Problems) -> dict[str, Any]:
@@ -194,92 +160,62 @@ def _response(values: dict[str, Any], query: str, line: int, problems: Problems)
         error = None if error is False else json.dumps(error, ensure_ascii=False)
     kind = text(values.get("kind"), "kind", line, problems)
     if kind is not None and kind not in KINDS:
-        problems.add(
-            f"found {describe(kind)}", line=line, field="kind", allowed=f"one of {', '.join(KINDS)}"
-        )
+        allowed = f"one of {', '.join(KINDS)}"
+        problems.add(f"found {describe(kind)}", line=line, field="kind", allowed=allowed)
         kind = None
-    found: dict[str, Any] = {
-        "query": query,
-        "error": error,
-        "elapsed_ms": number(values.get("elapsed_ms"), "elapsed_ms", line, problems),
-    }
-    found |= {"x_kind": kind} if kind is not None else {}
-    return found | flatten({name: value for name, value in values.items() if name not in FIELDS})
+    elapsed_ms = number(values.get("elapsed_ms"), "elapsed_ms", line, problems)
+    response = {"query": query, "error": error, "elapsed_ms": elapsed_ms}
+    response |= {"x_kind": kind} if kind is not None else {}
+    return response | flatten({name: one for name, one in values.items() if name not in FIELDS})
 
 
 def _reported(values: dict[str, Any], line: int, problems: Problems) -> Iterator[dict[str, Any]]:
-    for name, lowest in (("n_hits", 0), ("rank_first_match", 1)):
-        if (value := whole(values.get(name), name, line, problems, lowest)) is not None:
+    outcomes = {
+        "n_hits": whole(values.get("n_hits"), "n_hits", line, problems),
+        "rank_first_match": whole(
+            values.get("rank_first_match"), "rank_first_match", line, problems, lowest=1
+        ),
+        "passed": flag(values.get("passed"), "passed", line, problems),
+    }
+    for name, value in outcomes.items():
+        if value is not None:
             yield {"metric": name, "value": float(value)}
-    if (passed := flag(values.get("passed"), "passed", line, problems)) is not None:
-        yield {"metric": "passed", "value": float(passed)}
 
 
 def _hits(
     hits: list[Any], line: int, problems: Problems
 ) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """Each hit and its metadata."""
-    for hit, rank in zip(hits, _ranks(hits, line, problems), strict=True):
+    """Yield each hit and the rows of its metadata."""
+    for hit, rank in zip(hits, ranks_of(hits, "hits.rank", line, problems), strict=True):
         if not isinstance(hit, dict):
-            problems.add(
-                f"found {describe(hit)}", line=line, field="hits", allowed="a list of objects"
-            )
+            found = f"found {describe(hit)}"
+            problems.add(found, line=line, field="hits", allowed="a list of objects")
             continue
-        known = metadata(hit.get("metadata"), "hits.metadata", line, problems)
-        found: dict[str, Any] = {
-            "rank": rank,
-            "chunk_id": identifier(hit.get("id"), "hits.id", line, problems),
-        }
-        found["text"] = text(hit.get("document"), "hits.document", line, problems)
+        values = hit | {"rank": rank}
+        known = metadata(values.pop("metadata", None), "hits.metadata", line, problems)
+        columns = take_columns(values, HIT, line, problems, "hits.")
         # A source key that is no text stays metadata only: no expected key can equal it.
-        found["source_key"] = as_id(known.get("source_key"))
-        yield (
-            found | flatten({name: value for name, value in hit.items() if name not in HIT_FIELDS}),
-            metadata_rows(known),
-        )
-
-
-def _ranks(hits: list[Any], line: int, problems: Problems) -> list[int]:
-    """Stored ranks if every hit has one, else list order.
-
-    Ranks that can't be are a problem and list order is taken.
-    """
-    in_order = list(range(1, len(hits) + 1))
-    stored = [hit.get("rank") if isinstance(hit, dict) else None for hit in hits]
-    if all(rank is None for rank in stored):
-        return in_order
-    ranks = [rank for rank in stored if is_int(rank) and 1 <= rank < 2**31]
-    if len(set(ranks)) == len(stored):
-        return ranks
-    problems.add(
-        f"ranks are {describe(stored)}",
-        line=line,
-        field="hits.rank",
-        allowed="whole numbers from 1, each once, or no rank at all",
-    )
-    return in_order
-
-
-OUTCOME = ("n_hits", "rank_first_match", "passed", "kind")
+        columns["source_key"] = as_id(known.get("source_key"))
+        yield columns | flatten(values), metadata_rows(known)
 
 
 def write_retrievers(results: Results, path: str | Path) -> Path:
-    """Write runs as records with hits, one line per retriever and question, in the order of the responses.
+    """Write runs as records with hits, one line per response.
 
-    Loading the file gives the same frames again, fields of your own and values that the file had
-    reported included. A line names its `query_id` only where that isn't the question's text.
+    Loading the file gives the same frames again, with fields of your own and the values that the
+    file had reported. A line has a `query_id` only if that differs from the query's text.
 
     Returns
     -------
     The file's path; its folder is created.
     """
-    hits = _grouped(results.hits)
-    meta = _grouped(results.hit_meta) if results.hit_meta is not None else {}
+    hits = by_response(results.hits)
+    hit_meta = {} if results.hit_meta is None else by_response(results.hit_meta)
     return write_lines(
         path,
         (
-            line | {"hits": _hits_of(cell, hits, meta)} | outcome
-            for cell, line, outcome in _lines(results, _outcomes_of(results))
+            line | {"hits": _written_hits(hits.get(cell, []), hit_meta.get(cell, []))} | outcome
+            for cell, line, outcome in _lines(results, _reported_outcomes(results))
         ),
     )
 
@@ -287,7 +223,7 @@ def write_retrievers(results: Results, path: str | Path) -> Path:
 def write_retriever_summary(
     results: Results, path: str | Path, rows: pd.DataFrame | None = None
 ) -> Path:
-    """Write what came of each question (n_hits, rank_first_match, passed, kind), without hits.
+    """Write the outcome of each response (n_hits, rank_first_match, passed, kind), without hits.
 
     Parameters
     ----------
@@ -304,20 +240,17 @@ def write_retriever_summary(
     DataError
         No rows are given and nothing is reported: the runs come from another kind of file.
     """
-    if rows is None and results.reported is None:
+    if rows is not None:
+        records = records_of(rows.astype({"run_id": "str"}))
+        outcomes = {(one["run_id"], one["query_id"]): one for one in records}
+    elif results.reported is not None:
+        outcomes = _reported_outcomes(results)
+    else:
         raise DataError(
             "nothing is reported",
             field="results.reported",
             allowed="runs loaded from summary records, or rows=rs.predicate_rows(...)",
         )
-    outcomes = (
-        _outcomes_of(results)
-        if rows is None
-        else {
-            (one["run_id"], one["query_id"]): one
-            for one in records_of(rows.astype({"run_id": "str"}))
-        }
-    )
     return write_lines(
         path,
         (
@@ -327,108 +260,70 @@ def write_retriever_summary(
     )
 
 
-def _outcomes_of(results: Results) -> dict[tuple[str, str], dict[str, Any]]:
-    """What the file said of each response."""
-    found = {
-        cell: {one["metric"]: one["value"] for one in rows}
-        for cell, rows in (
-            _grouped(results.reported) if results.reported is not None else {}
-        ).items()
-    }
+def _reported_outcomes(results: Results) -> dict[Cell, dict[str, Any]]:
+    """Return the outcome of each response as its file stated it."""
+    outcomes: dict[Cell, dict[str, Any]] = {}
+    if results.reported is not None:
+        for cell, rows in by_response(results.reported).items():
+            outcomes[cell] = {row["metric"]: row.get("value") for row in rows}
     if "x_kind" in results.responses:
-        for run_id, query_id, kind in (
-            results.responses[["run_id", "query_id", "x_kind"]].dropna().itertuples(index=False)
-        ):
-            found.setdefault((str(run_id), query_id), {})["kind"] = kind
-    return found
+        kinds = results.responses[["run_id", "query_id", "x_kind"]].dropna()
+        for run_id, query_id, kind in kinds.itertuples(index=False):
+            outcomes.setdefault((str(run_id), query_id), {})["kind"] = kind
+    return outcomes
 
 
 def _lines(
-    results: Results, outcomes: dict[tuple[str, str], dict[str, Any]]
-) -> Iterator[tuple[tuple[str, str], dict[str, Any], dict[str, Any]]]:
-    """Run and query of each response, its line without hits, and what came of it."""
-    ks = (
-        dict(zip(results.runs["run_id"].astype("str"), results.runs["k"], strict=True))
-        if "k" in results.runs
-        else {}
-    )
-    seen: dict[str, dict[str, int]] = {}
-    for response in records_of(results.responses.astype({"run_id": "str"})):
-        run_id, query_id, query = response["run_id"], response["query_id"], response["query"]
-        if query is None:
+    results: Results, outcomes: dict[Cell, dict[str, Any]]
+) -> Iterator[tuple[Cell, dict[str, Any], dict[str, Any]]]:
+    """Yield each response's run and query, its line without hits, and its outcome."""
+    ks = {str(run["run_id"]): run["k"] for run in row_dicts(results.runs) if "k" in run}
+    n_by_text: dict[str, dict[str, int]] = {}
+    for response in row_dicts(results.responses.astype({"run_id": "str"})):
+        run_id, query_id = response["run_id"], response["query_id"]
+        if "query" not in response:
             raise DataError(
                 f"response {query_id!r} of {run_id} has no query text",
                 field="responses.query",
                 allowed="text",
             )
-        line: dict[str, Any] = {"query": query}
-        if numbered(query_key(query), seen.setdefault(run_id, {})) != query_id:
+        line: dict[str, Any] = {"query": response["query"]}
+        key = query_key(response["query"])
+        if numbered(key, n_by_text.setdefault(run_id, {})) != query_id:
             line["query_id"] = query_id
         line["retriever"] = run_id
-        if not pd.isna(k := ks.get(run_id)):
-            line["k"] = int(k)
-        line |= {
-            name: response[name]
-            for name in ("elapsed_ms", "error")
-            if response.get(name) is not None
-        }
-        line |= unflatten(
-            {
-                name: value
-                for name, value in response.items()
-                if name.startswith("x_") and name != "x_kind" and value is not None
-            }
-        )
+        line |= {"k": int(ks[run_id])} if run_id in ks else {}
+        line |= {name: response[name] for name in ("elapsed_ms", "error") if name in response}
+        response.pop("x_kind", None)  # part of the outcome
+        line |= extra_fields(response)
         yield (run_id, query_id), line, _outcome(outcomes.get((run_id, query_id), {}))
 
 
 def _outcome(values: dict[str, Any]) -> dict[str, Any]:
-    """The known values as JSON has them: whole numbers, true or false, text.
+    """Return the known values in JSON's types.
 
-    An outcome says so where nothing matched: rank_first_match null.
+    rank_first_match is null if an outcome is known and nothing matched.
     """
-    types = {"n_hits": int, "rank_first_match": int, "passed": bool, "kind": str}
-    known = {name: types[name](values[name]) for name in OUTCOME if not pd.isna(values.get(name))}
+    known = {
+        name: to_type(values[name])
+        for name, to_type in OUTCOMES.items()
+        if not pd.isna(values.get(name))
+    }
+    has_outcome = bool(known.keys() & {"n_hits", "passed"})
     return {
         name: known.get(name)
-        for name in OUTCOME
-        if name in known or (name == "rank_first_match" and known.keys() & {"n_hits", "passed"})
+        for name in OUTCOMES
+        if name in known or (name == "rank_first_match" and has_outcome)
     }
 
 
-def _hits_of(
-    cell: tuple[str, str],
-    hits: dict[tuple[str, str], list[dict[str, Any]]],
-    meta: dict[tuple[str, str], list[dict[str, Any]]],
+def _written_hits(
+    hits: list[dict[str, Any]], hit_meta: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     by_rank: dict[int, dict[str, Any]] = {}
-    for one in meta.get(cell, []):
+    for one in hit_meta:
         by_rank.setdefault(one["rank"], {})[one["key"]] = json.loads(one["value"])
-    return [_hit(hit, by_rank.get(hit["rank"], {})) for hit in hits.get(cell, [])]
-
-
-def _hit(hit: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"rank": int(hit["rank"])}
-    found |= {
-        name: hit[column]
-        for name, column in (("id", "chunk_id"), ("document", "text"))
-        if hit.get(column) is not None
-    }
-    return (
-        found
-        | {"metadata": metadata}
-        | unflatten(
-            {
-                name: value
-                for name, value in hit.items()
-                if name.startswith("x_") and value is not None
-            }
-        )
-    )
-
-
-def _grouped(frame: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    rows: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in records_of(frame.astype({"run_id": "str"})):
-        rows.setdefault((row["run_id"], row["query_id"]), []).append(row)
-    return rows
+    return [
+        named_fields(hit, HIT) | {"metadata": by_rank.get(hit["rank"], {})} | extra_fields(hit)
+        for hit in hits
+    ]

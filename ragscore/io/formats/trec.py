@@ -201,7 +201,7 @@ def named_by_file(path: Path, results: Results) -> Results:
     return renamed(results, {tag: stem if len(tags) == 1 else f"{stem}:{tag}" for tag in tags})
 
 
-IDS = {"doc": "doc_id", "chunk": "chunk_id"}
+ID_COLUMNS = {"doc": "doc_id", "chunk": "chunk_id"}
 
 
 def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") -> Path:
@@ -361,15 +361,17 @@ def left_of_golden(golden: Golden, level: str, kept: tuple[str, ...] = ()) -> di
         "targets of other levels": int((~is_level).sum()),
         **{what: len(frame) for what, frame in parts.items()},
         "stated refusals": len(golden.refusals),
-        "labels of questions": int(labels.notna().to_numpy().sum()),
+        "query labels": int(labels.notna().to_numpy().sum()),
     }
 
 
 def ids_of(frame: pd.DataFrame, level: str, kind: str) -> pd.Series:
     """The ids of a level, one in every row."""
-    if level not in IDS:
-        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(IDS)}")
-    column = IDS[level]
+    if level not in ID_COLUMNS:
+        raise DataError(
+            f"found {level!r}", field="level", allowed=f"one of {', '.join(ID_COLUMNS)}"
+        )
+    column = ID_COLUMNS[level]
     n_without = int(frame[column].isna().sum()) if column in frame else len(frame)
     if n_without:
         raise DataError(

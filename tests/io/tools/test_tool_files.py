@@ -217,7 +217,7 @@ def test_bad_json_judgements_are_named(write, bad, field):
 def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
     with pytest.warns(
-        UserWarning, match="has no place for 1 texts of questions, 1 labels of questions"
+        UserWarning, match="has no place for 1 query texts, 1 query labels"
     ):
         assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
             "1": {"b": 2, "a": 0}
