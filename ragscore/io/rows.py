@@ -63,7 +63,7 @@ def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
         yield from _csv_rows(source, problems)
 
 
-def json_value(path: Path) -> Any:
+def json_value(path: Path, allowed: str = "one JSON value") -> Any:
     """The one JSON value that a file holds.
 
     Raises
@@ -75,13 +75,13 @@ def json_value(path: Path) -> Any:
     try:
         value = parse_json(text)
     except RecursionError as error:
-        raise DataError("nested too deeply", file=path, allowed="one JSON value") from error
+        raise DataError("nested too deeply", file=path, allowed=allowed) from error
     except ValueError as error:
         raise DataError(
             f"not valid JSON ({error})",
             file=path,
             line=getattr(error, "lineno", None),
-            allowed="one JSON value",
+            allowed=allowed,
         ) from error
     return value
 

@@ -80,7 +80,7 @@ def json_object(path: Path, allowed: str = "a JSON object") -> dict[str, Any]:
     DataError
         The file is not JSON, or holds another value.
     """
-    content = json_value(path)
+    content = json_value(path, allowed)
     if not isinstance(content, dict):
         raise DataError(f"found {describe(content)}", file=path, allowed=allowed)
     return content

@@ -89,7 +89,7 @@ def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
     golden = rs.load_golden(write_golden(rows))
     message = (
         "has no place for 1 alternatives of targets, which become judgements of their own, 1"
-        " targets of other levels, 1 tags, 1 stated refusals, 1 labels"
+        " targets of other levels, 1 tags, 1 stated refusals, 1 query labels"
     )
     with pytest.warns(UserWarning, match=message):
         file = rs.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
@@ -216,9 +216,7 @@ def test_bad_json_judgements_are_named(write, bad, field):
 
 def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
-    with pytest.warns(
-        UserWarning, match="has no place for 1 query texts, 1 query labels"
-    ):
+    with pytest.warns(UserWarning, match="has no place for 1 query texts, 1 query labels"):
         assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
             "1": {"b": 2, "a": 0}
         }
