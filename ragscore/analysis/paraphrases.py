@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import warn
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import NO_VALUE
 
@@ -83,7 +84,7 @@ def paraphrases(
             f"the candidate pool of {', '.join(cut_short)} may be cut short: no hit at rank {pool};"
             " Missing may be MisRanked further down"
         )
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     return pd.DataFrame({
         "run_id": rows["run_id"], "group": rows["group"], "variant": rows["variant"],
         "query_id": rows["query_id"], "query": rows["query"],

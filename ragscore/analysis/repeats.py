@@ -6,13 +6,12 @@ In: scores of several runs that are repeats of each other. Out: one row per syst
 per system.
 """
 
-import warnings
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import warn
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import average_repeats as average_observations
@@ -190,11 +189,7 @@ def _warn_of_gaps(
     if lacking.any():
         where = new[first][lacking].value_counts()
         text = ", ".join(f"{n} of {name}" for name, n in where.items())
-        warnings.warn(
-            f"queries that some repeats were not asked: {text}; averaged over the others",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"queries that some repeats were not asked: {text}; averaged over the others")
 
 
 def pass_at_k(n: int, n_passed: Values, k: int) -> Values:

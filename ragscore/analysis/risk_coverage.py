@@ -4,8 +4,6 @@ In: scores, golden set and the results with their hits. Out: one row per run and
 under that curve, and the threshold for an acceptable risk.
 """
 
-import warnings
-
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -19,6 +17,7 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
 )
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.errors import warn
 from ragscore.scoring.matching import response_of
 from ragscore.scoring.metrics import RANKING, describe, parse_label
 from ragscore.stats import wilson_interval
@@ -105,7 +104,7 @@ def refusal_curve(
             f"no curve for {', '.join(without)}: no score in their top hits, or no query of known"
             " rightness"
         )
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     table = pd.concat(parts, ignore_index=True)
     return table.assign(run_id=table["run_id"].astype(rows["run_id"].dtype))
 

@@ -6,7 +6,6 @@ Every golden query asked of a system under test, as `per_query.jsonl` with `run.
 import logging
 import os
 import sys
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +35,7 @@ from ragscore.collecting.requests import (
 from ragscore.collecting.systems import Given, Request, System, as_system
 from ragscore.collecting.systems.secrets import Redactor, secrets_in
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import warn
 from ragscore.io.load import load_golden, load_results
 from ragscore.io.per_query import results_of
 from ragscore.io.per_query_write import write_per_query
@@ -236,7 +236,7 @@ def _collected(
     finally:
         system.close()
     for text in odd:
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn(text)
     return load_results(folder / "per_query.jsonl")
 
 

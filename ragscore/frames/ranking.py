@@ -4,7 +4,6 @@ In: hits. Out: hits with ranks 1, 2, 3, ... within each run and query. Hits are 
 every metric sees the same list.
 """
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, conform
+from ragscore.frames.errors import warn
 
 TIES = ("file", "trec")
 Places = npt.NDArray[np.int64]
@@ -194,11 +194,7 @@ def _stored_ranks(hits: pd.DataFrame) -> Places:
     run = _codes(hits["run_id"])
     from_zero = np.bincount(run[ranks == 0], minlength=run.max() + 1) > 0
     named = ", ".join(hits["run_id"].astype("str").iloc[np.flatnonzero(from_zero[run])].unique())
-    warnings.warn(
-        f"ranks of {named} start at 0: every rank there is moved up by one",
-        UserWarning,
-        stacklevel=3,
-    )
+    warn(f"ranks of {named} start at 0: every rank there is moved up by one")
     return ranks + from_zero[run]
 
 

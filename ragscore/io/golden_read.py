@@ -133,7 +133,7 @@ def read_golden(
     is_yaml = path.name.removesuffix(".gz").endswith((".yaml", ".yml"))
     rows = list(yaml_rows(path, problems) if is_yaml else json_rows(path, problems))
     golden = golden_of(rows, problems, absent_docs, catalogue)
-    problems.typos.warn(stacklevel=3)
+    problems.typos.warn()
     return golden
 
 

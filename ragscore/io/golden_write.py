@@ -4,13 +4,13 @@ The way back from `golden_file`, which is what says whether a row would come bac
 """
 
 import json
-import warnings
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import warn
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
     KNOWN_FIELDS,
@@ -112,11 +112,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
         if "start" in golden.targets
         else 0
     ):
-        warnings.warn(
-            f"{path} has no place for the spans of {n_spans} expected chunks: resolve them again",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn(f"{path} has no place for the spans of {n_spans} expected chunks: resolve them again")
     return (
         write_lines(path, rows)
         if name.endswith(".jsonl")

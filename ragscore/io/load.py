@@ -4,7 +4,6 @@ One reader per format; every one ends in frames or in one `DataError` with file 
 """
 
 import os
-import warnings
 from collections import Counter
 from glob import glob, has_magic
 from pathlib import Path
@@ -13,6 +12,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, concat_results
+from ragscore.frames.errors import warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.detect import Format, choose_format
 from ragscore.io.formats.beir import read_beir, read_qrels_jsonl, write_beir, write_qrels_jsonl
@@ -239,7 +239,7 @@ def load_golden(
             f"{chosen}: {n_unlabelled} of {len(golden.queries)} queries carry no expectation; they"
             " are unlabelled and only absent_docs='refuse' reads them as should-refuse"
         )
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     return golden
 
 

@@ -6,7 +6,6 @@ for.
 
 import gzip
 import json
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
+from ragscore.frames.errors import warn
 from ragscore.io.values import row_dicts
 
 
@@ -66,7 +66,7 @@ def json_line(record: dict[str, Any]) -> str:
 def warn_of_left_out(path: str | Path, counts: dict[str, int]) -> None:
     """One warning that counts what a format has no place for, as seen by whoever called the writer."""
     if left := [f"{n} {what}" for what, n in counts.items() if n]:
-        warnings.warn(f"{path} has no place for {', '.join(left)}", UserWarning, stacklevel=3)
+        warn(f"{path} has no place for {', '.join(left)}")
 
 
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:

@@ -40,7 +40,7 @@ def read_per_query(path: Path, strict: bool) -> Results:
         tables = Tables()
         for row in json_rows(path, problems):
             read_record(row, tables, problems)
-        problems.typos.warn(stacklevel=4)
+        problems.typos.warn()
         frames = _frames(tables, run["run_id"])
     judgments = _judgments(path, run, problems)
     results = _results(run, frames, problems)
@@ -105,7 +105,7 @@ def _run(path: Path, problems: Problems) -> dict[str, Any]:
     for name in ("n_queries", "n_failed"):  # counted anew
         described.pop(name, None)
     run = run_record({**named, **described}, run_json, lines=lines, problems=faults)
-    faults.typos.warn(stacklevel=5)
+    faults.typos.warn()
     return run
 
 
@@ -202,7 +202,7 @@ def _sqlite_run(
         record = _sqlite_record(query_id, text, place, line, own)
         if record is not None:
             read_record(Row({"query_id": query_id, **record}, line), tables, own)
-    own.typos.warn(stacklevel=5)
+    own.typos.warn()
     return [results_of(run, tables, own)]
 
 

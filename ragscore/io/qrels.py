@@ -8,7 +8,6 @@ TREC topics, a table of two columns, or JSON lines.
 """
 
 import re
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 import pandas as pd
 
 from ragscore.frames.data import Golden, from_records
+from ragscore.frames.errors import warn
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.source import Problems, as_id, as_text, describe, json_rows, read_text
 
@@ -120,8 +120,7 @@ class Qrels:
         ):
             if n:
                 problems.note(f"{n} {found}", field="grade")
-                # where load_golden was called
-                warnings.warn(f"{problems.file}: {n} {found}", UserWarning, stacklevel=5)
+                warn(f"{problems.file}: {n} {found}")
 
 
 def as_grade(text: str) -> int | None:

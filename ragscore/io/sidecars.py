@@ -8,7 +8,6 @@ lines) tells what there is to find, and which document replaces which.
 import json
 import os
 import re
-import warnings
 from collections.abc import Callable
 from json.decoder import WHITESPACE, scanstring  # type: ignore[attr-defined]
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import KINDS, DataError, Results, check_type, from_records
+from ragscore.frames.errors import warn
 from ragscore.io.output import check_one_run, write_lines
 from ragscore.io.source import (
     Problems,
@@ -208,7 +208,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
             field=faults[0]["field"],
             allowed=faults[0]["allowed"],
         )
-        warnings.warn(f"{len(faults)} faults left out, first {first}", UserWarning, stacklevel=2)
+        warn(f"{len(faults)} faults left out, first {first}")
     return from_records(unify_types(records), "documents")
 
 

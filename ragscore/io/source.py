@@ -7,7 +7,6 @@ known ones.
 
 import gzip
 import json
-import warnings
 import zlib
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +19,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, from_records
+from ragscore.frames.errors import warn
 
 SIMILARITY = 0.82
 """How alike a field must be to a known one to count as a typo.
@@ -45,15 +45,13 @@ class Typos:
                 first, last, n_rows = self.found.get((name, suggestion), (line, 0, 0))
                 self.found[name, suggestion] = (first, line, n_rows + (line != last))
 
-    def warn(self, stacklevel: int) -> None:
+    def warn(self) -> None:
         """Issue one `UserWarning` per name."""
         for (name, suggestion), (first, _, n_rows) in self.found.items():
             rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
-            warnings.warn(
+            warn(
                 f"{self.file}:{first}: unknown field {name!r} in {rows}; did you mean"
-                f" {suggestion!r}?",
-                UserWarning,
-                stacklevel=stacklevel + 1,
+                f" {suggestion!r}?"
             )
 
 

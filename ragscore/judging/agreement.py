@@ -5,7 +5,6 @@ coefficients of agreement by criterion, with their intervals.
 """
 
 import json
-import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.errors import warn
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
@@ -153,11 +153,7 @@ def judge_reliability(a: Judging, b: Judging, *, seed: int = 0) -> Reliability:
         f"{name} {share:.0%}"
         for name, share in zip(high["criterion"], high["disagreement"], strict=True)
     ]:
-        warnings.warn(
-            f"judges disagree about more than {WARN_FROM:.0%} of the answers: {', '.join(named)}",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn(f"judges disagree about more than {WARN_FROM:.0%} of the answers: {', '.join(named)}")
     return found
 
 

@@ -7,7 +7,6 @@ cutting never changes a score.
 """
 
 import hashlib
-import warnings
 from typing import Any
 
 import numpy as np
@@ -229,30 +228,16 @@ def with_stored_matches(rule: Rule, results: Results, golden: Golden, level: str
     """Return the same rule, answered from stored matches where the hits' text has been cut since.
 
     Stored matches hold for queries whose golden content, rule and level are unchanged. For other
-    queries the rule sees the cut text. A rule that can't tell which pairs it can't decide (no
-    `undecidable` among its matches) gets a warning with the number of hits concerned.
+    queries the rule sees the cut text; `n_without_matches` counts the hits that this concerns.
     """
     if not _any_cut(results):
         return rule
-    stored = results.matches if results.matches is not None else empty("matches")
-    is_same_query = (stored["query_hash"] == stored["query_id"].map(golden.query_hashes)).to_numpy()
-    is_same_rule = (stored["rule"] == rule_name(rule)) & (stored["level"] == level)
-    valid = stored[is_same_rule & is_same_query]
+    valid = _valid_matches(rule, results, golden, level)
 
     def judge(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-        has_stored = response_of(hits, valid.drop_duplicates(["run_id", "query_id"])) >= 0
-        others = np.flatnonzero(~has_stored)
+        others = np.flatnonzero(~_have_any(hits, valid))
         computed = apply_rule(rule, hits.iloc[others], targets)
         columns = ["hit", "target", *(["undecidable"] if "undecidable" in computed else [])]
-        if "undecidable" not in computed:
-            is_cut = hits["text_cut"].fillna(False).astype(bool).to_numpy()
-            if n_cut := int((is_cut & ~has_stored).sum()):
-                warnings.warn(
-                    f"{n_cut} hits have cut text and no stored matches: what this rule would have"
-                    " found in the part cut off is unknown",
-                    UserWarning,
-                    stacklevel=2,
-                )
         computed = computed.assign(hit=others[computed["hit"].to_numpy()])
         keys = ["run_id", "query_id", "rank"]
         of_hit = hits[keys].assign(run_id=hits["run_id"].astype("str"), hit=np.arange(len(hits)))
@@ -268,6 +253,28 @@ def with_stored_matches(rule: Rule, results: Results, golden: Golden, level: str
 
     judge.__qualname__ = rule_name(rule)
     return judge
+
+
+def n_without_matches(rule: Rule, results: Results, golden: Golden, level: str) -> int:
+    """Return the number of hits whose text is cut and that have no valid stored matches."""
+    if not _any_cut(results):
+        return 0
+    is_cut = results.hits["text_cut"].fillna(False).to_numpy(dtype=bool)
+    valid = _valid_matches(rule, results, golden, level)
+    return int((is_cut & ~_have_any(results.hits, valid)).sum())
+
+
+def _valid_matches(rule: Rule, results: Results, golden: Golden, level: str) -> pd.DataFrame:
+    """Return stored matches of this rule and level, for queries whose content is unchanged."""
+    stored = results.matches if results.matches is not None else empty("matches")
+    is_same_query = (stored["query_hash"] == stored["query_id"].map(golden.query_hashes)).to_numpy()
+    is_same_rule = (stored["rule"] == rule_name(rule)) & (stored["level"] == level)
+    return stored[is_same_rule & is_same_query]
+
+
+def _have_any(hits: pd.DataFrame, matches: pd.DataFrame) -> npt.NDArray[np.bool_]:
+    """Return for each hit whether its query has any of these matches."""
+    return response_of(hits, matches.drop_duplicates(["run_id", "query_id"])) >= 0
 
 
 def matches_to_store(

@@ -8,7 +8,6 @@ it applied.
 In: ranking and refusal columns of a scoring. Out: the column `passed`.
 """
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, has_pair, is_among
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import warn
 from ragscore.scoring.matching import LEVELS, RANKLESS, at_level
 from ragscore.scoring.metrics import Label, parse_label
 from ragscore.scoring.profiles import Profile
@@ -151,11 +151,9 @@ def warn_of_missing(scores: pd.DataFrame) -> None:
     if absent.any():
         runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
         listed = ", ".join(f"{run_id}: {n}" for run_id, n in runs.items())
-        warnings.warn(
+        warn(
             f"golden queries without a row are left out of the means ({listed}); missing='zero'"
-            " counts them as failures",
-            UserWarning,
-            stacklevel=3,
+            " counts them as failures"
         )
 
 

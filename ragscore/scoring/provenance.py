@@ -12,7 +12,6 @@ compared.
 """
 
 import json
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
+from ragscore.frames.errors import warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import CRITERIA, FAILED
@@ -390,11 +390,7 @@ def check_provenance(
                 field=component,
                 allowed=f"one ruler{remedy}, or allow_different=['{component}']",
             )
-        warnings.warn(
-            f"scores of different rulers side by side: {component}: {said}",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn(f"scores of different rulers side by side: {component}: {said}")
     return pd.DataFrame(found, columns=["component", "run_a", "run_b", "a", "b"], dtype="str")
 
 

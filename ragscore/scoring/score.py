@@ -4,9 +4,9 @@ Results and golden set -> one row per run and query, one column per metric.
 """
 
 import json
-import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, check_inputs
+from ragscore.frames.errors import warn
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.answers import answer_columns
 from ragscore.scoring.grading import (
@@ -22,6 +23,7 @@ from ragscore.scoring.grading import (
     grade_matches,
     level_rule,
     level_rule_name,
+    n_without_matches,
     rule_name,
     with_stored_matches,
 )
@@ -54,6 +56,9 @@ from ragscore.scoring.policies import (
 )
 from ragscore.scoring.profiles import Profile, find_profile
 
+# How many hits a text is about, by the label or level whose rule met them, and the text. Scoring
+# returns notes and never warns: it also runs in threads and on workers, and parts share one note.
+Notes = dict[tuple[str, str], int]
 LEVEL_DTYPE, STATE_DTYPE = pd.CategoricalDtype(list(LEVELS)), pd.CategoricalDtype(list(STATES))
 
 
@@ -145,7 +150,8 @@ def score(
         "collapse": collapse,
         "unknown": unknown,
     }
-    scores, valued = scores_at(results, golden, labels, level, rule, chosen, policies)
+    scores, valued, notes = scores_at(results, golden, labels, level, rule, chosen, policies)
+    warn_of_notes(notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
     if missing == "exclude":
         warn_of_missing(scores)
@@ -177,7 +183,7 @@ def scores_at(
     rule: Rule | None,
     profile: Profile | None,
     policies: dict[str, str],
-) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame], Notes]:
     """Score at a level that is chosen already.
 
     Each query by itself, so that the queries of a run may be scored in parts.
@@ -195,6 +201,8 @@ def scores_at(
         The frame of `score`.
     valued
         Counts, made when asked for, what `warn_of_no_value` looks at; counts of parts add up.
+    notes
+        What `warn_of_notes` warns of; numbers of parts add up.
     """
     keep_refusals, unknown, empty_gold = (
         keeps_refusals(profile),
@@ -206,7 +214,7 @@ def scores_at(
     placed = locate_hits(coded)
     rows = _rows(ranked, golden, placed)
     # A rule of your own is given what you loaded.
-    ranking = _ranking_scores(
+    ranking, notes = _ranking_scores(
         coded if rule is None else ranked, golden, rows, labels, level, rule, keep_refusals, unknown
     )
     all_hits = placed if ranked is results else None
@@ -233,7 +241,8 @@ def scores_at(
         fill_empty_gold(columns, labels, VACUOUS[empty_gold], rows, golden, keep_refusals)
     ordered = {label.text: columns[label.text] for label in labels}
     scores = with_policies(rows, ordered, policies["errors"], policies["missing"])
-    return scores, partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
+    valued = partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
+    return scores, valued, notes
 
 
 def scoring(
@@ -293,6 +302,12 @@ def _run_ks(results: Results) -> list[int]:
     return [int(k) for k in results.runs["k"].dropna().unique()] if "k" in results.runs else []
 
 
+def warn_of_notes(notes: Notes) -> None:
+    """Warn of hits that a rule could not judge; their number goes before the text."""
+    for (_, text), n in notes.items():
+        warn(f"{n} {text}")
+
+
 def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool) -> None:
     """Warn of cut-offs that a run can't fill, having kept fewer hits by its own account.
 
@@ -309,11 +324,7 @@ def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool
     }
     if deep:
         listed = "; ".join(f"{run}: {', '.join(names)}" for run, names in deep.items())
-        warnings.warn(
-            f"cut-offs above the run's own k may see fewer hits than their label says ({listed})",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})")
 
 
 def _valued(
@@ -375,7 +386,7 @@ def warn_of_no_value(counts: pd.DataFrame, level: Level) -> None:
             f"no query of {', '.join(lost)} has a value of any ranking metric, though there are"
             f" targets (level {level.name}; {why})"
         )
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn(text)
 
 
 def _rows(results: Results, golden: Golden, placed: HitResponses) -> pd.DataFrame:
@@ -424,7 +435,7 @@ def _ranking_scores(
     rule: Rule | None,
     keep_refusals: bool,
     unknown: str,
-) -> dict[str, npt.NDArray[np.float64]]:
+) -> tuple[dict[str, npt.NDArray[np.float64]], Notes]:
     """Columns of ranking metrics; `level` is added to `rows` as a column."""
     for_passed = (
         hit_at_run_k(results).unique().tolist()
@@ -446,6 +457,13 @@ def _ranking_scores(
                 label.text
             )
     columns: dict[str, npt.NDArray[np.float64]] = {}
+    notes: Notes = {}
+
+    def at_one(name: str, labels: list[str], rule: Rule | None, where: str) -> dict[str, Any]:
+        found, counts = _score_at(results, golden, rows, labels, name, rule, keep_refusals, unknown)
+        notes.update({(where, text): n for text, n in counts.items()})
+        return found
+
     if level.name == "per_query":
         used = np.full(len(rows), -1)
         queries = pd.Index(golden.queries["query_id"])
@@ -459,24 +477,20 @@ def _ranking_scores(
         columns = {label: np.full(len(rows), np.nan) for label in own}
         for number, name in enumerate(LEVELS):
             if (used == number).any():
-                found = _score_at(results, golden, rows, own, name, rule, keep_refusals, unknown)
+                found = at_one(name, own, rule, name)
                 columns = {
                     label: np.where(used == number, found[label], columns[label]) for label in own
                 }
         rows["level"] = categorical(used, LEVELS)
     else:
-        columns = (
-            _score_at(results, golden, rows, own, level.name, rule, keep_refusals, unknown)
-            if own
-            else {}
-        )
+        columns = at_one(level.name, own, rule, level.name) if own else {}
         rows["level"] = categorical(
             np.full(len(rows), LEVELS.index(level.name), np.int8), LEVEL_DTYPE
         )
     for name, wanted in by_level.items():
-        found = _score_at(results, golden, rows, list(wanted), name, None, keep_refusals, unknown)
+        found = at_one(name, list(wanted), None, f":{name}")
         columns |= {text: found[plain] for plain, text in wanted.items()}
-    return columns
+    return columns, notes
 
 
 def _score_at(
@@ -488,7 +502,8 @@ def _score_at(
     rule: Rule | None,
     keep_refusals: bool,
     unknown: str,
-) -> dict[str, npt.NDArray[np.float64]]:
+) -> tuple[dict[str, npt.NDArray[np.float64]], dict[str, int]]:
+    """Columns of ranking metrics at one level, and the texts of notes with their numbers."""
     selected = at_level(golden.coded, level, keep_refusals)
     judge = (
         with_stored_matches(rule, results, golden, level)
@@ -509,26 +524,29 @@ def _score_at(
         )
         return ranking_columns(graded, found, selected, rows, labels)
 
+    notes = {}
+    if rule is not None and "undecidable" not in matches:
+        notes[
+            "hits have cut text and no stored matches: what this rule would have found in the part"
+            " cut off is unknown"
+        ] = n_without_matches(rule, results, golden, level)
     scores = earned(decidable(matches))
     if "undecidable" in matches and matches["undecidable"].any():
-        n_undecidable = matches.loc[matches["undecidable"], "hit"].nunique()
         policy = (
             "they count as misses"
             if unknown == "miss"
             else "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
         )
-        warnings.warn(
-            f"{n_undecidable} hits can't be judged, their text is cut and what is left holds no"
-            f" expected text; {policy}",
-            UserWarning,
-            stacklevel=5,
-        )
+        notes[
+            "hits can't be judged, their text is cut and what is left holds no expected text;"
+            f" {policy}"
+        ] = matches.loc[matches["undecidable"], "hit"].nunique()
         if unknown == "exclude":
             scores = {
                 label: np.where(scores[label] == values, scores[label], np.nan)
                 for label, values in earned(matches).items()
             }
-    return scores
+    return scores, {text: n for text, n in notes.items() if n}
 
 
 def _answer_scores(

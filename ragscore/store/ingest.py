@@ -67,7 +67,7 @@ def _write(
     ) as spool:
         with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as told:
             streamed, beside = stream_per_query(file, run, problems, Path(spool), told)
-        problems.typos.warn(stacklevel=6)
+        problems.typos.warn()
         _write_tables(folder, streamed.tables, run["run_id"], text_first, progress)
         _write_beside(folder, beside, streamed.query_ids, run["run_id"])
         if "responses" not in streamed.tables:

@@ -7,8 +7,6 @@ What has to be the same for all parts is settled first, from what decides it in 
 level (see `deciding`).
 """
 
-import re
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -23,14 +21,13 @@ import pyarrow as pa
 
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, narrowed
-from ragscore.frames.warned import heard
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.level import Level
 from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.policies import STATES
 from ragscore.scoring.profiles import Profile
-from ragscore.scoring.score import scores_at
+from ragscore.scoring.score import Notes, scores_at, warn_of_notes
 from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
 from ragscore.store.tables import read_runs
 
@@ -41,7 +38,6 @@ SMALL = 4  # at least so many runs make a full batch
 # of the scores of a batch, which hold every question of the golden set for each run
 BATCH_ROWS = 2**17
 Batch = tuple[Part, ...]  # a part of one run, or several small runs, each whole
-_COUNTED = re.compile(r"(\d+) (.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class Scored:
     level: npt.NDArray[np.int8]
     values: npt.NDArray[np.float64]  # metrics by rows
     valued: pd.DataFrame
-    warned: list[str]
+    notes: Notes
 
     def __sizeof__(self) -> int:
         # Dask asks: a worker must know what the scores it holds weigh.
@@ -181,17 +177,15 @@ def score_batch(batch: Batch, number: int, setting: Setting) -> Scored:
     assert setting.level is not None
     results, here = read_batch(batch, setting)
     golden = setting.of_queries(here)
-    with heard() as said:
-        scores, valued = scores_at(
-            results,
-            golden,
-            setting.labels,
-            setting.level,
-            setting.rule,
-            setting.profile,
-            setting.policies,
-        )
-        counts = valued()
+    scores, valued, notes = scores_at(
+        results,
+        golden,
+        setting.labels,
+        setting.level,
+        setting.rule,
+        setting.profile,
+        setting.policies,
+    )
     values = np.array([scores[label.text].to_numpy() for label in setting.labels]).reshape(
         len(setting.labels), len(scores)
     )
@@ -199,8 +193,8 @@ def score_batch(batch: Batch, number: int, setting: Setting) -> Scored:
     known = len(batch) * int(here.sum())
     return Scored(
         number, np.flatnonzero(here).astype(np.int32), scores.index[known:].tolist(),
-        codes_of(scores["run_id"])[known:].astype(np.int32), codes[0], codes[1], values, counts,
-        [str(one) for one in said if isinstance(one, UserWarning)],
+        codes_of(scores["run_id"])[known:].astype(np.int32), codes[0], codes[1], values, valued(),
+        notes,
     )  # fmt: skip
 
 
@@ -258,7 +252,7 @@ def assembled(
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
     extras: dict[int, tuple[npt.NDArray[np.int64], Scored]] = {}
     counts: list[pd.DataFrame] = []
-    warned: Counter[tuple[str, int]] = Counter()
+    notes: Counter[tuple[str, str]] = Counter()
     for one in made:
         runs = np.array([of_run[part.run.run_id] for part in batches[one.number]])
         rows, known = (
@@ -281,7 +275,7 @@ def assembled(
                 ),
             )
         counts.append(one.valued)
-        warned.update(_with_turn(one.warned))
+        notes.update(one.notes)
     more = [extras[number] for number in sorted(extras)]
     run_code = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
     ids = pd.concat(
@@ -305,7 +299,7 @@ def assembled(
         "state": categorical(states, STATES),
         "level": categorical(levels, LEVELS),
     }
-    _warn_once(warned)
+    warn_of_notes(notes)
     return (
         pd.DataFrame({**head, **columns}, copy=False).set_axis(
             pd.Index(ids, name="query_id"), axis=0
@@ -319,27 +313,3 @@ def _as_slice(rows: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
     return (
         slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) and (np.diff(rows) == 1).all() else rows
     )
-
-
-def _with_turn(messages: list[str]) -> dict[tuple[str, int], int]:
-    """Messages of one part without the number that they begin with, told apart where one comes twice; and that number, 0 without."""
-    turns: Counter[str] = Counter()
-    found = {}
-    for message in messages:
-        counted = _COUNTED.fullmatch(message)
-        text = f"# {counted[2]}" if counted else message
-        found[text, turns[text]] = int(counted[1]) if counted else 1
-        turns[text] += 1
-    return found
-
-
-def _warn_once(warned: Counter[tuple[str, int]]) -> None:
-    """Each warning of the parts once.
-
-    Numbers of hits are added up, of others it is said how many parts gave them.
-    """
-    for (text, _), n in warned.items():
-        said = (
-            f"{n}{text[1:]}" if text.startswith("# ") else text + (f" ({n} parts)" if n > 1 else "")
-        )
-        warnings.warn(said, UserWarning, stacklevel=4)

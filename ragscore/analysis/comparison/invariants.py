@@ -4,13 +4,13 @@ In: `Results` of both runs. Out: frames with one row per name and a column per r
 (golden set, k, chunker version, judges, ...) should be equal for a comparison to be fair.
 """
 
-import warnings
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.errors import warn
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
     check_provenance,
@@ -110,11 +110,7 @@ def declared(
     flagged = config_diff.assign(declared=pd.array(is_declared, dtype="bool"))
     rest = flagged.loc[~flagged["declared"], "key"].tolist()
     if rest:
-        warnings.warn(
-            f"{b} differs from {a} in more than vary= declares: {', '.join(rest)}",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"{b} differs from {a} in more than vary= declares: {', '.join(rest)}")
     return flagged
 
 

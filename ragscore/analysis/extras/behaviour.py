@@ -7,7 +7,6 @@ share of passed checks.
 """
 
 import json
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
+from ragscore.frames.errors import warn
 
 EVERY = "*"  # expectations that hold for every question
 BUDGETS = {
@@ -129,11 +129,9 @@ def behaviour_checks(
     wanted = _expected(expectations)
     responses = results.responses.reset_index(drop=True)
     if strange := sorted(set(wanted["query_id"]) - {EVERY} - set(responses["query_id"])):
-        warnings.warn(
+        warn(
             f"no run was asked {', '.join(strange[:5])} ({len(strange)} questions with"
-            " expectations)",
-            UserWarning,
-            stacklevel=2,
+            " expectations)"
         )
     asked = pd.DataFrame(
         {"row": responses.index, "run_id": responses["run_id"], "query_id": responses["query_id"]}

@@ -11,7 +11,6 @@ In: what run.json says of a run and its scoring. Out: segments of runs that one 
 """
 
 import json
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, check_type, run_names
+from ragscore.frames.errors import warn
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
@@ -315,9 +315,7 @@ def _ordered(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
     if len(without) == len(runs):
         raise DataError(f"no run has a {order}", field="order", allowed="run ids in their order")
     if without:
-        warnings.warn(
-            f"left out, having no {order}: {', '.join(without)}", UserWarning, stacklevel=4
-        )
+        warn(f"left out, having no {order}: {', '.join(without)}")
     return _with_columns(runs.drop(index=without).sort_values(order, kind="stable"))
 
 

@@ -7,13 +7,13 @@ this and pass on clicks.
 """
 
 import os
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.errors import warn
 from ragscore.golden.labelling.golden_text import (
     Changes,
     Done,
@@ -152,11 +152,7 @@ class LabelSession:
         )
         self._sheet.update(self.file.now.rows)
         if n_problems := len(self._sheet.problems.records):
-            warnings.warn(
-                f"{golden_file} has {n_problems} problems; rs.validate lists them",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn(f"{golden_file} has {n_problems} problems; rs.validate lists them")
         self.query_id = self._sheet.names[0] if self._sheet.names else ""
 
     # What is shown.

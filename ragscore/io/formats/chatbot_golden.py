@@ -43,7 +43,7 @@ def read_chatbot_golden(
     own = unify_types([flatten(_leftover(row.values)) for row in rows])
     cases = [_golden_row(row, left, problems) for row, left in zip(rows, own, strict=True)]
     golden = golden_of(cases, problems, absent_docs, catalogue)
-    problems.typos.warn(stacklevel=3)
+    problems.typos.warn()
     # LEFT already holds the unknown fields of supports.
     return replace(golden, queries=golden.queries.drop(columns=SUPPORT_EXTRAS, errors="ignore"))
 

@@ -5,7 +5,6 @@ The rows have no id. A query's own text is its id, so that results that name onl
 
 import json
 import unicodedata
-import warnings
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, from_records
+from ragscore.frames.errors import warn
 from ragscore.io.detect import Sample
 from ragscore.io.golden_read import (
     CHECK_FIELDS,
@@ -78,7 +78,7 @@ def warn_of_repeats(path: Path, n_by_text: dict[str, int]) -> None:
             f"{path}: {len(repeated)} queries appear more than once, first {repeated[0]!r}; the"
             " n-th golden row goes with a retriever's n-th record of it"
         )
-        warnings.warn(text, UserWarning, stacklevel=4)
+        warn(text)
 
 
 def read_predicates(
@@ -92,7 +92,7 @@ def read_predicates(
     problems, tables, n_by_text = Problems(path, strict), Tables(), dict[str, int]()
     for row in json_rows(path, problems):
         _read_row(row, tables, n_by_text, problems)
-    problems.typos.warn(stacklevel=3)
+    problems.typos.warn()
     warn_of_repeats(path, n_by_text)
     tables.queries = unify_types(tables.queries)
     kinds = ("queries", "targets", "tags", "checks", "support_groups", "conditions")

@@ -80,7 +80,7 @@ def read_retrievers(path: Path, strict: bool) -> Results:
     problems, records = Problems(path, strict), _Records()
     for row in json_rows(path, problems):
         _read_row(row, records, problems)
-    problems.typos.warn(stacklevel=3)
+    problems.typos.warn()
     most: dict[str, int] = {}
     for n_by_text in records.n_by_text.values():
         most |= {key: max(n, most.get(key, 0)) for key, n in n_by_text.items()}

@@ -7,7 +7,6 @@ Golden sets and runs -> TREC's qrels and runs; what writers of judgements share.
 """
 
 import math
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import warn
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
 from ragscore.io.output import write_text
@@ -250,11 +250,9 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     )
     rows = sorted(columns, key=lambda row: row[0])
     if len(asked) > cells.ngroups:
-        warnings.warn(
+        warn(
             f"{len(asked) - cells.ngroups} queries without hits are not in {path}: a run file has"
-            " no place for them",
-            UserWarning,
-            stacklevel=2,
+            " no place for them"
         )
     return write_text(
         path,
@@ -316,7 +314,7 @@ def _judgements(golden: Golden, level: str, path: str | Path) -> pd.DataFrame:
         (n_without, f"queries have no {level} target and are not"),
     ):
         if n:
-            warnings.warn(f"{n} {what} in {path}", UserWarning, stacklevel=3)
+            warn(f"{n} {what} in {path}")
     return judged
 
 

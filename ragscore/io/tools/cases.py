@@ -9,13 +9,13 @@ import hashlib
 import json
 import re
 import unicodedata
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results, from_records
+from ragscore.frames.errors import warn
 from ragscore.io.record import implied_refusal
 from ragscore.io.source import Problems
 from ragscore.io.values import flatten, unify_types
@@ -179,7 +179,7 @@ def _number_repeats(cases: list[Case], declared: bool, problems: Problems) -> No
             f"{problems.file}: {several} there more than once ({', '.join(list(twice)[:5])}); each"
             " further answer is kept as a repeat, in a run of its own"
         )
-        warnings.warn(text, UserWarning, stacklevel=6)
+        warn(text)
 
 
 def _name_texts(cases: list[Case]) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.errors import warn
 from ragscore.io.detect import Format, Sample, matching_format, sample
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.rows import Source
@@ -100,7 +101,7 @@ def import_results(
         n = "1 fault" if len(found.problems) == 1 else f"{len(found.problems)} faults"
         field = "" if pd.isna(first["field"]) else f"{first['field']}: "
         text = f"{first['file']}: {n} left out, first {field}{first['found']}; see .problems"
-        warnings.warn(text, UserWarning, stacklevel=2)
+        warn(text)
     return found
 
 
