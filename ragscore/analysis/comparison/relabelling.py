@@ -31,11 +31,11 @@ class GoldenComparison:
     ----------
     deltas
         One row per metric: `a_old` (mean of the baseline by the old labels), `b_new` (of the
-        candidate by the new ones), `delta` = b_new − a_old = `label_effect` (the baseline's change
-        when only the labels change) + `system_effect` (candidate − baseline, both by the new
-        labels); `n_old`, `n_new` queries in the means; on the queries that did not change
-        `a_unchanged`, `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN where a mean has no
-        query.
+        candidate by the new ones), and `delta` = b_new − a_old, which is the sum of `label_effect`
+        (the baseline's change when only the labels change) and `system_effect` (candidate −
+        baseline, both by the new labels); `n_old`, `n_new` queries in the means; on the queries
+        that did not change `a_unchanged`, `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN
+        where a mean has no query.
     changes
         One row per query that changed; see `rs.golden_changes`.
     unchanged

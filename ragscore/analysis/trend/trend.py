@@ -1,33 +1,40 @@
-"""A metric over runs, broken where what measures changed.
+"""A metric over runs, in segments within which the runs may be compared.
 
-One row per run, with its interval, its segment, and whether it left the noise.
-
-In: a store, or scores. Out: a frame to read, to print and to draw (`rs.plot.trend`).
+In: a store, or scores. Out: one row per run with its interval, its segment and the noise band, to
+read, to print and to draw (`rs.plot.trend`).
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.trend.bridges import Bridge, bridges, scored_again
-from ragscore.analysis.trend.history import History, Segment, history, segments
-from ragscore.analysis.trend.noise import Reference, band_columns, band_width, reference_of
+from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
+from ragscore.analysis.trend.history import History, Segment, read_history, split_segments
+from ragscore.analysis.trend.noise import (
+    Reference,
+    band_columns,
+    find_reference,
+    noise_half_width,
+)
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.render import shown_number
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slices, summarize
 from ragscore.store.store import RunStore
 
-ALL = "(all)"
+ALL = "(all)"  # name of the one slice of a trend that isn't sliced
 COLUMNS = [
     "position", "run_id", "system", "repeat", "created_at", "metric", "mean", "low", "high", "n",
     "n_expected", "segment", "break_reason",
     "bridge", "bridge_reason", "bridge_mean", "provenance_effect", "is_baseline",
     "band_low", "band_high", "band_from", "in_band", "first_out_of_control",
 ]  # fmt: skip
+Means = Callable[[pd.DataFrame], pd.DataFrame]
+"""Scores -> one row per run and slice: the function `_means` for one history and slicing."""
 
 
 def trend(
@@ -41,45 +48,49 @@ def trend(
     baseline: str | None = None,
     repeats: list[str] | None = None,
 ) -> pd.DataFrame:
-    """One metric over runs in their order, with what may be compared along the line and what may not.
+    """One row per run with its mean of a metric, in segments of runs that may be compared.
 
-    A line may only be drawn along runs that one ruler measured. A new `segment` begins wherever a
-    part of it changed: labels, match level and rule, policies, profile, chunker version, judge,
-    version of the metric (as far as the runs state them). A bridge, a run that both rulers
-    measured, says how much of the step is the ruler's.
+    Scores are only comparable over time if they were computed the same way. A new `segment` begins
+    where a component of the provenance changes: labels, match level and rule, policies, profile,
+    chunker version, judge, version of the metric (as far as the runs state them). A bridge joins
+    two segments: a run with values by the old and by the new provenance. The difference between its
+    two means is the part of the step that labels or settings cause.
 
     Parameters
     ----------
     source
-        A store, or the frame of `rs.score` (then `results` says what the runs are).
+        A store, or the frame of `rs.score` (then `results` has the runs' systems and times).
     results
         The results that the scores were made of; not with a store.
     golden
-        One golden set or several. By a run's golden set the last run before a relabelling is scored
-        again, which bridges it; the first one is what `by` slices by.
+        One golden set or several. With the newer golden set, the last run before a relabelling is
+        scored again as a bridge. `by` slices by the first one.
     by
-        As in `rs.summarize`: one row per run and slice. A golden set is then needed.
+        As in `rs.summarize`: one row per run and slice. Needs a golden set.
     order
         A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
         these).
     baseline
-        The run around which the band lies; where it is one of several repeats, the mean of all of
-        them. By default the band lies around the last group of repeats.
+        The run around which the noise band lies; where it is one of several repeats, the mean of
+        all of them. By default the band lies around the last group of repeats.
     repeats
         Runs that are repeats of one system. By default those with a `repeat`, of the same system,
-        config and ruler.
+        config and provenance.
 
     Returns
     -------
-    One row per run and slice, in order. `position` from 1; `mean` with its 95 % interval `low`,
-    `high` over queries; `n` of `n_expected` queries; `segment`, and on its first row
-    `break_reason`, what changed, `bridge`, the earlier run that joins it, `bridge_reason`,
-    `bridge_mean`, that run's mean by the new ruler, and `provenance_effect`, how far the ruler
-    moved it (bridge_mean − its own mean: what is left of a step is the system's). `is_baseline`;
-    `band_low`, `band_high`: where a run of an unchanged system lands 95 times in 100, from the
-    spread of repeats (`band_from`; NaN without repeats, or where the baseline was not measured by
-    the segment's ruler); `in_band`; `first_out_of_control`: from this run on every run is outside,
-    on one side.
+    One row per run and slice, in order.
+
+    - `position` from 1; `mean` with its 95 % interval `low`, `high` over queries; `n` of
+      `n_expected` queries; `segment`.
+    - On the first row of a segment: `break_reason`, what changed; `bridge`, the earlier run that
+      joins the segment; `bridge_reason`, why its values hold there; `bridge_mean`, its mean by the
+      new provenance; `provenance_effect`, the part of the change caused by the new labels or
+      settings (bridge_mean − its own mean); the remainder is the system.
+    - `is_baseline`; `band_low`, `band_high`, the limits within which a run of an unchanged system
+      lands 95 times in 100, by the spread of repeats (`band_from`; NaN without repeats, or where
+      the baseline has no values by the segment's provenance); `in_band`; `first_out_of_control`,
+      True for the run from which on all are outside, on one side.
 
     Raises
     ------
@@ -87,188 +98,18 @@ def trend(
         No such metric, run, column or slice; runs without scores; `by` without a golden set.
     """
     goldens = [golden] if isinstance(golden, Golden) else list(golden)
-    found = history(source, metric, results=results, order=order, repeats=repeats)
-    parted = segments(found.parts)
-    joined = bridges(found, parted, goldens)
-    means = _means(found, found.scores, goldens, by)
-    table = _with_segments(means, found, parted)
-    table = _with_bridges(table, found, parted, joined, goldens, by)
-    table = _with_band(table, found, parted, joined, goldens, by, baseline)
+    history = read_history(source, metric, results=results, order=order, repeats=repeats)
+    segments = split_segments(history.provenance)
+    bridges = find_bridges(history, segments, goldens)
+    means: Means = partial(_means, history, goldens, by)
+    table = _with_segments(means(history.scores), history, segments)
+    table = _with_bridges(table, segments, bridges, means)
+    table = _with_band(table, history, segments, bridges, means, goldens, by, baseline)
     return table[[*COLUMNS[:6], *([by] if by else []), *COLUMNS[6:]]]
 
 
-def _means(
-    found: History, scores: pd.DataFrame, goldens: list[Golden], by: str | None
-) -> pd.DataFrame:
-    """Means of some scores.
-
-    Run_id, slice (a column `slice`), mean, low, high, n, n_expected, in the order of the runs.
-    """
-    if by is not None and not goldens:
-        raise DataError(
-            "by= needs a golden set",
-            field="golden",
-            allowed="rs.trend(source, metric, golden=golden, by=...)",
-        )
-    known = [one.golden_hash for one in goldens]
-    labels = scores["run_id"].map(
-        {
-            run_id: known.index(of["labels"]) if of.get("labels") in known else -1
-            for run_id, of in found.parts.items()
-        }
-    )
-    parts = [
-        summarize(
-            rows,
-            goldens[0] if by is not None else goldens[int(number)] if number >= 0 else None,
-            by=by,
-            metrics=[found.metric],
-        )
-        for number, rows in scores.groupby(labels, sort=False)
-    ]
-    table = pd.concat(parts, ignore_index=True).astype({"run_id": "str"})
-    table = table.assign(slice=table[by].astype("str") if by is not None else ALL)
-    order = pd.Categorical(table["run_id"], categories=found.runs.index, ordered=True)
-    table = table.assign(place=order.codes).sort_values(
-        ["slice", "place"] if by else ["place"], kind="stable", ignore_index=True
-    )
-    return table.drop(columns="place")[
-        ["run_id", "slice", *([by] if by else []), "mean", "low", "high", "n", "n_expected"]
-    ]
-
-
-def _with_segments(table: pd.DataFrame, found: History, parted: list[Segment]) -> pd.DataFrame:
-    of_run = {run_id: segment for segment in parted for run_id in segment.run_ids}
-    first = {segment.run_ids[0]: segment for segment in parted}
-    about = found.runs.loc[table["run_id"]].reset_index(drop=True)
-    return table.assign(
-        position=found.runs.index.get_indexer(pd.Index(table["run_id"])) + 1,
-        system=about["system"].astype("str"), repeat=about["repeat"].astype("Int64"),
-        created_at=pd.to_datetime(about["created_at"], utc=True), metric=found.metric,
-        segment=[of_run[run_id].number for run_id in table["run_id"]],
-        break_reason=pd.array([first[run_id].break_reason or None if run_id in first else None for run_id in table["run_id"]], dtype="str"),
-    )  # fmt: skip
-
-
-def _with_bridges(
-    table: pd.DataFrame,
-    found: History,
-    parted: list[Segment],
-    joined: dict[int, Bridge],
-    goldens: list[Golden],
-    by: str | None,
-) -> pd.DataFrame:
-    """Bridges on the first row of each segment, by slice."""
-    first = {
-        segment.run_ids[0]: joined[segment.number] for segment in parted if segment.number in joined
-    }
-    here = [first.get(run_id) for run_id in table["run_id"]]
-    there = {
-        run_id: _means(found, one.scores, goldens, by).set_index("slice")["mean"]
-        for run_id, one in first.items()
-    }
-    own = table.set_index(["run_id", "slice"])["mean"]
-    mean = [
-        there[run_id].get(name, np.nan) if run_id in there else np.nan
-        for run_id, name in zip(table["run_id"], table["slice"], strict=True)
-    ]
-    before = [
-        own.get((one.run_id, name), np.nan) if one else np.nan
-        for one, name in zip(here, table["slice"], strict=True)
-    ]
-    return table.assign(
-        bridge=pd.array([one.run_id if one else None for one in here], dtype="str"),
-        bridge_reason=pd.array([one.how if one else None for one in here], dtype="str"),
-        bridge_mean=np.array(mean, dtype=np.float64),
-        provenance_effect=np.array(mean, dtype=np.float64) - np.array(before, dtype=np.float64),
-    )  # fmt: skip
-
-
-def _with_band(
-    table: pd.DataFrame,
-    found: History,
-    parted: list[Segment],
-    joined: dict[int, Bridge],
-    goldens: list[Golden],
-    by: str | None,
-    baseline: str | None,
-) -> pd.DataFrame:
-    """The band of each segment around its reference, and where the line left it."""
-    reference = reference_of(found, baseline)
-    table = table.assign(
-        is_baseline=table["run_id"].isin(reference.run_ids) & reference.is_baseline
-    )
-    has_band = bool(reference.groups and reference.run_ids)
-    centres = (
-        _centres(found, parted, joined, goldens, by, list(reference.run_ids)) if has_band else {}
-    )
-    parts = []
-    for name, rows in table.groupby("slice", sort=False):
-        half = _half_width(found, reference, goldens, by, str(name)) if has_band else np.nan
-        centre = (
-            rows["segment"]
-            .map({number: values.get(name, np.nan) for number, values in centres.items()})
-            .to_numpy("float64")
-        )
-        parts.append(
-            band_columns(rows, reference, centre, half, describe(found.metric).range == "0 to 1")
-        )
-    return table.join(pd.concat(parts))
-
-
-def _half_width(
-    found: History, reference: Reference, goldens: list[Golden], by: str | None, slice_name: str
-) -> float:
-    groups, n_centre = reference.groups, len(reference.run_ids)
-    if by is None:
-        return band_width(found, groups, n_centre)
-    sliced = slices(goldens[0], by)
-    inside = sliced.loc[sliced[by].astype("str") == slice_name, "query_id"]
-    return band_width(
-        replace(found, scores=found.scores[found.scores["query_id"].isin(inside)]), groups, n_centre
-    )
-
-
-def _centres(
-    found: History,
-    parted: list[Segment],
-    joined: dict[int, Bridge],
-    goldens: list[Golden],
-    by: str | None,
-    reference: list[str],
-) -> dict[int, pd.Series]:
-    """The reference's mean by the ruler of each segment, by slice.
-
-    Segments whose ruler hasn't measured it are left out.
-    """
-    home = next(segment for segment in parted if reference[0] in segment.run_ids)
-    own = _means(found, found.of(reference), goldens, by).groupby("slice")["mean"].mean()
-    centres = {segment.number: own for segment in parted if segment.like == home.like}
-    for segment in parted[home.number :]:
-        bridge = joined.get(segment.number)
-        came_from = next((one for one in parted if bridge and bridge.run_id in one.run_ids), None)
-        if segment.number in centres:
-            continue
-        if bridge and bridge.comparable and came_from and came_from.number in centres:
-            centres[segment.number] = centres[came_from.number]
-        elif len(reference) == 1:
-            again = (
-                bridge
-                if bridge and bridge.run_id == reference[0]
-                else scored_again(found, reference[0], segment, goldens)
-            )
-            if again is not None:
-                centres[segment.number] = _means(found, again.scores, goldens, by).set_index(
-                    "slice"
-                )["mean"]
-    return centres
-
-
 def trend_text(table: pd.DataFrame) -> str:
-    """The frame of `rs.trend` as text.
-
-    The runs, then what broke the line, what joins it, and the noise.
-    """
+    """Return the frame of `rs.trend` as text: runs, breaks of the line, and the noise band."""
     by = [name for name in table.columns if name not in COLUMNS]
     marks = np.select(
         [
@@ -279,49 +120,192 @@ def trend_text(table: pd.DataFrame) -> str:
         ["left the band", "baseline", "outside"],
         "",
     )
-    counts = table["n"].astype("str") + " of " + table["n_expected"].astype("str")
-    shown = (
-        table[["run_id", "system", *by]]
-        .fillna("")
-        .assign(
-            **{name: table[name].map(shown_number) for name in ("mean", "low", "high")},
-            n=counts,
-            segment=table["segment"],
-        )
-    )
-    lines = [shown.assign(**{"": marks}).to_string(index=False)]
-    lines += break_texts(table)
+    shown = table[["run_id", "system", *by]].fillna("")
+    shown = shown.assign(
+        **{name: table[name].map(shown_number) for name in ("mean", "low", "high")},
+        n=table["n"].astype("str") + " of " + table["n_expected"].astype("str"),
+        segment=table["segment"],
+    ).assign(**{"": marks})
+    lines = [shown.to_string(index=False), "", *break_texts(table)]
     band = table[table["band_low"].notna()]
     if len(band) and not by:
-        edges = "; ".join(
-            f"{low:.3f} to {high:.3f}"
-            for low, high in band[["band_low", "band_high"]].drop_duplicates().to_numpy()
-        )
+        limits = band[["band_low", "band_high"]].drop_duplicates().to_numpy()
+        ranges = "; ".join(f"{low:.3f} to {high:.3f}" for low, high in limits)
         lines.append(
-            f"noise ({band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged system land in"
-            f" {edges}"
+            f"noise band (from {band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged system"
+            f" land in {ranges}"
         )
-    return "\n".join([lines[0], "", *lines[1:]]).rstrip()
+    return "\n".join(lines).rstrip()
 
 
 def break_texts(table: pd.DataFrame) -> list[str]:
-    """What broke the line of `rs.trend`, and what joins it: one sentence per break."""
+    """Return a sentence for each break of `rs.trend`: what changed, and the bridge over it."""
     is_sliced = any(name not in COLUMNS for name in table.columns)
-    return [
-        _break_text(row, is_sliced=is_sliced)
-        for row in table[table["break_reason"].notna()]
-        .drop_duplicates("segment")
-        .to_dict("records")
-    ]
+    breaks = table[table["break_reason"].notna()].drop_duplicates("segment")
+    return [_break_text(row, is_sliced) for row in breaks.to_dict("records")]
 
 
 def _break_text(row: dict[Hashable, Any], is_sliced: bool) -> str:
-    start = f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
+    text = f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
     if pd.isna(row["bridge"]):
-        return f"{start}; nothing joins it to the one before"
-    joined = f"{start}; joined by {row['bridge']}, {row['bridge_reason']}"
-    return (
-        joined
-        if is_sliced or pd.isna(row["provenance_effect"])
-        else f"{joined}: {row['provenance_effect']:+.3f} of the step is the ruler's"
+        return f"{text}; nothing joins it to the one before"
+    text = f"{text}; joined by {row['bridge']}, {row['bridge_reason']}"
+    if is_sliced or pd.isna(row["provenance_effect"]):
+        return text
+    return f"{text}: labels or settings cause {row['provenance_effect']:+.3f} of the step"
+
+
+def _means(
+    history: History, goldens: list[Golden], by: str | None, scores: pd.DataFrame
+) -> pd.DataFrame:
+    """One row per run, in order, and slice (a column `slice`): mean, low, high, n, n_expected."""
+    if by is not None and not goldens:
+        raise DataError(
+            "by= needs a golden set",
+            field="golden",
+            allowed="rs.trend(source, metric, golden=golden, by=...)",
+        )
+    # Intervals count queries that depend on each other as one: the golden set of a run's own labels
+    # says which do.
+    hashes = [golden.golden_hash for golden in goldens]
+    places = {
+        run_id: hashes.index(parts["labels"]) if parts.get("labels") in hashes else -1
+        for run_id, parts in history.provenance.items()
+    }
+    tables = []
+    for place, rows in scores.groupby(scores["run_id"].map(places), sort=False):
+        own = goldens[int(place)] if place >= 0 else None
+        golden = own if by is None else goldens[0]
+        tables.append(summarize(rows, golden, by=by, metrics=[history.metric]))
+    table = pd.concat(tables, ignore_index=True).astype({"run_id": "str"})
+    table = table.assign(slice=table[by].astype("str") if by is not None else ALL)
+    order = pd.Categorical(table["run_id"], categories=history.runs.index, ordered=True)
+    table = table.assign(place=order.codes).sort_values(
+        ["slice", "place"] if by else ["place"], kind="stable", ignore_index=True
     )
+    columns = ["run_id", "slice", *([by] if by else []), "mean", "low", "high", "n", "n_expected"]
+    return table[columns]
+
+
+def _with_segments(table: pd.DataFrame, history: History, segments: list[Segment]) -> pd.DataFrame:
+    """Add the runs' facts, their segments, and the reason of a break on a segment's first run."""
+    number = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
+    reason = {segment.run_ids[0]: segment.break_reason or None for segment in segments}
+    runs = history.runs.loc[table["run_id"]].reset_index(drop=True)
+    return table.assign(
+        position=history.runs.index.get_indexer(pd.Index(table["run_id"])) + 1,
+        system=runs["system"].astype("str"),
+        repeat=runs["repeat"].astype("Int64"),
+        created_at=pd.to_datetime(runs["created_at"], utc=True),
+        metric=history.metric,
+        segment=[number[run_id] for run_id in table["run_id"]],
+        break_reason=pd.array([reason.get(run_id) for run_id in table["run_id"]], dtype="str"),
+    )
+
+
+def _with_bridges(
+    table: pd.DataFrame, segments: list[Segment], bridges: dict[int, Bridge], means: Means
+) -> pd.DataFrame:
+    """Add the bridge to each segment, on the row of its first run, by slice."""
+    first = {
+        segment.run_ids[0]: bridges[segment.number]
+        for segment in segments
+        if segment.number in bridges
+    }
+    bridged = {
+        run_id: means(bridge.scores).set_index("slice")["mean"] for run_id, bridge in first.items()
+    }
+    own = table.set_index(["run_id", "slice"])["mean"]
+    keys = list(zip(table["run_id"], table["slice"], strict=True))
+    of_rows = [first.get(run_id) for run_id in table["run_id"]]
+    bridge_mean = np.array(
+        [
+            bridged[run_id].get(name, np.nan) if run_id in bridged else np.nan
+            for run_id, name in keys
+        ],
+        dtype=np.float64,
+    )
+    own_mean = np.array(
+        [
+            own.get((bridge.run_id, name), np.nan) if bridge else np.nan
+            for bridge, (_, name) in zip(of_rows, keys, strict=True)
+        ],
+        dtype=np.float64,
+    )
+    return table.assign(
+        bridge=pd.array([bridge.run_id if bridge else None for bridge in of_rows], dtype="str"),
+        bridge_reason=pd.array([bridge.how if bridge else None for bridge in of_rows], dtype="str"),
+        bridge_mean=bridge_mean,
+        provenance_effect=bridge_mean - own_mean,
+    )
+
+
+def _with_band(
+    table: pd.DataFrame,
+    history: History,
+    segments: list[Segment],
+    bridges: dict[int, Bridge],
+    means: Means,
+    goldens: list[Golden],
+    by: str | None,
+    baseline: str | None,
+) -> pd.DataFrame:
+    """Add the noise band of each segment around its reference, and the run that left it."""
+    reference = find_reference(history, baseline)
+    is_baseline = table["run_id"].isin(reference.run_ids) & reference.is_baseline
+    table = table.assign(is_baseline=is_baseline)
+    has_band = bool(reference.groups and reference.run_ids)
+    centres: dict[int, pd.Series] = {}
+    if has_band:
+        run_ids = list(reference.run_ids)
+        centres = _centres(history, segments, bridges, means, goldens, run_ids)
+    is_unit = describe(history.metric).range == "0 to 1"
+    parts = []
+    for name, rows in table.groupby("slice", sort=False):
+        half = _half_width(history, reference, goldens, by, str(name)) if has_band else np.nan
+        centre = {number: values.get(name, np.nan) for number, values in centres.items()}
+        of_rows = rows["segment"].map(centre).to_numpy("float64")
+        parts.append(band_columns(rows, reference, of_rows, half, is_unit))
+    return table.join(pd.concat(parts))
+
+
+def _half_width(
+    history: History, reference: Reference, goldens: list[Golden], by: str | None, slice_name: str
+) -> float:
+    """Return half the width of the noise band, from the queries of a slice alone."""
+    if by is not None:
+        sliced = slices(goldens[0], by)
+        inside = sliced.loc[sliced[by].astype("str") == slice_name, "query_id"]
+        history = replace(history, scores=history.scores[history.scores["query_id"].isin(inside)])
+    return noise_half_width(history, reference.groups, len(reference.run_ids))
+
+
+def _centres(
+    history: History,
+    segments: list[Segment],
+    bridges: dict[int, Bridge],
+    means: Means,
+    goldens: list[Golden],
+    run_ids: list[str],
+) -> dict[int, pd.Series]:
+    """Return the centre of each segment's noise band: the reference's mean by slice.
+
+    Later segments take it from a bridge: unchanged if no value changed, else from the reference
+    itself, scored again. Segments without either are left out.
+    """
+    home = next(segment for segment in segments if run_ids[0] in segment.run_ids)
+    own = means(history.scores_of(run_ids)).groupby("slice")["mean"].mean()
+    centres = {segment.number: own for segment in segments if segment.same_as == home.same_as}
+    segment_of = {run_id: segment.number for segment in segments for run_id in segment.run_ids}
+    for segment in segments[home.number :]:
+        bridge = bridges.get(segment.number)
+        if segment.number in centres:
+            continue
+        if bridge and bridge.comparable and segment_of[bridge.run_id] in centres:
+            centres[segment.number] = centres[segment_of[bridge.run_id]]
+        elif len(run_ids) == 1:
+            if bridge is None or bridge.run_id != run_ids[0]:
+                bridge = scored_again(history, run_ids[0], segment, goldens)
+            if bridge is not None:
+                centres[segment.number] = means(bridge.scores).set_index("slice")["mean"]
+    return centres

@@ -13,7 +13,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 from scipy.stats import t as student
 
 import ragscore as rs
-from ragscore.analysis.trend.history import ruler_parts, segments
+from ragscore.analysis.trend.history import provenance_of, split_segments
 from ragscore.analysis.trend.noise import first_outside
 from ragscore.demo.history import earlier_golden
 
@@ -53,8 +53,8 @@ def table(store):
 
 def parted(metric, *scorings, chunkers=None):
     chunkers = chunkers or ["c@1"] * len(scorings)
-    return segments(
-        {f"r{n}": ruler_parts(one, metric, chunker=chunkers[n]) for n, one in enumerate(scorings)}
+    return split_segments(
+        {f"r{n}": provenance_of(one, metric, chunker=chunkers[n]) for n, one in enumerate(scorings)}
     )
 
 
@@ -95,7 +95,7 @@ def with_ruler(**parts):
         ),
     ],
 )
-def test_each_part_of_the_ruler_breaks_the_line(metric, other, break_reason):
+def test_each_component_of_the_provenance_breaks_the_line(metric, other, break_reason):
     first, second = parted(metric, SCORING, other)
     assert (first.break_reason, second.break_reason) == ("", break_reason)
 
@@ -139,9 +139,10 @@ def test_a_run_that_states_nothing_does_not_hide_a_change():
     ] == [("r0", "r1"), ("r2",)]
 
 
-def test_a_ruler_that_returns_is_known_again():
+def test_a_provenance_that_returns_is_known_again():
     assert [
-        (one.number, one.like) for one in parted("mrr@10", *[SCORING] * 3, chunkers=["a", "b", "a"])
+        (one.number, one.same_as)
+        for one in parted("mrr@10", *[SCORING] * 3, chunkers=["a", "b", "a"])
     ] == [(1, 1), (2, 2), (3, 1)]
 
 
@@ -597,13 +598,13 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
         "baseline",
     ]
     assert printed[7].split()[:3] == ["07-dense", "dense", "0.441"] and printed[7].endswith(
-        "left the band"
+        "left the noise band"
     )
     assert printed[-2].startswith(
         "segment 4 from 14-rerank-30-relabelled: other labels (5ad89f3d → 63253d3c); joined by"
         " 13-rerank-30"
     )
-    assert printed[-2].endswith("+0.037 of the step is the ruler's")
+    assert printed[-2].endswith("labels or settings cause +0.037 of the step")
     assert main(["trend", str(DEMO / "history"), "--metric", "mrr@10", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 18 and rows[0]["band_low"] is None and rows[13]["bridge"] == "13-rerank-30"
