@@ -31,7 +31,7 @@ class GoldenComparison:
     ----------
     deltas
         One row per metric: `a_old` (mean of the baseline by the old labels), `b_new` (of the
-        candidate by the new ones), and `delta` = b_new − a_old, which is the sum of `label_effect`
+        candidate by the new ones), and `delta` = b_new − a_old, the sum of `label_effect`
         (the baseline's change when only the labels change) and `system_effect` (candidate −
         baseline, both by the new labels); `n_old`, `n_new` queries in the means; on the queries
         that did not change `a_unchanged`, `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN

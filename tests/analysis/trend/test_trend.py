@@ -598,7 +598,7 @@ def test_the_command_prints_the_table_and_the_breaks(capsys):
         "baseline",
     ]
     assert printed[7].split()[:3] == ["07-dense", "dense", "0.441"] and printed[7].endswith(
-        "left the noise band"
+        "left the band"
     )
     assert printed[-2].startswith(
         "segment 4 from 14-rerank-30-relabelled: other labels (5ad89f3d → 63253d3c); joined by"
