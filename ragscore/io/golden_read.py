@@ -1,13 +1,7 @@
 """Our golden file (YAML list or JSON lines) -> `Golden`.
 
-A superset of the list of questions that kebab reads.
-
-`satisfied_by` of a golden row.
-
-For each expectation, whether any or all hits, and any or all of its values, are needed.
-
-`{"expected_metadata": {"hits": "all", "values": "any"}}` <-> rows of `checks`, one for each choice
-that is stated.
+In: rows with the fields below, all but `id` and `query` optional. Out: queries, targets, tags,
+checks, support_groups and conditions. The tables of fields serve golden_write.py, too.
 """
 
 import json
@@ -22,81 +16,10 @@ from ragscore.frames.data import Golden, from_records
 from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS
 from ragscore.io.rows import yaml_rows
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
-from ragscore.io.targets import pop_support_extras, support_groups, targets_of
+from ragscore.io.targets import ID_FIELDS, pop_support_extras, support_groups, targets_of
 from ragscore.io.values import flag, is_int, text
 
 SATISFIED_BY = "satisfied_by"
-
-
-def choices_of(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
-    """The choices that a row states, as checks; what is none is a problem."""
-    written, line = row.values.get(SATISFIED_BY), row.line_of(SATISFIED_BY)
-    if written is None:
-        return []
-    if not isinstance(written, dict):
-        problems.add(
-            f"found {describe(written)}",
-            line=line,
-            field=SATISFIED_BY,
-            allowed=f"a mapping of {', '.join(EXPECTATIONS)}",
-        )
-        return []
-    found: list[dict[str, Any]] = []
-    for name, choices in written.items():
-        if name not in EXPECTATIONS:
-            problems.add(
-                f"found {describe(name)}",
-                line=line,
-                field=SATISFIED_BY,
-                allowed=f"one of {', '.join(EXPECTATIONS)}",
-            )
-        elif not isinstance(choices, dict):
-            problems.add(
-                f"found {describe(choices)}",
-                line=line,
-                field=f"{SATISFIED_BY}.{name}",
-                allowed=f"a mapping of {', '.join(AXES)}",
-            )
-        else:
-            found += _stated(name, choices, query_id, line, problems)
-    return found
-
-
-def _stated(
-    name: str, choices: dict[str, Any], query_id: str, line: int, problems: Problems
-) -> Iterable[dict[str, Any]]:
-    for axis, choice in choices.items():
-        if axis not in AXES:
-            problems.add(
-                f"found {describe(axis)}",
-                line=line,
-                field=f"{SATISFIED_BY}.{name}",
-                allowed=f"one of {', '.join(AXES)}",
-            )
-        elif choice not in CHOICES:
-            problems.add(
-                f"found {describe(choice)}",
-                line=line,
-                field=f"{SATISFIED_BY}.{name}.{axis}",
-                allowed=f"one of {', '.join(CHOICES)}",
-            )
-        else:
-            yield {"query_id": query_id, "kind": f"{name}.{axis}", "text": choice}
-
-
-def written_choices(kinds: Iterable[str], texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The field as it stood, from kinds and texts of a question's checks.
-
-    Empty where nothing was stated.
-    """
-    found: dict[str, dict[str, str]] = {}
-    for kind, choice in zip(kinds, texts, strict=True):
-        if kind in CHOICE_KINDS:
-            name, axis = CHOICE_KINDS[kind]
-            found.setdefault(name, {})[axis] = choice
-    return found
-
-
 TEXT_FIELDS = ("lang", "difficulty", "category", "group", "variant", "reference_answer")
 TAG_FIELDS = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK_FIELDS = {
@@ -104,17 +27,20 @@ CHECK_FIELDS = {
     "expected_substrings": "expected_substring",
     "must_not_contain_source_keys": "forbidden_source_key",
 }  # fmt: skip
-OTHER_FIELDS = (
-    "id", "query", "answerable", "expected_doc_ids", "expected_chunk_ids", "chunker_version",
-    "gold_supports", "required_support_groups", "expected_source_keys",
-    "expected_metadata", "expected_empty", "recency_conflict_rule", SATISFIED_BY,
+FIELD_ORDER = (
+    "id", "query", "answerable", *(name for name, _ in ID_FIELDS.values()), "chunker_version",
+    "gold_supports", "required_support_groups", "expected_metadata", "expected_substrings",
+    "must_not_contain_source_keys", "expected_empty", SATISFIED_BY, "must_contain", "forbidden",
+    "expected_key_facts", "recency_conflict_rule", *TEXT_FIELDS, *TAG_FIELDS,
 )  # fmt: skip
-KNOWN_FIELDS = frozenset((*TEXT_FIELDS, *TAG_FIELDS, *CHECK_FIELDS, *OTHER_FIELDS))
+"""Every field of ours, in the order in which they are written."""
+KNOWN_FIELDS = frozenset(FIELD_ORDER)
+FRAMES = ("queries", "targets", "conditions", "checks", "tags", "support_groups")
 
 
 @dataclass
 class Tables:
-    """Records of each frame while a file is read, and the line of each question."""
+    """Rows of each frame while a file is read, and the line of each query."""
 
     queries: list[dict[str, Any]] = field(default_factory=list)
     targets: list[dict[str, Any]] = field(default_factory=list)
@@ -140,7 +66,7 @@ def read_golden(
 def golden_of(
     rows: list[Row], problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
 ) -> Golden:
-    """A golden set from rows that have our fields, with the checks that span rows."""
+    """Return a golden set from rows with our fields, after the checks that span rows."""
     tables, ids = Tables(), _ids(rows, problems)
     for row, query_id in zip(rows, ids, strict=True):
         if query_id is not None:
@@ -148,33 +74,23 @@ def golden_of(
     _check_groups(tables, problems)
     if catalogue is not None:
         check_catalogue(tables.targets, catalogue, problems)
-    names = ("queries", "targets", "tags", "checks", "support_groups", "conditions")
     return Golden(
-        **{name: from_records(getattr(tables, name), name) for name in names},
+        **{name: from_records(getattr(tables, name), name) for name in FRAMES},
         problems=problems.frame(),
     )
 
 
 def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
-    """The id of each row; None for rows that can't be taken (no id, or one that came before)."""
+    """Return the id of each row; None for a row without one or with that of an earlier row."""
     ids = [as_id(row.values.get("id")) for row in rows]
-    for row, query_id in zip(rows, ids, strict=True):
-        if query_id is None:
-            found = (
-                f"found {describe(row.values['id'])}"
-                if "id" in row.values
-                else "the field is missing"
-            )
-            problems.add(
-                found,
-                line=row.line_of("id"),
-                field="id",
-                allowed="text, quoted where YAML reads a date or a yes/no",
-            )
     lines: dict[str, list[int]] = {}
     for row, query_id in zip(rows, ids, strict=True):
-        if query_id is not None:
-            lines.setdefault(query_id, []).append(row.line_of("id"))
+        line = row.line_of("id")
+        if query_id is None:
+            allowed = "text, quoted where YAML reads a date or a yes/no"
+            problems.add(_found(row, "id"), line=line, field="id", allowed=allowed)
+        else:
+            lines.setdefault(query_id, []).append(line)
     twice = {query_id: where for query_id, where in sorted(lines.items()) if len(where) > 1}
     if not twice:
         return ids
@@ -186,71 +102,118 @@ def _ids(rows: list[Row], problems: Problems) -> list[str | None]:
         allowed="ids must be unique",
     )
     seen: set[str | None] = set()
-    return [None if query_id in seen or seen.add(query_id) else query_id for query_id in ids]  # type: ignore[func-returns-value]
+    for number, query_id in enumerate(ids):
+        ids[number] = None if query_id in seen else query_id
+        seen.add(query_id)
+    return ids
+
+
+def _found(row: Row, name: str) -> str:
+    """Return what stands in a required field, for a message."""
+    return f"found {describe(row.values[name])}" if name in row.values else "the field is missing"
 
 
 def read_row(row: Row, query_id: str, tables: Tables, problems: Problems, absent_docs: str) -> None:
-    """Add one question to the tables; one without text is a problem."""
+    """Add one query to the tables; one without text is a problem."""
     values = row.values
     query = as_text(values.get("query"))
     if query is None:
-        found = (
-            f"found {describe(values['query'])}" if "query" in values else "the field is missing"
-        )
-        problems.add(found, line=row.line_of("query"), field="query", allowed="text")
+        line = row.line_of("query")
+        problems.add(_found(row, "query"), line=line, field="query", allowed="text")
         return
     problems.typos.check(values, KNOWN_FIELDS, row.line)
     targets = list(targets_of(row, query_id, problems))
-    left = pop_support_extras(targets)
+    support_extras = pop_support_extras(targets)
     tables.targets += targets
-    checks = [
-        {"query_id": query_id, "kind": kind, "text": text}
-        for name, kind in CHECK_FIELDS.items()
-        for text in _texts(row, name, problems)
-    ]
-    if _boolean(row, "expected_empty", problems):
-        checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
-    if rule := _text(row, "recency_conflict_rule", problems):
-        checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
-    checks += product_check(row, query_id, problems) + choices_of(row, query_id, problems)
+    checks = _checks(row, query_id, problems)
     tables.checks += _unique(checks)
     tables.tags += _unique(
         [
-            {"query_id": query_id, "kind": kind, "value": text}
+            {"query_id": query_id, "kind": kind, "value": value}
             for name, kind in TAG_FIELDS.items()
-            for text in _texts(row, name, problems)
+            for value in _texts(row, name, problems)
         ]
     )
     tables.support_groups += _unique(list(support_groups(row, query_id, targets, problems)))
     tables.conditions += _conditions(row, query_id, problems)
     tables.lines[query_id] = row.line
-    record: dict[str, Any] = left | {
+    record: dict[str, Any] = support_extras | {
         "query_id": query_id,
         "query": query,
         "answerable": _answerable(row, targets, checks, problems, absent_docs),
+        "position": len(tables.queries),
     }
-    record["position"] = len(tables.queries)
-    record |= {
-        name: text for name in TEXT_FIELDS if (text := _text(row, name, problems)) is not None
-    }
-    record |= {
-        f"x_{name}": _plain(value)
-        for name, value in values.items()
-        if name not in KNOWN_FIELDS and value is not None
-    }
+    for name in TEXT_FIELDS:
+        if (value := _text(row, name, problems)) is not None:
+            record[name] = value
+    for name, extra in values.items():
+        if name not in KNOWN_FIELDS and extra is not None:
+            record[f"x_{name}"] = _plain(extra)
     tables.queries.append(record)
 
 
-def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
-    """The product that `filters` names.
+def _checks(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
+    """Return one row per text, flag and choice that tells how an answer is checked."""
+    checks = [
+        {"query_id": query_id, "kind": kind, "text": value}
+        for name, kind in CHECK_FIELDS.items()
+        for value in _texts(row, name, problems)
+    ]
+    if _boolean(row, "expected_empty", problems):
+        checks.append({"query_id": query_id, "kind": "expected_empty", "text": "true"})
+    if rule := _text(row, "recency_conflict_rule", problems):
+        checks.append({"query_id": query_id, "kind": "recency_rule", "text": rule})
+    return checks + product_check(row, query_id, problems) + choices_of(row, query_id, problems)
 
-    Hits whose text doesn't hold it are what `filter_hits` drops.
-    """
+
+def product_check(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
+    """Return the product that `filters` names; `filter_hits` drops hits whose text lacks it."""
     filters = row.values.get("filters")
     if not isinstance(filters, dict):
         return []
     product = text(filters.get("product"), "filters.product", row.line_of("filters"), problems)
     return [{"query_id": query_id, "kind": "product", "text": product}] if product else []
+
+
+def choices_of(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
+    """Return the choices of `satisfied_by` as checks, one row per choice.
+
+    `{"expected_metadata": {"hits": "all", "values": "any"}}` states for an expectation if any or
+    all hits, and any or all of its values, are needed.
+    """
+    written, line = row.values.get(SATISFIED_BY), row.line_of(SATISFIED_BY)
+    if written is None:
+        return []
+    if not isinstance(written, dict):
+        problems.reject(written, line, SATISFIED_BY, f"a mapping of {', '.join(EXPECTATIONS)}")
+        return []
+    found: list[dict[str, Any]] = []
+    for name, choices in written.items():
+        field = f"{SATISFIED_BY}.{name}"
+        if name not in EXPECTATIONS:
+            problems.reject(name, line, SATISFIED_BY, f"one of {', '.join(EXPECTATIONS)}")
+            continue
+        if not isinstance(choices, dict):
+            problems.reject(choices, line, field, f"a mapping of {', '.join(AXES)}")
+            continue
+        for axis, choice in choices.items():
+            if axis not in AXES:
+                problems.reject(axis, line, field, f"one of {', '.join(AXES)}")
+            elif choice not in CHOICES:
+                problems.reject(choice, line, f"{field}.{axis}", f"one of {', '.join(CHOICES)}")
+            else:
+                found.append({"query_id": query_id, "kind": f"{name}.{axis}", "text": choice})
+    return found
+
+
+def written_choices(kinds: Iterable[str], texts: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Return `satisfied_by` from kinds and texts of a query's checks; empty without any."""
+    found: dict[str, dict[str, str]] = {}
+    for kind, choice in zip(kinds, texts, strict=True):
+        if kind in CHOICE_KINDS:
+            name, axis = CHOICE_KINDS[kind]
+            found.setdefault(name, {})[axis] = choice
+    return found
 
 
 def _answerable(
@@ -260,6 +223,7 @@ def _answerable(
     problems: Problems,
     absent_docs: str,
 ) -> bool | None:
+    """Return what a row states about being answerable, else what its expectations imply."""
     stated = _boolean(row, "answerable", problems)
     if stated is not None:
         return stated
@@ -276,16 +240,12 @@ def _answerable(
 
 
 def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:
-    wanted = row.values.get("expected_metadata")
-    if wanted is None:
+    expected = row.values.get("expected_metadata")
+    if expected is None:
         return []
-    if not isinstance(wanted, dict):
-        problems.add(
-            f"found {describe(wanted)}",
-            line=row.line_of("expected_metadata"),
-            field="expected_metadata",
-            allowed="a mapping",
-        )
+    if not isinstance(expected, dict):
+        line = row.line_of("expected_metadata")
+        problems.reject(expected, line, "expected_metadata", "a mapping")
         return []
     return [
         {
@@ -294,12 +254,12 @@ def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, A
             "key": key,
             "value": json.dumps(value, ensure_ascii=False, sort_keys=True),
         }
-        for key, value in wanted.items()
+        for key, value in expected.items()
     ]
 
 
 def _check_groups(tables: Tables, problems: Problems) -> None:
-    """All paraphrases of one group must expect the same documents."""
+    """Report paraphrases of one group that expect different documents."""
     docs: dict[str, set[str]] = {query["query_id"]: set() for query in tables.queries}
     for target in tables.targets:
         if target["level"] == "doc":
@@ -307,19 +267,13 @@ def _check_groups(tables: Tables, problems: Problems) -> None:
     canonical: dict[str, str] = {}
     divergent: dict[str, list[str]] = {}
     for query in tables.queries:
-        group = query.get("group")
-        if (
-            group is not None
-            and docs[canonical.setdefault(group, query["query_id"])] != docs[query["query_id"]]
-        ):
-            divergent.setdefault(group, []).append(query["query_id"])
+        query_id, group = query["query_id"], query.get("group")
+        if group is not None and docs[canonical.setdefault(group, query_id)] != docs[query_id]:
+            divergent.setdefault(group, []).append(query_id)
     for group, members in sorted(divergent.items()):
-        found = (
-            f"{', '.join(sorted(members))} of group {group!r} expect other documents than"
-            f" {canonical[group]}"
-        )
         problems.add(
-            found,
+            f"{', '.join(sorted(members))} of group {group!r} expect other documents than"
+            f" {canonical[group]}",
             line=tables.lines[members[0]],
             field="group",
             allowed="one set of expected_doc_ids per group",
@@ -329,11 +283,9 @@ def _check_groups(tables: Tables, problems: Problems) -> None:
 def check_catalogue(
     targets: list[dict[str, Any]], catalogue: pd.DataFrame, problems: Problems
 ) -> None:
-    """Every expected id must be in the catalogue, as far as it has that kind of id."""
-    for level, column, name in (
-        ("doc", "doc_id", "expected_doc_ids"),
-        ("chunk", "chunk_id", "expected_chunk_ids"),
-    ):
+    """Report expected ids that the catalogue lacks, for each kind of id that it has."""
+    for level in ("doc", "chunk"):
+        name, column = ID_FIELDS[level]
         if column in catalogue.columns:
             expected = {target[column] for target in targets if target["level"] == level}
             unknown = sorted(expected - set(catalogue[column].dropna()))
@@ -344,20 +296,15 @@ def check_catalogue(
 
 
 def _plain(value: Any) -> Any:
-    """A user's own field: scalars as they are, anything nested as JSON text."""
+    """Return a user's own field: a scalar as a plain Python value, anything nested as JSON text."""
     if isinstance(value, (dict, list)):
         return json.dumps(value, ensure_ascii=False)
-    return (
-        int(value)
-        if is_int(value)
-        else (
-            float(value)
-            if isinstance(value, float)
-            else str(value)
-            if isinstance(value, str)
-            else value
-        )
-    )
+    if is_int(value):
+        return int(value)
+    for plain in (float, str):  # YAML values are subclasses that remember their spelling
+        if isinstance(value, plain):
+            return plain(value)
+    return value
 
 
 def _unique(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -374,13 +321,8 @@ def _texts(row: Row, name: str, problems: Problems) -> list[str]:
         return []
     texts = [as_text(item) for item in value] if isinstance(value, list) else [None]
     if None in texts:
-        problems.add(
-            f"found {describe(value)}",
-            line=row.line_of(name),
-            field=name,
-            allowed="a list of texts (quote a yes/no)",
-        )
-    return [one for one in texts if one is not None]
+        problems.reject(value, row.line_of(name), name, "a list of texts (quote a yes/no)")
+    return [item for item in texts if item is not None]
 
 
 def _boolean(row: Row, name: str, problems: Problems) -> bool | None:

@@ -1,6 +1,7 @@
-"""What answers a question in our golden file.
+"""What meets a query in our golden file: expected ids, anchors, and groups of them.
 
-Expected ids, anchors, and the groups of them that are needed.
+In: a `Row` of the golden file. Out: rows of targets and support_groups. golden_write.py writes them
+back by the same tables of fields.
 """
 
 import json
@@ -9,46 +10,40 @@ from typing import Any
 
 import pandas as pd
 
+from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, identifier, is_int, text
+from ragscore.io.values import ID_ALLOWED, Fields, is_int, is_span, text
 
+ID_FIELDS = {
+    "doc": ("expected_doc_ids", "doc_id"),
+    "chunk": ("expected_chunk_ids", "chunk_id"),
+    "source_key": ("expected_source_keys", "source_key"),
+}
+"""Match level -> the field with its ids, and their column."""
+PREDICATE_FIELDS = {"expected_metadata": "metadata", "expected_substrings": "substrings"}
+SUPPORT_COLUMNS = ("path", "heading", "start", "end", "span_unit", "doc_id", "date")
+SUPPORT_FIELDS = frozenset(
+    (*SUPPORT_COLUMNS, "rel_path", "heading_path", "grade", "snippets")  # two of them are synonyms
+)
+SUPPORT_EXTRAS = "x_gold_supports"
+"""Column of `queries` with the unknown fields of supports: a JSON list, one object per support.
+
+No field of a user can get this name, since `gold_supports` is a known field.
+"""
 IDS_ALLOWED = (
     "ids, lists of alternative ids, mappings {any: [ids], grade: n}, or one mapping id: grade"
 )
 GRADE_ALLOWED = f"a whole number from 0 to {2**31 - 1}"
-SUPPORT_EXTRAS = "x_gold_supports"
-"""The column of `queries` for the unknown fields of supports, JSON text: an object for each support. No field of one's own has that name."""
-SUPPORT_FIELDS = frozenset(
-    (
-        "path",
-        "rel_path",
-        "heading",
-        "heading_path",
-        "start",
-        "end",
-        "span_unit",
-        "grade",
-        "doc_id",
-        "snippets",
-        "date",
-    )
-)
+HEADING_ALLOWED = "text or a list of texts"
 
 
 def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:
-    """Each alternative of each target of one question."""
-    chunker = text(
-        row.values.get("chunker_version"),
-        "chunker_version",
-        row.line_of("chunker_version"),
-        problems,
-    )
-    for name, level, column in (
-        ("expected_doc_ids", "doc", "doc_id"),
-        ("expected_chunk_ids", "chunk", "chunk_id"),
-        ("expected_source_keys", "source_key", "source_key"),
-    ):
-        named: dict[str, int] = {}
+    """Yield one row per alternative of each target of a query."""
+    line = row.line_of("chunker_version")
+    chunker = text(row.values.get("chunker_version"), "chunker_version", line, problems)
+    for level, (name, column) in ID_FIELDS.items():
+        own = {} if level != "chunk" or chunker is None else {"chunker_version": chunker}
+        n_named: dict[str, int] = {}
         grades: dict[tuple[str, ...], int] = {}
         for ids, grade in _graded_ids(row, name, problems):
             if tuple(ids) in grades:  # the same target again
@@ -61,38 +56,37 @@ def targets_of(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str
                     )
                 continue
             grades[tuple(ids)] = grade
-            named[ids[0]] = named.get(ids[0], 0) + 1
-            name_of = ids[0] if named[ids[0]] == 1 else f"{ids[0]}({named[ids[0]]})"
+            name_of = _numbered(ids[0], n_named)
             for alternative, target_id in enumerate(ids):
-                target = {
+                yield {
                     "query_id": query_id,
                     "level": level,
                     "target_id": name_of,
                     "alternative": alternative,
                     "grade": grade,
                     column: target_id,
+                    **own,
                 }
-                yield target | (
-                    {"chunker_version": chunker} if level == "chunk" and chunker is not None else {}
-                )
     yield from _anchors(row, query_id, problems)
-    for name, target_id in (
-        ("expected_metadata", "metadata"),
-        ("expected_substrings", "substrings"),
-    ):
-        if row.values.get(name):  # one predicate: where both are expected, one hit must have both
-            yield {
-                "query_id": query_id,
-                "level": "predicate",
-                "target_id": target_id,
-                "alternative": 0,
-                "grade": 1,
-            }
-            return
+    predicates = [target_id for name, target_id in PREDICATE_FIELDS.items() if row.values.get(name)]
+    if predicates:  # one target: where both are expected, one hit must have both
+        yield {
+            "query_id": query_id,
+            "level": "predicate",
+            "target_id": predicates[0],
+            "alternative": 0,
+            "grade": 1,
+        }
+
+
+def _numbered(name: str, counts: dict[str, int]) -> str:
+    """Return a target's name, numbered from its second use: `a`, `a(2)`, ..."""
+    counts[name] = counts.get(name, 0) + 1
+    return name if counts[name] == 1 else f"{name}({counts[name]})"
 
 
 def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[str], int]]:
-    """Each expected thing as (its alternative ids, its grade)."""
+    """Yield each expected thing as its alternative ids and its grade."""
     value = row.values.get(name)
     if value is None:
         return
@@ -102,14 +96,14 @@ def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[
     elif isinstance(value, list):
         items = value
     else:
-        problems.add(f"found {describe(value)}", line=line, field=name, allowed=IDS_ALLOWED)
+        problems.reject(value, line, name, IDS_ALLOWED)
         return
     for item in items:
         grade: Any = 1
         alternatives = item
         if isinstance(item, dict):
             if set(item) - {"any", "grade"} or "any" not in item:
-                problems.add(f"found {describe(item)}", line=line, field=name, allowed=IDS_ALLOWED)
+                problems.reject(item, line, name, IDS_ALLOWED)
                 continue
             alternatives, grade = item["any"], item.get("grade", 1)
         if not _is_grade(grade):
@@ -117,16 +111,15 @@ def _graded_ids(row: Row, name: str, problems: Problems) -> Iterator[tuple[list[
                 f"grade is {describe(grade)}", line=line, field=name, allowed=GRADE_ALLOWED
             )
             continue
-        ids = [
-            as_id(one)
-            for one in (alternatives if isinstance(alternatives, list) else [alternatives])
-        ]
+        listed = alternatives if isinstance(alternatives, list) else [alternatives]
+        ids = [as_id(alternative) for alternative in listed]
         if not ids or None in ids:
-            problems.add(
-                f"found {describe(alternatives)}", line=line, field=name, allowed=IDS_ALLOWED
-            )
+            problems.reject(alternatives, line, name, IDS_ALLOWED)
             continue
-        yield list(dict.fromkeys(one for one in ids if one is not None)), int(grade)
+        yield (
+            list(dict.fromkeys(target_id for target_id in ids if target_id is not None)),
+            int(grade),
+        )
 
 
 def _is_grade(value: Any) -> bool:
@@ -134,74 +127,60 @@ def _is_grade(value: Any) -> bool:
 
 
 def _anchors(row: Row, query_id: str, problems: Problems) -> Iterator[dict[str, Any]]:
+    """Yield one row per snippet of each support; any one snippet is enough."""
     supports = row.values.get("gold_supports")
     if supports is None:
         return
     line = row.line_of("gold_supports")
     if not isinstance(supports, list):
-        problems.add(
-            f"found {describe(supports)}",
-            line=line,
-            field="gold_supports",
-            allowed="a list of mappings with path",
-        )
+        problems.reject(supports, line, "gold_supports", "a list of mappings with path")
         return
-    seen: dict[str, int] = {}
+    n_named: dict[str, int] = {}
     for support in supports:
         anchor = _anchor(support, line, problems)
         if anchor is None:
             continue
-        name = f"{anchor['path']}#{anchor['heading'] or ''}" + (
-            f":{anchor['start']}-{anchor['end']}" if "start" in anchor else ""
-        )
-        seen[name] = seen.get(name, 0) + 1
+        name = f"{anchor['path']}#{anchor['heading'] or ''}"
+        if "start" in anchor:
+            name += f":{anchor['start']}-{anchor['end']}"
         target = {
             "query_id": query_id,
             "level": "anchor",
-            "target_id": name if seen[name] == 1 else f"{name}({seen[name]})",
+            "target_id": _numbered(name, n_named),
             **anchor,
         }
-        left = {name: value for name, value in support.items() if name not in SUPPORT_FIELDS}
-        # any one snippet is enough
+        extra = {name: value for name, value in support.items() if name not in SUPPORT_FIELDS}
         for alternative, snippet in enumerate(_snippets(support, line, problems) or [None]):
-            own = {SUPPORT_EXTRAS: left} if alternative == 0 else {}
-            yield (
-                target
-                | {"alternative": alternative}
-                | ({"snippet": snippet} if snippet is not None else {})
-                | own
-            )
+            alternative_row = target | {"alternative": alternative}
+            if snippet is not None:
+                alternative_row["snippet"] = snippet
+            if alternative == 0:
+                alternative_row[SUPPORT_EXTRAS] = extra
+            yield alternative_row
 
 
 def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | None:
-    """Path, heading, span and grade of one support; None, and a problem, for what isn't one."""
-    path = (
-        as_id(support.get("path", support.get("rel_path"))) if isinstance(support, dict) else None
-    )
+    """Return path, heading, span and grade of a support; None, and a problem, if it is none."""
+    is_mapping = isinstance(support, dict)
+    path = as_id(support.get("path", support.get("rel_path"))) if is_mapping else None
     if path is None:
-        problems.add(
-            f"found {describe(support)}",
-            line=line,
-            field="gold_supports",
-            allowed="a mapping with path",
-        )
+        problems.reject(support, line, "gold_supports", "a mapping with path")
         return None
     problems.typos.check(support, SUPPORT_FIELDS, line)
-    anchor: dict[str, Any] = {
-        "path": path,
-        "heading": _heading(support.get("heading", support.get("heading_path")), line, problems),
-    }
+    heading = support.get("heading", support.get("heading_path"))
+    anchor: dict[str, Any] = {"path": path, "heading": _heading(heading, line, problems)}
     anchor["grade"] = grade = 1 if support.get("grade") is None else support["grade"]
     if not _is_grade(grade):
         problems.add(
             f"grade is {describe(grade)}", line=line, field="gold_supports", allowed=GRADE_ALLOWED
         )
         return None
-    if (date := _date(support.get("date"), line, problems)) is not None:
+    fields = Fields(support, "gold_supports.", line, problems)
+    if (date := _date(fields)) is not None:
         anchor["date"] = date
-    start, end = support.get("start"), support.get("end")
+    start, end = fields.pop("start"), fields.pop("end")
     if start is not None or end is not None:
-        if not (is_int(start) and is_int(end) and 0 <= start < end < 2**63):
+        if not is_span(start, end):
             problems.add(
                 f"start {describe(start)}, end {describe(end)}",
                 line=line,
@@ -209,61 +188,53 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
                 allowed="whole numbers, 0 ≤ start < end < 2^63 (half-open)",
             )
             return None
-        anchor |= {
-            "start": int(start),
-            "end": int(end),
-            "span_unit": text(support.get("span_unit"), "span_unit", line, problems) or "line",
-        }
-    if (
-        doc_id := identifier(support.get("doc_id"), "gold_supports.doc_id", line, problems)
-    ) is not None:
+        unit = text(fields.pop("span_unit"), "span_unit", line, problems) or "line"
+        anchor |= {"start": int(start), "end": int(end), "span_unit": unit}
+    if (doc_id := fields.identifier("doc_id")) is not None:
         anchor["doc_id"] = doc_id
     return anchor
 
 
-def _date(written: Any, line: int, problems: Problems) -> str | None:
-    """A date or time as written; text that isn't one is a problem."""
-    found = text(written, "gold_supports.date", line, problems)
-    try:
-        return (
-            found
-            if found is None or not pd.isna(pd.to_datetime(found, utc=True, format="ISO8601"))
-            else None
-        )
-    except ValueError:
-        problems.add(
-            f"found {describe(written)}",
-            line=line,
-            field="gold_supports.date",
-            allowed="an ISO 8601 date or time, such as 2026-01-31",
-        )
+def _date(fields: Fields) -> str | None:
+    """Take a date or time as written; text that isn't one is a problem."""
+    written = fields.pop("date")
+    found = text(written, "gold_supports.date", fields.line, fields.problems)
+    if found is None:
         return None
+    try:
+        time = pd.to_datetime(found, utc=True, format="ISO8601")
+    except ValueError:
+        fields.reject(written, "date", "an ISO 8601 date or time, such as 2026-01-31")
+        return None
+    return None if pd.isna(time) else found
 
 
 def _heading(written: Any, line: int, problems: Problems) -> str | None:
+    name = "gold_supports.heading"
     if not isinstance(written, list):
-        return text(written, "gold_supports.heading", line, problems, "text or a list of texts")
-    parts = [
-        text(part, "gold_supports.heading", line, problems, "text or a list of texts")
-        for part in written
-    ]
-    return " > ".join(part for part in parts if part is not None)
+        return text(written, name, line, problems, HEADING_ALLOWED)
+    parts = [text(part, name, line, problems, HEADING_ALLOWED) for part in written]
+    return HEADING_SEPARATOR.join(part for part in parts if part is not None)
 
 
 def _snippets(support: dict[str, Any], line: int, problems: Problems) -> list[str | None]:
     snippets = support.get("snippets")
     if snippets is None:
         return []
-    if isinstance(snippets, list) and all(as_text(one) is not None for one in snippets):
-        return [as_text(one) for one in snippets]
-    problems.add(
-        f"found {describe(snippets)}", line=line, field="snippets", allowed="a list of texts"
-    )
+    texts: list[str | None] = [None]
+    if isinstance(snippets, list):
+        texts = [as_text(snippet) for snippet in snippets]
+    if None not in texts:
+        return texts
+    problems.reject(snippets, line, "snippets", "a list of texts")
     return []
 
 
 def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
-    """The names by which a group may call a target: an id of one of its alternatives, or its own."""
+    """Map each name by which a group may call a target to the target's id.
+
+    A target is called by the id of one of its alternatives, or by its own.
+    """
     return {
         target[column]: target["target_id"]
         for target in targets
@@ -273,56 +244,45 @@ def target_names(targets: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def pop_support_extras(targets: list[dict[str, Any]]) -> dict[str, str]:
-    """The unknown fields of a question's supports as one column, taken out of its targets.
-
-    Nothing where every field is known.
-    """
-    left = [target.pop(SUPPORT_EXTRAS) for target in targets if SUPPORT_EXTRAS in target]
-    return {SUPPORT_EXTRAS: json.dumps(left, ensure_ascii=False)} if any(left) else {}
+    """Take the unknown fields of supports out of targets, as one column of `queries` if any."""
+    extras = [target.pop(SUPPORT_EXTRAS) for target in targets if SUPPORT_EXTRAS in target]
+    return {SUPPORT_EXTRAS: json.dumps(extras, ensure_ascii=False)} if any(extras) else {}
 
 
 def support_groups(
     row: Row, query_id: str, targets: list[dict[str, Any]], problems: Problems
 ) -> Iterator[dict[str, Any]]:
-    """Each member of each group of targets, by name, or by position among the anchors."""
-    groups = row.values.get("required_support_groups")
+    """Yield one row per member of each group of targets.
+
+    A member is a target's name, or the position of an anchor. An unknown one stays, under a name
+    that no hit can meet, so that its group fails.
+    """
+    name, groups = "required_support_groups", row.values.get("required_support_groups")
     if groups is None:
         return
-    line = row.line_of("required_support_groups")
-    anchors = list(
+    line = row.line_of(name)
+    if not (isinstance(groups, list) and all(isinstance(group, list) for group in groups)):
+        problems.reject(groups, line, name, "a list of lists of ids or indices")
+        return
+    anchors = anchor_ids(targets)
+    by_name = target_names(targets)
+    for number, group in enumerate(groups):
+        for member in group:
+            member_name = as_id(member)
+            if member_name is None:
+                allowed = f"a list of lists of ids ({ID_ALLOWED}) or indices"
+                problems.reject(member, line, name, allowed)
+                continue
+            unknown = f"unknown:{member_name}"
+            target_id = by_name.get(member_name, unknown)
+            if is_int(member) and anchors:
+                is_position = 0 <= member < len(anchors)
+                target_id = anchors[member] if is_position else f"unknown:{member}"
+            yield {"query_id": query_id, "group": number, "target_id": target_id}
+
+
+def anchor_ids(targets: list[dict[str, Any]]) -> list[str]:
+    """Return the ids of the anchors among targets, in order."""
+    return list(
         dict.fromkeys(target["target_id"] for target in targets if target["level"] == "anchor")
     )
-    by_name = target_names(targets)
-    if not (isinstance(groups, list) and all(isinstance(group, list) for group in groups)):
-        problems.add(
-            f"found {describe(groups)}",
-            line=line,
-            field="required_support_groups",
-            allowed="a list of lists of ids or indices",
-        )
-        return
-    for number, member in [
-        (number, member) for number, group in enumerate(groups) for member in group
-    ]:
-        name = as_id(member)
-        if name is None:
-            problems.add(
-                f"found {describe(member)}",
-                line=line,
-                field="required_support_groups",
-                allowed=f"a list of lists of ids ({ID_ALLOWED}) or indices",
-            )
-        elif is_int(member) and anchors:
-            # A group that names an unknown target fails: it stays, under a name that no hit can
-            # meet.
-            yield {
-                "query_id": query_id,
-                "group": number,
-                "target_id": anchors[member] if 0 <= member < len(anchors) else f"unknown:{member}",
-            }
-        else:
-            yield {
-                "query_id": query_id,
-                "group": number,
-                "target_id": by_name.get(name, f"unknown:{name}"),
-            }
