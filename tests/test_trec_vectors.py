@@ -6,7 +6,7 @@ Ties, missing queries, queries without relevant documents.
 import pandas as pd
 import pytest
 import pytrec_eval
-from test_trec_data import ROBUST, as_dicts, needs
+from trec_collections import ROBUST, as_dicts, needs
 
 import ragscore as rs
 from ragscore.scoring.profiles import PROFILES

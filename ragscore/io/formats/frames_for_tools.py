@@ -3,11 +3,13 @@
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.io.formats.trec import refuse_repeated_documents
+from ragscore.io.formats.by_document import refuse_repeated_documents
 
 
 def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:
-    """Frames for `ranx.Run.from_df` and `ranx.Qrels.from_df` (texts as Python objects, which is what ranx takes).
+    """Return frames for `ranx.Run.from_df` and `ranx.Qrels.from_df`.
+
+    Texts are Python objects, as ranx needs them.
 
     Parameters
     ----------
@@ -16,9 +18,9 @@ def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:
 
     Returns
     -------
-    Of results: {run_id: one row per hit: `q_id`, `doc_id`, `score`}. The score is the number of the
-    query's hits minus the rank, plus one, so that ranx ranks as the run does, ties included. Of a
-    golden set: one row per document target: `q_id`, `doc_id`, `score`, its grade.
+    For results, {run_id: one row per hit: `q_id`, `doc_id`, `score`}. The score is the query's last
+    rank minus the rank, plus one, so ranx ranks as the run does, ties included. For a golden set,
+    one row per document target: `q_id`, `doc_id`, `score` (its grade).
 
     Raises
     ------
@@ -37,15 +39,15 @@ def to_ranx(data: Results | Golden) -> dict[str, pd.DataFrame] | pd.DataFrame:
 def to_ir_measures(
     results: Results, golden: Golden
 ) -> tuple[pd.DataFrame, dict[str, pd.DataFrame]]:
-    """Frames for `ir_measures.calc_aggregate(measures, qrels, run)`.
+    """Return frames for `ir_measures.calc_aggregate(measures, qrels, run)`.
 
     Returns
     -------
     qrels
         One row per document target: `query_id`, `doc_id`, `relevance`.
     runs
-        {run_id: one row per hit: `query_id`, `doc_id`, `score`}; the score is the number of the
-        query's hits minus the rank, plus one.
+        {run_id: one row per hit: `query_id`, `doc_id`, `score`}; the score is the query's last
+        rank minus the rank, plus one.
 
     Raises
     ------
@@ -62,11 +64,8 @@ def _qrels(golden: Golden) -> pd.DataFrame:
         if len(docs)
         else docs.set_index("query_id")["grade"]
     )
-    return (
-        best.reset_index()
-        .reindex(columns=["query_id", "doc_id", "grade"])
-        .rename(columns={"grade": "relevance"})
-    )
+    columns = {"query_id": "query_id", "doc_id": "doc_id", "grade": "relevance"}
+    return best.reset_index().reindex(columns=list(columns)).rename(columns=columns)
 
 
 def _runs(results: Results) -> dict[str, pd.DataFrame]:
@@ -83,10 +82,7 @@ def _runs(results: Results) -> dict[str, pd.DataFrame]:
     scored = hits.assign(score=(last - hits["rank"] + 1).astype("float64"))
     names = results.runs["run_id"].astype("str")
     return {
-        name: (
-            scored.loc[scored["run_id"] == name, ["query_id", "doc_id", "score"]].reset_index(
-                drop=True
-            )
-        )
+        name: rows[["query_id", "doc_id", "score"]].reset_index(drop=True)
         for name in names
+        for rows in [scored[scored["run_id"] == name]]
     }

@@ -16,14 +16,14 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.ranking import rank_hits
 from ragscore.io.detect import Sample
-from ragscore.io.formats.fields import json_object, run_name
-from ragscore.io.formats.trec import (
-    grades_of,
-    ids_of,
+from ragscore.io.formats.by_document import (
+    grades_by_query,
     left_of_golden,
+    ranked_documents,
     refuse_repeated_documents,
     scores_or_ranks,
 )
+from ragscore.io.formats.fields import json_object, run_name
 from ragscore.io.output import check_one_run, warn_of_left_out, write_text
 from ragscore.io.qrels import HIGHEST, Qrels
 from ragscore.io.source import Problems, describe
@@ -144,9 +144,7 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
         no order, so its reader ranks by score.
     """
     check_one_run(results)
-    hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(
-        ["query_id", "rank"], kind="stable", ignore_index=True
-    )
+    hits = ranked_documents(results, level)
     refuse_repeated_documents(hits, "doc")
     scored = hits.assign(score=scores_or_ranks(hits))
     by_score = scored.sort_values(
@@ -180,7 +178,7 @@ def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
         Counts what else the format has no place for, as `rs.write_qrels_jsonl`, and query texts
         that differ from the query's id.
     """
-    grades = grades_of(golden, level)
+    grades = grades_by_query(golden, level)
     n_texts = int((golden.queries["query"] != golden.queries["query_id"]).sum())
     warn_of_left_out(path, {"query texts": n_texts, **left_of_golden(golden, level)})
     content = {query_id: grades.get(query_id, {}) for query_id in golden.queries["query_id"]}

@@ -15,8 +15,8 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, from_records
+from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
 from ragscore.io.formats.fields import frames_of
-from ragscore.io.formats.trec import ID_COLUMNS, ids_of
 from ragscore.io.output import by_response, warn_of_left_out, write_lines
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.values import extra_fields, flatten, is_int, row_dicts
@@ -165,10 +165,8 @@ def write_trec_rag(results: Results, path: str | Path, *, level: str = "doc") ->
     UserWarning
         Counts errors and refusals, for which the format has no place.
     """
-    hits = results.hits.assign(doc=ids_of(results.hits, level, "hits")).sort_values(
-        ["run_id", "query_id", "rank"], kind="stable"
-    )
-    references, citations = by_response(hits), by_response(results.citations)
+    references = by_response(ranked_documents(results, level))
+    citations = by_response(results.citations)
     responses = results.responses
     refused = responses["refused"].eq(True).fillna(False) if "refused" in responses else pd.Series()
     counts = {"errors": responses["error"].notna(), "refusals": refused}

@@ -228,7 +228,7 @@ def test_beir_questions_that_no_split_judges_are_unlabelled_and_those_of_other_s
         "answerable"
     ].tolist() == [True, True, pd.NA]
     assert golden.problems["found"].tolist() == [
-        "1 of 4 questions in queries.jsonl are judged in other splits only and left out"
+        "1 of 4 queries in queries.jsonl are judged in other splits only and left out"
     ]
 
 

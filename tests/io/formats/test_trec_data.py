@@ -4,28 +4,15 @@ Every measure agrees with trec_eval, and the published figures come out.
 """
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import pytrec_eval
+from trec_collections import RAGGY, ROBUST, VASWANI, as_dicts, needs
 
 import ragscore as rs
 
-DATA = next(
-    (
-        folder / "shared" / "data"
-        for folder in Path(__file__).resolve().parents
-        if (folder / "shared" / "data").is_dir()
-    ),
-    Path("shared/data"),
-)
-ROBUST, RAGGY, VASWANI = (
-    DATA / "trec-robust03-runs",
-    DATA / "trec-rag24-raggy-dev",
-    DATA / "vaswani-npl",
-)
 KS = (1, 5, 10, 100, 1000)
 NAMES = {
     "precision": "P",
@@ -45,12 +32,6 @@ MEAN_AP = {
 BY_TREC_EVAL = {**MEAN_AP, "pircRBa1": 0.3101, "rutcor03100": 0.0737}
 
 
-def needs(folder):
-    return pytest.mark.skipif(
-        not folder.is_dir(), reason=f"{folder.name} is not beside this checkout"
-    )
-
-
 @pytest.fixture(scope="module")
 def robust():
     return rs.load_results(str(ROBUST / "input.*.gz"), ties="trec"), rs.load_golden(
@@ -62,13 +43,6 @@ def robust():
 def scores(robust):
     labels = [f"{name}@{k}" for name in (*NAMES, "ndcg") for k in KS] + ["mrr"]
     return rs.score(*robust, labels, missing="zero")
-
-
-def as_dicts(frame, column):
-    return {
-        query_id: dict(zip(rows["doc_id"], rows[column].tolist(), strict=True))
-        for query_id, rows in frame.groupby("query_id")
-    }
 
 
 @needs(ROBUST)
