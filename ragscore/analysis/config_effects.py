@@ -1,12 +1,11 @@
-"""What changed with what: config keys that vary between runs, and the metrics beside them.
+"""Effects of config keys: which keys vary between runs, and how metrics differ with each.
 
-In: scores, and the runs with their configs. Out: an `Impact`: runs × keys and metrics, pairs of
+In: scores, and the runs with their configs. Out: an `Impact`: runs × keys and metrics, and pairs of
 runs that differ in one key only.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import combinations
 from typing import Any
 
@@ -16,22 +15,32 @@ import pandas as pd
 
 from ragscore.analysis.comparison.align import Aligned, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
+from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.render import dump, markdown_table, reload, shown_n, shown_number
+from ragscore.frames.render import shown_n, shown_number
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
 from ragscore.stats import benjamini_hochberg, moments
 
 Codes = npt.NDArray[np.int64]
+Config = dict[str, Any]
 ABSENT = "—"
 # columns of the runs frame that say how a run was made, and by which labels it was scored
 OF_RUNS = ("k", "chunker_version", "golden_hash")
 ALPHA = 0.05
+PAIRS = (
+    "key", "value_a", "value_b", "run_a", "run_b", "metric", "n", "a", "b", "delta", "low", "high",
+    "p", "q", "verdict",
+)  # fmt: skip
+BY_VALUE = ("key", "value", "metric", "n_runs", "mean", "min", "max")
+CHANGES = (
+    "key", "metric", "n_values", "spread", "n_pairs", "n_changed", "n_better", "n_worse",
+)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Impact:
-    """Config keys that vary, and what the metrics did.
+@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
+class Impact(TableResult):
+    """Config keys that vary, and the metrics beside them.
 
     Attributes
     ----------
@@ -52,12 +61,12 @@ class Impact:
         Hochberg over all of them), `verdict` by q.
     changes
         One row per key and metric: `n_values`, `spread` of the means by value (`by_value`),
-        `n_pairs` that differ in this key only, of which `n_changed` have q ≤ .05 and `n_better`,
-        `n_worse` of these in run b.
+        `n_pairs` that differ in this key only, of which `n_changed` have q ≤ .05; among these, run
+        b is better in `n_better` and worse in `n_worse`.
     tied_keys
-        Key -> other keys that change whenever it does, so that nobody can say which of them did it.
+        Key -> other keys that change whenever it does, so that their effects can't be separated.
     sentences
-        One per key: what changed with it, in words.
+        One per key: its effect in words.
     unknown
         Runs without a config: in no pair.
     """
@@ -74,77 +83,25 @@ class Impact:
     unknown: list[str]
 
     def notes(self) -> list[str]:
-        """What a reader must know beside the table."""
-        unknown = (
-            [f"Without a config, and in no pair: {', '.join(self.unknown)}."]
-            if self.unknown
-            else []
-        )
-        return [
-            *(list(self.sentences.values()) or ["No config key varies between these runs."]),
-            *unknown,
-        ]
+        """Return what a reader must know beside the table."""
+        notes = list(self.sentences.values()) or ["No config key varies between these runs."]
+        if self.unknown:
+            notes.append(f"Without a config, and in no pair: {', '.join(self.unknown)}.")
+        return notes
 
     def shown(self) -> pd.DataFrame:
-        """The table with values and means as text."""
-        n = {
-            name: rows.set_index("run_id").loc[self.table["run_id"], ["n", "n_expected"]].to_numpy()
-            for name, rows in self.counts.groupby("metric")
-        }
-        texts = {
-            name: [
-                f"{shown_number(mean)}, n = {shown_n(*of)}"
-                for mean, of in zip(self.table[name], n[name], strict=True)
+        """Return the table with values and means as text."""
+        texts = {key: [_value_text(value) for value in self.table[key]] for key in self.keys}
+        for metric, rows in self.counts.groupby("metric", sort=False):
+            counts = rows.set_index("run_id").loc[self.table["run_id"], ["n", "n_expected"]]
+            texts[str(metric)] = [
+                f"{shown_number(mean)}, n = {shown_n(*n)}"
+                for mean, n in zip(self.table[metric], counts.to_numpy(), strict=True)
             ]
-            for name in self.metrics
-        }
-        keys = {
-            key: [
-                (
-                    ABSENT
-                    if pd.isna(value)
-                    else f"{value:g}"
-                    if isinstance(value, float)
-                    else str(value)
-                )
-                for value in self.table[key]
-            ]
-            for key in self.keys
-        }
-        return self.table[["run_id"]].assign(**keys, **texts)
+        return self.table[["run_id"]].assign(**texts)
 
-    def to_markdown(self) -> str:
-        """The table and what changed with each key, as Markdown."""
-        return (
-            "\n\n".join(
-                [
-                    "# What changed with what",
-                    markdown_table(self.shown()),
-                    "\n".join(f"- {note}" for note in self.notes()),
-                ]
-            )
-            + "\n"
-        )
-
-    def to_json(self) -> str:
-        """The report as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Impact":
-        """The report that `to_json` wrote."""
-        return reload(cls, text)
-
-    def _repr_html_(self) -> str:
-        return (
-            self.shown().to_html(index=False, border=0)
-            + "<ul>"
-            + "".join(f"<li>{escape(note)}</li>" for note in self.notes())
-            + "</ul>"
-        )
-
-    def __repr__(self) -> str:
-        return "\n\n".join([self.shown().to_string(index=False), "\n".join(self.notes())])
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        return {"What changed with what": self.shown()}
 
 
 def impact(
@@ -157,7 +114,7 @@ def impact(
     cluster: str | None = "group",
     seed: int = 0,
 ) -> Impact:
-    """Which config keys vary between runs, and which metric changed with which of them.
+    """Find the config keys that vary between runs, and the metrics that change with each.
 
     A difference can be put down to a key only where two runs differ in nothing else; those pairs
     are compared query by query. Everything else is shown as means beside values, and keys that
@@ -169,12 +126,11 @@ def impact(
         From `rs.score` or `store.scores`.
     runs
         Such as `results.runs` or `store.runs()`: run_id and `config`. `k` and `chunker_version`
-        count as keys where equal configs leave them different, and so does `golden_hash`: stored
-        scores by other labels are no effect of a key. If the scores were computed anew with one
-        golden set, ignore it.
+        count as keys where equal configs leave them different. So does `golden_hash`: a difference
+        between stored scores by different labels is no effect of a key. If the scores were computed
+        anew with one golden set, ignore it.
     metrics
-        Columns of the scores; by default those a table for reading starts with, as far as they were
-        measured.
+        Columns of the scores; by default the headline metrics that were measured.
     golden, cluster
         The column of `golden.queries` whose equal values make queries depend on each other, as for
         `rs.leaderboard`.
@@ -188,233 +144,183 @@ def impact(
         that no run has.
     """
     check_type(runs, pd.DataFrame, "runs", "a frame of runs, such as results.runs")
-    found = align(scores, metrics)
-    configs = _configs(runs, found.run_ids, ignore)
-    unknown = [
-        run_id for run_id, config in zip(found.run_ids, configs, strict=True) if config is None
-    ]
+    aligned = align(scores, metrics)
+    run_ids, configs = aligned.run_ids, _configs(runs, aligned.run_ids, ignore)
+    is_known = np.array([config is not None for config in configs])
     texts = pd.DataFrame(
         [{key: dumped(value) for key, value in (config or {}).items()} for config in configs],
-        index=found.run_ids,
+        index=run_ids,
         dtype="object",
     )
-    known = texts.drop(index=unknown)
-    keys = [str(key) for key in texts if known[key].nunique(dropna=False) > 1]
-    codes = (
-        np.column_stack([pd.factorize(texts[key], use_na_sentinel=False)[0] for key in keys])
-        if keys
-        else np.zeros((len(configs), 0), dtype=np.int64)
+    known = texts[is_known]
+    keys = [str(key) for key in known if known[key].nunique(dropna=False) > 1]
+    codes = np.zeros((len(configs), len(keys)), dtype=np.int64)
+    for place, key in enumerate(keys):
+        codes[:, place] = pd.factorize(texts[key], use_na_sentinel=False)[0]
+    clusters = query_clusters(golden, aligned.query_ids, cluster)
+    pairs = _pairs(aligned, configs, keys, codes, clusters, seed)
+    expected = expected_in(aligned, scores, golden)
+    counts = pd.DataFrame(
+        {
+            "run_id": pd.Series(np.repeat(run_ids, len(aligned.metrics)), dtype="str"),
+            "metric": pd.Series(np.tile(aligned.metrics, len(run_ids)), dtype="str"),
+            "n": (~np.isnan(aligned.values)).sum(axis=0).ravel(),
+            "n_expected": expected.sum(axis=0).ravel(),
+        }
     )
-    pairs = _pairs(
-        found, configs, keys, codes, query_clusters(golden, found.query_ids, cluster), seed
-    )
-    counts = _counts(found, expected_in(found, scores, golden))
     means = pd.DataFrame(
-        [moments(found.values[:, place])[0] for place in range(len(found.run_ids))],
-        columns=found.metrics,
+        [moments(aligned.values[:, place])[0] for place in range(len(run_ids))],
+        columns=aligned.metrics,
     )
-    table = pd.DataFrame(
-        {"run_id": found.run_ids}
-        | {key: _column([(config or {}).get(key) for config in configs]) for key in keys}
-    )
+    values = {key: _column([(config or {}).get(key) for config in configs]) for key in keys}
     shown = pd.DataFrame(
         {key: [_shown(config, key) for config in configs] for key in keys},
         index=range(len(configs)),
         dtype="str",
     )
-    is_known = np.array([config is not None for config in configs])
     by_value = _by_value(shown[is_known], means[is_known], keys)
-    together = _tied_keys(codes[is_known], keys, pairs)
-    changes = _changes(by_value, pairs, keys, found.metrics)
-    sentences = {key: _in_words(key, by_value, pairs, together.get(key, [])) for key in keys}
+    tied_keys = _tied_keys(codes[is_known], keys, pairs)
     return Impact(
         keys,
-        found.metrics,
-        pd.concat([table, means], axis=1),
+        aligned.metrics,
+        pd.concat([pd.DataFrame({"run_id": run_ids} | values), means], axis=1),
         counts,
         by_value,
         pairs,
-        changes,
-        together,
-        sentences,
-        unknown,
+        _changes(by_value, pairs, keys, aligned.metrics),
+        tied_keys,
+        {key: _sentence(key, by_value, pairs, tied_keys.get(key, [])) for key in keys},
+        [run_id for run_id, known in zip(run_ids, is_known, strict=True) if not known],
     )
 
 
-def _counts(found: Aligned, expected: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """How many values each run's mean of each metric has, and how many were expected."""
-    n = np.logical_not(np.isnan(found.values)).sum(axis=0)
-    columns = {
-        "run_id": np.repeat(found.run_ids, len(found.metrics)),
-        "metric": np.tile(found.metrics, len(found.run_ids)),
-    }
-    return pd.DataFrame(
-        columns | {"n": n.ravel(), "n_expected": expected.sum(axis=0).ravel()}
-    ).astype({"run_id": "str", "metric": "str"})
+def _configs(runs: pd.DataFrame, run_ids: list[str], ignore: Sequence[str]) -> list[Config | None]:
+    """Return the flat config of every run, None where there is none.
 
-
-def _configs(
-    runs: pd.DataFrame, run_ids: list[str], ignore: Sequence[str]
-) -> list[dict[str, Any] | None]:
-    """Flat config of every run, None where there is none.
-
-    With `k` and `chunker_version` where configs leave them open.
+    Columns of the runs frame (`OF_RUNS`) join the configs where these don't determine them.
     """
     if "config" not in runs:
         raise DataError("no config", field="runs", allowed="a frame of runs with the column config")
-    about = runs.set_index(runs["run_id"].astype("str"))
-    if missing := [run_id for run_id in run_ids if run_id not in about.index]:
+    by_run = runs.set_index(runs["run_id"].astype("str"))
+    if missing := [run_id for run_id in run_ids if run_id not in by_run.index]:
         raise DataError(f"no {', '.join(missing)}", field="runs", allowed="every run of the scores")
-    contents = [parsed(text) for text in about.loc[run_ids, "config"].tolist()]
+    by_run = by_run.loc[run_ids]
+    contents = [parsed(text) for text in by_run["config"].tolist()]
     configs = [flat(content) if content else None for content in contents]
     known = {key for config in configs if config for key in config}
-    offered = [name for name in OF_RUNS if name in about and name not in known]
-    if unknown := [key for key in ignore if key not in {*known, *offered}]:
+    extra = [name for name in OF_RUNS if name in by_run and name not in known]
+    if unknown := [key for key in ignore if key not in {*known, *extra}]:
         raise DataError(
             f"no key {', '.join(unknown)}",
             field="ignore",
-            allowed=f"one of {', '.join([*sorted(known), *offered])}",
+            allowed=f"one of {', '.join([*sorted(known), *extra])}",
         )
-    configs = [
-        (
-            None
-            if config is None
-            else {key: value for key, value in config.items() if key not in ignore}
-        )
-        for config in configs
-    ]
-    for name in offered:
-        values = about.loc[run_ids, name].tolist()
-        if name not in ignore and (name == "golden_hash" or _is_open(configs, values)):
-            added = [{} if pd.isna(value) else {name: value} for value in values]
-            configs = [
-                None if config is None else config | more
-                for config, more in zip(configs, added, strict=True)
-            ]
+    for config in configs:
+        for key in ignore:
+            (config or {}).pop(key, None)
+    for name in extra:
+        values = by_run[name].tolist()
+        if name not in ignore and (name == "golden_hash" or _is_undetermined(configs, values)):
+            for config, value in zip(configs, values, strict=True):
+                if config is not None and not pd.isna(value):
+                    config[name] = value
     return configs
 
 
-def _is_open(configs: list[dict[str, Any] | None], values: list[Any]) -> bool:
-    """Whether runs of equal configs have different values."""
+def _is_undetermined(configs: list[Config | None], values: list[Any]) -> bool:
+    """Return whether runs of equal configs have different values."""
     by_config: dict[str, set[str]] = {}
     for config, value in zip(configs, values, strict=True):
         if config is not None:
             by_config.setdefault(dumped(config), set()).add(str(value))
-    return any(len(found) > 1 for found in by_config.values())
+    return any(len(values) > 1 for values in by_config.values())
 
 
 def _pairs(
-    found: Aligned,
-    configs: list[dict[str, Any] | None],
+    aligned: Aligned,
+    configs: list[Config | None],
     keys: list[str],
     codes: Codes,
     groups: Groups | None,
     seed: int,
 ) -> pd.DataFrame:
-    """Pairs of runs that differ in one key, compared on the queries where both have a value."""
+    """Compare the runs that differ in one key, on the queries where both have a value."""
+    known = [place for place, config in enumerate(configs) if config is not None]
     parts = []
-    for first, second in combinations(
-        [place for place, config in enumerate(configs) if config is not None], 2
-    ):
+    for first, second in combinations(known, 2):
         differing = np.flatnonzero(codes[first] != codes[second])
         if len(differing) != 1:
             continue
-        key, (run_a, run_b) = keys[differing[0]], (found.run_ids[first], found.run_ids[second])
-        side_a, side_b = found.frame(run_a), found.frame(run_b)
-        labels = {
-            "key": key,
-            "value_a": _shown(configs[first], key),
-            "value_b": _shown(configs[second], key),
-            "run_a": run_a,
-            "run_b": run_b,
-        }
-        parts.append(
-            paired_deltas(
-                side_a, side_b, side_a * np.nan, groups=shared_only(groups), seed=seed
-            ).assign(**labels)
+        key, run_a, run_b = keys[differing[0]], aligned.run_ids[first], aligned.run_ids[second]
+        side_a, side_b = aligned.frame(run_a), aligned.frame(run_b)
+        deltas = paired_deltas(
+            side_a, side_b, side_a * np.nan, groups=shared_only(groups), seed=seed
         )
-    columns = [
-        "key",
-        "value_a",
-        "value_b",
-        "run_a",
-        "run_b",
-        "metric",
-        "n",
-        "a",
-        "b",
-        "delta",
-        "low",
-        "high",
-        "p",
-        "q",
-        "verdict",
-    ]
+        value_a, value_b = _shown(configs[first], key), _shown(configs[second], key)
+        parts.append(
+            deltas.assign(key=key, value_a=value_a, value_b=value_b, run_a=run_a, run_b=run_b)
+        )
     if not parts:
-        return pd.DataFrame(columns=columns)
+        return pd.DataFrame(columns=list(PAIRS))
     table = pd.concat(parts, ignore_index=True)
-    table = table.assign(q=benjamini_hochberg(table["p"]))
-    table = table.assign(
-        verdict=[row_verdict(row | {"p": row["q"]}).word for row in table.to_dict("records")]
-    )
+    table["q"] = benjamini_hochberg(table["p"])
+    table["verdict"] = [row_verdict(row | {"p": row["q"]}).word for row in table.to_dict("records")]
     order = {key: place for place, key in enumerate(keys)}
     return table.sort_values(
         "key", key=lambda column: column.map(order), kind="stable", ignore_index=True
-    )[columns]
+    )[list(PAIRS)]
 
 
 def _column(values: list[Any]) -> pd.Series:
-    """Values of one key: numbers if all are, else texts."""
-    there = [value for value in values if value is not None]
-    if there and all(
-        isinstance(value, (int, float)) and not isinstance(value, bool) for value in there
-    ):
-        return pd.Series(
-            values, dtype="Int64" if all(isinstance(value, int) for value in there) else "float64"
-        )
-    return pd.Series(
-        [
-            None if value is None else value if isinstance(value, str) else dumped(value)
-            for value in values
-        ],
-        dtype="str",
-    )
+    """Return the values of one key as a column: numbers if all are, else texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds and kinds <= {int, float}:
+        return pd.Series(values, dtype="Int64" if kinds == {int} else "float64")
+    texts = [
+        value if value is None or isinstance(value, str) else dumped(value) for value in values
+    ]
+    return pd.Series(texts, dtype="str")
 
 
-def _shown(config: dict[str, Any] | None, key: str) -> str:
+def _shown(config: Config | None, key: str) -> str:
     if config is None or key not in config:
         return ABSENT
     return config[key] if isinstance(config[key], str) else dumped(config[key])
 
 
+def _value_text(value: Any) -> str:
+    if pd.isna(value):
+        return ABSENT
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def _by_value(values: pd.DataFrame, means: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Means of the runs that share a value."""
+    """Return means of the runs that share a value of a key."""
     parts = []
     for key in keys:
         long = means.assign(value=values[key].to_numpy()).melt(
             id_vars="value", var_name="metric", value_name="mean"
         )
         grouped = long.groupby(["value", "metric"], sort=False)["mean"]
-        parts.append(
-            grouped.agg(n_runs="size", mean="mean", min="min", max="max")
-            .reset_index()
-            .assign(key=key)
-        )
-    columns = ["key", "value", "metric", "n_runs", "mean", "min", "max"]
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+        part = grouped.agg(n_runs="size", mean="mean", min="min", max="max").reset_index()
+        parts.append(part.assign(key=key)[list(BY_VALUE)])
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=list(BY_VALUE))
 
 
 def _tied_keys(codes: Codes, keys: list[str], pairs: pd.DataFrame) -> dict[str, list[str]]:
-    """For keys without a pair of their own: the keys that change whenever they do."""
+    """Return key -> keys that change whenever it does, for keys without a pair of their own."""
     first, second = np.triu_indices(len(codes), 1)
     differs = codes[first] != codes[second]
-    alone = set(pairs["key"])
-    found = {}
-    for place, key in enumerate(keys):
-        always = differs[differs[:, place]].all(axis=0)
-        if key not in alone:
-            found[key] = [keys[other] for other in np.flatnonzero(always) if other != place]
-    return found
+    with_pair = set(pairs["key"])
+    return {
+        key: [
+            keys[other]
+            for other in np.flatnonzero(differs[differs[:, place]].all(axis=0))
+            if other != place
+        ]
+        for place, key in enumerate(keys)
+        if key not in with_pair
+    }
 
 
 def _changes(
@@ -423,59 +329,36 @@ def _changes(
     rows = []
     for key in keys:
         for metric in metrics:
-            values = by_value[(by_value["key"] == key) & (by_value["metric"] == metric)]
-            here = pairs[(pairs["key"] == key) & (pairs["metric"] == metric)]
-            words = here.loc[here["q"] <= ALPHA, "verdict"]
-            spread = float(values["mean"].max() - values["mean"].min())
-            rows.append(
-                [
-                    key,
-                    metric,
-                    len(values),
-                    spread,
-                    len(here),
-                    len(words),
-                    int((words == "better").sum()),
-                    int((words == "worse").sum()),
-                ]
-            )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "key",
-            "metric",
-            "n_values",
-            "spread",
-            "n_pairs",
-            "n_changed",
-            "n_better",
-            "n_worse",
-        ],
-    )
+            means = by_value.loc[by_value["key"].eq(key) & by_value["metric"].eq(metric), "mean"]
+            own = pairs[pairs["key"].eq(key) & pairs["metric"].eq(metric)]
+            words = own.loc[own["q"] <= ALPHA, "verdict"]
+            n_better, n_worse = (int((words == word).sum()) for word in ("better", "worse"))
+            spread = float(means.max() - means.min())
+            n_pairs, n_changed = len(own), len(words)
+            rows.append([key, metric, len(means), spread, n_pairs, n_changed, n_better, n_worse])
+    return pd.DataFrame(rows, columns=list(CHANGES))
 
 
-def _in_words(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, together: list[str]) -> str:
-    """What changed with a key, from its clean pairs."""
+def _sentence(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, tied_keys: list[str]) -> str:
+    """Describe the effect of a key by the pairs that differ in it alone."""
     values = ", ".join(dict.fromkeys(by_value.loc[by_value["key"] == key, "value"]))
-    here = pairs[pairs["key"] == key]
-    if not len(here):
+    own = pairs[pairs["key"] == key]
+    if not len(own):
         why = (
-            f"it changes together with {', '.join(together)}"
-            if together
+            f"it changes together with {', '.join(tied_keys)}"
+            if tied_keys
             else "other keys always change as well"
         )
         return f"{key} ({values}): no two runs differ in it alone; {why}."
-    said = []
-    for (run_a, run_b), rows in here.groupby(["run_a", "run_b"], sort=False):
-        changed = rows[
-            rows["verdict"].isin(["better", "worse", "higher", "lower"]) & rows["q"].notna()
-        ]
-        named = ", ".join(
+    parts = []
+    for (run_a, run_b), rows in own.groupby(["run_a", "run_b"], sort=False):
+        has_verdict = rows["verdict"].isin(["better", "worse", "higher", "lower"])
+        changed = ", ".join(
             f"{row.metric} {shown_number(row.delta, 3, True)} ({row.verdict})"
-            for row in changed.itertuples()
+            for row in rows[has_verdict & rows["q"].notna()].itertuples()
         )
-        said.append(
+        parts.append(
             f"{rows['value_a'].iloc[0]} → {rows['value_b'].iloc[0]} ({run_a}, {run_b}):"
-            f" {named or 'no metric can be said to have changed'}"
+            f" {changed or 'no metric can be said to have changed'}"
         )
-    return f"{key}: {'; '.join(said)}."
+    return f"{key}: {'; '.join(parts)}."

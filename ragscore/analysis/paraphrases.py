@@ -1,8 +1,8 @@
-"""Paraphrase groups: whether a system finds the same documents however the question is put.
+"""Paraphrase groups: how far the documents found depend on the wording of a query.
 
-In: `Results` and a golden set whose questions carry `group` (and `variant`, the kind of
-paraphrase). Out: one row per paraphrase, per group, per run. A group's members expect the same
-documents, so whatever differs is the wording.
+In: `Results` and a golden set whose queries carry `group` (and `variant`, the kind of paraphrase).
+Out: one row per paraphrase, per group, per run. A group's members expect the same documents, so
+whatever differs is due to the wording.
 """
 
 import re
@@ -23,13 +23,13 @@ CLASSES = ("Ok", "MisRanked", "Missing", "NoExpected")
 def paraphrases(
     results: Results, golden: Golden, *, narrow: int = NARROW, pool: int = POOL
 ) -> pd.DataFrame:
-    """Recall of every paraphrase near the top and in the whole candidate pool.
+    """Return the recall of every paraphrase near the top and in the whole candidate pool.
 
     Parameters
     ----------
     narrow, pool
-        Cut-offs: what counts as found, and how deep a document still counts as retrieved but ranked
-        too low.
+        Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too low
+        at rank ≤ pool.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def paraphrases(
     `recall_narrow` and `recall_pool` (share of expected documents at rank ≤ narrow / pool, 0 to 1;
     NaN where none is expected), `answer_ok` (as the metric answer_checks), `diagnosis`: Ok (all
     found), MisRanked (some only in the pool), Missing (some not even there), NoExpected;
-    `pool_cut_short`, whether the run has hits but none as deep as `pool`.
+    `pool_cut_short`: the run has hits but none as deep as `pool`.
 
     Raises
     ------
@@ -48,16 +48,17 @@ def paraphrases(
     Warns
     -----
     UserWarning
-        No run of the frame has a hit at rank `pool`: the pool may have been cut short, and Missing
-        may be MisRanked.
+        A run has hits but none at rank `pool`: the pool may have been cut short, and Missing may be
+        MisRanked.
     """
     check_inputs(results, golden)
     if not 1 <= narrow <= pool:
         raise DataError(
             f"narrow is {narrow}, pool is {pool}", field="narrow", allowed="1 ≤ narrow ≤ pool"
         )
-    if "k" in results.runs and (results.runs["k"] < pool).any():
-        shallow = results.runs.loc[(results.runs["k"] < pool).fillna(False), ["run_id", "k"]]
+    runs = results.runs.reindex(columns=["run_id", "k"])
+    shallow = runs[(runs["k"] < pool).fillna(False)]
+    if len(shallow):
         named = ", ".join(f"{run_id} (k = {k})" for run_id, k in shallow.itertuples(index=False))
         raise DataError(
             f"{named} retrieved fewer than {pool} hits a query",
@@ -70,29 +71,28 @@ def paraphrases(
         warnings.simplefilter("ignore", UserWarning)
         scores = score(results, golden, list(dict.fromkeys(labels)))
     asked = scores[scores["state"].isin(["scored", "failed"])].reset_index()
-    about = golden.queries.reindex(columns=["query_id", "query", "group", "variant"]).dropna(
-        subset=["group"]
-    )
-    rows = about.merge(asked, on="query_id", how="inner")
+    members = golden.queries.reindex(columns=["query_id", "query", "group", "variant"])
+    rows = members.dropna(subset=["group"]).merge(asked, on="query_id", how="inner")
     near, deep = rows[labels[0]].to_numpy(), rows[labels[1]].to_numpy()
     diagnosis = np.select(
         [np.isnan(near), near >= 1, deep > near], ["NoExpected", "Ok", "MisRanked"], "Missing"
     )
-    cut_short = _shallow_runs(results, pool)
+    deepest = results.hits.groupby("run_id", observed=True)["rank"].max()
+    cut_short = [str(run_id) for run_id, rank in deepest.items() if rank < pool]
     if cut_short:
         text = (
             f"the candidate pool of {', '.join(cut_short)} may be cut short: no hit at rank {pool};"
             " Missing may be MisRanked further down"
         )
         warn(text)
-    return pd.DataFrame({
-        "run_id": rows["run_id"], "group": rows["group"], "variant": rows["variant"],
-        "query_id": rows["query_id"], "query": rows["query"],
-        "recall_narrow": near, "recall_pool": deep,
-        "answer_ok": rows["answer_checks_all"],
-        "diagnosis": pd.Categorical(diagnosis, categories=list(CLASSES)),
-        "pool_cut_short": rows["run_id"].astype("str").isin(cut_short),
-    }).sort_values(["run_id", "group"], kind="stable", ignore_index=True)  # fmt: skip
+    table = rows[["run_id", "group", "variant", "query_id", "query"]].assign(
+        recall_narrow=near,
+        recall_pool=deep,
+        answer_ok=rows["answer_checks_all"],
+        diagnosis=pd.Categorical(diagnosis, categories=list(CLASSES)),
+        pool_cut_short=rows["run_id"].astype("str").isin(cut_short),
+    )
+    return table.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
 
 
 def paraphrase_groups(rows: pd.DataFrame) -> pd.DataFrame:
@@ -102,26 +102,32 @@ def paraphrase_groups(rows: pd.DataFrame) -> pd.DataFrame:
     -------
     `n` paraphrases; `recall_spread`, the largest minus the smallest recall_narrow (0 where none is
     measurable); `worst_recall` (NaN where none is); `answer_consistency`, 1 if every checked answer
-    is right, 0 if not, NaN without checked answers; `n_misranked`, `n_missing`; `dominant`, which
-    of the two explains the group: "ranking" (at least as many misranked as missing), "retrieval"
+    is right, 0 if not, NaN without checked answers; `n_misranked`, `n_missing`; `dominant`, the
+    cause that explains the group: "ranking" (at least as many misranked as missing), "retrieval"
     (more missing), "" (neither); `pool_cut_short` of the run.
     """
-    _check_made_by(rows, "diagnosis", "paraphrases(results, golden)")
-    grouped = rows.groupby(["run_id", "group"], observed=True, sort=True)
+    _check_frame(rows, "diagnosis", "paraphrases(results, golden)")
+    flags = {
+        "n_misranked": rows["diagnosis"].eq("MisRanked"),
+        "n_missing": rows["diagnosis"].eq("Missing"),
+    }
+    grouped = rows.assign(**flags).groupby(["run_id", "group"], observed=True, sort=True)
     recall = grouped["recall_narrow"]
-    table = pd.DataFrame({
-        "n": grouped.size(), "recall_spread": (recall.max() - recall.min()).fillna(0.0),
-        "worst_recall": recall.min(),
-        "answer_consistency": grouped["answer_ok"].min(),
-        "n_misranked": grouped["diagnosis"].agg(lambda found: int((found == "MisRanked").sum())).astype("int64"),
-        "n_missing": grouped["diagnosis"].agg(lambda found: int((found == "Missing").sum())).astype("int64"),
-        "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
-    })  # fmt: skip
+    table = pd.DataFrame(
+        {
+            "n": grouped.size(),
+            "recall_spread": (recall.max() - recall.min()).fillna(0.0),
+            "worst_recall": recall.min(),
+            "answer_consistency": grouped["answer_ok"].min(),
+            "n_misranked": grouped["n_misranked"].sum().astype("int64"),
+            "n_missing": grouped["n_missing"].sum().astype("int64"),
+            "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
+        }
+    )
     by_ranking = (table["n_misranked"] > 0) & (table["n_misranked"] >= table["n_missing"])
     by_retrieval = table["n_missing"] > table["n_misranked"]
-    return table.assign(
-        dominant=np.select([by_ranking, by_retrieval], ["ranking", "retrieval"], "")
-    ).reset_index()
+    dominant = np.select([by_ranking, by_retrieval], ["ranking", "retrieval"], "")
+    return table.assign(dominant=dominant).reset_index()
 
 
 def paraphrase_summary(groups: pd.DataFrame) -> pd.DataFrame:
@@ -132,24 +138,30 @@ def paraphrase_summary(groups: pd.DataFrame) -> pd.DataFrame:
     `n_groups`; `mean_recall_spread` over all groups; `n_consistent` groups (spread 0, worst recall
     1) and their `share_consistent`; `share_answers_consistent` of the groups with checked answers;
     `n_ranking` and `n_retrieval`, groups that misranked or missing documents explain;
-    `pool_cut_short`, whether Missing may be MisRanked further down.
+    `pool_cut_short`: Missing may be MisRanked further down.
     """
-    _check_made_by(groups, "recall_spread", "paraphrase_groups(rs.paraphrases(results, golden))")
-    whole = groups.assign(consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1))
-    by_run = whole.groupby("run_id", observed=True)
-    return pd.DataFrame({
-        "n_groups": by_run.size(), "mean_recall_spread": by_run["recall_spread"].mean(),
-        "n_consistent": by_run["consistent"].sum(),
-        "share_consistent": by_run["consistent"].mean(),
-        "share_answers_consistent": by_run["answer_consistency"].mean(),
-        "n_ranking": by_run["dominant"].agg(lambda found: int((found == "ranking").sum())).astype("int64"),
-        "n_retrieval": by_run["dominant"].agg(lambda found: int((found == "retrieval").sum())).astype("int64"),
-        "pool_cut_short": by_run["pool_cut_short"].max().astype(bool),
-    })  # fmt: skip
+    _check_frame(groups, "recall_spread", "paraphrase_groups(rs.paraphrases(results, golden))")
+    grouped = groups.assign(
+        consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1),
+        by_ranking=groups["dominant"].eq("ranking"),
+        by_retrieval=groups["dominant"].eq("retrieval"),
+    ).groupby("run_id", observed=True)
+    return pd.DataFrame(
+        {
+            "n_groups": grouped.size(),
+            "mean_recall_spread": grouped["recall_spread"].mean(),
+            "n_consistent": grouped["consistent"].sum(),
+            "share_consistent": grouped["consistent"].mean(),
+            "share_answers_consistent": grouped["answer_consistency"].mean(),
+            "n_ranking": grouped["by_ranking"].sum().astype("int64"),
+            "n_retrieval": grouped["by_retrieval"].sum().astype("int64"),
+            "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
+        }
+    )
 
 
 def paraphrase_kinds(rows: pd.DataFrame, pattern: str | None = None) -> pd.DataFrame:
-    r"""Which kinds of paraphrase a system copes with, from `paraphrases`.
+    r"""Return how a system copes with each kind of paraphrase, from `paraphrases`.
 
     Parameters
     ----------
@@ -170,39 +182,32 @@ def paraphrase_kinds(rows: pd.DataFrame, pattern: str | None = None) -> pd.DataF
     DataError
         A pattern that isn't a regular expression with exactly one group.
     """
-    _check_made_by(rows, "diagnosis", "paraphrases(results, golden)")
-    kind = (
-        (rows["variant"] if pattern is None else _found_in(rows["query_id"], pattern))
-        .astype("str")
-        .fillna(NO_VALUE)
-    )
+    _check_frame(rows, "diagnosis", "paraphrases(results, golden)")
+    kinds = rows["variant"] if pattern is None else _extract(rows["query_id"], pattern)
     best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
-    counts = {
-        f"n_{name}": rows["diagnosis"].eq(label)
-        for name, label in zip(("ok", "misranked", "missing", "no_expected"), CLASSES, strict=True)
-    }
-    grouped = rows.assign(kind=kind, recall_lost=best - rows["recall_narrow"], **counts).groupby(
-        ["run_id", "kind"], observed=True
-    )
+    labels = dict(zip(("n_ok", "n_misranked", "n_missing", "n_no_expected"), CLASSES, strict=True))
+    grouped = rows.assign(
+        kind=kinds.astype("str").fillna(NO_VALUE),
+        recall_lost=best - rows["recall_narrow"],
+        **{name: rows["diagnosis"].eq(label) for name, label in labels.items()},
+    ).groupby(["run_id", "kind"], observed=True)
     means = {name: grouped[name].mean() for name in ("recall_narrow", "recall_pool", "recall_lost")}
-    sums = {name: grouped[name].sum().astype("int64") for name in counts}
-    return pd.DataFrame(
-        {"n": grouped.size(), **means, **sums, "answer_ok": grouped["answer_ok"].mean()}
-    ).reset_index()
+    counts = {name: grouped[name].sum().astype("int64") for name in labels}
+    table = {"n": grouped.size(), **means, **counts, "answer_ok": grouped["answer_ok"].mean()}
+    return pd.DataFrame(table).reset_index()
 
 
-def _check_made_by(frame: pd.DataFrame, column: str, call: str) -> None:
-    """The three frames of this module look alike; only one of them has this column."""
-    if not isinstance(frame, pd.DataFrame) or column not in frame.columns:
-        found = (
-            f"a frame with the columns {', '.join(map(str, frame.columns))}"
-            if isinstance(frame, pd.DataFrame)
-            else type(frame).__name__
-        )
-        raise DataError(f"found {found}", field="rows", allowed=f"the frame of rs.{call}")
+def _check_frame(frame: pd.DataFrame, column: str, call: str) -> None:
+    """Refuse another frame: the three of this module look alike, but only one has this column."""
+    if isinstance(frame, pd.DataFrame) and column in frame.columns:
+        return
+    found = type(frame).__name__
+    if isinstance(frame, pd.DataFrame):
+        found = f"a frame with the columns {', '.join(map(str, frame.columns))}"
+    raise DataError(f"found {found}", field="rows", allowed=f"the frame of rs.{call}")
 
 
-def _found_in(query_ids: pd.Series, pattern: str) -> pd.Series:
+def _extract(query_ids: pd.Series, pattern: str) -> pd.Series:
     try:
         n_groups = re.compile(pattern).groups
     except re.error as error:
@@ -218,9 +223,3 @@ def _found_in(query_ids: pd.Series, pattern: str) -> pd.Series:
             allowed="a regular expression with a single group",
         )
     return query_ids.str.extract(pattern, expand=False)
-
-
-def _shallow_runs(results: Results, pool: int) -> list[str]:
-    """Runs that have hits, but none at the pool's depth."""
-    deepest = results.hits.groupby("run_id", observed=True)["rank"].max()
-    return [str(run_id) for run_id, rank in deepest.items() if rank < pool]

@@ -1,9 +1,7 @@
-"""One question through several runs.
+"""One query through several runs, side by side.
 
-The ranked lists side by side, what met a target, what moved, what was answered.
-
-In: `Results` and `Golden`. Out: a `QueryView`, whose frames are plain and whose notebook form is
-HTML without scripts.
+In: `Results` and `Golden`. Out: a `QueryView` of the ranked lists, the targets that were met, the
+moves between lists and the answers. Its frames are plain; its notebook form is HTML without scripts.
 """
 
 from dataclasses import dataclass
@@ -13,35 +11,37 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import lookup
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.render import dump, reload
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.matching import LEVELS, apply_rule, at_level, level_rows
 
 ROW = 24  # pixels of one hit in the drawing
 GAP = 56  # and of the space in which moves are drawn
-SHOWN_TEXT = 600
+MAX_CHARS = 600  # of a text that is shown
 STROKES = {"up": ("#009e73", ""), "down": ("#d55e00", "6 3"), "same": ("#999999", "")}
+HIT_STYLE = (
+    f"height:{ROW}px;line-height:{ROW}px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
+)
 
 
-@dataclass(frozen=True)
-class QueryView:
-    """One question as several runs answered it.
+@dataclass(frozen=True, repr=False)
+class QueryView(JsonResult):
+    """One query as several runs answered it.
 
     Attributes
     ----------
     hits
-        One row per run and rank: `id` (chunk, else document), doc_id, path, heading, `score`,
-        `score_kind`, `text`, what of these the hits have; `target` (names of the targets met, empty
+        One row per run and rank: `id` (chunk, else document); doc_id, path, heading, `score`,
+        `score_kind` and `text` where the hits have them; `target` (names of the targets met, empty
         if none), `grade` (NA if none), and `rank_before`, where the run before this one has the
         same id (NA: not among its hits, or no run before).
     targets
-        One row per target of the question: its grade, and its first rank in each run (column =
-        run_id, NA = not found).
+        One row per target of the query: its grade, and its first rank in each run (column = run_id,
+        NA = not found).
     answers
-        One row per run: answer, refused, error, `cites`, what of these was recorded.
+        One row per run: answer, refused, error and `cites` where these were recorded.
     checks
         What the answer must (not) hold: kind, text.
     level
@@ -59,48 +59,37 @@ class QueryView:
     should_refuse: bool
 
     def to_text(self) -> str:
-        """The lists side by side, a hit that met a target marked by `*`; then targets and answers."""
+        """Return the lists side by side, then targets and answers.
+
+        A `*` marks a hit that met a target.
+        """
         columns = {run_id: self._labels(run_id) for run_id in self.run_ids}
         lists = pd.DataFrame(
             {name: pd.Series(labels, dtype="str") for name, labels in columns.items()}
         ).fillna("")
         lists.index = pd.RangeIndex(1, len(lists) + 1, name="rank")
-        parts = [self._title(), lists.to_string(), self._expected_text()]
-        return "\n\n".join(
-            [
-                *parts,
-                *(
-                    f"{row['run_id']}: {_answer_text(row)}"
-                    for row in self.answers.to_dict("records")
-                ),
-            ]
-        )
+        parts = [f"{self.query_id}: {self.query}", lists.to_string(), self._expected_text()]
+        parts += [
+            f"{row['run_id']}: {_answer_text(row)}" for row in self.answers.to_dict("records")
+        ]
+        return "\n\n".join(parts)
 
     def to_html(self) -> str:
-        """The same as HTML: no scripts, nothing loaded, every text escaped."""
-        parts = []
+        """Return the same as HTML: no scripts, nothing loaded, every text escaped."""
+        lists = ""
         for place, run_id in enumerate(self.run_ids):
-            if place:
-                parts.append(self._moves(self.run_ids[place - 1], run_id))
-            parts.append(self._list(run_id))
-        lists = (
-            "<div"
-            f' style="display:flex;align-items:flex-start;overflow-x:auto">{"".join(parts)}</div>'
-        )
+            lists += self._moves(self.run_ids[place - 1], run_id) if place else ""
+            lists += self._list(run_id)
         answers = "".join(
-            f"<p><b>{escape(str(row['run_id']))}</b>: {_br(_answer_text(row))}</p>"
+            f"<p><b>{escape(str(row['run_id']))}</b>: {_with_breaks(_answer_text(row))}</p>"
             for row in self.answers.to_dict("records")
         )
-        return f"<div><p><b>{escape(self._title())}</b></p><p>{_br(self._expected_text())}</p>{lists}{answers}</div>"
-
-    def to_json(self) -> str:
-        """The view as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> "QueryView":
-        """The view that `to_json` wrote."""
-        return reload(cls, text)
+        return (
+            f"<div><p><b>{escape(f'{self.query_id}: {self.query}')}</b></p>"
+            f"<p>{_with_breaks(self._expected_text())}</p>"
+            f'<div style="display:flex;align-items:flex-start;overflow-x:auto">{lists}</div>'
+            f"{answers}</div>"
+        )
 
     def _repr_html_(self) -> str:
         return self.to_html()
@@ -108,73 +97,66 @@ class QueryView:
     def __repr__(self) -> str:
         return self.to_text()
 
-    def _title(self) -> str:
-        return f"{self.query_id}: {self.query}"
-
     def _expected_text(self) -> str:
         if self.should_refuse:
-            return "The system should refuse this question."
+            return "The system should refuse this query."
         if not len(self.targets):
-            return "No target is labelled for this question."
-        lines = [
-            f"expected ({self.level}, grade {row['grade']}): {row['target_id']}"
-            f" ({_ranks(row, self.run_ids)})"
-            for row in self.targets.to_dict("records")
-        ]
-        return "\n".join(
-            [*lines, *(f"{kind}: {text}" for kind, text in self.checks.itertuples(index=False))]
-        )
+            return "No target is labelled for this query."
+        lines = []
+        for row in self.targets.to_dict("records"):
+            ranks = "; ".join(
+                f"{run_id} {'not found' if pd.isna(row[run_id]) else f'rank {row[run_id]}'}"
+                for run_id in self.run_ids
+            )
+            lines.append(
+                f"expected ({self.level}, grade {row['grade']}): {row['target_id']} ({ranks})"
+            )
+        lines += [f"{kind}: {text}" for kind, text in self.checks.itertuples(index=False)]
+        return "\n".join(lines)
 
     def _labels(self, run_id: str) -> list[str]:
-        rows = self.hits[(self.hits["run_id"] == run_id).to_numpy()]
-        depth = int(rows["rank"].max()) if len(rows) else 0
-        labels = [""] * depth
-        is_first = run_id == self.run_ids[0]
-        for rank, name, target, before in zip(
-            rows["rank"], rows["id"], rows["target"], rows["rank_before"], strict=True
-        ):
-            labels[rank - 1] = (
-                f"{'*' if target else ' '} {name}{'' if is_first else f' ({_move(rank, before)})'}"
+        """Return the hits of a run as text, one per rank; empty where a rank is absent."""
+        rows = self._hits_of(run_id)
+        labels = [""] * (int(rows["rank"].max()) if len(rows) else 0)
+        for row in rows.to_dict("records"):
+            move = (
+                "" if run_id == self.run_ids[0] else f" ({_move(row['rank'], row['rank_before'])})"
             )
+            labels[row["rank"] - 1] = f"{'*' if row['target'] else ' '} {row['id']}{move}"
         return labels
 
     def _list(self, run_id: str) -> str:
-        rows = self.hits[(self.hits["run_id"] == run_id).to_numpy()]
-        is_first = run_id == self.run_ids[0]
-        body = (
-            "".join(_item(row, is_first) for row in rows.to_dict("records"))
-            or '<div style="color:#666">no hits</div>'
-        )
+        rows = self._hits_of(run_id).to_dict("records")
+        hits = "".join(_hit_html(row, run_id == self.run_ids[0]) for row in rows)
+        hits = hits or '<div style="color:#666">no hits</div>'
         return (
-            '<div style="flex:1 1 0;min-width:220px"><div'
-            f' style="height:{ROW}px"><b>{escape(run_id)}</b></div>{body}</div>'
+            '<div style="flex:1 1 0;min-width:220px">'
+            f'<div style="height:{ROW}px"><b>{escape(run_id)}</b></div>'
+            f"{hits}</div>"
         )
 
-    def _moves(self, before: str, here: str) -> str:
-        """Lines from each hit's place in one list to its place in the next.
+    def _moves(self, before: str, after: str) -> str:
+        """Return lines from each hit's place in one list to its place in the next.
 
         Solid up, dashed down, grey where it stayed.
         """
-        rows = self.hits[(self.hits["run_id"] == here).to_numpy()].dropna(subset=["rank_before"])
-        depth = (
-            int(self.hits.loc[self.hits["run_id"].isin([before, here]), "rank"].max())
-            if len(self.hits)
-            else 0
-        )
-        lines = []
+        both = self.hits["run_id"].isin([before, after])
+        depth = int(self.hits.loc[both, "rank"].max()) if len(self.hits) else 0
+        rows = self._hits_of(after).dropna(subset=["rank_before"])
+        lines = ""
         for rank, old, target in zip(
             rows["rank"], rows["rank_before"], rows["target"], strict=True
         ):
             colour, dash = STROKES["same" if rank == old else "up" if rank < old else "down"]
-            y = [ROW * (place + 0.5) for place in (old, rank)]  # the header is one row high
-            lines.append(
-                f'<line x1="2" y1="{y[0]:g}" x2="{GAP - 2}" y2="{y[1]:g}" stroke="{colour}"'
+            start, end = (ROW * (place + 0.5) for place in (old, rank))  # below a header of one row
+            lines += (
+                f'<line x1="2" y1="{start:g}" x2="{GAP - 2}" y2="{end:g}" stroke="{colour}"'
                 f' stroke-width="{3 if target else 1.2}" stroke-dasharray="{dash}"/>'
             )
-        return (
-            f'<svg width="{GAP}" height="{ROW * (depth + 1)}"'
-            f' style="flex:none">{"".join(lines)}</svg>'
-        )
+        return f'<svg width="{GAP}" height="{ROW * (depth + 1)}" style="flex:none">{lines}</svg>'
+
+    def _hits_of(self, run_id: str) -> pd.DataFrame:
+        return self.hits[(self.hits["run_id"] == run_id).to_numpy()]
 
 
 def show_query(
@@ -186,9 +168,10 @@ def show_query(
     match: str = "auto",
     texts: pd.DataFrame | None = None,
 ) -> QueryView:
-    """One question through several runs.
+    """Show one query through several runs.
 
-    Ranked lists side by side, hits that met a target marked, moves drawn, answers below.
+    The view holds the ranked lists side by side with the hits that met a target marked, the moves
+    between the lists, and the answers.
 
     Parameters
     ----------
@@ -206,160 +189,137 @@ def show_query(
     Raises
     ------
     DataError
-        A question that neither the golden set nor these runs have; an unknown run.
+        A query that neither the golden set nor these runs have; an unknown run.
     """
     check_inputs(results, golden)
     names = run_names(
         results.runs, list(results.runs["run_id"].astype("str")) if runs is None else runs
     )
-    pair = results.select(names)
-    asked = pair.responses[(pair.responses["query_id"] == query_id).to_numpy()]
-    known = golden.queries[(golden.queries["query_id"] == query_id).to_numpy()]
-    if not len(asked) and not len(known):
+    chosen = results.select(names)
+
+    def of_query(frame: pd.DataFrame) -> pd.DataFrame:
+        return frame[(frame["query_id"] == query_id).to_numpy()]
+
+    responses, known = of_query(chosen.responses), of_query(golden.queries)
+    if not len(responses) and not len(known):
         raise DataError(
-            f"no question {query_id!r}",
+            f"no query {query_id!r}",
             field="query_id",
             allowed="a query_id of the golden set or of these runs",
         )
-    level = _level_of(query_id, choose_level(pair, golden, match), golden)
-    hits = pair.hits[(pair.hits["query_id"] == query_id).to_numpy()].sort_values(
-        ["run_id", "rank"], ignore_index=True
+    level = _level_name(query_id, choose_level(chosen, golden, match), golden)
+    hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
+    targets = of_query(at_level(golden, level).targets).reset_index(drop=True)
+    matches = decidable(apply_rule(level_rule(level, chosen, golden), hits, targets))
+    met = pd.DataFrame(
+        {
+            "hit": matches["hit"].to_numpy(),
+            "run_id": hits["run_id"].astype("str").to_numpy()[matches["hit"].to_numpy()],
+            "rank": hits["rank"].to_numpy()[matches["hit"].to_numpy()],
+            "target_id": targets["target_id"].to_numpy()[matches["target"].to_numpy()],
+            "grade": targets["grade"].to_numpy()[matches["target"].to_numpy()],
+        }
     )
-    targets = at_level(golden, level).targets
-    targets = targets[(targets["query_id"] == query_id).to_numpy()].reset_index(drop=True)
-    pairs = decidable(apply_rule(level_rule(level, pair, golden), hits, targets))
-    checks = golden.checks.loc[
-        (golden.checks["query_id"] == query_id).to_numpy(), ["kind", "text"]
-    ].reset_index(drop=True)
     return QueryView(
-        query_id, str((known if len(known) else asked)["query"].iloc[0]), tuple(names),
-        _shown_hits(hits, targets, pairs, names, texts),
-        _found_targets(hits, targets, pairs, names), _answers(pair, asked, query_id), checks, level,
+        query_id,
+        str((known if len(known) else responses)["query"].iloc[0]),
+        tuple(names),
+        _shown_hits(hits, met, names, texts),
+        _target_ranks(targets, met, names),
+        _answers(responses, of_query(chosen.citations)),
+        of_query(golden.checks)[["kind", "text"]].reset_index(drop=True),
+        level,
         bool((golden.refusals == query_id).any()),
-    )  # fmt: skip
+    )
 
 
-def _level_of(query_id: str, level: Level, golden: Golden) -> str:
+def _level_name(query_id: str, level: Level, golden: Golden) -> str:
+    """Return the match level of the query: its finest where queries have levels of their own."""
     if level.name != "per_query":
         return level.name
-    is_here = (golden.targets["query_id"] == query_id).to_numpy()
-    return next(
-        (
-            one
-            for one in LEVELS
-            if one in level.joinable and (level_rows(golden, one) & is_here).any()
-        ),
-        "doc",
+    is_own = (golden.targets["query_id"] == query_id).to_numpy()
+    finest = (
+        name
+        for name in LEVELS
+        if name in level.joinable and (level_rows(golden, name) & is_own).any()
     )
+    return next(finest, "doc")
 
 
 def _shown_hits(
-    hits: pd.DataFrame,
-    targets: pd.DataFrame,
-    pairs: pd.DataFrame,
-    names: list[str],
-    texts: pd.DataFrame | None,
+    hits: pd.DataFrame, met: pd.DataFrame, names: list[str], texts: pd.DataFrame | None
 ) -> pd.DataFrame:
-    met = pd.DataFrame({
-        "hit": pairs["hit"].to_numpy(),
-        "target": targets["target_id"].to_numpy()[pairs["target"].to_numpy()],
-        "grade": targets["grade"].to_numpy()[pairs["target"].to_numpy()],
-    }).drop_duplicates()  # fmt: skip
-    by_hit = met.groupby("hit").agg(target=("target", ", ".join), grade=("grade", "max"))
-    id_of = [hits[name] for name in ("chunk_id", "doc_id", "path", "source_key") if name in hits]
-    shown = hits[["run_id", "rank"]].assign(
-        run_id=hits["run_id"].astype("str"), id=_first_of(id_of, len(hits))
+    ids = [hits[name] for name in ("chunk_id", "doc_id", "path", "source_key") if name in hits]
+    shown = pd.DataFrame(
+        {
+            "run_id": hits["run_id"].astype("str"),
+            "rank": hits["rank"],
+            "id": _first_known(ids, len(hits)),
+        }
     )
     for name in ("doc_id", "path", "heading", "score", "score_kind", "text"):
         if name in hits:
             shown[name] = hits[name]
     if texts is not None and "chunk_id" in hits:
-        place = lookup(hits["chunk_id"], pd.Index(texts["chunk_id"]))
-        # -1 has no text
-        known = texts["text"].reset_index(drop=True).reindex(place).set_axis(hits.index, axis=0)
-        shown["text"] = shown["text"].fillna(known) if "text" in shown else known
-    shown["target"] = by_hit["target"].reindex(range(len(hits))).astype("str").fillna("")
-    shown["grade"] = by_hit["grade"].reindex(range(len(hits))).astype("Int64")
-    return shown.assign(rank_before=_ranks_before(shown, names))
-
-
-def _first_of(columns: list[pd.Series], n: int) -> pd.Series:
-    """The first of these that is known, row by row."""
-    found = pd.Series(pd.NA, index=range(n), dtype="str")
-    for column in columns:
-        found = found.fillna(column)
-    return found.fillna("—")
-
-
-def _ranks_before(shown: pd.DataFrame, names: list[str]) -> pd.Series:
-    """Where the run before has the same id first."""
-    before = dict(zip(names[1:], names[:-1], strict=True))
-    first = shown.drop_duplicates(["run_id", "id"]).rename(
-        columns={"rank": "rank_before", "run_id": "before"}
-    )
-    # nothing is before a single run
-    wanted = shown[["run_id", "id"]].assign(before=shown["run_id"].map(before).astype("str"))
-    return wanted.merge(first[["before", "id", "rank_before"]], on=["before", "id"], how="left")[
-        "rank_before"
-    ].astype("Int64")
-
-
-def _found_targets(
-    hits: pd.DataFrame, targets: pd.DataFrame, pairs: pd.DataFrame, names: list[str]
-) -> pd.DataFrame:
-    listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
-    met = pd.DataFrame({
-        "target_id": targets["target_id"].to_numpy()[pairs["target"].to_numpy()],
-        "run_id": hits["run_id"].astype("str").to_numpy()[pairs["hit"].to_numpy()],
-        "rank": hits["rank"].to_numpy()[pairs["hit"].to_numpy()],
-    })  # fmt: skip
-    first = (
-        met.groupby(["target_id", "run_id"])["rank"].min().unstack("run_id")
-        if len(met)
-        else pd.DataFrame(index=pd.Index([], dtype="str"))
-    )
-    return listed.join(first.reindex(columns=names).astype("Int64"), on="target_id")
-
-
-def _answers(results: Results, asked: pd.DataFrame, query_id: str) -> pd.DataFrame:
-    columns = [name for name in ("answer", "refused", "refusal_reason", "error") if name in asked]
-    shown = (
-        asked[["run_id", *columns]]
-        .assign(run_id=asked["run_id"].astype("str"))
-        .reset_index(drop=True)
-    )
-    cited = results.citations[(results.citations["query_id"] == query_id).to_numpy()]
-    if len(cited):
-        locator = _first_of(
-            [
-                cited[name].reset_index(drop=True)
-                for name in ("chunk_id", "path", "doc_id", "marker")
-                if name in cited
-            ],
-            len(cited),
+        passages = hits["chunk_id"].map(
+            texts.drop_duplicates("chunk_id").set_index("chunk_id")["text"]
         )
-        by_run = locator.groupby(cited["run_id"].astype("str").to_numpy()).agg(", ".join)
-        shown["cites"] = shown["run_id"].map(by_run)
+        shown["text"] = shown["text"].fillna(passages) if "text" in shown else passages
+    by_hit = met[["hit", "target_id", "grade"]].drop_duplicates().groupby("hit")
+    shown["target"] = (
+        by_hit["target_id"].agg(", ".join).reindex(shown.index).astype("str").fillna("")
+    )
+    shown["grade"] = by_hit["grade"].max().reindex(shown.index).astype("Int64")
+    # the first rank of the same id in the run before
+    before = dict(zip(names[1:], names[:-1], strict=True))
+    shown["before"] = shown["run_id"].map(before).astype("str")
+    first = shown.drop_duplicates(["run_id", "id"])[["run_id", "id", "rank"]]
+    first = first.rename(columns={"run_id": "before", "rank": "rank_before"})
+    shown = shown.merge(first, on=["before", "id"], how="left").drop(columns="before")
+    return shown.astype({"rank_before": "Int64"})
+
+
+def _first_known(columns: list[pd.Series], n: int) -> pd.Series:
+    """Return the first of these values that is known, row by row."""
+    values = pd.Series(pd.NA, index=range(n), dtype="str")
+    for column in columns:
+        values = values.fillna(column)
+    return values.fillna("—")
+
+
+def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    """One row per target: its grade, and its first rank in each run."""
+    listed = targets[["target_id", "grade"]].drop_duplicates("target_id").reset_index(drop=True)
+    ranks = met.pivot_table(
+        index="target_id", columns="run_id", values="rank", aggfunc="min", observed=True
+    )
+    return listed.join(ranks.reindex(columns=names).astype("Int64"), on="target_id")
+
+
+def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:
+    names = ("answer", "refused", "refusal_reason", "error")
+    shown = responses[["run_id", *(name for name in names if name in responses)]]
+    shown = shown.astype({"run_id": "str"}).reset_index(drop=True)
+    if len(citations):
+        cited = citations.reset_index(drop=True)
+        ids = [cited[name] for name in ("chunk_id", "path", "doc_id", "marker") if name in cited]
+        locators = _first_known(ids, len(cited)).groupby(cited["run_id"].astype("str").to_numpy())
+        shown["cites"] = shown["run_id"].map(locators.agg(", ".join))
     return shown
 
 
-def _item(row: dict[Any, Any], is_first: bool) -> str:
-    """One hit on one line; its whole text is the tooltip."""
+def _hit_html(row: dict[Any, Any], is_first: bool) -> str:
+    """Return one hit on one line; its whole text is the tooltip."""
     mark = f"<b>✔ {escape(str(row['id']))}</b>" if row["target"] else escape(str(row["id"]))
-    score = row.get("score")
-    shown_score = (
-        f" <small>{score:.3g}</small>" if isinstance(score, float) and not np.isnan(score) else ""
-    )
-    moved = "" if is_first else f" <small>{_move(row['rank'], row['rank_before'])}</small>"
-    text = row.get("text")
-    tip = escape(
-        f"{row['target']} {text if isinstance(text, str) else ''}".strip()[:SHOWN_TEXT], quote=True
-    )
-    style = f"height:{ROW}px;line-height:{ROW}px;white-space:nowrap;overflow:hidden;text-overflow:ellipsis"
+    move = "" if is_first else f" <small>{_move(row['rank'], row['rank_before'])}</small>"
+    number, text = row.get("score"), row.get("text")
+    has_score = isinstance(number, float) and not np.isnan(number)
+    score = f" <small>{number:.3g}</small>" if has_score else ""
+    tip = f"{row['target']} {text if isinstance(text, str) else ''}".strip()[:MAX_CHARS]
     background = ";background:rgba(0,158,115,.18)" if row["target"] else ""
     return (
-        f'<div style="{style}{background}" title="{tip}">{row["rank"]}.'
-        f" {mark}{moved}{shown_score}</div>"
+        f'<div style="{HIT_STYLE}{background}" title="{escape(tip, quote=True)}">{row["rank"]}.'
+        f" {mark}{move}{score}</div>"
     )
 
 
@@ -370,37 +330,19 @@ def _move(rank: Any, before: Any) -> str:
     return "=" if change == 0 else f"{'↑' if change > 0 else '↓'}{abs(change)}"
 
 
-def _ranks(row: dict[Any, Any], names: tuple[str, ...]) -> str:
-    return "; ".join(
-        f"{name} {'not found' if pd.isna(row[name]) else f'rank {row[name]}'}" for name in names
-    )
-
-
 def _answer_text(row: dict[Any, Any]) -> str:
     if not pd.isna(row.get("error")):
         return f"failed: {row['error']}"
-    said = (
-        []
-        if row.get("refused") is not True
-        else [
-            (
-                f"refused ({row.get('refusal_reason')})"
-                if not pd.isna(row.get("refusal_reason"))
-                else "refused"
-            )
-        ]
-    )
-    answer = row.get("answer")
-    said += (
-        [str(answer)[:SHOWN_TEXT]]
-        if isinstance(answer, str) and answer
-        else []
-        if said
-        else ["no answer"]
-    )
-    cites = row.get("cites")
-    return " ".join(said) + (f"\ncites {cites}" if isinstance(cites, str) else "")
+    parts = []
+    if row.get("refused") is True:
+        reason = row.get("refusal_reason")
+        parts.append("refused" if pd.isna(reason) else f"refused ({reason})")
+    answer, cites = row.get("answer"), row.get("cites")
+    if isinstance(answer, str) and answer:
+        parts.append(answer[:MAX_CHARS])
+    text = " ".join(parts or ["no answer"])
+    return f"{text}\ncites {cites}" if isinstance(cites, str) else text
 
 
-def _br(text: str) -> str:
+def _with_breaks(text: str) -> str:
     return escape(text).replace("\n", "<br>")

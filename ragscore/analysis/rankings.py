@@ -1,23 +1,14 @@
-"""The retrievers' own scores.
+"""Rankings without a metric: the retrievers' own scores, and how alike two rankings are.
 
-How they fall with the rank, and whether they tell what is relevant from what isn't.
-
-In: results, and the golden set that says what is relevant. Out: quantiles, one kind of score (rrf,
-bm25, cosine, ...) to a row: they have no common scale.
-
-How alike two rankings are: rank-biased overlap, query by query.
-
-In: the hits of two runs. Out: one row per query. Nothing here knows what is right; it tells where
-the systems differ.
+In: results; for the relevance of hits a golden set as well. Out: quantiles of scores, one row per
+kind of score (rrf, bm25, cosine, ...), which have no common scale; rank-biased overlap, one row per
+query.
 """
-
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import is_among, lookup, pair_codes
 from ragscore.frames.data import (
     DataError,
     Golden,
@@ -32,14 +23,18 @@ from ragscore.scoring.grading import level_rule
 from ragscore.scoring.level import choose_level, chunker_versions
 from ragscore.scoring.matching import LEVELS, apply_rule, at_level
 
+Values = npt.NDArray[np.float64]
+Ranks = npt.NDArray[np.int64]
+
 NO_KIND = "score"  # of hits that don't say what kind of score they have
 RELEVANCE = ("relevant", "not relevant", "unjudged", "undecided", "should be refused", "unlabelled")
 QUANTILES = {"min": 0.0, "p5": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95, "max": 1.0}
 MIDDLE = {name: QUANTILES[name] for name in ("p25", "p50", "p75")}
+IDS = {"chunk": "chunk_id", "doc": "doc_id"}
 
 
 def scores_by_rank(results: Results) -> pd.DataFrame:
-    """How scores fall with the rank.
+    """Return how scores fall with the rank.
 
     Returns
     -------
@@ -52,21 +47,17 @@ def scores_by_rank(results: Results) -> pd.DataFrame:
         No hit has a score.
     """
     check_type(results, Results, "results")
-    hits = _scored(results)
-    groups = hits[hits["score"].notna()].groupby(
-        ["run_id", "score_kind", "rank"], observed=True, sort=True
-    )["score"]
-    return (
-        _quantiles(groups, MIDDLE)
-        .join(groups.size().rename("n"))
-        .reset_index()[["run_id", "score_kind", "rank", "n", *MIDDLE]]
-    )
+    keys = ["run_id", "score_kind", "rank"]
+    hits = _hits_with_scores(results).dropna(subset=["score"])
+    table = _quantiles(hits, keys, MIDDLE)
+    n = hits.groupby(keys, observed=True).size()
+    return table.join(n.rename("n")).reset_index()[[*keys, "n", *MIDDLE]]
 
 
 def score_distribution(results: Results, golden: Golden, *, match: str = "auto") -> pd.DataFrame:
-    """Scores of relevant hits beside those of all others.
+    """Return the scores of relevant hits beside those of all others.
 
-    A score that tells them apart can be cut at a threshold.
+    A score that separates them can be cut at a threshold.
 
     Parameters
     ----------
@@ -77,11 +68,11 @@ def score_distribution(results: Results, golden: Golden, *, match: str = "auto")
     -------
     One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade ≥
     1), *not relevant* (of grade 0 only), *unjudged* (none), *undecided* (its text is cut), *should
-    be refused* and *unlabelled* (nothing can be relevant to the question). `n_hits` with a score,
+    be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a score,
     `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`, `p75`, `p95`,
-    `max` of the score. `above`: how often a relevant hit scores higher than one of this row, over
-    all pairs of the run, ties half (0.5 says nothing, 1 tells them apart; near 0 for distances,
-    where less is better; NaN without a pair).
+    `max` of the score. `above`: the share of pairs of a relevant hit and one of this row, over the
+    whole run, in which the relevant hit scores higher; ties count half (0.5: no separation, 1: full
+    separation; near 0 for distances, where less is better; NaN without a pair).
 
     Raises
     ------
@@ -89,135 +80,111 @@ def score_distribution(results: Results, golden: Golden, *, match: str = "auto")
         No hit has a score; an unknown match level.
     """
     check_inputs(results, golden)
-    hits = _scored(results).assign(
+    keys = ["run_id", "score_kind", "relevance"]
+    hits = _hits_with_scores(results).assign(
         relevance=categorical(_relevance(results, golden, match), RELEVANCE)
     )
-    keys = ["run_id", "score_kind", "relevance"]
-    groups = hits.groupby(keys, observed=True, sort=True)
-    known = hits[hits["score"].notna()].groupby(keys, observed=True, sort=True)
+    scored = hits.dropna(subset=["score"])
+    grouped = hits.groupby(keys, observed=True, sort=True)["score"]
     table = pd.DataFrame(
-        {
-            "n_hits": groups["score"].count(),
-            "n_no_score": groups["score"].size() - groups["score"].count(),
-        }
+        {"n_hits": grouped.count(), "n_no_score": grouped.size() - grouped.count()}
     )
-    table = (
-        table.join(known["query_id"].nunique().rename("n_queries"))
-        .join(_quantiles(known["score"], QUANTILES))
-        .reset_index()
-    )
+    n_queries = scored.groupby(keys, observed=True, sort=True)["query_id"].nunique()
+    table = table.join(n_queries.rename("n_queries")).join(_quantiles(scored, keys, QUANTILES))
+    table = table.reset_index()
     table = table.assign(
         n_queries=table["n_queries"].fillna(0).astype("int64"),
-        above=_above(hits, table),
+        above=_shares_above(scored, table),
         relevance=table["relevance"].astype("str"),
     )
     return table[[*keys, "n_hits", "n_queries", "n_no_score", *QUANTILES, "above"]]
 
 
-def _scored(results: Results) -> pd.DataFrame:
-    """All hits with their score and its kind."""
+def _hits_with_scores(results: Results) -> pd.DataFrame:
+    """Return all hits with their score and its kind."""
     hits = results.hits
     if "score" not in hits or not hits["score"].notna().any():
         raise DataError(
             "no hit has a score", field="results.hits.score", allowed="hits with scores"
         )
-    kinds = (
-        hits["score_kind"].astype("str").fillna(NO_KIND)
-        if "score_kind" in hits
-        else pd.Series(NO_KIND, index=hits.index, dtype="str")
-    )
+    kinds = hits.get("score_kind", pd.Series(pd.NA, index=hits.index)).astype("str")
     return hits[["run_id", "query_id", "rank", "score"]].assign(
-        score=hits["score"].astype("float64"), score_kind=kinds
+        score=hits["score"].astype("float64"), score_kind=kinds.fillna(NO_KIND)
     )
 
 
-def _quantiles(groups: Any, wanted: dict[str, float]) -> pd.DataFrame:
-    found: pd.DataFrame = groups.quantile(list(wanted.values())).unstack()
-    return found.set_axis(list(wanted), axis=1)
+def _quantiles(hits: pd.DataFrame, keys: list[str], shares: dict[str, float]) -> pd.DataFrame:
+    """Return quantiles of the score by these keys, one column per share."""
+    grouped = hits.groupby(keys, observed=True, sort=True)["score"]
+    return (
+        grouped.quantile(np.array(list(shares.values()))).unstack().set_axis(list(shares), axis=1)
+    )
 
 
-def _relevance(results: Results, golden: Golden, match: str) -> npt.NDArray[np.int64]:
-    """The place of each hit's relevance in RELEVANCE.
+def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
+    """Return the position of each hit's relevance in RELEVANCE.
 
     Where queries have levels of their own, each is matched at its finest.
     """
     level = choose_level(results, golden, match)
-    names = (
-        [name for name in LEVELS if name in level.joinable]
-        if level.name == "per_query"
-        else [level.name]
-    )
-    hits, labelled = results.hits, np.zeros(len(results.hits), dtype=bool)
-    grade, undecidable = np.full(len(hits), -1), np.zeros(len(hits), dtype=bool)
+    names = [level.name]
+    if level.name == "per_query":
+        names = [name for name in LEVELS if name in level.joinable]
+    hits = results.hits
+    grade = np.full(len(hits), -1)
+    labelled, undecided = np.zeros(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
     for name in names:
         targets = at_level(golden, name).targets
-        here = is_among(hits["query_id"], targets["query_id"]) & ~labelled
+        is_own = hits["query_id"].isin(targets["query_id"]).to_numpy() & ~labelled
         matches = apply_rule(level_rule(name, results, golden), hits, targets)
-        matches = matches[here[matches["hit"].to_numpy()]]
-        is_open = (
-            matches["undecidable"].to_numpy(dtype=bool)
-            if "undecidable" in matches
-            else np.zeros(len(matches), dtype=bool)
+        matches = matches[is_own[matches["hit"].to_numpy()]]
+        hit, target = matches["hit"].to_numpy(), matches["target"].to_numpy()
+        is_open = matches.get("undecidable", pd.Series(False, index=matches.index)).to_numpy(
+            dtype=bool
         )
-        hit, of_target = (
-            matches["hit"].to_numpy(),
-            targets["grade"].to_numpy()[matches["target"].to_numpy()],
-        )
-        np.maximum.at(grade, hit[~is_open], of_target[~is_open])
-        undecidable[hit[is_open]] = True
-        labelled |= here
-    kinds = [
-        grade > 0,
-        undecidable,
-        grade == 0,
-        labelled,
-        is_among(hits["query_id"], golden.refusals),
-    ]
-    return np.select(kinds, [0, 3, 1, 2, 4], 5)
-
-
-def _above(hits: pd.DataFrame, table: pd.DataFrame) -> list[float]:
-    """For each row of the table how often a relevant hit of its run and kind scores higher, ties half (Mann and Whitney 1947)."""
-    known = hits[hits["score"].notna()]
-    scores = {
-        key: np.sort(part.to_numpy())
-        for key, part in known.groupby(["run_id", "score_kind", "relevance"], observed=True)[
-            "score"
-        ]
+        np.maximum.at(grade, hit[~is_open], targets["grade"].to_numpy()[target[~is_open]])
+        undecided[hit[is_open]] = True
+        labelled |= is_own
+    to_refuse = hits["query_id"].isin(golden.refusals).to_numpy()
+    flags = {
+        "relevant": grade > 0,
+        "undecided": undecided,
+        "not relevant": grade == 0,
+        "unjudged": labelled,
+        "should be refused": to_refuse,
     }
-    none = np.zeros(0)
+    places = [RELEVANCE.index(name) for name in flags]
+    return np.select(list(flags.values()), places, RELEVANCE.index("unlabelled"))
+
+
+def _shares_above(scored: pd.DataFrame, table: pd.DataFrame) -> list[float]:
+    """Return for each row how often a relevant hit of its run and kind scores higher.
+
+    Ties count half (Mann and Whitney 1947).
+    """
+    groups = scored.groupby(["run_id", "score_kind", "relevance"], observed=True)["score"]
+    scores = {key: np.sort(part.to_numpy()) for key, part in groups}
     shares = []
-    for run_id, kind, relevance in zip(
-        table["run_id"], table["score_kind"], table["relevance"], strict=True
-    ):
-        relevant, others = (
-            scores.get((run_id, kind, RELEVANCE[0]), none),
-            scores.get((run_id, kind, relevance), none),
-        )
-        below = np.searchsorted(others, relevant, "left") + np.searchsorted(
-            others, relevant, "right"
-        )
-        shares.append(
-            float(below.mean() / (2 * len(others)))
-            if relevance != RELEVANCE[0] and len(relevant) and len(others)
-            else np.nan
-        )
+    for run_id, kind, relevance in table[["run_id", "score_kind", "relevance"]].to_numpy():
+        relevant = scores.get((run_id, kind, RELEVANCE[0]), np.zeros(0))
+        others = scores.get((run_id, kind, relevance), np.zeros(0))
+        if relevance == RELEVANCE[0] or not len(relevant) or not len(others):
+            shares.append(np.nan)
+            continue
+        below = np.searchsorted(others, relevant, "left")
+        below = below + np.searchsorted(others, relevant, "right")
+        shares.append(float(below.mean() / (2 * len(others))))
     return shares
-
-
-Values = npt.NDArray[np.float64]
-Ranks = npt.NDArray[np.int64]
-IDS = {"chunk": "chunk_id", "doc": "doc_id"}
 
 
 def rank_overlap(
     results: Results, a: str, b: str, *, by: str = "auto", p: float = 0.9
 ) -> pd.DataFrame:
-    """Rank-biased overlap of two runs' rankings, for every query that both were asked.
+    """Return the rank-biased overlap of two runs' rankings, for every query that both were asked.
 
     RBO weighs agreement at the top most: with p = .9 the first ten ranks carry 86 % of the weight.
-    Extrapolated from the lists' ends, as if the agreement seen there went on (Webber, Moffat &
-    Zobel 2010, equation 32).
+    It is extrapolated from the lists' ends, as if the agreement seen there went on (Webber, Moffat
+    & Zobel 2010, equation 32). It tells where systems differ, not which of them is right.
 
     Parameters
     ----------
@@ -245,22 +212,30 @@ def rank_overlap(
     names = run_names(results.runs, [a, b])
     pair = results.select(list(dict.fromkeys(names)))
     column = _id_column(pair, by)
-    asked = [
+    asked_a, asked_b = (
         pair.responses.loc[(pair.responses["run_id"] == name).to_numpy(), "query_id"]
         for name in names
-    ]
-    queries = pd.Index(asked[0][lookup(asked[0], pd.Index(asked[1])) >= 0])
+    )
+    queries = pd.Index(asked_a[asked_a.isin(asked_b)], dtype="str")
     hits = (collapse_hits(pair.hits) if column == "doc_id" else pair.hits).dropna(subset=[column])
-    sides = [hits[(hits["run_id"] == name).to_numpy()] for name in names]
-    query = [lookup(side["query_id"], queries) for side in sides]
-    n_a, n_b = (np.bincount(found[found >= 0], minlength=len(queries)) for found in query)
-    place, deeper = _common(sides, query, queries, column)
-    rbo = _extrapolated(place, deeper, n_a, n_b, p)
+    sides = []
+    for name in names:
+        side = hits.loc[(hits["run_id"] == name).to_numpy(), ["query_id", "rank", column]]
+        side = side.assign(query=queries.get_indexer(side["query_id"].astype("str")))
+        side = side[side["query"] >= 0].sort_values(["query", "rank"])
+        # hits without an id leave no gap in the ranks
+        sides.append(side.assign(rank=side.groupby("query").cumcount() + 1))
+    # an id that a list holds twice counts where it is first
+    first, second = (side.drop_duplicates(["query", column]) for side in sides)
+    common = first.merge(second, on=["query", column])
+    query = common["query"].to_numpy(np.int64)
+    depth = common[["rank_x", "rank_y"]].max(axis=1).to_numpy(np.int64)
+    n_a, n_b = (np.bincount(side["query"], minlength=len(queries)) for side in sides)
     return pd.DataFrame(
         {
             "query_id": pd.Series(queries, dtype="str"),
-            "rbo": rbo,
-            "n_common": np.bincount(place, minlength=len(queries)),
+            "rbo": _extrapolated_rbo(query, depth, n_a, n_b, p),
+            "n_common": np.bincount(query, minlength=len(queries)),
             "n_a": n_a,
             "n_b": n_b,
         }
@@ -272,11 +247,8 @@ def _id_column(results: Results, by: str) -> str:
         raise DataError(f"found {by!r}", field="by", allowed=f"one of auto, {', '.join(IDS)}")
     if by == "auto":
         has_chunks = "chunk_id" in results.hits and bool(results.hits["chunk_id"].notna().all())
-        by = (
-            "chunk"
-            if has_chunks and chunker_versions(results).nunique(dropna=False) == 1
-            else "doc"
-        )
+        one_chunker = chunker_versions(results).nunique(dropna=False) == 1
+        by = "chunk" if has_chunks and one_chunker else "doc"
     if IDS[by] not in results.hits:
         raise DataError(
             f"hits have no {IDS[by]}", field="by", allowed="ids in the hits of both runs"
@@ -284,61 +256,25 @@ def _id_column(results: Results, by: str) -> str:
     return IDS[by]
 
 
-def _common(
-    sides: list[pd.DataFrame], query: list[Ranks], queries: pd.Index, column: str
-) -> tuple[Ranks, Ranks]:
-    """Ids that both lists of a query hold.
+def _extrapolated_rbo(query: Ranks, depth: Ranks, n_a: Ranks, n_b: Ranks, p: float) -> Values:
+    """Return RBO_ext of every query.
 
-    The query's place, and the larger of their two ranks (each list's own, from 1).
+    `query` and `depth` have one entry per common id: the position of its query, and the depth from
+    which both lists hold it. `n_a` and `n_b` are the lengths of the lists.
     """
-    ids = pd.Index(sides[1][column].unique())
-    first, second = (pair_codes(side, ("query_id", column), queries, ids) for side in sides)
-    ranks = [
-        _own_ranks(side["rank"].to_numpy().astype(np.int64), found)
-        for side, found in zip(sides, query, strict=True)
-    ]
-    merged = (
-        pd.DataFrame({"code": first, "a": ranks[0]})
-        .merge(pd.DataFrame({"code": second, "b": ranks[1]}), on="code")
-        .query("code >= 0")
-    )
-    # an id that a list holds twice counts where it is first
-    merged = merged.groupby("code", as_index=False, sort=False).min()
-    return np.floor_divide(
-        merged["code"].to_numpy(np.int64), max(len(ids), 1), dtype=np.int64
-    ), merged[["a", "b"]].max(axis=1).to_numpy(np.int64)
-
-
-def _own_ranks(rank: Ranks, query: Ranks) -> Ranks:
-    """Ranks closed up within each query: hits without an id leave no gap."""
-    order = np.lexsort((rank, query))
-    begins = np.flatnonzero(np.diff(query[order], prepend=-2))
-    own = np.empty(len(rank), dtype=np.int64)
-    own[order] = np.arange(len(rank)) - np.repeat(begins, np.diff(begins, append=len(rank))) + 1
-    return own
-
-
-def _extrapolated(place: Ranks, deeper: Ranks, n_a: Ranks, n_b: Ranks, p: float) -> Values:
-    """RBO_ext of every query, from the depth at which each common id is seen in both lists."""
     short, long = np.minimum(n_a, n_b), np.maximum(n_a, n_b)
     depths = np.arange(1, int(long.max(initial=0)) + 1)
     powers = np.concatenate([[0.0], np.cumsum(p**depths)])  # sums of p^d up to each depth
     weights = np.concatenate([[0.0], np.cumsum(p**depths / depths)])  # sums of p^d / d
-    n = len(n_a)
 
     def total(values: Values) -> Values:
-        return np.asarray(np.bincount(place, values, n), dtype=np.float64)
+        """Add up values of common ids by query."""
+        return np.asarray(np.bincount(query, values, len(n_a)), dtype=np.float64)
 
-    seen = total((weights[long[place]] - weights[deeper - 1]).astype("float64"))
-    in_long, in_short = (
-        total(np.ones(len(place))),
-        total((deeper <= short[place]).astype("float64")),
-    )
+    seen = total(weights[long[query]] - weights[depth - 1])
+    in_long, in_short = total(np.ones(len(query))), total((depth <= short[query]).astype("float64"))
     with np.errstate(invalid="ignore", divide="ignore"):
-        beyond = (
-            in_short
-            / short
-            * (powers[long] - powers[short] - short * (weights[long] - weights[short]))
-        )
+        share = in_short / short  # of the shorter list that is common
+        beyond = share * (powers[long] - powers[short] - short * (weights[long] - weights[short]))
         rest = ((in_long - in_short) / long + in_short / short) * p**long
         return np.where(short > 0, (1 - p) / p * (seen + beyond) + rest, np.nan)

@@ -1,9 +1,7 @@
-"""Repeated trials of one system.
+"""Repeats of one system: success in at least one or in all of k repeats, and their averages.
 
-Whether a query succeeds at least once, or every time, in k of them; and their averages.
-
-In: scores of several runs that are repeats of each other. Out: one row per system and query, one
-per system.
+In: scores of several runs that are repeats (trials) of each other. Out: one row per system and
+query, one per system; or scores with the repeats averaged.
 """
 
 import numpy as np
@@ -18,6 +16,7 @@ from ragscore.stats import average_repeats as average_observations
 from ragscore.stats import mean_interval
 
 Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 def trials(
@@ -28,37 +27,37 @@ def trials(
     *,
     runs: pd.DataFrame | list[str] | None = None,
 ) -> pd.DataFrame:
-    """pass@k and pass^k of every query, estimated without bias from n ≥ k trials (Chen et al.
+    """Return pass@k and pass^k of every query, estimated without bias from n ≥ k repeats.
 
-    2021, arXiv:2107.03374).
-
-    pass@k = 1 - C(n-c, k) / C(n, k), the probability that at least one of k trials drawn from the n
-    succeeds, of which c did; pass^k = C(c, k) / C(n, k), that all of them do.
+    pass@k = 1 - C(n-c, k) / C(n, k) is the probability that at least one of k repeats drawn from
+    the n succeeds, of which c did (Chen et al. 2021, arXiv:2107.03374). pass^k = C(c, k) / C(n, k)
+    is the probability that all k do.
 
     Parameters
     ----------
     scores
         From `rs.score` or `store.scores`.
     metric
-        A column of it. A trial succeeds at `threshold` or better, in the metric's own direction.
+        A column of it. A repeat succeeds at `threshold` or better, in the metric's own direction.
     threshold
         By default 1 where higher is better and 0 where lower is; metrics of time and cost need one.
     runs
-        Which runs are trials of what. A frame such as `results.runs`: runs of the same `system`,
-        told apart by `repeat`. A list of run ids: these, as trials of one system. Without it: all
-        runs of the scores, by their `system` if the scores have that column (those of a store do).
+        The runs that are repeats of each other. A frame such as `results.runs`: runs of the same
+        `system`, told apart by `repeat`. A list of run ids: these, as repeats of one system.
+        Without it: all runs of the scores, by their `system` if the scores have that column (those
+        of a store do).
 
     Returns
     -------
-    One row per system and query: `system`, `query_id`; `n` trials, `n_passed`; `pass_rate`,
+    One row per system and query: `system`, `query_id`; `n` repeats, `n_passed`; `pass_rate`,
     `pass@k`, `pass^k` with k as a number (0 to 1, higher is better). A query to which the metric
-    applies in no trial has n = 0 and NaN; a trial that failed did not succeed.
+    applies in no repeat has n = 0 and NaN; a repeat that failed did not succeed.
 
     Raises
     ------
     DataError
-        k is not in 1..n; the metric is no column; a query is missing from a trial, stands there
-        twice, or has no finite value in one trial but has in another; two runs of a system are the
+        k is not in 1..n; the metric is no column; a query is missing from a repeat, stands there
+        twice, or has no finite value in one repeat but has in another; two runs of a system are the
         same `repeat`.
     """
     if metric not in scores.columns:
@@ -67,20 +66,18 @@ def trials(
             field="metric",
             allowed=f"scores has {', '.join(scores.columns)}",
         )
-    limit, is_better_low = _threshold(metric, threshold), describe(metric).better == "lower"
+    limit, is_lower_better = _threshold(metric, threshold), describe(metric).better == "lower"
     systems = _systems(scores, runs)
     parts = []
     for system, run_ids in systems.groupby(systems, sort=False).groups.items():
-        values, failed = _by_trial(scores, metric, [str(run_id) for run_id in run_ids])
-        passed = np.where(
-            failed & np.isnan(values), 0.0, values <= limit if is_better_low else values >= limit
-        )
-        parts.append(_system_rows(str(system), values, failed, passed, k))
+        values, failed = _by_repeat(scores, metric, [str(run_id) for run_id in run_ids])
+        passed = values <= limit if is_lower_better else values >= limit
+        parts.append(_system_rows(str(system), values, failed, passed.to_numpy(), k))
     return pd.concat(parts, ignore_index=True)
 
 
 def trial_summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Means of `trials` over the queries it applies to.
+    """Return means of `trials` over the queries that have a value.
 
     Returns
     -------
@@ -89,18 +86,17 @@ def trial_summary(rows: pd.DataFrame) -> pd.DataFrame:
     """
     measures = [name for name in rows.columns if name.startswith("pass")]
     grouped = rows.groupby("system", sort=False)[measures]
-    parts = {"mean": grouped.mean(), "std": grouped.std(), "n": grouped.count()}
+    statistics = {"mean": grouped.mean(), "std": grouped.std(), "n": grouped.count()}
     table = pd.DataFrame(
-        {name: part.rename_axis(columns="measure").stack() for name, part in parts.items()}
+        {name: part.rename_axis(columns="measure").stack() for name, part in statistics.items()}
     ).reset_index()
-    low, high = mean_interval(
-        table["mean"].to_numpy(), table["std"].to_numpy(), table["n"].to_numpy("float64"), "bounded"
-    )
+    mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "n"))
+    low, high = mean_interval(mean, std, n, "bounded")
     return table.assign(low=low, high=high)[["system", "measure", "mean", "low", "high", "n"]]
 
 
 def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Scores with the repeats of each system averaged query by query, so that every query counts once.
+    """Average the repeats of each system query by query, so that every query counts once.
 
     Repeats are no new queries: five runs of one system on 50 queries know as much about other
     queries as 50 do.
@@ -131,45 +127,40 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """
     rows = scores if "query_id" in scores else scores.reset_index()
     run_ids = rows["run_id"].astype("str")
-    named = _repeated(runs, run_ids.drop_duplicates())
-    new = run_ids.map(named).astype("str").fillna(run_ids)
-    order = new.drop_duplicates().tolist()
-    queries, known = pd.factorize(rows["query_id"])
-    cells = pd.Series(
-        pd.Categorical(new, categories=order).codes.astype("int64") * len(known) + queries
-    )
-    codes, _ = pd.factorize(cells)
-    is_there = (
-        rows["state"].ne("missing").to_numpy()
-        if "state" in rows
-        else np.ones(len(rows), dtype=bool)
-    )
-    _warn_of_gaps(new, codes, is_there, named)
-    first = ~pd.Series(codes).duplicated().to_numpy()
+    systems = _repeated_systems(runs, run_ids.drop_duplicates())
+    new_ids = run_ids.map(systems).astype("str").fillna(run_ids)
+    order = new_ids.drop_duplicates().tolist()
+    keys = [new_ids.to_numpy(), rows["query_id"].to_numpy()]
+    cells = rows.groupby(keys, sort=False).ngroup().to_numpy()
+    states = rows["state"] if "state" in rows else pd.Series("scored", index=rows.index)
+    is_first = ~pd.Series(cells).duplicated().to_numpy()
+    # a row per system or run and query, in the order of `cells`
+    averaged = rows[is_first].reset_index(drop=True)
+    averaged["run_id"] = pd.Categorical(new_ids[is_first], categories=order)
+    n_asked = np.bincount(cells, weights=states.ne("missing"))
+    n_repeats = averaged["run_id"].astype("str").map(systems.value_counts()).fillna(0)
+    if (gaps := n_repeats.to_numpy("float64") > n_asked).any():
+        counts = averaged.loc[gaps, "run_id"].astype("str").value_counts()
+        text = ", ".join(f"{n} of {system}" for system, n in counts.items())
+        warn(f"queries that some repeats were not asked: {text}; averaged over the others")
     names = metric_columns(scores)
-    means = average_observations(rows[names].to_numpy("float64", na_value=np.nan), codes)
-    kept = rows[first].reset_index(drop=True)
-    kept = kept.assign(
-        run_id=pd.Categorical(new[first], categories=order),
-        **dict(zip(names, means.T, strict=True)),
-    )
+    means = average_observations(rows[names].to_numpy("float64", na_value=np.nan), cells)
+    averaged = averaged.assign(**dict(zip(names, means.T, strict=True)))
     if "state" in rows:
-        scored = (
-            np.bincount(codes, weights=rows["state"].eq("scored").to_numpy(), minlength=len(kept))
-            > 0
-        )
-        kept["state"] = kept["state"].astype("str").mask(scored, "scored").astype("category")
-    return kept if "query_id" in scores else kept.set_index("query_id")
+        is_scored = np.bincount(cells, weights=states.eq("scored")) > 0
+        state = averaged["state"].astype("str").mask(is_scored, "scored")
+        averaged["state"] = state.astype("category")
+    return averaged if "query_id" in scores else averaged.set_index("query_id")
 
 
-def _repeated(runs: pd.DataFrame, known: pd.Series) -> pd.Series:
-    """The system (value) of every run (index) that is one of several repeats."""
+def _repeated_systems(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
+    """Return the system (value) of every run (index) that is one of several repeats."""
     if not {"system", "repeat"} <= set(runs.columns):
         return pd.Series(dtype="str")
-    here = runs[runs["repeat"].notna() & runs["system"].notna()]
-    systems = _systems_of(here, known.to_numpy(dtype=object))
+    repeats = runs[runs["repeat"].notna() & runs["system"].notna()]
+    systems = _systems_of(repeats, run_ids.to_numpy(dtype=object))
     systems = systems[systems.map(systems.value_counts()) > 1]
-    others = set(known) - set(systems.index)
+    others = set(run_ids) - set(systems.index)
     if taken := others & set(systems):
         raise DataError(
             f"{', '.join(sorted(taken))} is a run and the system of repeats",
@@ -179,21 +170,11 @@ def _repeated(runs: pd.DataFrame, known: pd.Series) -> pd.Series:
     return systems
 
 
-def _warn_of_gaps(
-    new: pd.Series, codes: npt.NDArray[np.int64], is_there: npt.NDArray[np.bool_], named: pd.Series
-) -> None:
-    expected = named.value_counts()
-    found = np.bincount(codes, weights=is_there)
-    first = ~pd.Series(codes).duplicated().to_numpy()
-    lacking = new[first].map(expected).fillna(0).to_numpy("float64") > found
-    if lacking.any():
-        where = new[first][lacking].value_counts()
-        text = ", ".join(f"{n} of {name}" for name, n in where.items())
-        warn(f"queries that some repeats were not asked: {text}; averaged over the others")
-
-
 def pass_at_k(n: int, n_passed: Values, k: int) -> Values:
-    """1 - C(n-c, k) / C(n, k) as a product, so that large n neither overflow nor lose small probabilities."""
+    """Return 1 - C(n-c, k) / C(n, k).
+
+    Computed as a product, so that large n neither overflow nor lose small probabilities.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.log1p(-n_passed[:, None] / (n - np.arange(k)))
     # Fewer than k failures: every draw of k holds a success.
@@ -203,27 +184,27 @@ def pass_at_k(n: int, n_passed: Values, k: int) -> Values:
 
 
 def pass_power_k(n: int, n_passed: Values, k: int) -> Values:
-    """C(c, k) / C(n, k), as a product."""
+    """Return C(c, k) / C(n, k), as a product."""
     steps = (n_passed[:, None] - np.arange(k)) / (n - np.arange(k))
     return np.where(n_passed < k, 0.0, steps.clip(min=0).prod(axis=1))
 
 
 def _threshold(metric: str, threshold: float | None) -> float:
-    found = describe(metric)
-    if threshold is None and found.kind in ("time", "cost"):
+    described = describe(metric)
+    if threshold is None and described.kind in ("time", "cost"):
         raise DataError(
             f"{metric} has no success of its own",
             field="threshold",
             allowed="the largest value that counts as success",
         )
-    limit = threshold if threshold is not None else 0.0 if found.better == "lower" else 1.0
+    limit = threshold if threshold is not None else 0.0 if described.better == "lower" else 1.0
     if not np.isfinite(limit):
         raise DataError(f"found {limit}", field="threshold", allowed="a finite number")
     return float(limit)
 
 
 def _systems(scores: pd.DataFrame, runs: pd.DataFrame | list[str] | None) -> pd.Series:
-    """The system (value) of every run (index) that is a trial."""
+    """Return the system (value) of every run (index) that is a repeat."""
     known = scores["run_id"].astype("str").unique()
     if isinstance(runs, pd.DataFrame):
         return _systems_of(runs, known)
@@ -242,99 +223,95 @@ def _systems(scores: pd.DataFrame, runs: pd.DataFrame | list[str] | None) -> pd.
     return pd.Series("all", index=known)
 
 
-def _systems_of(runs: pd.DataFrame, known: npt.NDArray[np.object_]) -> pd.Series:
-    here = runs[runs["run_id"].astype("str").isin(known)]
-    if "system" not in here or here["system"].isna().any():
+def _systems_of(runs: pd.DataFrame, run_ids: npt.NDArray[np.object_]) -> pd.Series:
+    runs = runs[runs["run_id"].astype("str").isin(run_ids)]
+    if "system" not in runs or runs["system"].isna().any():
         raise DataError(
             "runs without a system",
             field="runs.system",
             allowed="a system for every run, or a list of run ids",
         )
-    if (
-        "repeat" in here
-        and (twice := here["repeat"].notna() & here.duplicated(["system", "repeat"])).any()
-    ):
-        first = here[twice].iloc[0]
-        raise DataError(
-            f"repeat {first['repeat']} of {first['system']} is there twice",
-            field="runs.repeat",
-            allowed="another number for every trial of a system",
-        )
-    return here["system"].astype("str").set_axis(here["run_id"].astype("str"))
+    if "repeat" in runs:
+        again = runs[runs["repeat"].notna() & runs.duplicated(["system", "repeat"])]
+        if len(again):
+            raise DataError(
+                f"repeat {again['repeat'].iloc[0]} of {again['system'].iloc[0]} is there twice",
+                field="runs.repeat",
+                allowed="another number for every repeat of a system",
+            )
+    return runs["system"].astype("str").set_axis(runs["run_id"].astype("str"))
 
 
-def _by_trial(
-    scores: pd.DataFrame, metric: str, run_ids: list[str]
-) -> tuple[pd.DataFrame, npt.NDArray[np.bool_]]:
-    """Values and failures, one row per query and one column per trial.
+def _by_repeat(scores: pd.DataFrame, metric: str, run_ids: list[str]) -> tuple[pd.DataFrame, Flags]:
+    """Return values and failures, one row per query and one column per repeat.
 
-    Every query is there in every trial.
+    Every query is there in every repeat.
     """
     rows = scores[scores["run_id"].astype("str").isin(run_ids)].reset_index()
     rows = rows[rows["state"] != "extra"] if "state" in rows else rows
     if rows.duplicated(["run_id", "query_id"]).any():
         raise DataError(
-            "a query stands twice in one trial", field="scores", allowed="one row per run and query"
+            "a query stands twice in one repeat",
+            field="scores",
+            allowed="one row per run and query",
         )
-    states = (
-        rows["state"].astype("str") if "state" in rows else pd.Series("scored", index=rows.index)
-    )
     cells = pd.DataFrame(
         {
             "run_id": rows["run_id"].astype("str"),
             "query_id": rows["query_id"],
             "value": rows[metric].to_numpy("float64"),
-            "state": states,
+            "state": rows["state"].astype("str") if "state" in rows else "scored",
         }
     )
-    order = cells["query_id"].unique()
-    values = cells.pivot(index="query_id", columns="run_id", values="value").reindex(
-        index=order, columns=run_ids
+    query_ids = cells["query_id"].unique()
+    values, states = (
+        cells.pivot(index="query_id", columns="run_id", values=name).reindex(
+            index=query_ids, columns=run_ids
+        )
+        for name in ("value", "state")
     )
-    state = (
-        cells.pivot(index="query_id", columns="run_id", values="state")
-        .reindex(index=order, columns=run_ids)
-        .fillna("missing")
-        .to_numpy(dtype=object)
-    )
+    state = states.fillna("missing").to_numpy(dtype=object)
     absent = state == "missing"
     if absent.any():
-        row, column = (int(place[0]) for place in absent.nonzero())
-        found = (
-            f"{run_ids[column]} has no answer to {order[row]} ({int(absent.sum())} cells are"
-            " missing)"
+        row, column = np.argwhere(absent)[0]
+        raise DataError(
+            f"{run_ids[column]} has no answer to {query_ids[row]}"
+            f" ({int(absent.sum())} cells are missing)",
+            field="scores",
+            allowed="the same queries in every repeat",
         )
-        raise DataError(found, field="scores", allowed="the same queries in every trial")
     return values, state == "failed"
 
 
 def _system_rows(
-    system: str, values: pd.DataFrame, failed: npt.NDArray[np.bool_], passed: Values, k: int
+    system: str, values: pd.DataFrame, failed: Flags, passed: Flags, k: int
 ) -> pd.DataFrame:
     n = values.shape[1]
     if not 1 <= k <= n:
         raise DataError(
-            f"k is {k} and {system} has {n} trials",
+            f"k is {k} and {system} has {n} repeats",
             field="k",
             allowed=f"whole numbers from 1 to {n}",
         )
-    applies = np.isfinite(values.to_numpy()).any(axis=1)
-    odd = applies[:, None] & ~np.isfinite(values.to_numpy()) & ~failed
-    if odd.any():
-        row, column = (int(place[0]) for place in odd.nonzero())
+    is_finite = np.isfinite(values.to_numpy())
+    applies = is_finite.any(axis=1)
+    lacking = applies[:, None] & ~is_finite & ~failed
+    if lacking.any():
+        row, column = np.argwhere(lacking)[0]
         raise DataError(
-            f"{values.columns[column]} has no value for {values.index[row]}, another trial has",
+            f"{values.columns[column]} has no value for {values.index[row]}, another repeat has",
             field=str(values.columns.name or "metric"),
-            allowed="a finite value in every trial, or in none",
+            allowed="a finite value in every repeat, or in none",
         )
-    count = passed.sum(axis=1)
+    n_passed = passed.sum(axis=1).astype("float64")
     measures = {
-        "pass_rate": count / n,
-        f"pass@{k}": pass_at_k(n, count, k),
-        f"pass^{k}": pass_power_k(n, count, k),
+        "pass_rate": n_passed / n,
+        f"pass@{k}": pass_at_k(n, n_passed, k),
+        f"pass^{k}": pass_power_k(n, n_passed, k),
     }
-    return pd.DataFrame({
-        "system": system, "query_id": values.index.to_numpy(), "n": np.where(applies, n, 0),
-        "n_passed": np.where(applies, count, 0).astype("int64"),
-        **{name: np.where(applies, found, np.nan) for name, found in measures.items()},
-    })  # fmt: skip
+    table = pd.DataFrame({"system": system, "query_id": values.index.to_numpy()})
+    return table.assign(
+        n=np.where(applies, n, 0),
+        n_passed=np.where(applies, n_passed, 0).astype("int64"),
+        **{name: np.where(applies, measure, np.nan) for name, measure in measures.items()},
+    )

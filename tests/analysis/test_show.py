@@ -113,5 +113,5 @@ def test_texts_are_shown_where_hits_kept_none(three):
 
 
 def test_an_unknown_question_is_named(three):
-    with pytest.raises(rs.DataError, match="no question 'x'"):
+    with pytest.raises(rs.DataError, match="no query 'x'"):
         rs.show_query(*three, "x")

@@ -84,7 +84,7 @@ def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
 @pytest.mark.parametrize("k", [0, 4])
 def test_k_beyond_the_trials_is_refused(k):
     with pytest.raises(
-        rs.DataError, match=f"k is {k} and all has 3 trials; whole numbers from 1 to 3"
+        rs.DataError, match=f"k is {k} and all has 3 repeats; whole numbers from 1 to 3"
     ):
         rs.trials(scores_of(THREE), "hit@1", k)
 
