@@ -1,4 +1,8 @@
-"""Values that another tool stored: as scores, and against the values recomputed from its rows."""
+"""Metric values that another tool stored: as scores, or checked against recomputed values.
+
+In: `Results` with a frame of reported values; for the check a golden set as well. Out: a frame of
+scores, or one row per reported value beside the recomputed one.
+"""
 
 import re
 from collections.abc import Iterator
@@ -25,42 +29,41 @@ REPORTED_NAMES = {
     "em": "exact_match", "rougeL": "rouge_l", "rougeLsum": "rouge_l",
     "rouge_score(mode=fmeasure)": "rouge_l", "claim_recall": "context_recall",
 }  # fmt: skip
-"""A metric's name in a report, without its cut-off -> its name here. Other tools' letter case, spaces and hyphens don't matter where a name isn't here."""
+"""A metric's name in a report, without its cut-off -> its name here.
+
+For other names, letter case, spaces and hyphens don't matter.
+"""
 _NAME = re.compile(r"(?P<name>[A-Za-z_.]+?)(?:(?:@|_at_|_)(?P<k>\d+))?|(?P<whole>.+)")
-CHECKED = ("n", "mean", "std", "min", "max", "p50", "p95")
+CHECKED = ("n", "mean", "std", "min", "max", "p50", "p95")  # statistics that are recomputed
 
 
 def label_of(metric: str) -> str | None:
-    """Our label for a reported metric (`hit_rate@5` is `hit@5`, `P_10` is `precision@10`).
+    """Return our label for a reported metric; None if it is none of ours.
 
-    None if it is none of ours.
+    `hit_rate@5` is `hit@5`, `P_10` is `precision@10`.
     """
     plain = re.sub(r"[\s-]+", "_", metric.strip()).lower()
-    return next(
-        (label for name in (metric, plain) if (label := _known(_renamed(name)) or _known(name))),
-        None,
-    )
+    for name in (_renamed(metric), metric, _renamed(plain), plain):
+        try:
+            return parse_label(name).text
+        except DataError:
+            continue
+    return None
 
 
 def _renamed(metric: str) -> str:
-    """The name with its part before the cut-off as we call it."""
-    found = _NAME.fullmatch(metric)
-    if found is None or found["whole"]:
+    """Return the name with the part before its cut-off as we call it."""
+    parts = _NAME.fullmatch(metric)
+    if parts is None or parts["whole"]:
         return REPORTED_NAMES.get(metric, metric)
-    return REPORTED_NAMES.get(found["name"], found["name"]) + (
-        f"@{found['k']}" if found["k"] else ""
-    )
-
-
-def _known(label: str) -> str | None:
-    try:
-        return parse_label(label).text
-    except DataError:
-        return None
+    cutoff = f"@{parts['k']}" if parts["k"] else ""
+    return REPORTED_NAMES.get(parts["name"], parts["name"]) + cutoff
 
 
 def reported_scores(results: Results) -> pd.DataFrame:
-    """The reported values of single queries as a scores frame, for `rs.summarize` and `rs.diff_scores`.
+    """Return the reported values of single queries as a frame of scores.
+
+    It can be given to `rs.summarize` and `rs.diff_scores`.
 
     Returns
     -------
@@ -72,33 +75,29 @@ def reported_scores(results: Results) -> pd.DataFrame:
     DataError
         There are no reported values; two metrics of a report are the same one here.
     """
-    told = _of_queries(_told(results, None))
-    names = {metric: label_of(metric) or metric for metric in told["metric"].unique()}
+    reported = _reported(results, None)
+    reported = reported[reported["statistic"].isna()]
+    names = {metric: label_of(metric) or metric for metric in reported["metric"].unique()}
     if len(set(names.values())) < len(names):
         raise DataError(
             f"several names for one metric among {', '.join(names)}",
             field="results.reported",
             allowed="each metric once",
         )
-    places = told[["run_id", "query_id"]].drop_duplicates()
-    if told.duplicated(["run_id", "query_id", "metric"]).any():
+    if reported.duplicated(["run_id", "query_id", "metric"]).any():
         raise DataError(
             "a query's metric has several values",
             field="results.reported",
             allowed="one row per run, query and metric",
         )
-    wide = told.assign(metric=told["metric"].map(names)).pivot(
-        index=["run_id", "query_id"], columns="metric", values="value"
-    )
-    wide = wide.reindex(pd.MultiIndex.from_frame(places))[list(names.values())].reset_index(
-        "run_id"
-    )
-    wide.columns.name = None
+    keys = ["run_id", "query_id"]
+    wide = reported.pivot(index=keys, columns="metric", values="value")
+    wide = wide.reindex(pd.MultiIndex.from_frame(reported[keys].drop_duplicates()))
+    wide = wide[list(names)].rename(columns=names).rename_axis(columns=None).reset_index("run_id")
     wide.insert(1, "state", "scored")
     wide.insert(2, "level", pd.Series(categorical([-1] * len(wide), LEVELS), index=wide.index))
-    return wide.astype(
-        {"run_id": pd.CategoricalDtype(results.runs["run_id"].astype("str").tolist())}
-    )
+    runs = results.runs["run_id"].astype("str").tolist()
+    return wide.astype({"run_id": pd.CategoricalDtype(runs)})
 
 
 def check_reported(
@@ -109,7 +108,7 @@ def check_reported(
     profile: str | Profile | None = None,
     **policies: Any,
 ) -> pd.DataFrame:
-    """Reported values against those recomputed from hits and golden set.
+    """Compare reported values with those recomputed from hits and golden set.
 
     Parameters
     ----------
@@ -117,7 +116,7 @@ def check_reported(
         The values to check, if `results` doesn't hold them: the frame `reported` of other results
         with the same run ids.
     profile
-        The harness that reported them: its names are understood (what it calls `recall_at_k` may be
+        The harness that reported them. Its names are understood (what it calls `recall_at_k` may be
         our hit@5), values of a whole run are recomputed by `rs.aggregate`, and it sets the
         policies.
     policies
@@ -128,113 +127,89 @@ def check_reported(
     -------
     One row per run, query and metric, as reported (query_id "" and a `statistic` for values of a
     whole run): `metric`, `label` (ours; NA: none of ours), `reported`, `recomputed` (NaN: does not
-    apply here, or not recomputed), `difference` = recomputed − reported, and `note`: why nothing
-    was recomputed, or that it was from stored judgments, which are the other tool's own (NA:
-    nothing to say).
+    apply here, or not recomputed), `difference` = recomputed − reported, and `note` (NA: nothing to
+    say): why nothing was recomputed, or that the value comes from stored judgments, which are the
+    other tool's own.
 
     Raises
     ------
     DataError
         There are no reported values, or they name a run that `results` doesn't have.
     """
-    told = _told(results, reported)
+    rows = _reported(results, reported).rename(columns={"value": "reported"})
     chosen = find_profile(profile)
-    told = told.assign(label=_labels(told, k_of_runs(results), chosen))
-    wanted = told["label"].dropna().unique().tolist()
-    values = (
-        _recomputed(score(results, golden, wanted, profile=chosen, **policies), wanted)
-        if wanted
-        else pd.Series(dtype="float64")
-    )
-    keys = pd.MultiIndex.from_frame(told[["run_id", "query_id", "label", "statistic"]].fillna(""))
-    recomputed = values.reindex(keys).to_numpy("float64")
+    rows = rows.assign(label=_labels(rows, k_of_runs(results), chosen))
+    if labels := rows["label"].dropna().unique().tolist():
+        scores = score(results, golden, labels, profile=chosen, **policies)
+        values = _recomputed(scores, labels)
+        keys = rows[["run_id", "query_id", "label", "statistic"]].fillna("")
+        recomputed = values.reindex(pd.MultiIndex.from_frame(keys)).to_numpy("float64")
+    else:
+        recomputed = np.full(len(rows), np.nan)
     if chosen is not None:
-        aggregated = (
-            _of_runs(aggregate(results, golden, chosen))
-            .reindex(pd.MultiIndex.from_frame(told[["run_id", "metric"]]))
-            .to_numpy("float64")
-        )
-        recomputed = np.where(
-            told["query_id"].eq("") & told["statistic"].isna(), aggregated, recomputed
-        )
-    checked = told.rename(columns={"value": "reported"}).assign(
-        recomputed=recomputed, difference=recomputed - told["value"].to_numpy()
+        means = _run_values(aggregate(results, golden, chosen))
+        of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
+        is_of_run = rows["query_id"].eq("") & rows["statistic"].isna()
+        recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
+    rows = rows.assign(
+        recomputed=recomputed, difference=recomputed - rows["reported"].to_numpy()
     )
-    names = [
-        "run_id",
-        "query_id",
-        "statistic",
-        "metric",
-        "label",
-        "reported",
-        "recomputed",
-        "difference",
+    columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
+    return rows[[*columns, "difference"]].assign(note=_notes(rows)).reset_index(drop=True)
+
+
+def _notes(rows: pd.DataFrame) -> pd.Series:
+    """Return why a value was not recomputed, or that only the judge's verdicts were."""
+    is_nan = rows["recomputed"].isna()
+    by_label = {
+        label: f"does not apply: {describe(label).nan_when}"
+        for label in rows["label"].dropna().unique()
+    }
+    by_metric = {metric: _unknown(metric) for metric in rows["metric"].unique()}
+    is_unchecked = rows["statistic"].notna() & ~rows["statistic"].isin(CHECKED)
+    cases = [  # the first that holds decides
+        ("no value is reported", rows["reported"].isna()),
+        (rows["metric"].map(by_metric), is_nan & rows["label"].isna()),
+        ("this statistic is not recomputed", is_nan & is_unchecked),
+        (rows["label"].map(by_label), is_nan),
+        ("from the stored judgments", rows["label"].isin(CRITERIA)),
     ]
-    return checked[names].assign(note=_notes(checked)).reset_index(drop=True)
-
-
-def _notes(checked: pd.DataFrame) -> pd.Series:
-    """Why a value was not recomputed; of a judged one, that only the judge's verdicts were."""
-    nothing = checked["recomputed"].isna()
-    of_label = checked["label"].map(
-        {label: _reason(label) for label in checked["label"].dropna().unique()}
-    )
-    of_metric = checked["metric"].map(
-        {metric: _unknown(metric) for metric in checked["metric"].unique()}
-    )
-    unchecked = checked["statistic"].notna() & ~checked["statistic"].isin(CHECKED)
-    cases = [
-        ("no value is reported", checked["reported"].isna()),
-        (of_metric, nothing & checked["label"].isna()),
-        ("this statistic is not recomputed", nothing & unchecked), (of_label, nothing),
-        ("from the stored judgments", checked["label"].isin(CRITERIA)),
-    ]  # fmt: skip
-    notes = pd.Series(pd.NA, index=checked.index, dtype="object")
+    notes = pd.Series(pd.NA, index=rows.index, dtype="object")
     for note, applies in reversed(cases):
         notes = notes.mask(applies, note)
     return notes.astype("str")
 
 
-def _reason(label: str) -> str:
-    return f"does not apply: {describe(label).nan_when}"
-
-
 def _unknown(metric: str) -> str:
-    """What is missing for a metric to be one of ours."""
+    """Return what a metric lacks to be one of ours."""
     name = REPORTED_NAMES.get(metric, metric)
     return f"no cut-off given, as in {name}@5" if f"{name}@k" in BY_NAME else "no metric of ours"
 
 
-def _labels(told: pd.DataFrame, ks: dict[str, int], profile: Profile | None) -> pd.Series:
-    """Our label for each reported value, at its run's own k where a profile's name means that."""
-    pairs = told[["run_id", "metric"]].drop_duplicates()
-    known = {
-        (run_id, metric): _named_by(profile, metric, ks[run_id]) or label_of(metric)
-        for run_id, metric in pairs.itertuples(index=False)
+def _labels(rows: pd.DataFrame, ks: dict[str, int], profile: Profile | None) -> pd.Series:
+    """Return our label for each reported value; a profile's name is taken at its run's own k."""
+    pairs = list(zip(rows["run_id"], rows["metric"], strict=True))
+    labels = {
+        (run_id, metric): _profile_label(profile, metric, ks[run_id]) or label_of(metric)
+        for run_id, metric in dict.fromkeys(pairs)
     }
-    return pd.Series(
-        [known[pair] for pair in zip(told["run_id"], told["metric"], strict=True)],
-        index=told.index,
-        dtype="str",
-    )
+    return pd.Series([labels[pair] for pair in pairs], index=rows.index, dtype="str")
 
 
-def _named_by(profile: Profile | None, metric: str, k: int) -> str | None:
-    """Our label for what a profile's aggregate calls `metric`, or the mean of it `metric_avg` or `metric_rate`."""
+def _profile_label(profile: Profile | None, metric: str, k: int) -> str | None:
+    """Return our label for what a profile's aggregate calls `metric`.
+
+    An aggregate may call the mean `metric_avg` or `metric_rate`.
+    """
     expressions = profile.aggregate if profile is not None else {}
-    found = next(
-        (
-            expressions[name]
-            for name in (metric, f"{metric}_avg", f"{metric}_rate")
-            if name in expressions
-        ),
-        None,
-    )
-    return None if found is None or "{k}" in found or "(" in found else found.format(run_k=k)
+    names = [name for name in (metric, f"{metric}_avg", f"{metric}_rate") if name in expressions]
+    if not names or "{k}" in expressions[names[0]] or "(" in expressions[names[0]]:
+        return None
+    return expressions[names[0]].format(run_k=k)
 
 
-def _of_runs(aggregates: dict[str, dict[str, Any]]) -> pd.Series:
-    """Every number of the runs' aggregates, by run and dotted name; null is NaN."""
+def _run_values(aggregates: dict[str, dict[str, Any]]) -> pd.Series:
+    """Return every number of the runs' aggregates, by run and dotted name; null is NaN."""
     rows = {
         (run_id, name): value
         for run_id, content in aggregates.items()
@@ -252,52 +227,43 @@ def _leaves(content: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, fl
             yield prefix + name, value
 
 
-def _told(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:
-    told = results.reported if reported is None else reported
-    if told is None or not len(told):
+def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the reported values, with the column `statistic` in any case."""
+    rows = results.reported if reported is None else reported
+    if rows is None or not len(rows):
         raise DataError(
             "no reported values", field="reported", allowed="results that hold some, or reported="
         )
-    told = told.assign(
-        run_id=told["run_id"].astype("str"),
-        statistic=(
-            told["statistic"]
-            if "statistic" in told
-            else pd.Series(pd.NA, index=told.index, dtype="str")
-        ),
+    unknown_statistic = pd.Series(pd.NA, index=rows.index, dtype="str")
+    rows = rows.assign(
+        run_id=rows["run_id"].astype("str"), statistic=rows.get("statistic", unknown_statistic)
     )
     names = results.runs["run_id"].astype("str").tolist()
-    unknown = sorted(set(told["run_id"]) - set(names))
-    if unknown:
+    if unknown := sorted(set(rows["run_id"]) - set(names)):
         raise DataError(
             f"values of {', '.join(unknown)}",
             field="reported.run_id",
             allowed=f"runs of the results: {', '.join(names)}",
         )
-    return told
-
-
-def _of_queries(told: pd.DataFrame) -> pd.DataFrame:
-    return told[told["statistic"].isna()]
+    return rows
 
 
 def _recomputed(scores: pd.DataFrame, labels: list[str]) -> pd.Series:
-    """Values of queries and summary statistics of runs, by run, query ("" for a statistic), label and statistic ("" for a query)."""
-    names = ["run_id", "query_id", "label", "statistic"]
-    of_queries = (
-        scores.reset_index()
-        .melt(id_vars=["run_id", "query_id"], value_vars=labels, var_name="label")
-        .assign(statistic="")
+    """Return values of queries and statistics of runs.
+
+    Indexed by run, query ("" for a statistic), label and statistic ("" for a query).
+    """
+    keys = ["run_id", "query_id", "label", "statistic"]
+    of_queries = scores.reset_index().melt(
+        id_vars=["run_id", "query_id"], value_vars=labels, var_name="label"
     )
     of_runs = summarize(scores, metrics=labels).melt(
         id_vars=["run_id", "metric"], value_vars=list(CHECKED), var_name="statistic"
     )
-    of_runs = of_runs.rename(columns={"metric": "label"}).assign(query_id="")
+    of_runs = of_runs.rename(columns={"metric": "label"})
+    parts = [of_queries.assign(statistic=""), of_runs.assign(query_id="")]
     rows = pd.concat(
-        [
-            frame[[*names, "value"]].astype(dict.fromkeys(names, "str"))
-            for frame in (of_queries, of_runs)
-        ],
+        [part[[*keys, "value"]].astype(dict.fromkeys(keys, "str")) for part in parts],
         ignore_index=True,
     )
-    return rows.set_index(names)["value"].astype("float64")
+    return rows.set_index(keys)["value"].astype("float64")
