@@ -13,10 +13,10 @@ import pandas as pd
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.deltas import check_margins, paired_deltas, tail_columns
 from ragscore.analysis.comparison.invariants import (
-    declared,
     diff_config,
     equal,
     field_invariants,
+    flag_declared,
     invariants_of,
 )
 from ragscore.analysis.comparison.model import Comparison
@@ -139,7 +139,7 @@ def compare_runs(
         level, k = _profile_level(chosen, versions_agree), NO_CUT
     targets, with_target = _target_ranks(pair, golden, level, chosen, k)
     invariants = invariants_of(pair, a, b)
-    config_diff = declared(diff_config(pair, a, b), pair, a, b, vary)
+    config_diff = flag_declared(diff_config(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
     per_query["note"] = _notes(per_query, config_diff, invariants)
     per_query["rbo"] = np.nan

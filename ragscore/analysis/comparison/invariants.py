@@ -88,7 +88,7 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["key", "a", "b"], dtype="str")
 
 
-def declared(
+def flag_declared(
     config_diff: pd.DataFrame, results: Results, a: str, b: str, vary: list[str] | str | None
 ) -> pd.DataFrame:
     """Add the column `declared`, True for keys that `vary` names; warn if other keys differ.

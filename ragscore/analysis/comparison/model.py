@@ -195,7 +195,7 @@ class Comparison:
             that isn't known, or JSON of an earlier version whose `deltas` lack columns. Where only
             `flips` and `largest_changes` are lacking, they are empty.
         """
-        return _reloaded(parse(text, "cmp.to_json()"), profile)
+        return _from_content(parse(text, "cmp.to_json()"), profile)
 
     def changed(self) -> pd.DataFrame:
         """One row per query that changed, worst first: ranks as text, targets gained and lost."""
@@ -258,7 +258,7 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
     }
 
 
-def _reloaded(content: Any, profile: Profile | None) -> Comparison:
+def _from_content(content: Any, profile: Profile | None) -> Comparison:
     """Rebuild a comparison from the content of its JSON."""
     names = (
         "run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies",

@@ -143,17 +143,17 @@ def scored_again(
     if scoring.get("rule", "") not in ("", level_rule_name(str(scoring.get("level")))):
         return None  # a rule of the caller's own, which isn't stored
     stored = history.scores_of([check])
-    again = _rescored(history, check, golden, scoring).set_index("query_id")[history.metric]
+    again = _score_by(history, check, golden, scoring).set_index("query_id")[history.metric]
     if not np.allclose(
         again.reindex(stored["query_id"]).to_numpy("float64"),
         stored[history.metric].to_numpy("float64"),
         equal_nan=True,
     ):
         return None
-    return Bridge(run_id, SCORED_AGAIN, _rescored(history, run_id, golden, scoring), False)
+    return Bridge(run_id, SCORED_AGAIN, _score_by(history, run_id, golden, scoring), False)
 
 
-def _rescored(
+def _score_by(
     history: History, run_id: str, golden: Golden, scoring: dict[str, Any]
 ) -> pd.DataFrame:
     """Scores of a run's stored results, with the level, policies and profile of a scoring."""

@@ -125,7 +125,7 @@ def read_history(
             field="metric",
             allowed=f"scores has {', '.join(map(str, rows.columns))}",
         )
-    runs = _ordered(table.assign(run_id=table["run_id"].astype("str")).set_index("run_id"), order)
+    runs = _sort_runs(table.assign(run_id=table["run_id"].astype("str")).set_index("run_id"), order)
     runs = runs.reindex(columns=list(dict.fromkeys([*runs.columns, *RUN_COLUMNS])))
     rows = rows[[*keys, metric]].astype({"run_id": "str"})
     rows = rows[rows["run_id"].isin(runs.index)]
@@ -263,7 +263,7 @@ def _runs_of_scores(scores: pd.DataFrame, results: Results | None) -> pd.DataFra
     return runs.join(recorded[[name for name in recorded if name not in own]], on="run_id")
 
 
-def _ordered(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
+def _sort_runs(runs: pd.DataFrame, order: str | list[str]) -> pd.DataFrame:
     """Sort the runs; those without a value in the column `order` are left out, with a warning."""
     if isinstance(order, list):
         names = run_names(runs.reset_index(), order)
@@ -348,10 +348,10 @@ def _without_seeds(config: Any) -> str:
         parsed = json.loads(config)
     except (TypeError, ValueError):
         return str(config)
-    return json.dumps(_pruned(parsed), sort_keys=True)
+    return json.dumps(_drop_seeds(parsed), sort_keys=True)
 
 
-def _pruned(value: Any) -> Any:
+def _drop_seeds(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    return {key: _pruned(inner) for key, inner in value.items() if key not in SEEDS}
+    return {key: _drop_seeds(inner) for key, inner in value.items() if key not in SEEDS}

@@ -4,22 +4,16 @@ In: a store, or scores. Out: one row per run with its interval, its segment and 
 read, to print and to draw (`rs.plot.trend`).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import History, Segment, read_history, split_segments
-from ragscore.analysis.trend.noise import (
-    Reference,
-    band_columns,
-    find_reference,
-    noise_half_width,
-)
+from ragscore.analysis.trend.noise import band_columns, find_reference, noise_half_width
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.render import shown_number
 from ragscore.scoring.metrics import describe
@@ -141,18 +135,18 @@ def trend_text(table: pd.DataFrame) -> str:
 def break_texts(table: pd.DataFrame) -> list[str]:
     """Return a sentence for each break of `rs.trend`: what changed, and the bridge over it."""
     is_sliced = any(name not in COLUMNS for name in table.columns)
-    breaks = table[table["break_reason"].notna()].drop_duplicates("segment")
-    return [_break_text(row, is_sliced) for row in breaks.to_dict("records")]
-
-
-def _break_text(row: dict[Hashable, Any], is_sliced: bool) -> str:
-    text = f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}"
-    if pd.isna(row["bridge"]):
-        return f"{text}; nothing joins it to the one before"
-    text = f"{text}; joined by {row['bridge']}, {row['bridge_reason']}"
-    if is_sliced or pd.isna(row["provenance_effect"]):
-        return text
-    return f"{text}: labels or settings cause {row['provenance_effect']:+.3f} of the step"
+    texts = []
+    for row in table[table["break_reason"].notna()].drop_duplicates("segment").to_dict("records"):
+        text = f"segment {row['segment']} from {row['run_id']}: {row['break_reason']}; "
+        if pd.isna(row["bridge"]):
+            text += "nothing joins it to the one before"
+        else:
+            text += f"joined by {row['bridge']}, {row['bridge_reason']}"
+            if not is_sliced and pd.notna(row["provenance_effect"]):
+                effect = f"{row['provenance_effect']:+.3f}"
+                text += f": labels or settings cause {effect} of the step"
+        texts.append(text)
+    return texts
 
 
 def _means(
@@ -252,32 +246,26 @@ def _with_band(
 ) -> pd.DataFrame:
     """Add the noise band of each segment around its reference, and the run that left it."""
     reference = find_reference(history, baseline)
-    is_baseline = table["run_id"].isin(reference.run_ids) & reference.is_baseline
+    run_ids = list(reference.run_ids)
+    is_baseline = table["run_id"].isin(run_ids) & reference.is_baseline
     table = table.assign(is_baseline=is_baseline)
-    has_band = bool(reference.groups and reference.run_ids)
     centres: dict[int, pd.Series] = {}
-    if has_band:
-        run_ids = list(reference.run_ids)
+    if reference.groups:
         centres = _centres(history, segments, bridges, means, goldens, run_ids)
     is_unit = describe(history.metric).range == "0 to 1"
     parts = []
     for name, rows in table.groupby("slice", sort=False):
-        half = _half_width(history, reference, goldens, by, str(name)) if has_band else np.nan
+        part = history
+        if by is not None:
+            sliced = slices(goldens[0], by)
+            inside = sliced.loc[sliced[by].astype("str") == name, "query_id"]
+            is_inside = history.scores["query_id"].isin(inside)
+            part = replace(history, scores=history.scores[is_inside])
+        half = noise_half_width(part, reference.groups, len(run_ids))
         centre = {number: values.get(name, np.nan) for number, values in centres.items()}
         of_rows = rows["segment"].map(centre).to_numpy("float64")
         parts.append(band_columns(rows, reference, of_rows, half, is_unit))
     return table.join(pd.concat(parts))
-
-
-def _half_width(
-    history: History, reference: Reference, goldens: list[Golden], by: str | None, slice_name: str
-) -> float:
-    """Return half the width of the noise band, from the queries of a slice alone."""
-    if by is not None:
-        sliced = slices(goldens[0], by)
-        inside = sliced.loc[sliced[by].astype("str") == slice_name, "query_id"]
-        history = replace(history, scores=history.scores[history.scores["query_id"].isin(inside)])
-    return noise_half_width(history, reference.groups, len(reference.run_ids))
 
 
 def _centres(
