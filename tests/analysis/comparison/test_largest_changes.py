@@ -1,7 +1,4 @@
-"""Beside a comparison's differences.
-
-Which answers flipped, which questions moved most, and from when on a query counts as moved.
-"""
+"""Queries behind a comparison's differences: flipped answers, largest changes, and tie margins."""
 
 import json
 from dataclasses import replace
@@ -20,9 +17,9 @@ GOLDEN = [
 
 
 def run_of(write_run, name, ranks, answers):
-    """A run that finds document d at these ranks (0.
+    """A run that finds document d at these ranks (0: nowhere) and gives these answers.
 
-    Nowhere) and gives these answers; the last question should be refused.
+    The last query should be refused.
     """
     hits = [
         [hit("x", "dx", one) for one in range(1, rank)] + ([hit("c", "d", rank)] if rank else [])
