@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.comparison.align import Aligned, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.config import dumped, flat, parsed
@@ -237,7 +237,7 @@ def _is_undetermined(configs: list[Config | None], values: list[Any]) -> bool:
 
 
 def _pairs(
-    aligned: Aligned,
+    aligned: AlignedScores,
     configs: list[Config | None],
     keys: list[str],
     codes: Codes,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.comparison.align import Aligned, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
@@ -77,7 +77,7 @@ class Leaderboard(TableResult):
     pairs: pd.DataFrame
     left_out: pd.DataFrame
     sentences: dict[str, str]
-    aligned: Aligned = field(repr=False)
+    aligned: AlignedScores = field(repr=False)
 
     def matrix(self, metric: str) -> pd.DataFrame:
         """Return the values that the means of a metric are made of.
@@ -175,7 +175,7 @@ class Leaderboard(TableResult):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the leaderboard that `to_json` wrote."""
-        return reload(cls, text, aligned=Aligned.from_rows)
+        return reload(cls, text, aligned=AlignedScores.from_rows)
 
     def _tables(self) -> dict[str, pd.DataFrame]:
         tables = {"Leaderboard": self.shown()}
@@ -270,7 +270,7 @@ def leaderboard(
 
 
 def _metric_rows(
-    aligned: Aligned,
+    aligned: AlignedScores,
     metric: str,
     groups: Groups | None,
     baseline: str | None,
@@ -330,7 +330,7 @@ def _metric_rows(
 
 def _with_baseline(
     table: pd.DataFrame,
-    aligned: Aligned,
+    aligned: AlignedScores,
     metric: str,
     groups: Groups | None,
     baseline: str,
@@ -380,7 +380,7 @@ def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataF
     return table.assign(is_tied=(table["p"] > ALPHA).astype("boolean").mask(table["p"].isna()))
 
 
-def _left_out(aligned: Aligned) -> pd.DataFrame:
+def _left_out(aligned: AlignedScores) -> pd.DataFrame:
     """One row per metric and query for which only some runs have a value."""
     names = np.array(aligned.run_ids, dtype=object)
     parts = []

@@ -151,9 +151,7 @@ def check_reported(
         of_run = means.reindex(pd.MultiIndex.from_frame(rows[["run_id", "metric"]]))
         is_of_run = rows["query_id"].eq("") & rows["statistic"].isna()
         recomputed = np.where(is_of_run, of_run.to_numpy("float64"), recomputed)
-    rows = rows.assign(
-        recomputed=recomputed, difference=recomputed - rows["reported"].to_numpy()
-    )
+    rows = rows.assign(recomputed=recomputed, difference=recomputed - rows["reported"].to_numpy())
     columns = ["run_id", "query_id", "statistic", "metric", "label", "reported", "recomputed"]
     return rows[[*columns, "difference"]].assign(note=_notes(rows)).reset_index(drop=True)
 

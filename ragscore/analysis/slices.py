@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.comparison.align import Aligned, align, expected_in
+from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, check_type
@@ -278,7 +278,7 @@ def _prepare(
     metrics: list[str] | str | None,
     runs: list[str] | None,
     cluster: str | None,
-) -> tuple[Aligned, list[tuple[dict[str, str], Flags]], Groups | None]:
+) -> tuple[AlignedScores, list[tuple[dict[str, str], Flags]], Groups | None]:
     """Return aligned scores, every slice's labels with a flag per query, and groups of queries."""
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     columns = _columns(by)
@@ -302,7 +302,7 @@ def _prepare(
 
 
 def _slice_rows(
-    aligned: Aligned, inside: Flags, groups: Groups | None, min_n: int, seed: int
+    aligned: AlignedScores, inside: Flags, groups: Groups | None, min_n: int, seed: int
 ) -> pd.DataFrame:
     """One row per run and metric of one slice."""
     names = aligned.metrics * len(aligned.run_ids)  # run by run
@@ -333,7 +333,7 @@ def _slice_rows(
 
 
 def _deltas(
-    aligned: Aligned, inside: Flags, expected: Flags, groups: Groups | None, seed: int
+    aligned: AlignedScores, inside: Flags, expected: Flags, groups: Groups | None, seed: int
 ) -> pd.DataFrame:
     """Compare run b with run a on some queries: one row per metric."""
     first, second = (aligned.frame(run_id)[inside] for run_id in aligned.run_ids)
@@ -343,7 +343,7 @@ def _deltas(
     return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b)
 
 
-def _own_means(aligned: Aligned, inside: Flags) -> pd.DataFrame:
+def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:
     """Return means of both runs, each over its own queries: one row per metric."""
     (a, _, n_a), (b, _, n_b) = (moments(aligned.values[inside, place]) for place in (0, 1))
     return pd.DataFrame(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.analysis.comparison.align import Aligned
+from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.frames.render import dtypes_of, frame_of, rows_of
 
 pytestmark = pytest.mark.filterwarnings(
@@ -46,7 +46,7 @@ def assert_same(a, b) -> None:
     elif isinstance(a, rs.Golden):
         for item in dataclasses.fields(a):
             assert_same(*(getattr(one, item.name).reset_index(drop=True) for one in (a, b)))
-    elif isinstance(a, Aligned):
+    elif isinstance(a, AlignedScores):
         np.testing.assert_array_equal(a.values, b.values)
         assert (a.query_ids.tolist(), a.query_ids.name, a.run_ids, a.metrics) == (
             b.query_ids.tolist(),

@@ -1,6 +1,6 @@
 """Scores of several runs side by side: values by query, run and metric.
 
-In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `Aligned`, the array on which
+In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedScores`, the array on which
 comparisons, leaderboards and slices are computed.
 """
 
@@ -18,7 +18,7 @@ Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Aligned:
+class AlignedScores:
     """Values of queries (first axis), runs (second) and metrics (third).
 
     NaN where a metric doesn't apply or a run has no row.
@@ -30,7 +30,7 @@ class Aligned:
     values: Values
 
     @classmethod
-    def from_rows(cls, rows: pd.DataFrame) -> "Aligned":
+    def from_rows(cls, rows: pd.DataFrame) -> "AlignedScores":
         """Rebuild the array from the frame that `rows` returned."""
         query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
         run_ids, metrics = rows["run_id"].unique().tolist(), rows.columns[2:].tolist()
@@ -91,7 +91,7 @@ def query_matrix(scores: pd.DataFrame, metric: str, runs: list[str] | None = Non
 
 def align(
     scores: pd.DataFrame, metrics: list[str] | str | None = None, runs: list[str] | None = None
-) -> Aligned:
+) -> AlignedScores:
     """Align scores by query, as an array.
 
     Parameters
@@ -123,11 +123,11 @@ def align(
     run = pd.Index(chosen, dtype="str").get_indexer(pd.Index(rows["run_id"]))
     values = np.full((len(query_ids), len(chosen), len(names)), np.nan)
     values[query, run] = rows[names].to_numpy("float64", na_value=np.nan)
-    return Aligned(pd.Index(query_ids, name="query_id"), chosen, names, values)
+    return AlignedScores(pd.Index(query_ids, name="query_id"), chosen, names, values)
 
 
 def expected_in(
-    aligned: Aligned,
+    aligned: AlignedScores,
     scores: pd.DataFrame,
     golden: Golden | None = None,
     results: Results | None = None,
