@@ -33,7 +33,30 @@ import ragscore as rs
 
 # What has another name now: before -> after. It holds for columns, labels, values, JSON keys,
 # fields of results and parameters, as whole words, wherever they stand.
-RENAMED: dict[str, str] = {}
+RENAMED: dict[str, str] = {
+    "hallucinated": "answered_unanswerable",
+    "unknown": "undecidable",
+    "n_unknown": "n_undecidable",
+    "level": "confidence",
+    "least": "min_n",
+    "tiny": "min_chars",
+    "giant": "max_chars",
+    "vacuous": "empty_value",
+    "ignore_invariants": "allow_different",
+    "movers": "largest_changes",
+    "of": "n_total",
+    "tells": "discriminates",
+    "what": "issue",
+    "by_labels": "label_effect",
+    "by_system": "system_effect",
+    "by_ruler": "provenance_effect",
+    "broken_by": "break_reason",
+    "bridge_how": "bridge_reason",
+    "left_band": "first_out_of_control",
+    "n_by_noise": "n_expected_by_chance",
+    "if_all_zero": "lower_bound_missing",
+    "if_all_one": "upper_bound_missing",
+}
 
 # Columns and JSON keys that hold sentences for people: (pattern of the item, pattern of the key).
 PROSE = [
