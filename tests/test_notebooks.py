@@ -44,7 +44,7 @@ def test_the_first_look_answers_with_true_numbers(data):
         run: f"{means['hit@5', run]:.1%}" for run in ("bm25", "dense", "hybrid", "hybrid_rerank")
     }
     assert (
-        f"for {hit['hybrid_rerank']} of the answerable questions, `dense` for {hit['dense']},"
+        f"for {hit['hybrid_rerank']} of the answerable queries, `dense` for {hit['dense']},"
         f" `hybrid` for {hit['hybrid']}, `bm25` for {hit['bm25']}." in text
     )
     assert (
@@ -60,10 +60,10 @@ def test_the_first_look_answers_with_true_numbers(data):
         f" {means['false_refusal', 'hybrid_rerank']:.1%}" in text
     )
     assert (
-        f"the same {len(golden.queries)} questions" in text
-        and f"{len(golden.refusals)} questions have no answer" in text
+        f"the same {len(golden.queries)} queries" in text
+        and f"{len(golden.refusals)} queries have no answer" in text
     )
-    assert f"{golden.queries['group'].nunique()} questions are asked in three ways" in text
+    assert f"{golden.queries['group'].nunique()} queries are asked in three ways" in text
     # "The intervals of dense, hybrid and hybrid_rerank overlap"
     bounds = rs.summarize(scores, metrics=["hit@5"]).set_index("run_id").drop("bm25")
     assert bounds["low"].max() < bounds["high"].min()
@@ -80,10 +80,10 @@ def test_the_comparison_answers_with_true_numbers(data):
     )
     assert (
         row["verdict"] == "can't tell"
-        and f"With {row['n']} questions only a difference from {row['mde']:.2f} up" in text
+        and f"With {row['n']} queries only a difference from {row['mde']:.2f} up" in text
     )
     assert (
-        f"It won {cmp.counts['win']} questions, had {cmp.counts['loss']} at a worse rank, and lost"
+        f"It won {cmp.counts['win']} queries, had {cmp.counts['loss']} at a worse rank, and lost"
         f" {cmp.counts['regression']} altogether" in text
     )
     lost = cmp.per_query.query("outcome == 'regression'")["query_id"]
@@ -190,7 +190,7 @@ def test_the_dialects_are_explained_with_true_numbers(first_ranks):
         assert f"`{name}` {right / of:.4f} ({right} of {of})" in answer
     assert (
         f"from {found['chunk']} to {found['predicate']} of {asked} answerable" in answer
-        and f"Of {rows} questions, {len(refused)} should be refused" in answer
+        and f"Of {rows} queries, {len(refused)} should be refused" in answer
     )
     by_level = {"chatbot": found["anchor"], "rig": found["doc"], "seed-mcp": found["predicate"]}
     moved = [fractions[name][0] / rows - right / asked for name, right in by_level.items()]
@@ -219,7 +219,7 @@ def test_the_distances_of_the_dialects_are_explained_step_by_step(first_ranks):
     gained = {level: (n - found["chunk"]) / asked for level, n in found.items()}
     assert (
         f"{gained['anchor']:+.3f} any passage of an expected section counts;"
-        f" {found['anchor'] * (1 / rows - 1 / asked):+.3f} questions to refuse" in table
+        f" {found['anchor'] * (1 / rows - 1 / asked):+.3f} queries to refuse" in table
     )
     assert f"{gained['doc']:+.3f} any passage of an expected document" in table
     assert (
@@ -372,11 +372,11 @@ def test_the_steps_by_slice_are_answered_with_true_numbers():
         and first.min() > 0
     )
     assert (
-        f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} questions)" in text
+        f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} queries)" in text
     )
     assert (
         f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]}"
-        f" questions) to {second.drop(second.idxmax()).max():+.3f}" in text
+        f" queries) to {second.drop(second.idxmax()).max():+.3f}" in text
     )
 
 
@@ -422,7 +422,7 @@ def found_within(run: str, expected: dict[str, set[str]], k: int) -> dict[str, b
     }
 
 
-def test_what_150_questions_show_is_answered_with_true_numbers(data, expected_docs):
+def test_what_150_queries_show_is_answered_with_true_numbers(data, expected_docs):
     results, golden = data
     text = last("04_trust_a_difference.ipynb")
     before, after = (found_within(run, expected_docs, 5) for run in ("dense", "hybrid_rerank"))
@@ -434,7 +434,7 @@ def test_what_150_questions_show_is_answered_with_true_numbers(data, expected_do
         2 * sum(math.comb(won + lost, heads) for heads in range(lost + 1)) / 2 ** (won + lost)
     )
     assert (
-        f"{won} questions won and {lost} lost are not enough, a fair coin falls as unevenly in"
+        f"{won} queries won and {lost} lost are not enough, a fair coin falls as unevenly in"
         f" {fair_coin:.1%} of cases" in text
     )
     metrics = ["hit@5", "mrr@10", "ndcg@10", "latency_ms"]
@@ -454,7 +454,7 @@ def test_what_150_questions_show_is_answered_with_true_numbers(data, expected_do
     # two quantiles of the normal distribution, 1.96 + 0.84; that 0/1 values move by whole steps
     # makes a little of a difference
     roughly = 2.8016 * statistics.stdev(differences) / math.sqrt(len(differences))
-    assert f"{len(differences)} questions find {hit['mde']:.3f} four times in five" in text and hit[
+    assert f"{len(differences)} queries find {hit['mde']:.3f} four times in five" in text and hit[
         "mde"
     ] == pytest.approx(roughly, rel=0.05)
     needed = rs.golden_health(
@@ -534,7 +534,7 @@ def test_what_the_labels_did_is_answered_with_true_numbers():
         (ROOT / "data" / "demo" / "golden_before.yaml").read_text(encoding="utf-8")
     )
     assert (
-        f"{len(changed)} of {len(golden.queries)} questions were relabelled" in text
+        f"{len(changed)} of {len(golden.queries)} queries were relabelled" in text
         and today["verdict"] == "can't tell"
     )
     of_labels = differences.mean() - today["delta"]
@@ -592,7 +592,7 @@ def test_whose_fault_it_is_is_answered_with_true_numbers(expected_docs):
         for run, counts in (("was", was), ("now", now))
     ]
     assert (
-        f"Of {len(after)} questions `hybrid_rerank` gets {wrong[1]} wrong" in text
+        f"Of {len(after)} queries `hybrid_rerank` gets {wrong[1]} wrong" in text
         and f"{wrong[0]} wrong before" in text
     )
     assert (
@@ -748,7 +748,7 @@ def test_the_labels_are_answered_with_true_numbers(tmp_path):
     )
     assert (
         f"{len(session.near_misses())} near misses are left" in text
-        and "three answer their question and seventeen don't" in text
+        and "three answer their query and seventeen don't" in text
     )
     scores = {
         name: rs.score(results, golden, ["hit@5", "mrr@10"])
@@ -768,5 +768,5 @@ def test_the_labels_are_answered_with_true_numbers(tmp_path):
     )
     assert (
         set(changed.index[changed]) == set(right)
-        and "move 2 of the 150 answerable questions" in text
+        and "move 2 of the 150 answerable queries" in text
     )
