@@ -371,9 +371,7 @@ def test_the_steps_by_slice_are_answered_with_true_numbers():
         in text
         and first.min() > 0
     )
-    assert (
-        f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} queries)" in text
-    )
+    assert f"went to {second.idxmax()} ({second.max():+.3f}, {n[second.idxmax()]} queries)" in text
     assert (
         f"the others moved by {second.min():+.3f} ({second.idxmin()}, {n[second.idxmin()]}"
         f" queries) to {second.drop(second.idxmax()).max():+.3f}" in text
@@ -767,6 +765,5 @@ def test_the_labels_are_answered_with_true_numbers(tmp_path):
         .any()
     )
     assert (
-        set(changed.index[changed]) == set(right)
-        and "move 2 of the 150 answerable queries" in text
+        set(changed.index[changed]) == set(right) and "move 2 of the 150 answerable queries" in text
     )
