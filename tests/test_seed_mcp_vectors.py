@@ -8,7 +8,7 @@ import json
 
 import pytest
 from conftest import found, said
-from test_predicate_report import MS, QUESTIONS, records
+from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
 

@@ -1,8 +1,7 @@
-"""Retrievers side by side on one set of questions, each judged by its predicate.
+"""Retrievers side by side on one set of queries, each query judged by its predicate.
 
-Rows, a table, a matrix, Markdown.
-
-In: `Results` with one run per retriever, and `Golden`. Out: frames, and one text.
+In: `Results` with one run per retriever, and `Golden`. Out: one row per retriever and query, a
+table, a matrix, and one text in Markdown.
 """
 
 import json
@@ -21,7 +20,8 @@ from ragscore.scoring.score import score
 KINDS = ("expected_empty", "must_not_contain", "positive", "other")
 PASSED, FAILED, NOT_ASKED = "✅", "❌", "?"
 QUERY_WIDTH = 60
-NOTE = "expect_lessons_call"  # an advisory note of a question: shown, never scored
+NOTE = "expect_lessons_call"  # an advisory note of a query: shown, never scored
+ROWS = ["n_hits", "rank_first_match", "passed", "elapsed_ms", "state"]
 
 
 def predicate_rows(
@@ -35,27 +35,26 @@ def predicate_rows(
     substrings: str = "any",
     unknown: str = "exclude",
 ) -> pd.DataFrame:
-    """Judge every question of every retriever.
+    """Judge every query of every retriever.
 
     Parameters
     ----------
     golden
-        Without it the values that the file stored itself are shown (`results.reported`), nothing is
-        computed.
+        Without it nothing is computed: the rows hold what the file stored (`results.reported`).
     k
         Only hits up to this rank; by default all that a run has.
     hits
-        "any": one hit that satisfies what is expected is enough. "all": besides, every hit within k
-        must satisfy it. `satisfied_by` of a golden row goes before this and the following options.
+        "any": one hit that satisfies the predicate is enough. "all": besides, every hit within k
+        must satisfy it. `satisfied_by` of a golden row overrides this and the following options.
     source_keys, metadata, substrings
         As for `rs.by_predicate`.
     unknown
-        As for `rs.score`: a question whose outcome depends on the cut-off part of a hit's text has
-        none, or ("miss") such hits are misses.
+        As for `rs.score`: a query whose outcome depends on the cut-off part of a hit's text has no
+        outcome, or ("miss") such hits are misses.
 
     Returns
     -------
-    One row per retriever (`run_id`) and question: `kind` (expected_empty, must_not_contain,
+    One row per retriever (`run_id`) and query: `kind` (expected_empty, must_not_contain,
     positive; other: judged by its refusal, or by nothing), `n_hits` within k, `rank_first_match`
     (NA: none, or undecided), `passed` (1, 0; NaN: nothing to judge it by, not asked, or undecided),
     `elapsed_ms`, `state` (scored, failed, missing). `passed` is that of `rs.score` where k, hits
@@ -75,33 +74,24 @@ def predicate_rows(
         cut, golden, source_keys=source_keys, metadata=metadata, substrings=substrings, hits=hits
     )
     with warnings.catch_warnings():
-        # Both are told by the rows themselves: what is missing, and that no hit below k is looked
-        # for.
+        # The rows themselves show both: missing queries, and that no hit below k is searched.
         warnings.filterwarnings(
             "ignore", "golden queries without a row|cut-offs above the run's own k", UserWarning
         )
         scores = score(
             cut, golden, ["mrr", "passed"], match="predicate", rule=rule, unknown=unknown
         )
-    rows = scores[scores["state"] != "extra"].reset_index()
-    rows = rows.assign(run_id=rows["run_id"].astype("str")).join(
-        _counts(cut), on=["run_id", "query_id"]
-    )
+    rows = scores[scores["state"] != "extra"].reset_index().astype({"run_id": "str"})
+    keys = ["run_id", "query_id"]
+    responses = cut.responses.astype({"run_id": "str"}).set_index(keys)
+    elapsed = responses.get("elapsed_ms", pd.Series(np.nan, index=responses.index))
+    latency = elapsed.astype("float64").where(responses["error"].isna())
+    n_hits = cut.hits.astype({"run_id": "str"}).groupby(keys).size().reindex(responses.index)
+    rows = rows.join(pd.DataFrame({"elapsed_ms": latency, "n_hits": n_hits}), on=keys)
     rows["n_hits"] = rows["n_hits"].fillna(0).astype("int64")
     rows["kind"] = _kinds(rows["query_id"], golden)
     rows["rank_first_match"] = (1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64")
-    return rows[
-        [
-            "run_id",
-            "query_id",
-            "kind",
-            "n_hits",
-            "rank_first_match",
-            "passed",
-            "elapsed_ms",
-            "state",
-        ]
-    ].astype({"run_id": results.runs["run_id"].dtype})
+    return rows[[*keys, "kind", *ROWS]].astype({"run_id": results.runs["run_id"].dtype})
 
 
 def predicate_report(
@@ -111,17 +101,18 @@ def predicate_report(
     hits: str = "any",
     **options: str,
 ) -> pd.DataFrame:
-    """How each retriever did on the whole set; parameters as for `predicate_rows`.
+    """Return each retriever's figures over all queries; parameters as for `predicate_rows`.
 
     Returns
     -------
     One row per retriever (index run_id), in the order of the runs: `n_queries` judged, `n_positive`
-    of them; `passed`, `pass_rate` (0 to 1); `precision_at_1` and `mrr` over the positive questions,
-    those that have a rank at all, and `precision_at_1_all`, `mrr_all` over all that were judged,
-    where questions without a rank add 0 (a perfect retriever stays below 1 there); `latency_ms`,
-    the mean over questions that didn't fail; `n_failed`, `n_missing` and `n_unjudged` questions,
-    those that cut texts leave undecided among them. Only questions that passed have a rank; where
-    it is undecided which, they are in no mean of ranks. Higher is better but for the latency.
+    of them; `passed`, `pass_rate` (0 to 1); `precision_at_1` and `mrr` over the positive queries,
+    the only kind with a rank; `precision_at_1_all`, `mrr_all` over all judged queries, where a
+    query without a rank adds 0 (a perfect retriever stays below 1 there); `latency_ms`, the mean
+    over queries that didn't fail; `n_failed`, `n_missing` and `n_unjudged` queries (the last
+    include those that cut texts leave undecided). Only queries that passed have a rank; if their
+    first right hit is undecided, they are in no mean of ranks. Higher is better but for the
+    latency.
     """
     return _summary(predicate_rows(results, golden, k, hits, **options))
 
@@ -133,13 +124,13 @@ def predicate_matrix(
     hits: str = "any",
     **options: str,
 ) -> pd.DataFrame:
-    """Every question beside every retriever; parameters as for `predicate_rows`.
+    """Return the outcome of every query and retriever; parameters as for `predicate_rows`.
 
     Returns
     -------
-    One row per question (index query_id, in the order of the golden set), one column per retriever,
-    by name: "✅ #rank" passed with its first right hit there ("✅ #?": which one it is is undecided),
-    "✅" passed without a rank (no hit, or no forbidden source), "❌" failed, "?" not asked, nothing
+    One row per query (index query_id, in the order of the golden set), one column per retriever, by
+    name. "✅ #rank": passed with its first right hit at that rank ("✅ #?": the rank is undecided);
+    "✅": passed without a rank (no hit, or no forbidden source); "❌": failed; "?": not asked, nothing
     to judge it by, or undecided because texts are cut.
     """
     return _matrix(predicate_rows(results, golden, k, hits, **options), golden)
@@ -152,85 +143,69 @@ def predicate_markdown(
     hits: str = "any",
     **options: str,
 ) -> str:
-    """The report as Markdown.
+    """Return the report as Markdown; parameters as for `predicate_rows`.
 
-    Retrievers by MRR, best first, then every question; parameters as for `predicate_rows`.
-
-    What questions note in `expect_lessons_call` stands beside them; a product that they filter by,
-    and whether hits were filtered by it (`rs.filter_hits`), above.
+    Retrievers come first, best MRR first, then every query with its note (`expect_lessons_call`).
+    Above them stands how many queries filter by a product, and how many hits `rs.filter_hits`
+    dropped.
     """
     rows = predicate_rows(results, golden, k, hits, **options)
-    table, matrix = (
-        _summary(rows).sort_values("mrr", ascending=False, kind="stable", na_position="last"),
-        _matrix(rows, golden),
-    )
-    counts = f"{len(golden.queries)} golden queries × {len(table)} retrievers"
-    ks = (
-        sorted({int(one) for one in results.runs["k"].dropna()})
-        if k is None and "k" in results.runs
-        else [k]
-        if k is not None
-        else []
-    )
-    title = "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else "")
+    table = _summary(rows).sort_values("mrr", ascending=False, kind="stable", na_position="last")
+    ks = [] if k is None else [k]
+    if k is None and "k" in results.runs:
+        ks = sorted({int(own) for own in results.runs["k"].dropna()})
+    low, high = table["n_positive"].min(), table["n_positive"].max()
+    n_positive = str(low) if low == high else f"{low} to {high}"
     legend = (
-        f"MRR and P@1 over the {_range(table['n_positive'])} positive queries; (all) over every"
+        f"MRR and P@1 over the {n_positive} positive queries; (all) over every"
         f" query, where one without a rank adds 0. {PASSED} #rank: passed, first right hit at that"
         f" rank; {PASSED}: passed without a rank; {FAILED}: failed; {NOT_ASKED}: not asked, nothing"
         " to judge by, or undecided because texts are cut."
     )
-    return (
-        "\n\n".join(
-            [
-                title,
-                counts,
-                *_product_filter(results, golden),
-                markdown_table(_shown_summary(table)),
-                legend,
-                "## Queries",
-                markdown_table(_shown_matrix(matrix, golden)),
-            ]
-        )
-        + "\n"
-    )
+    parts = [
+        "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else ""),
+        f"{len(golden.queries)} golden queries × {len(table)} retrievers",
+        *_product_filter(results, golden),
+        markdown_table(_shown_summary(table)),
+        legend,
+        "## Queries",
+        markdown_table(_shown_matrix(_matrix(rows, golden), golden)),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
 def _product_filter(results: Results, golden: Golden) -> list[str]:
-    """What became of the products that questions filter by; nothing where none does."""
-    asking = golden.checks.loc[golden.checks["kind"] == "product", "query_id"].drop_duplicates()
-    if not len(asking):
+    """Describe the effect of product filters; nothing where no query filters by a product."""
+    filtering = golden.checks.loc[golden.checks["kind"] == "product", "query_id"].drop_duplicates()
+    if not len(filtering):
         return []
-    named = f"{len(asking)} queries filter by a product"
+    text = f"{len(filtering)} queries filter by a product"
     if "x_n_filtered" not in results.responses:
-        return [f"{named}; their hits were not filtered (`rs.filter_hits`)."]
-    dropped = results.responses.groupby(results.responses["run_id"].astype("str"), sort=False)[
-        "x_n_filtered"
-    ].sum()
+        return [f"{text}; their hits were not filtered (`rs.filter_hits`)."]
+    by_run = results.responses.groupby(results.responses["run_id"].astype("str"), sort=False)
+    n_dropped = by_run["x_n_filtered"].sum()
     return [
-        f"{named}; hits dropped: {', '.join(f'{run_id} {n}' for run_id, n in dropped.items())}."
+        f"{text}; hits dropped: {', '.join(f'{run_id} {n}' for run_id, n in n_dropped.items())}."
     ]
 
 
 def _refuse_summaries(results: Results) -> None:
-    """A run without hits of which the file says that it had some can't be judged again."""
+    """Refuse runs without hits whose file says that they had some: they can't be judged again."""
     if results.reported is None:
         return
-    counted = results.reported.loc[
-        (results.reported["metric"] == "n_hits") & (results.reported["value"] > 0), "run_id"
-    ]
-    bare = sorted(
-        {str(one) for one in counted.unique()}
-        - {str(one) for one in results.hits["run_id"].unique()}
-    )
-    if bare:
+    is_count = (results.reported["metric"] == "n_hits") & (results.reported["value"] > 0)
+    counted = set(results.reported.loc[is_count, "run_id"].astype("str"))
+    without_hits = sorted(counted - set(results.hits["run_id"].astype("str").unique()))
+    if without_hits:
         raise DataError(
-            f"{', '.join(bare)} hold a summary and no hits",
+            f"{', '.join(without_hits)} hold a summary and no hits",
             field="results",
             allowed="records with hits, or no golden set (shows what the file stored)",
         )
 
 
 def _cut(results: Results, k: int | None) -> Results:
+    """Return the results with hits up to rank k only."""
     if k is None:
         return results
     if k < 1:
@@ -240,38 +215,16 @@ def _cut(results: Results, k: int | None) -> Results:
     return replace(results, runs=runs, hits=results.hits[results.hits["rank"] <= k], hit_meta=meta)
 
 
-def _counts(results: Results) -> pd.DataFrame:
-    """Hits and latency of each response, by run and query."""
-    responses = results.responses
-    latency = (
-        responses["elapsed_ms"].where(responses["error"].isna())
-        if "elapsed_ms" in responses
-        else np.nan
-    )
-    keys = [responses["run_id"].astype("str"), responses["query_id"]]
-    table = pd.DataFrame({"elapsed_ms": latency, "run_id": keys[0], "query_id": keys[1]}).set_index(
-        ["run_id", "query_id"]
-    )
-    n_hits = (
-        results.hits.assign(run_id=results.hits["run_id"].astype("str"))
-        .groupby(["run_id", "query_id"])
-        .size()
-    )
-    return table.astype({"elapsed_ms": "float64"}).assign(n_hits=n_hits.reindex(table.index))
-
-
 def _kinds(query_ids: pd.Series, golden: Golden) -> pd.Series:
+    """Return the kind of each query."""
     checks, with_target = golden.checks, at_level(golden, "predicate").targets["query_id"]
-    has = [query_ids.isin(checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS]
-    return pd.Series(
-        np.select([*has, query_ids.isin(with_target)], KINDS[:3], KINDS[3]),
-        index=query_ids.index,
-        dtype="str",
-    )
+    flags = [query_ids.isin(checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS]
+    kinds = np.select([*flags, query_ids.isin(with_target)], KINDS[:3], KINDS[3])
+    return pd.Series(kinds, index=query_ids.index, dtype="str")
 
 
 def _reported_rows(results: Results) -> pd.DataFrame:
-    """The same rows from what the file stored itself."""
+    """Return the same rows from what the file stored itself."""
     stored = results.reported
     if stored is None or not stored["metric"].eq("passed").any():
         raise DataError(
@@ -279,52 +232,48 @@ def _reported_rows(results: Results) -> pd.DataFrame:
             field="results.reported",
             allowed="summary records, or a golden set to judge the hits by",
         )
-    responses = results.responses.reset_index(drop=True)
-    known = responses.reindex(columns=["run_id", "query_id", "x_kind", "elapsed_ms", "error"])
-    rows = known[["run_id", "query_id"]].assign(
-        kind=known["x_kind"], elapsed_ms=known["elapsed_ms"].where(known["error"].isna())
-    )
-    rows["state"] = np.where(responses["error"].notna(), "failed", "scored")
     keys = ["run_id", "query_id"]
-    wide = stored.assign(run_id=stored["run_id"].astype("str")).pivot(
-        index=keys, columns="metric", values="value"
-    )
-    values = wide.reindex(columns=["n_hits", "rank_first_match", "passed"]).reindex(
-        pd.MultiIndex.from_frame(rows[keys].astype({"run_id": "str"}))
-    )
-    for name in values.columns:
-        rows[str(name)] = values[name].to_numpy()
+    rows = results.responses.reindex(columns=[*keys, "x_kind", "elapsed_ms", "error"])
+    rows = rows.reset_index(drop=True).rename(columns={"x_kind": "kind"})
+    rows["elapsed_ms"] = rows["elapsed_ms"].where(rows["error"].isna())
+    rows["state"] = np.where(rows["error"].notna(), "failed", "scored")
+    wide = stored.astype({"run_id": "str"}).pivot(index=keys, columns="metric", values="value")
+    places = pd.MultiIndex.from_frame(rows[keys].astype({"run_id": "str"}))
+    for name in ("n_hits", "rank_first_match", "passed"):
+        rows[name] = wide[name].reindex(places).to_numpy() if name in wide else np.nan
     rows = rows.astype({"n_hits": "Int64", "rank_first_match": "Int64", "kind": "str"})
-    return rows[[*keys, "kind", "n_hits", "rank_first_match", "passed", "elapsed_ms", "state"]]
+    return rows[[*keys, "kind", *ROWS]]
 
 
 def _summary(rows: pd.DataFrame) -> pd.DataFrame:
-    judged, positive = rows["passed"].notna(), rows["kind"].eq("positive")
-    has_rank = (rows["passed"] == 1) & rows["rank_first_match"].notna()
+    is_judged, is_positive = rows["passed"].notna(), rows["kind"].eq("positive")
+    has_passed, has_rank = rows["passed"] == 1, rows["rank_first_match"].notna()
     # passed, but which hit is the first right one is undecided
-    is_open = positive & (rows["passed"] == 1) & rows["rank_first_match"].isna()
-    reciprocal = (1 / rows["rank_first_match"].astype("float64")).where(has_rank, 0.0).mask(is_open)
-    first = (
-        ((rows["rank_first_match"] == 1).fillna(False) & has_rank).astype("float64").mask(is_open)
-    )
-    values = pd.DataFrame({
-        "n_queries": judged, "n_positive": judged & positive, "passed": rows["passed"] == 1,
-        "pass_rate": rows["passed"],
-        "precision_at_1": first.where(judged & positive), "precision_at_1_all": first.where(judged),
-        "mrr": reciprocal.where(judged & positive),
-        "mrr_all": reciprocal.where(judged), "latency_ms": rows["elapsed_ms"],
-        "n_failed": rows["state"] == "failed", "n_missing": rows["state"] == "missing",
-        "n_unjudged": ~judged & (rows["state"] != "missing"),
-    })  # fmt: skip
-    how = {
-        name: "sum" if name.startswith("n_") or name == "passed" else "mean"
-        for name in values.columns
+    is_open = is_positive & has_passed & ~has_rank
+    rank = rows["rank_first_match"].astype("float64").where(has_passed)
+    reciprocal = (1 / rank).fillna(0.0).mask(is_open)
+    first = (rank == 1).astype("float64").mask(is_open)
+    counts = {
+        "n_queries": is_judged,
+        "n_positive": is_judged & is_positive,
+        "passed": has_passed,
+        "n_failed": rows["state"] == "failed",
+        "n_missing": rows["state"] == "missing",
+        "n_unjudged": ~is_judged & (rows["state"] != "missing"),
     }
-    return (
-        values.groupby(rows["run_id"], observed=False)
-        .agg(how)
-        .astype({name: "int64" for name, one in how.items() if one == "sum"})
-    )
+    means = {
+        "pass_rate": rows["passed"],
+        "precision_at_1": first.where(is_judged & is_positive),
+        "precision_at_1_all": first.where(is_judged),
+        "mrr": reciprocal.where(is_judged & is_positive),
+        "mrr_all": reciprocal.where(is_judged),
+        "latency_ms": rows["elapsed_ms"],
+    }
+    n = pd.DataFrame(counts).groupby(rows["run_id"], observed=False).sum().astype("int64")
+    table = n.join(pd.DataFrame(means).groupby(rows["run_id"], observed=False).mean())
+    return table[
+        ["n_queries", "n_positive", "passed", *means, "n_failed", "n_missing", "n_unjudged"]
+    ]
 
 
 def _matrix(rows: pd.DataFrame, golden: Golden) -> pd.DataFrame:
@@ -334,40 +283,31 @@ def _matrix(rows: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     table = rows.assign(cell=cells, run_id=rows["run_id"].astype("str")).pivot(
         index="query_id", columns="run_id", values="cell"
     )
-    return (
-        table.reindex(golden.queries["query_id"])
-        .rename_axis("query_id")
-        .reindex(columns=sorted(table.columns))
-    )
+    table = table.reindex(golden.queries["query_id"]).rename_axis("query_id")
+    return table.reindex(columns=sorted(table.columns))
 
 
 def _shown_summary(table: pd.DataFrame) -> pd.DataFrame:
-    percent = {name: table[column].map("{:.2%}".format).where(table[column].notna(), "—") for name, column in (
-        ("pass rate", "pass_rate"), ("P@1", "precision_at_1"),
-        ("P@1 (all)", "precision_at_1_all"))}  # fmt: skip
-    number = {
-        name: table[column].map("{:.3f}".format).where(table[column].notna(), "—")
-        for name, column in (("MRR", "mrr"), ("MRR (all)", "mrr_all"))
-    }
-    latency = table["latency_ms"].map("{:.0f}".format).where(table["latency_ms"].notna(), "—")
-    shown = {
-        "retriever": table.index.astype("str"),
-        "queries": table["n_queries"],
-        "passed": table["passed"],
-        **percent,
-        **number,
-        "mean ms": latency,
-    }
-    return pd.DataFrame(shown).reset_index(drop=True)
+    shown = pd.DataFrame({"retriever": table.index.astype("str")}, index=table.index)
+    for name, column, style in (
+        ("queries", "n_queries", ""),
+        ("passed", "passed", ""),
+        ("pass rate", "pass_rate", ".2%"),
+        ("P@1", "precision_at_1", ".2%"),
+        ("P@1 (all)", "precision_at_1_all", ".2%"),
+        ("MRR", "mrr", ".3f"),
+        ("MRR (all)", "mrr_all", ".3f"),
+        ("mean ms", "latency_ms", ".0f"),
+    ):
+        values = table[column]
+        texts = values.map(f"{{:{style}}}".format).where(values.notna(), "—")
+        shown[name] = texts if style else values
+    return shown.reset_index(drop=True)
 
 
 def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:
-    queries = (
-        golden.queries["query"]
-        .str.slice(0, QUERY_WIDTH)
-        .str.replace("`", "'")
-        .str.replace("\n", " ")
-    )
+    queries = golden.queries["query"].str.slice(0, QUERY_WIDTH)
+    queries = queries.str.replace("`", "'").str.replace("\n", " ")
     shown = matrix.reset_index(drop=True)
     shown.insert(0, "query", ("`" + queries.reset_index(drop=True) + "`").astype(object))
     notes = [name for name in golden.queries.columns if name.split(".")[0] == f"x_{NOTE}"]
@@ -384,12 +324,7 @@ def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     return shown.assign(**{f"note ({NOTE})": joined})
 
 
-def _note(written: str) -> str:
-    """A note of a column that holds JSON, as one of a column of its own type looks."""
-    value = json.loads(written)
-    return str(value) if isinstance(value, (bool, str)) else written
-
-
-def _range(counts: pd.Series) -> str:
-    low, high = counts.min(), counts.max()
-    return str(low) if low == high else f"{low} to {high}"
+def _note(text: str) -> str:
+    """Return a note of a column of JSON as one of a column of its own type looks."""
+    value = json.loads(text)
+    return str(value) if isinstance(value, (bool, str)) else text
