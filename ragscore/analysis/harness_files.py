@@ -1,9 +1,8 @@
-"""A run's `metrics.json` as a chatbot's harness writes it, from our own scores.
+"""Our scores in the file formats of other harnesses.
 
-Metrics as an event log: one JSON line per metric, appended to a file that a collector follows.
-
-In: a summary, or the deltas of a comparison. Out: lines `{"version", "occurred_at_millis", "tick",
-"conversation_id", "kind", ...}`.
+In: results and golden set, a summary, or the deltas of a comparison. Out: a run's `metrics.json` as
+a chatbot's harness writes it; an event log with one JSON line per metric, appended to a file that a
+collector follows.
 """
 
 import hashlib
@@ -20,7 +19,6 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.operations import ALL_TYPES, error_report, indexing_report
-from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.metrics import describe
@@ -29,6 +27,10 @@ from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.summary import NO_VALUE, slices
 
 NOT_HASHED = "eval_set_commit_hash"
+VERSION = 1  # of the event log's format
+REPORT, DIFF = "eval.retrieval_report", "eval.regression_diff"
+SLACK = 1e-9  # the last bit of a difference is no regression
+_TICKS = count()
 
 
 def write_metrics_json(
@@ -37,10 +39,10 @@ def write_metrics_json(
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
 
     Names and values are those of `rs.aggregate` with that harness's profile, so that they can be
-    compared with files that it wrote: questions to refuse count 0 in the means of retrieval, for
-    one. Added are the costs of the judges, the same means by tag and by category, how many tests
-    there are, and the share of documents that have a chunk by type of document, where
-    `results.chunks` and `results.documents` tell it.
+    compared with files that it wrote: for example, queries to refuse count 0 in the means of
+    retrieval. Added are the costs of the judges, the same means by tag and by category, and the
+    number of tests; with `results.chunks` and `results.documents` also the share of documents that
+    have a chunk, by type of document.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def write_metrics_json(
     path
         A file that ends in .json, or a folder.
     profile
-        Whose means; `ragscore.scoring.profiles` has ours. With
+        The harness whose means are written; see `ragscore.scoring.profiles`. With
         `dataclasses.replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})`
         they are taken over the queries to which a metric applies.
 
@@ -82,82 +84,69 @@ def write_metrics_json(
 
 
 def config_hash(config: dict[str, Any]) -> str:
-    """What identifies a config there.
+    """Return the hash by which that harness identifies a config.
 
-    16 hexadecimal digits of the SHA-256 of its JSON, keys sorted, without the hash of the golden
-    set.
+    The first 16 hexadecimal digits of the SHA-256 of its JSON, keys sorted, without the hash of the
+    golden set.
     """
     hashed = {name: value for name, value in config.items() if name != NOT_HASHED}
     return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str, Any]:
+    """Return the content of `aggregate_metrics`."""
     run_id, k = next(iter(k_of_runs(results).items()))
     rows = scores_by_run(results, golden, profile)[run_id]
-    errors = error_report(results, golden).iloc[0]
-    asked = golden.queries[
-        lookup(golden.queries["query_id"], pd.Index(results.responses["query_id"].unique())) >= 0
-    ]
     means = aggregate_rows(rows, profile, k)
-    if covered := _coverage_by_type(results):
-        means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = covered
+    if results.chunks is not None and results.documents is not None:
+        by_type = indexing_report(results).dropna(subset=["coverage"])
+        by_type = by_type[by_type["doc_type"] != ALL_TYPES]
+        if coverage := dict(zip(by_type["doc_type"], by_type["coverage"].tolist(), strict=True)):
+            means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = coverage
+    errors = error_report(results, golden).iloc[0]
+    asked = golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])]
     return {
         **means,
-        "cost": {"judge_total_tokens": _plain(errors["judge_tokens"]),
-        "judge_total_usd": _plain(errors["judge_cost_usd"])},
-        **{name: _by(rows, golden, by, profile, k) for name,
-        by in (("by_tag", "tag"), ("by_category", "category"))},
-        "total_tests": len(results.responses), "answerable_tests": int(asked["answerable"].sum()),
+        "cost": {
+            "judge_total_tokens": _plain(errors["judge_tokens"]),
+            "judge_total_usd": _plain(errors["judge_cost_usd"]),
+        },
+        "by_tag": _by_slice(rows, golden, "tag", profile, k),
+        "by_category": _by_slice(rows, golden, "category", profile, k),
+        "total_tests": len(results.responses),
+        "answerable_tests": int(asked["answerable"].sum()),
         "unanswerable_tests": int(asked["answerable"].eq(False).sum()),
-    }  # fmt: skip
-
-
-def _coverage_by_type(results: Results) -> dict[str, float]:
-    """Share of the documents of each type that have a chunk, where the documents are known."""
-    if results.chunks is None or results.documents is None:
-        return {}
-    by_type = indexing_report(results)
-    known = by_type[(by_type["doc_type"] != ALL_TYPES) & by_type["coverage"].notna()]
-    return {
-        str(doc_type): float(share)
-        for doc_type, share in zip(known["doc_type"], known["coverage"], strict=True)
     }
 
 
-def _by(rows: pd.DataFrame, golden: Golden, by: str, profile: Profile, k: int) -> dict[str, Any]:
-    """The means of each slice, with its number of tests.
+def _by_slice(
+    rows: pd.DataFrame, golden: Golden, by: str, profile: Profile, k: int
+) -> dict[str, Any]:
+    """Return the means of each slice, with its number of tests.
 
-    Nothing where the golden set has no such slices.
+    Empty where the golden set has no such slices.
     """
     if by not in golden.queries.columns and by not in set(golden.tags["kind"]):
         return {}
     sliced = slices(golden, by)
-    found: dict[str, Any] = {}
-    for name, part in sliced[sliced[by] != NO_VALUE].groupby(by):
-        here = rows[lookup(rows.index.to_series(), pd.Index(part["query_id"])) >= 0]
-        if len(here):
-            means = {
-                key: value
-                for key, value in aggregate_rows(here, profile, k).items()
-                if not isinstance(value, dict)
+    content: dict[str, Any] = {}
+    for name, members in sliced[sliced[by] != NO_VALUE].groupby(by):
+        part = rows[rows.index.isin(members["query_id"])]
+        if len(part):
+            means = aggregate_rows(part, profile, k)
+            content[str(name)] = {"total_tests": len(part)} | {
+                key: value for key, value in means.items() if not isinstance(value, dict)
             }
-            found[str(name)] = {"total_tests": len(here)} | means
-    return found
+    return content
 
 
-def _plain(value: Any) -> Any:
-    """A number for JSON, NaN as null."""
+def _plain(value: Any) -> float | None:
+    """Return a number for JSON, NaN as null."""
     return None if value is None or pd.isna(value) or math.isinf(value) else float(value)
 
 
 def _iso(time: Any) -> str | None:
     return None if time is None or pd.isna(time) else time.isoformat()
-
-
-VERSION = 1
-REPORT, DIFF = "eval.retrieval_report", "eval.regression_diff"
-SLACK = 1e-9
-_TICKS = count()
 
 
 def write_event_log(
@@ -172,7 +161,7 @@ def write_event_log(
 
     A summary gives events of kind `eval.retrieval_report`: metric, n, mean, ci_lower, ci_upper,
     ci_level, run_id, and the slice if there is one. Deltas give `eval.regression_diff`: metric,
-    current_mean, baseline_mean, delta, regressed. What is unknown is left out. All lines of a call
+    current_mean, baseline_mean, delta, regressed. Unknown fields are left out. All lines of a call
     are appended in one write, after a line end if the file lacks one.
 
     Parameters
@@ -182,17 +171,16 @@ def write_event_log(
     path
         The log; its folder must exist.
     conversation_id
-        What joins the events of one evaluation; by default the run's id. Deltas need one.
+        Joins the events of one evaluation; by default the run's id. Deltas need one.
     tolerances
-        Metric -> how much worse it may become (an absolute difference) before `regressed` is true.
-        Metrics without one have not regressed.
+        Metric -> how much worse it may become (an absolute difference; below 0 counts as 0) before
+        `regressed` is true. Metrics without a tolerance never regress.
     occurred_at
-        When, with a time zone; by default now.
+        The time of the events, with a time zone; by default now.
 
     Returns
     -------
-    The number of lines written. A metric that was measured nowhere has no mean, and is written with
-    n = 0.
+    The number of lines written. A metric without any value is written with n = 0 and no mean.
 
     Raises
     ------
@@ -207,22 +195,16 @@ def write_event_log(
         if occurred_at is None
         else round(occurred_at.timestamp() * 1000)
     )
-    events = _events(table, conversation_id, tolerances or {})
     lines = []
-    for conversation, payload in events:
-        envelope = {
+    for conversation, payload in _events(table, conversation_id, tolerances or {}):
+        event = {
             "version": VERSION,
             "occurred_at_millis": millis,
             "tick": next(_TICKS),
             "conversation_id": conversation,
         }
-        lines.append(
-            json.dumps(
-                envelope | {name: value for name, value in payload.items() if value is not None},
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-        )
+        event |= {name: value for name, value in payload.items() if value is not None}
+        lines.append(json.dumps(event, ensure_ascii=False, allow_nan=False))
     _append(Path(path), lines)
     return len(lines)
 
@@ -230,6 +212,7 @@ def write_event_log(
 def _events(
     table: pd.DataFrame, conversation_id: str | None, tolerances: Mapping[str, float]
 ) -> list[tuple[str, dict[str, Any]]]:
+    """Return the conversation and the payload of each event."""
     if {"run_id", "metric", "mean", "n"} <= set(table.columns):
         slices = list(table.columns[1 : list(table.columns).index("metric")])
         return [
@@ -251,7 +234,6 @@ def _events(
 
 def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
     low, high = row.get("low"), row.get("high")
-    confidence = 0.95 if low is not None and high is not None else None
     payload = {
         "kind": REPORT,
         "metric": row["metric"],
@@ -259,20 +241,18 @@ def _report(row: dict[str, Any], slices: list[str]) -> dict[str, Any]:
         "mean": row["mean"],
         "ci_lower": low,
         "ci_upper": high,
-        "ci_level": confidence,
+        "ci_level": 0.95 if low is not None and high is not None else None,
+        "run_id": str(row["run_id"]),
     }
-    return (
-        payload
-        | {"run_id": str(row["run_id"])}
-        | ({"slice": {name: row[name] for name in slices}} if slices else {})
-    )
+    return payload | ({"slice": {name: row[name] for name in slices}} if slices else {})
 
 
 def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any]:
     delta, tolerance = row["delta"], tolerances.get(row["metric"])
-    worse = 0.0 if delta is None else delta if describe(row["metric"]).better == "lower" else -delta
-    # A tolerance below 0 counts as 0, and the last bit of a difference is no regression.
-    regressed = tolerance is not None and delta is not None and worse > max(tolerance, 0.0) + SLACK
+    regressed = False
+    if tolerance is not None and delta is not None:
+        worse = delta if describe(row["metric"]).better == "lower" else -delta
+        regressed = worse > max(tolerance, 0.0) + SLACK
     return {
         "kind": DIFF,
         "metric": row["metric"],
@@ -284,7 +264,7 @@ def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any
 
 
 def _append(file: Path, lines: list[str]) -> None:
-    """One write at the end of the file, so that lines of several writers never mix.
+    """Write the lines at the end of the file at once, so that lines of several writers never mix.
 
     An unfinished last line is ended first.
     """
