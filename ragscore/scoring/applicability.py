@@ -17,9 +17,8 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden, Results
-from ragscore.scoring.answers import response_of
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.matching import LEVELS, RANKLESS, at_level
+from ragscore.scoring.matching import LEVELS, RANKLESS, at_level, response_of
 from ragscore.scoring.metrics import Label
 
 Flags = npt.NDArray[np.bool_]

@@ -1,20 +1,12 @@
-"""What an answer cites, as sets.
-
-The passages cited, those the system retrieved, and those that answer the question.
+"""Citations of answers as sets: passages cited, hits retrieved, targets expected.
 
 In: the citations of `Results`, its hits and chunk catalogue, and the golden targets. Out: one value
-per response. Citations have the shape of hits, so what they earn is decided by the rules that judge
-hits.
-
-What each citation points at: hits of its query, or chunks of its run's catalogue.
-
-In: citations with the position of their response, `place`. Out: whether they resolve, and the
-passages they are of, with the locators that hits and catalogue know.
+per response and metric. Citations have the shape of hits, so the rules that judge hits judge them;
+the locators that a citation leaves out come from the hit or chunk that it points at.
 """
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,15 +16,74 @@ from ragscore.frames.codes import Codes, equal_pairs, is_among, lookup
 from ragscore.frames.data import KINDS, Golden, Results
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.level import Level
-from ragscore.scoring.matching import LEVELS, at_level, has_spans, level_rows
+from ragscore.scoring.matching import LEVELS, Flags, at_level, has_spans, level_rows, response_of
 
-Flags = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float64]
 
 LOCATORS = ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit")
+CITATION_METRICS = (
+    "citation_present", "citation_coverage", "citation_coverage_weak", "citation_precision",
+    "citation_recall", "retrieved_cited", "citation_fabricated", "citation_out_of_scope",
+    "citation_duplicate",
+)  # fmt: skip
+COMPARED = {"chunk": "chunk_id", "span": "start", "anchor": "path", "doc": "doc_id"}
+"""Match level -> what a citation must carry to be matched there. None carries metadata, which
+predicates ask for."""
 
 
-def has(frame: pd.DataFrame, column: str) -> Flags:
-    """Where a column that may be absent holds a value."""
+def score_citations(
+    results: Results, golden: Golden, responses: pd.DataFrame, response_of_hit: Codes, level: Level
+) -> dict[str, Values]:
+    """Compute the citation metrics of each response, as `rs.metrics()` defines them.
+
+    Targets are matched at the scoring's level or, where the citations don't carry what that
+    compares, at the next coarser one.
+
+    Returns
+    -------
+    The columns of `CITATION_METRICS`, in the order of `responses`; NaN where there is nothing to
+    divide by.
+    """
+    n = len(responses)
+    citations = results.citations.reset_index(drop=True)
+    place = response_of(citations, responses)
+    citations, place = citations[place >= 0].reset_index(drop=True), place[place >= 0]
+    n_citations = np.bincount(place, minlength=n)
+    sources = [hits_of(results, response_of_hit, place), *catalogue_of(results, citations)]
+    unresolved = np.bincount(place, ~is_resolved(citations, sources), n)
+    has_path = has_value(citations, "path")
+    if "path" in citations:
+        has_path = has_path & (citations["path"].to_numpy() != "")
+    pathless = np.bincount(place, ~has_path, n)
+
+    passages = cited_passages(results, citations, place, response_of_hit)
+    levels = _levels(level, golden, passages)
+    n_relevant, n_met, n_targets = _matched(results, golden, passages, responses, levels)
+    outside, is_bounded = _outside_scope(results, passages, responses)
+    n_hits = np.bincount(response_of_hit[response_of_hit >= 0], minlength=n)
+    place = passages["place"].to_numpy()
+
+    def total(values: npt.ArrayLike) -> Values:
+        sums = np.bincount(place, np.asarray(values, dtype="float64"), n)
+        return sums.astype("float64", copy=False)
+
+    n_passages, n_cited = total(np.ones(len(place))), total(passages["n_cited"])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return {
+            "citation_present": (n_citations > 0).astype("float64"),
+            "citation_coverage": ((n_citations > 0) & (unresolved == 0)).astype("float64"),
+            "citation_coverage_weak": ((n_citations > 0) & (pathless == 0)).astype("float64"),
+            "citation_precision": np.where(n_targets > 0, n_relevant / n_passages, np.nan),
+            "citation_recall": n_met / n_targets,
+            "retrieved_cited": _cited_hits(results, passages, response_of_hit, n) / n_hits,
+            "citation_fabricated": total(~passages["is_retrieved"]) / n_passages,
+            "citation_out_of_scope": total(outside) / total(is_bounded),
+            "citation_duplicate": 1 - n_passages / n_cited,
+        }
+
+
+def has_value(frame: pd.DataFrame, column: str) -> Flags:
+    """Flag the rows in which a column that may be absent holds a value."""
     return frame[column].notna().to_numpy() if column in frame else np.zeros(len(frame), dtype=bool)
 
 
@@ -40,10 +91,9 @@ def has(frame: pd.DataFrame, column: str) -> Flags:
 class Source:
     """Chunks that citations may point at.
 
-    `rows`, the `scope` of each, and the scope in which each citation looks for them.
-
     A scope is a response (hits), a run (its catalogue) or 0 (a catalogue shared by all); -1 is
-    none.
+    none. `rows` are the chunks, `scope` is that of each of them, `scope_of_cited` the one in which
+    each citation looks for them.
     """
 
     rows: pd.DataFrame
@@ -51,49 +101,46 @@ class Source:
     scope_of_cited: Codes
 
     def pairs(self, cited: pd.DataFrame, key: str, with_span: bool = False) -> tuple[Codes, Codes]:
-        """Row positions of each citation and the first chunk of its scope with an equal `key`.
+        """Pair each citation with the first chunk of its scope that has an equal `key`.
 
-        Or, `with_span`, every such chunk whose span holds its own.
+        `with_span` pairs it with every such chunk whose span holds its own instead.
+
+        Returns
+        -------
+        Row positions in `cited` and in `rows`.
         """
         none = np.zeros(0, dtype=np.int64)
         if not len(cited) or not len(self.rows) or key not in cited or key not in self.rows:
             return none, none
-        if with_span and not (
-            has_spans(cited, "citations")
-            and has_spans(self.rows, "hits" if "query_id" in self.rows else "chunks")
-        ):
+        name = "hits" if "query_id" in self.rows else "chunks"
+        if with_span and not (has_spans(cited, "citations") and has_spans(self.rows, name)):
             return none, none
         ids = pd.Index(cited[key].dropna().unique())
-        sides = ((self.scope_of_cited, cited), (self.scope, self.rows))
-        a, b = (
-            np.where(
-                (scope < 0) | ((code := lookup(frame[key], ids)) < 0), -1, scope * len(ids) + code
-            )
-            for scope, frame in sides
-        )
-        one, other = equal_pairs(a, b, only_first=not with_span)
-        held = (
-            _is_inside(cited.iloc[one], self.rows.iloc[other])
-            if with_span
-            else np.ones(len(one), dtype=bool)
-        )
-        return one[held], other[held]
+        keys = []
+        for scope, frame in ((self.scope_of_cited, cited), (self.scope, self.rows)):
+            code = lookup(frame[key], ids)
+            keys.append(np.where((scope < 0) | (code < 0), -1, scope * len(ids) + code))
+        citation, chunk = equal_pairs(keys[0], keys[1], only_first=not with_span)
+        if not with_span:
+            return citation, chunk
+        is_inside = _is_inside(cited.iloc[citation], self.rows.iloc[chunk])
+        return citation[is_inside], chunk[is_inside]
 
     def holds(self, cited: pd.DataFrame, key: str, with_span: bool = False) -> Flags:
-        """Whether each citation has such a chunk."""
+        """Flag the citations that have such a chunk."""
         found = np.zeros(len(cited), dtype=bool)
         found[self.pairs(cited, key, with_span)[0]] = True
         return found
 
 
-def hits_of(results: Results, place_of_hits: Codes, place: Codes) -> Source:
-    """The hits of the responses that cite, for citations of these responses."""
-    near = np.flatnonzero(np.isin(place_of_hits, place) & (place_of_hits >= 0))
-    return Source(results.hits.iloc[near], place_of_hits[near], place)
+def hits_of(results: Results, response_of_hit: Codes, place: Codes) -> Source:
+    """Return the hits of the responses that cite, as a source for citations at these responses."""
+    near = np.flatnonzero(np.isin(response_of_hit, place) & (response_of_hit >= 0))
+    return Source(results.hits.iloc[near], response_of_hit[near], place)
 
 
 def catalogue_of(results: Results, cited: pd.DataFrame) -> list[Source]:
-    """The chunk catalogue: rows of the citation's own run, and rows that belong to every run."""
+    """Return the chunk catalogue: rows of the citation's own run, and rows that every run shares."""
     chunks = results.chunks
     if chunks is None:
         return []
@@ -110,7 +157,7 @@ def catalogue_of(results: Results, cited: pd.DataFrame) -> list[Source]:
 
 
 def is_resolved(cited: pd.DataFrame, sources: list[Source]) -> Flags:
-    """Whether each citation points at something the system really had.
+    """Flag the citations that point at something the system really had.
 
     With a chunk id: that id is among the hits of the same query, or in the run's chunk catalogue
     (rows of it without a run_id belong to every run). Without one: its path is there and its span
@@ -118,7 +165,9 @@ def is_resolved(cited: pd.DataFrame, sources: list[Source]) -> Flags:
     needs the path only, one that has a document's id and no path needs that id.
     """
     resolved = np.zeros(len(cited), dtype=bool)
-    has_chunk, has_span, has_path = has(cited, "chunk_id"), has(cited, "start"), has(cited, "path")
+    has_chunk, has_span, has_path = (
+        has_value(cited, name) for name in ("chunk_id", "start", "path")
+    )
     for source in sources:
         resolved |= has_chunk & source.holds(cited, "chunk_id")
         resolved |= ~has_chunk & ~has_span & source.holds(cited, "path")
@@ -128,13 +177,18 @@ def is_resolved(cited: pd.DataFrame, sources: list[Source]) -> Flags:
 
 
 def cited_passages(
-    results: Results, citations: pd.DataFrame, place: Codes, place_of_hits: Codes
+    results: Results, citations: pd.DataFrame, place: Codes, response_of_hit: Codes
 ) -> pd.DataFrame:
-    """Each passage that a response cites, once.
+    """List the passages that each response cites, each once.
 
     Two citations are of one passage if all their locators are equal, or, without any, their
     markers. Locators that a citation leaves out are those of the hit of its query, or of the chunk
     of the catalogue, that it points at.
+
+    Parameters
+    ----------
+    place, response_of_hit
+        The position of the response of each citation, and of each hit (-1: none).
 
     Returns
     -------
@@ -142,248 +196,156 @@ def cited_passages(
     position of its first citation), `n_cited` (how often), locators, `is_retrieved` (it is among
     the hits of the query).
     """
-    is_retrieved = is_resolved(citations, [hits_of(results, place_of_hits, place)])
+    is_retrieved = is_resolved(citations, [hits_of(results, response_of_hit, place)])
     cited = citations.assign(place=place, rank=citations["position"], is_retrieved=is_retrieved)
     cited = cited.sort_values(["place", "rank"], kind="stable", ignore_index=True)
-    located = np.any([has(cited, name) for name in LOCATORS], axis=0)
+    located = np.any([has_value(cited, name) for name in LOCATORS], axis=0)
     key = cited[["place", *(name for name in LOCATORS if name in cited)]].assign(
-        nameless=np.where(located | has(cited, "marker"), -1, np.arange(len(cited)))
+        nameless=np.where(located | has_value(cited, "marker"), -1, np.arange(len(cited)))
     )
     if "marker" in cited:
         key = key.assign(marker=cited["marker"].mask(located))
     passage = key.groupby(list(key.columns), dropna=False, sort=False).ngroup().to_numpy()
     passages = cited[~pd.Series(passage).duplicated().to_numpy()].reset_index(drop=True)
     passages = passages.assign(n_cited=np.bincount(passage, minlength=len(passages)))
-    return _located(
-        passages,
-        [
-            hits_of(results, place_of_hits, passages["place"].to_numpy()),
-            *catalogue_of(results, passages),
-        ],
-    )
-
-
-def _located(passages: pd.DataFrame, sources: list[Source]) -> pd.DataFrame:
-    """The passages with ids and spans that hits or catalogue know and the citation didn't say."""
     dtypes = KINDS["citations"].dtypes
-    columns = {
-        name: (
-            passages[name]
-            if name in passages
-            else pd.Series(pd.NA, index=passages.index, dtype=dtypes[name])
-        )
+    absent = {
+        name: pd.Series(pd.NA, index=passages.index, dtype=dtypes[name])
         for name in LOCATORS
+        if name not in passages
     }
-    filled = passages.assign(**columns)
-    for source in sources:
-        filled = _filled(
-            filled, source, "chunk_id", ["doc_id", "path", "heading", "start", "end", "span_unit"]
+    passages = passages.assign(**absent)
+    others = [name for name in LOCATORS if name != "chunk_id"]
+    near = hits_of(results, response_of_hit, passages["place"].to_numpy())
+    for source in [near, *catalogue_of(results, passages)]:
+        passages = _filled(passages, source, "chunk_id", others)
+        passages = _filled(
+            passages, source, "path", ["chunk_id", "doc_id", "heading"], with_span=True
         )
-        filled = _filled(filled, source, "path", ["chunk_id", "doc_id", "heading"], with_span=True)
-        filled = _filled(filled, source, "path", ["doc_id"])
-        filled = _filled(filled, source, "doc_id", ["path"])
-    return filled
+        passages = _filled(passages, source, "path", ["doc_id"])
+        passages = _filled(passages, source, "doc_id", ["path"])
+    return passages
 
 
 def _filled(
     passages: pd.DataFrame, source: Source, key: str, names: list[str], with_span: bool = False
 ) -> pd.DataFrame:
-    """The passages with `names` taken from the first chunk that has the same key, and holds their span if asked."""
-    lacking = [name for name in names if name in source.rows and passages[name].isna().any()]
-    one, other = (
-        source.pairs(passages, key, with_span)
-        if lacking
-        else (np.zeros(0, np.int64), np.zeros(0, np.int64))
-    )
-    row, first = np.unique(one, return_index=True)
+    """Fill missing locators from the first chunk with the same key (and a span that holds theirs)."""
+    missing = [name for name in names if name in source.rows and passages[name].isna().any()]
+    if not missing:
+        return passages
+    passage, chunk = source.pairs(passages, key, with_span)
+    row, first = np.unique(passage, return_index=True)
     if not len(row):
         return passages
-    known = source.rows[lacking].iloc[other[first]].set_axis(row, axis=0).reindex(passages.index)
-    return passages.assign(
-        **{
-            name: (
-                passages[name].where(
-                    passages[name].notna(), known[name].astype(passages[name].dtype)
-                )
-            )
-            for name in lacking
-        }
-    )
+    known = source.rows[missing].iloc[chunk[first]].set_axis(row, axis=0).reindex(passages.index)
+    found = {
+        name: passages[name].where(passages[name].notna(), known[name].astype(passages[name].dtype))
+        for name in missing
+    }
+    return passages.assign(**found)
 
 
 def _is_inside(cited: pd.DataFrame, chunks: pd.DataFrame) -> Flags:
-    start, end, within_start, within_end = (
+    start, end, chunk_start, chunk_end = (
         frame[name].to_numpy("float64", na_value=np.nan)
         for frame, name in ((cited, "start"), (cited, "end"), (chunks, "start"), (chunks, "end"))
     )
-    same_unit = (
-        cited["span_unit"].astype("str").to_numpy() == chunks["span_unit"].astype("str").to_numpy()
-    )
-    return np.asarray((start >= within_start) & (end <= within_end) & same_unit, dtype=bool)
-
-
-Values = npt.NDArray[np.float64]
-
-SETS = (
-    "citation_precision",
-    "citation_recall",
-    "retrieved_cited",
-    "citation_fabricated",
-    "citation_out_of_scope",
-    "citation_duplicate",
-)
-COMPARED = {"chunk": "chunk_id", "span": "start", "anchor": "path", "doc": "doc_id"}
-"""Match level -> what a citation must carry to be matched there. The metadata that predicates ask for, no citation has."""
-
-
-def score_citations(
-    results: Results,
-    golden: Golden,
-    responses: pd.DataFrame,
-    passages: pd.DataFrame,
-    place_of_hits: Codes,
-    level: Level,
-) -> dict[str, Values]:
-    """Set measures of the passages that each response cites (see `cited_passages`).
-
-    Targets are matched at the scoring's level or, where the citations don't carry what that
-    compares, the next coarser one.
-
-    Returns
-    -------
-    `citation_precision`, `citation_recall`, `retrieved_cited`, `citation_fabricated`,
-    `citation_out_of_scope` and `citation_duplicate`, as `rs.metrics()` defines them, in the order
-    of `responses`; NaN where there is nothing to divide by.
-    """
-    n, place = len(responses), passages["place"].to_numpy()
-    earned, met, wanted = _earned(
-        results, golden, passages, responses, _levels(level, golden, passages)
-    )
-    outside, is_bounded = _outside(results, passages, responses)
-    n_hits = np.bincount(place_of_hits[place_of_hits >= 0], minlength=n)
-
-    def total(values: npt.ArrayLike) -> Values:
-        return np.bincount(place, np.asarray(values, dtype="float64"), n).astype(
-            "float64", copy=False
-        )
-
-    n_passages, n_cited = total(np.ones(len(place))), total(passages["n_cited"])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return {
-            "citation_precision": np.where(wanted > 0, earned / n_passages, np.nan),
-            "citation_recall": met / wanted,
-            "retrieved_cited": _cited_hits(results, passages, place_of_hits, n) / n_hits,
-            "citation_fabricated": total(~passages["is_retrieved"]) / n_passages,
-            "citation_out_of_scope": total(outside) / total(is_bounded),
-            "citation_duplicate": 1 - n_passages / n_cited,
-        }
+    unit, chunk_unit = (frame["span_unit"].astype("str").to_numpy() for frame in (cited, chunks))
+    is_inside = (start >= chunk_start) & (end <= chunk_end) & (unit == chunk_unit)
+    return np.asarray(is_inside, dtype=bool)
 
 
 def _levels(level: Level, golden: Golden, passages: pd.DataFrame) -> list[str]:
-    """The levels to match at, finest first.
+    """Return the levels to match at, finest first: one, unless each query has its own.
 
-    One for all, unless each query is matched at its finest.
-
-    Citations that carry nothing levels_with_targets can't be judged; where nothing is cited at all, there is
-    nothing to carry it.
+    Citations that carry nothing comparable can't be judged; where nothing is cited at all, nothing
+    could carry it, so every level counts.
     """
-    carried = (
-        list(level.cited)
-        if level.cited is not None
-        else levels_with_targets(
-            golden, citation_levels(passages) if len(passages) else set(COMPARED)
-        )
-    )
+    if level.citation_levels is not None:
+        usable = list(level.citation_levels)
+    else:
+        carried = citation_levels(passages) if len(passages) else set(COMPARED)
+        usable = levels_with_targets(golden, carried)
     if level.name == "per_query":
-        return [name for name in carried if name in level.joinable]
-    return [name for name in carried if LEVELS.index(name) >= LEVELS.index(level.name)][:1]
+        return [name for name in usable if name in level.joinable]
+    return [name for name in usable if LEVELS.index(name) >= LEVELS.index(level.name)][:1]
 
 
 def citation_levels(passages: pd.DataFrame) -> set[str]:
-    """The levels at which some passage carries what is compared there."""
-    return {name for name, column in COMPARED.items() if has(passages, column).any()}
+    """Return the levels at which some passage carries what is compared there."""
+    return {name for name, column in COMPARED.items() if has_value(passages, column).any()}
 
 
-def levels_with_targets(golden: Golden, carried: set[str]) -> list[str]:
-    """Of the levels that citations carry, those with targets, finest first."""
-    return [name for name in COMPARED if name in carried and level_rows(golden.coded, name).any()]
+def levels_with_targets(golden: Golden, levels: set[str]) -> list[str]:
+    """Return which of the levels have targets and can match citations at all, finest first."""
+    return [name for name in COMPARED if name in levels and level_rows(golden.coded, name).any()]
 
 
-def _earned(
+def _matched(
     results: Results,
     golden: Golden,
     passages: pd.DataFrame,
     responses: pd.DataFrame,
     levels: list[str],
 ) -> tuple[Values, Values, Values]:
-    """For each response: passages of grade ≥ 1, targets that they meet, and targets that there are."""
-    earned, met, wanted = (np.zeros(len(responses)) for _ in range(3))
+    """Count for each response relevant passages, targets that they meet, and all its targets.
+
+    Relevant is what meets a target of grade ≥ 1. Each query counts at the finest level at which it
+    has targets.
+    """
+    n = len(responses)
+    n_relevant, n_met, n_targets = (np.zeros(n) for _ in range(3))
     place = passages[["run_id", "query_id", "rank", "place"]].astype({"run_id": "str"})
     for level in reversed(levels):
         targets = at_level(golden, level).targets
-        good = found = np.zeros(len(responses))
+        relevant = met = np.zeros(n)
         if len(passages):
-            graded, _ = grade_hits(
-                passages, targets, level_rule(level, results, golden, stored=False)
-            )
-            graded = graded.astype({"run_id": "str"}).merge(
-                place, on=["run_id", "query_id", "rank"]
-            )
-            good, found = (
-                np.bincount(graded["place"], values, len(responses)).astype("float64")
+            rule = level_rule(level, results, golden, stored=False)
+            graded, _ = grade_hits(passages, targets, rule)
+            graded = graded.astype({"run_id": "str"})
+            graded = graded.merge(place, on=["run_id", "query_id", "rank"])
+            relevant, met = (
+                np.bincount(graded["place"], values, n).astype("float64")
                 for values in (graded["grade"] > 0, graded["n_found"])
             )
-        here = (
-            responses["query_id"]
-            .map(targets[targets["grade"] > 0].groupby("query_id")["target_id"].nunique())
-            .to_numpy("float64", na_value=0.0)
-        )
-        earned, met, wanted = (
-            np.where(here > 0, new, old)
-            for new, old in ((good, earned), (found, met), (here, wanted))
-        )
-    return earned, met, wanted
+        of_query = targets[targets["grade"] > 0].groupby("query_id")["target_id"].nunique()
+        expected = responses["query_id"].map(of_query).to_numpy("float64", na_value=0.0)
+        n_relevant = np.where(expected > 0, relevant, n_relevant)
+        n_met = np.where(expected > 0, met, n_met)
+        n_targets = np.where(expected > 0, expected, n_targets)
+    return n_relevant, n_met, n_targets
 
 
-def _cited_hits(results: Results, passages: pd.DataFrame, place_of_hits: Codes, n: int) -> Values:
-    """How many hits of each response are cited: by chunk id, else by document, else by path."""
-    near = np.flatnonzero(
-        np.isin(place_of_hits, passages["place"].to_numpy()) & (place_of_hits >= 0)
-    )
-    hits = results.hits.iloc[near]
-    cited_by = Source(passages, passages["place"].to_numpy(), place_of_hits[near])
-    undecided, cited = np.ones(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
+def _cited_hits(results: Results, passages: pd.DataFrame, response_of_hit: Codes, n: int) -> Values:
+    """Count the cited hits of each response: by chunk id, else by document, else by path."""
+    is_near = np.isin(response_of_hit, passages["place"].to_numpy()) & (response_of_hit >= 0)
+    near = np.flatnonzero(is_near)
+    hits, response = results.hits.iloc[near], response_of_hit[near]
+    cited_by = Source(passages, passages["place"].to_numpy(), response)
+    is_open, is_cited = np.ones(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
     for name in ("chunk_id", "doc_id", "path"):
-        cited |= undecided & cited_by.holds(hits, name)
-        undecided &= ~has(hits, name)
-    return np.bincount(place_of_hits[near], cited, n).astype("float64", copy=False)
+        is_cited |= is_open & cited_by.holds(hits, name)
+        is_open &= ~has_value(hits, name)
+    return np.bincount(response, is_cited, n).astype("float64", copy=False)
 
 
-def _outside(
+def _outside_scope(
     results: Results, passages: pd.DataFrame, responses: pd.DataFrame
 ) -> tuple[Flags, Flags]:
-    """Passages outside what the run may cite, and those of which that can be told.
+    """Flag passages outside what may be cited, and the passages for which that is known.
 
-    The run has a catalogue, or the response states folders.
+    It is known where the run has a catalogue, or the response states folders.
     """
     chunks = results.chunks
-    runs = passages["run_id"].astype("str")
-    in_known_run = (
-        np.zeros(len(passages), dtype=bool)
-        if chunks is None
-        else np.ones(len(passages), dtype=bool)
-    )
+    in_known_run = np.full(len(passages), chunks is not None)
     if chunks is not None and "run_id" in chunks and chunks["run_id"].notna().all():
-        in_known_run = is_among(runs, chunks["run_id"])
+        in_known_run = is_among(passages["run_id"].astype("str"), chunks["run_id"])
     outside = in_known_run & ~is_resolved(passages, catalogue_of(results, passages))
-    folders = _folders(responses)
-    bounded = passages["place"].isin(folders["place"]).to_numpy() & has(passages, "path")
-    pairs = (
-        passages.loc[bounded, ["place", "path"]]
-        .rename_axis("row")
-        .reset_index()
-        .merge(folders, on="place")
-    )
+    folders = _stated_folders(responses)
+    bounded = passages["place"].isin(folders["place"]).to_numpy() & has_value(passages, "path")
+    paths = passages.loc[bounded, ["place", "path"]].rename_axis("row").reset_index()
+    pairs = paths.merge(folders, on="place")
     # A prefix search has no column form in pandas where both sides vary by row.
     is_in = [
         path == folder or path.startswith(folder + "/")
@@ -393,29 +355,22 @@ def _outside(
     return outside, in_known_run | bounded
 
 
-def _folders(responses: pd.DataFrame) -> pd.DataFrame:
-    """The folders that responses state as their scope, `{"folders": [...]}`.
+def _stated_folders(responses: pd.DataFrame) -> pd.DataFrame:
+    """List the folders that responses state as their scope, `{"folders": [...]}`.
 
-    One row per response (`place`) and folder; no folder means all.
+    One row per response (`place`) and folder; a scope without folders means all.
     """
-    stated = (
-        responses["scope"].reset_index(drop=True).dropna()
-        if "scope" in responses
-        else pd.Series(dtype="str")
-    )
-    listed = {text: _folders_of(text) for text in stated.unique()}
+    stated = pd.Series(dtype="str")
+    if "scope" in responses:
+        stated = responses["scope"].reset_index(drop=True).dropna()
+    listed: dict[str, list[str]] = {}
+    for scope in stated.unique():
+        try:
+            read = json.loads(scope)
+        except ValueError:
+            read = None
+        folders = read.get("folders") if isinstance(read, dict) else None
+        named = folders if isinstance(folders, list) else []
+        listed[scope] = [folder for folder in named if isinstance(folder, str)]
     folders = stated.map(listed).explode().dropna().astype("str").str.rstrip("/")
     return folders.rename("folder").rename_axis("place").reset_index()
-
-
-def _folders_of(scope: str) -> list[str]:
-    try:
-        read: Any = json.loads(scope)
-    except ValueError:
-        return []
-    folders = read.get("folders") if isinstance(read, dict) else None
-    return (
-        [folder for folder in folders if isinstance(folder, str)]
-        if isinstance(folders, list)
-        else []
-    )

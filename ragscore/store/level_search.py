@@ -230,5 +230,6 @@ def settle(found: Iterable[Found], setting: Setting, match: str) -> Setting:
         else set(LEVELS)
     )
     return replace(
-        setting, level=replace(level, cited=tuple(levels_with_targets(setting.golden, carried)))
+        setting,
+        level=replace(level, citation_levels=tuple(levels_with_targets(setting.golden, carried))),
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, conform
-from ragscore.scoring.answers import response_of
+from ragscore.scoring.matching import response_of
 
 PREFIX = "freshness"
 
