@@ -1,8 +1,7 @@
-"""Ranking metrics, and the table of every metric.
+"""The table of every metric, and the formulas of the ranking metrics.
 
-What it means, when it is NaN, which way is better.
-
-In: the sparse frames of `match.grade_hits`. Out: one row per question asked, one column per metric.
+In: the sparse frames `graded` and `found` of `grading`. Out: one row per query asked, one column
+per metric. The table says of each metric what it means, when it is NaN and which way is better.
 """
 
 import re
@@ -22,16 +21,16 @@ from ragscore.scoring.matching import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
 Values = npt.NDArray[np.float64]
-Worth = Callable[[npt.NDArray[np.int64]], Values]
+GainFunction = Callable[[npt.NDArray[np.int64]], Values]
 
 
 @dataclass(frozen=True)
 class Metric:
     """One line of the metric table. `name` holds a `k` where the label takes a cut-off.
 
-    `version` counts what its formula has meant: stored values of different versions are not
-    compared. It is written by hand, because a hash of the source would change with every rename and
-    comment, and not with the functions that the formula calls; a test holds every metric's values
+    `version` counts the meanings that its formula has had: stored values of different versions are
+    not compared. It is written by hand: a hash of the source would change with every rename and
+    comment, but not with the functions that the formula calls. A test holds every metric's values
     on a fixed example, and fails if they change and the version doesn't.
     """
 
@@ -163,7 +162,7 @@ TABLE = [
     Metric("cost_usd", "money spent on the query", "not recorded, or the query failed", kind="cost",
     better="lower", range="0 and above, US dollars", default=False),
 ]  # fmt: skip
-# What `add_columns` brings to the scores: computed from other frames, so `score` doesn't know them.
+# Metrics that `add_columns` brings to the scores: they are computed from other frames than these.
 ADDED = {
     "freshness.stale_free_rate": Metric(
         "freshness.stale_free_rate@k",
@@ -207,7 +206,7 @@ DEFAULT_METRICS = [
 ]
 
 
-# What a table for reading starts with; everything else stays in the frames.
+# The metrics that a table for readers starts with; everything else stays in the frames.
 HEADLINE = [
     "hit@1", "hit@5", "hit@10", "recall@5", "recall@10", "mrr@10", "ndcg@10", "passed",
     "answer_checks", "citation_coverage", "refusal_correct", "answered_unanswerable",
@@ -226,12 +225,12 @@ class Label:
 
     @property
     def is_ranking(self) -> bool:
-        """Whether it is computed from hits and targets."""
+        """True for metrics computed from hits and targets."""
         return self.name in RANKING
 
     @property
     def metric(self) -> Metric:
-        """Its line of the metric table."""
+        """The metric's line of the table."""
         return BY_NAME[self.name if self.k is None else f"{self.name}@k"]
 
 
@@ -271,7 +270,7 @@ def _parsed(text: str) -> Label:
 
 
 def describe(column: str) -> Metric:
-    """The metric behind a column of a scores frame.
+    """Return the metric behind a column of a scores frame.
 
     A column of your own has no declared range, nor a declared direction.
     """
@@ -292,22 +291,19 @@ def describe(column: str) -> Metric:
 
 
 def metrics() -> pd.DataFrame:
-    """The metric table.
-
-    One row per metric, with formula, kind, range, direction, when it is NaN, and other names.
-    """
+    """One row per metric: formula, kind, range, direction, when it is NaN, and other names."""
     return pd.DataFrame([asdict(metric) for metric in TABLE])
 
 
 class Card(str):
-    """A text that a notebook shows as it is."""
+    """A text that a notebook shows without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 def metric_card(label: str) -> Card:
-    """One metric in full, as text: `rs.metric_card("ndcg@5")`."""
+    """Return one metric in full, as text: `rs.metric_card("ndcg@5")`."""
     parsed = parse_label(label)
     m = parsed.metric
     lines = [
@@ -321,7 +317,7 @@ def metric_card(label: str) -> Card:
 
 
 def is_better(label: str, delta: float) -> bool | None:
-    """Whether a change of this metric is an improvement.
+    """Tell if a change of this metric is an improvement.
 
     None for no change or NaN, and for a column of your own.
     """
@@ -332,11 +328,11 @@ def is_better(label: str, delta: float) -> bool | None:
 
 
 @dataclass
-class _Earned:
-    """What metrics are computed from.
+class _Credit:
+    """The arrays that ranking metrics are computed from.
 
-    Arrays over graded hits (sorted by row, then rank), over paying targets (best first) and over
-    rows.
+    Arrays over graded hits (sorted by row, then rank), over creditable targets (best first within
+    each query) and over rows.
     """
 
     row: npt.NDArray[np.int64]
@@ -351,44 +347,51 @@ class _Earned:
     ideal_place: npt.NDArray[np.int64]
     ideal_grade: npt.NDArray[np.int64]
     row_query: npt.NDArray[np.int64]
-    cuts: dict[int, "_Earned"] = field(default_factory=dict)
-    ideals: dict[tuple[Worth, int], Values] = field(default_factory=dict)  # shared by all cuts
+    cuts: dict[int, "_Credit"] = field(default_factory=dict)
+    ideals: dict[tuple[GainFunction, int], Values] = field(default_factory=dict)  # of all cuts
     first: Values | None = None
 
-    def at_cutoff(self, k: int | None) -> "_Earned":
-        """The same of hits up to rank k, selected once for all metrics at this k.
+    def upto(self, k: int | None) -> "_Credit":
+        """Return the same of hits up to rank k, selected once for all metrics at this k.
 
         They are few, and everything else of a formula is work on them.
         """
         if k is None:
             return self
         if k not in self.cuts:
-            kept = np.flatnonzero(self.rank <= k)
-            of_hits = {
-                name: getattr(self, name)[kept]
-                for name in ("row", "rank", "grade", "gain", "n_found")
-            }
+            rows = np.flatnonzero(self.rank <= k)
+            names = ("row", "rank", "grade", "gain", "n_found")
+            of_hits = {name: getattr(self, name)[rows] for name in names}
             self.cuts[k] = replace(self, **of_hits, cuts={}, first=None)
         return self.cuts[k]
 
     def total(self, weights: npt.NDArray[np.generic]) -> Values:
-        """Sum of `weights` over the graded hits of each row."""
+        """Sum `weights` over the graded hits of each row."""
         return np.bincount(self.row, weights, self.n_rows).astype(np.float64, copy=False)
 
-    def ideal(self, worth: Worth, k: int) -> Values:
-        """Discounted worth of the k best targets of each row's query.
+    def ideal(self, gain: GainFunction, k: int) -> Values:
+        """Return the ideal DCG at k of each row: the k best targets of its query, best first.
 
-        The same for every k from the largest number of targets on.
+        It is the same for every k from the largest number of targets on, and kept once for these.
         """
         k = min(k, int(self.ideal_place.max(initial=-1)) + 1)
-        if (worth, k) not in self.ideals:
-            kept = np.flatnonzero(self.ideal_place < k)
-            weights = worth(self.ideal_grade[kept]) / np.log2(self.ideal_place[kept] + 2.0)
+        if (gain, k) not in self.ideals:
+            best = np.flatnonzero(self.ideal_place < k)
+            weights = gain(self.ideal_grade[best]) / np.log2(self.ideal_place[best] + 2.0)
             n_queries = int(self.row_query.max(initial=-1)) + 1
-            self.ideals[worth, k] = np.append(
-                np.bincount(self.ideal_query[kept], weights, n_queries), 0.0
-            )[self.row_query]
-        return self.ideals[worth, k]
+            of_query = np.bincount(self.ideal_query[best], weights, n_queries)
+            self.ideals[gain, k] = np.append(of_query, 0.0)[self.row_query]
+        return self.ideals[gain, k]
+
+    @property
+    def first_rank(self) -> Values:
+        """The rank of each row's first hit of grade ≥ 1; infinity where there is none."""
+        if self.first is None:
+            # backwards: the last one written is the first one found
+            relevant = np.flatnonzero(self.grade > 0)[::-1]
+            self.first = np.full(self.n_rows, np.inf)
+            self.first[self.row[relevant]] = self.rank[relevant]
+        return self.first
 
 
 def score_hits(
@@ -398,7 +401,7 @@ def score_hits(
     rows: pd.DataFrame,
     metrics: list[str] | str,
 ) -> pd.DataFrame:
-    """Ranking metrics of every question asked.
+    """Compute ranking metrics of every query asked.
 
     Parameters
     ----------
@@ -407,8 +410,8 @@ def score_hits(
     golden
         With the targets those were graded against (see `at_level`), and its support groups.
     rows
-        One row per question asked: run_id, query_id, n_hits. A question without hits is here too,
-        and scores 0, whatever `graded` says of it.
+        One row per query asked: run_id, query_id, n_hits. A query without hits is here too, and
+        scores 0, whatever `graded` says of it.
     metrics
         Labels of ranking metrics; a `:level` suffix is not interpreted here.
 
@@ -423,13 +426,9 @@ def score_hits(
         raise DataError(
             f"columns {missing} are missing", field="rows", allowed="run_id, query_id and n_hits"
         )
-    return pd.DataFrame(
-        ranking_columns(
-            graded, found, golden, rows, [metrics] if isinstance(metrics, str) else metrics
-        ),
-        index=rows.index,
-        copy=False,
-    )
+    labels = [metrics] if isinstance(metrics, str) else metrics
+    columns = ranking_columns(graded, found, golden, rows, labels)
+    return pd.DataFrame(columns, index=rows.index, copy=False)
 
 
 def ranking_columns(
@@ -439,101 +438,88 @@ def ranking_columns(
     rows: pd.DataFrame,
     metrics: list[str],
 ) -> dict[str, Values]:
-    """The columns of `score_hits` as arrays."""
-    rows = (
-        rows
-        if isinstance(rows["run_id"].dtype, pd.CategoricalDtype)
-        else rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
-    )
+    """Return the columns of `score_hits` as arrays."""
+    if not isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
+        rows = rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
-    earned = _earned(graded, golden.targets, rows, queries)
-    undefined = earned.n_targets == 0
+    credit = _credit(graded, golden.targets, rows, queries)
+    is_undefined = credit.n_targets == 0
     columns: dict[str, Values] = {}
     complete: Values | None = None
     for label in map(parse_label, metrics):
         if label.name == "recall_all":
-            complete = (
-                _complete_rank(found, golden.support_groups, rows, queries)
-                if complete is None
-                else complete
-            )
+            if complete is None:
+                complete = _complete_rank(found, golden.support_groups, rows, queries)
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
-                columns[label.text] = np.where(
-                    undefined, np.nan, FORMULAS[label.name](earned.at_cutoff(label.k), label.k)
-                )
+                values = FORMULAS[label.name](credit.upto(label.k), label.k)
+                columns[label.text] = np.where(is_undefined, np.nan, values)
     return columns
 
 
-def _earned(
+def _credit(
     graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
-) -> _Earned:
-    row = _row_with_hits(graded, rows, queries)
+) -> _Credit:
+    row, rank = _row_with_hits(graded, rows, queries), graded["rank"].to_numpy()
     order = np.flatnonzero(row >= 0)
-    if (np.diff(row[order]) < 0).any() or (
-        (np.diff(row[order]) == 0) & (np.diff(graded["rank"].to_numpy()[order]) < 0)
-    ).any():
-        order = order[np.lexsort((graded["rank"].to_numpy()[order], row[order]))]
-    ideal_query, ideal_grade = _payable(targets, queries)
-    best_first = np.argsort(
-        ideal_query * (int(ideal_grade.max(initial=0)) + 1) - ideal_grade, kind="stable"
-    )
+    step = np.diff(row[order])
+    if (step < 0).any() or ((step == 0) & (np.diff(rank[order]) < 0)).any():
+        order = order[np.lexsort((rank[order], row[order]))]
+    ideal_query, ideal_grade = _creditable(targets, queries)
+    highest = int(ideal_grade.max(initial=0)) + 1
+    best_first = np.argsort(ideal_query * highest - ideal_grade, kind="stable")
     ideal_query, ideal_grade = ideal_query[best_first], ideal_grade[best_first]
-    begins = np.flatnonzero(np.diff(ideal_query, prepend=-1))
-    place = np.arange(len(ideal_query)) - np.repeat(
-        begins, np.diff(begins, append=len(ideal_query))
-    )
     row_query = lookup(rows["query_id"], queries)
     n_targets = np.append(np.bincount(ideal_query, minlength=len(queries)).astype("float64"), 0.0)
     numbers: dict[str, Any] = {
         name: graded[name].to_numpy().astype(np.int64)[order]
         for name in ("rank", "grade", "gain", "n_found")
     }
-    return _Earned(
+    return _Credit(
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"),
-        n_targets=n_targets[row_query],
-        ideal_query=ideal_query, ideal_place=place, ideal_grade=ideal_grade, row_query=row_query,
+        n_targets=n_targets[row_query], ideal_query=ideal_query,
+        ideal_place=_place_in_group(ideal_query), ideal_grade=ideal_grade, row_query=row_query,
     )  # fmt: skip
 
 
-def _payable(
+def _creditable(
     targets: pd.DataFrame, queries: pd.Index
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The query of each target of grade ≥ 1, and what it can pay: of alternatives, the best grade."""
-    grade, query = (
-        targets["grade"].to_numpy().astype(np.int64),
-        lookup(targets["query_id"], queries),
-    )
-    pays = grade > 0
-    known_as = pair_numbers(query, targets["target_id"])[pays]
-    query, grade = query[pays], grade[pays]
-    if not np.diff(np.sort(known_as)).all():
-        order = np.lexsort((-grade, known_as))
-        best = order[np.diff(known_as[order], prepend=-1) != 0]
+    """Return query and grade of each target of grade ≥ 1; of alternatives, the best grade."""
+    grade = targets["grade"].to_numpy().astype(np.int64)
+    query = lookup(targets["query_id"], queries)
+    is_relevant = grade > 0
+    # Alternatives of one target share a number.
+    number = pair_numbers(query, targets["target_id"])[is_relevant]
+    query, grade = query[is_relevant], grade[is_relevant]
+    if not np.diff(np.sort(number)).all():
+        order = np.lexsort((-grade, number))
+        best = order[np.diff(number[order], prepend=-1) != 0]
         query, grade = query[best], grade[best]
     return query, grade
+
+
+def _place_in_group(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the position of each element among its equal neighbours, from 0."""
+    begins = np.flatnonzero(np.diff(codes, prepend=-1))
+    return np.arange(len(codes)) - np.repeat(begins, np.diff(begins, append=len(codes)))
 
 
 def _row_with_hits(
     frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
 ) -> npt.NDArray[np.int64]:
-    """As `_row_of`, -1 also where the row has no hits.
+    """Return the position in `rows` of each (run_id, query_id) of `frame`, -1 for none.
 
-    Hits of a question that the run has no response to are nobody's.
+    -1 also where the row has no hits: hits of a query that the run has no response to count for
+    nothing.
     """
-    row = _row_of(frame, rows, queries)
-    return np.where(np.append(rows["n_hits"].to_numpy() > 0, False)[row], row, -1)
-
-
-def _row_of(frame: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index) -> npt.NDArray[np.int64]:
-    """Position in `rows` of each (run_id, query_id) of `frame`, -1 where it is not there."""
     run_ids = rows["run_id"].cat.categories
     keys, wanted = (_cell_keys(one, run_ids, queries) for one in (rows, frame))
     # A dense table of run × query is as large as the scores themselves, and a look-up in it needs
     # no sorting.
     known = np.full(len(run_ids) * len(queries) + 1, -1)
-    known[keys] = np.arange(len(keys))
+    known[keys] = np.where(rows["n_hits"].to_numpy() > 0, np.arange(len(keys)), -1)
     # where rows of queries that nobody asked for have written, and where such rows look
     known[-1] = -1
     return np.take(known, wanted)
@@ -544,55 +530,42 @@ def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt
     return np.where((run < 0) | (query < 0), -1, run * len(queries) + query)
 
 
-def _first_rank(e: _Earned) -> Values:
-    """Rank of the first hit of grade ≥ 1; infinity where there is none."""
-    if e.first is None:
-        relevant = np.flatnonzero(e.grade > 0)[::-1]  # the last one written is the first one found
-        e.first = np.full(e.n_rows, np.inf)
-        e.first[e.row[relevant]] = e.rank[relevant]
-    return e.first
+def _average_precision(credit: _Credit, k: int | None) -> Values:
+    is_gaining = credit.gain > 0
+    row, rank = credit.row[is_gaining], credit.rank[is_gaining]
+    n_so_far = _place_in_group(row) + 1
+    return np.bincount(row, n_so_far / rank, credit.n_rows) / credit.n_targets
 
 
-def _average_precision(e: _Earned, k: int | None) -> Values:
-    gaining = e.gain > 0
-    row, rank = e.row[gaining], e.rank[gaining]
-    begins = np.flatnonzero(np.diff(row, prepend=-1))
-    so_far = np.arange(len(row)) - np.repeat(begins, np.diff(begins, append=len(row))) + 1
-    return np.bincount(row, so_far / rank, e.n_rows) / e.n_targets
-
-
-def _exponential(grade: npt.NDArray[np.int64]) -> Values:
+def _exponential_gain(grade: npt.NDArray[np.int64]) -> Values:
     return np.exp2(grade.astype(np.float64)) - 1.0
 
 
-def _linear(grade: npt.NDArray[np.int64]) -> Values:
+def _linear_gain(grade: npt.NDArray[np.int64]) -> Values:
     return grade.astype(np.float64)
 
 
-def _ndcg(e: _Earned, k: int | None, worth: Worth) -> Values:
-    return e.total(worth(e.gain) / np.log2(e.rank + 1.0)) / e.ideal(worth, k or 0)
+def _ndcg(credit: _Credit, k: int | None, gain: GainFunction) -> Values:
+    dcg = credit.total(gain(credit.gain) / np.log2(credit.rank + 1.0))
+    return dcg / credit.ideal(gain, k or 0)
 
 
-def _reciprocal_rank(e: _Earned, k: int | None) -> Values:
-    return np.where(np.isfinite(_first_rank(e)), 1 / _first_rank(e), 0.0)
-
-
-FORMULAS: dict[str, Callable[[_Earned, int | None], Values]] = {
-    "hit": lambda e, k: np.isfinite(_first_rank(e)).astype("float64"),
-    "recall": lambda e, k: e.total(e.n_found) / e.n_targets,
-    "precision": lambda e, k: e.total(e.grade > 0) / float(k or 0),
+FORMULAS: dict[str, Callable[[_Credit, int | None], Values]] = {
+    "hit": lambda c, k: np.isfinite(c.first_rank).astype("float64"),
+    "recall": lambda c, k: c.total(c.n_found) / c.n_targets,
+    "precision": lambda c, k: c.total(c.grade > 0) / float(k or 0),
     "map": _average_precision,
-    "ndcg": lambda e, k: _ndcg(e, k, _exponential),
-    "ndcg_linear": lambda e, k: _ndcg(e, k, _linear),
-    "judged": lambda e, k: e.total(np.ones(len(e.row))) / np.minimum(float(k or 0), e.n_hits),
-    "mrr": _reciprocal_rank,
+    "ndcg": lambda c, k: _ndcg(c, k, _exponential_gain),
+    "ndcg_linear": lambda c, k: _ndcg(c, k, _linear_gain),
+    "judged": lambda c, k: c.total(np.ones(len(c.row))) / np.minimum(float(k or 0), c.n_hits),
+    "mrr": lambda c, k: np.where(np.isfinite(c.first_rank), 1 / c.first_rank, 0.0),
 }
 
 
 def _complete_rank(
     found: pd.DataFrame, support_groups: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
 ) -> Values:
-    """Rank at which some support group of each row is first complete.
+    """Return the rank at which some support group of each row is first complete.
 
     Infinity if none ever is, NaN without groups.
     """
@@ -606,12 +579,7 @@ def _complete_rank(
         target_id=found["target_id"].astype("str"), row=_row_with_hits(found, rows, queries)
     )
     members = members.merge(met, on=["row", "target_id"], how="left")
-    ranks = (
-        members.assign(rank=members["rank"].fillna(np.inf))
-        .groupby(["row", "group"])["rank"]
-        .max()
-        .groupby("row")
-        .min()
-    )
+    members["rank"] = members["rank"].fillna(np.inf)
+    ranks = members.groupby(["row", "group"])["rank"].max().groupby("row").min()
     complete[ranks.index] = ranks.to_numpy()
     return complete
