@@ -1,14 +1,15 @@
-"""What every importer reads a record into, and the step from there to frames.
+"""Cases, which every importer reads records into, and the step from cases to frames.
 
-A `Case` is one question as one system answered it, with what is expected of it if the file says so.
-Files of other tools carry labels and results side by side, often without ids, with repeats and with
-judges that failed: `imported` sorts that out once.
+A `Case` is one query as one system answered it, with the labels that the file has for it. Files of
+other tools carry labels and results side by side, often without ids, with repeats and with failed
+judges: `imported` handles these once for all importers.
 """
 
 import hashlib
 import json
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,14 +17,15 @@ import pandas as pd
 
 from ragscore.frames.data import Golden, Results, from_records
 from ragscore.frames.errors import warn
+from ragscore.io.formats.fields import frames_of
 from ragscore.io.record import implied_refusal
 from ragscore.io.source import Problems
-from ragscore.io.values import flatten, unify_types
+from ragscore.io.values import flatten
 
 
 @dataclass
 class Stored:
-    """A score that another tool stored: `value` None with an `error` is a judge that failed."""
+    """A score that another tool stored; without a value but with an error, a judge that failed."""
 
     metric: str
     value: float | None
@@ -37,9 +39,9 @@ class Stored:
 
 @dataclass
 class Case:
-    """One record of a foreign file.
+    """One record of a foreign file; None where the file doesn't tell.
 
-    None = the file doesn't say; `hits` None = nothing is known of retrieval.
+    If `hits` is None, nothing is known about retrieval.
     """
 
     line: int
@@ -67,27 +69,21 @@ class Case:
 
     @property
     def is_answered(self) -> bool:
-        """Whether a system was asked: the record holds something that only a run can have."""
-        return (
-            self.hits is not None
-            or bool(self.stored)
-            or any(
-                value is not None for value in (self.answer, self.error, self.latency_ms, self.run)
-            )
-        )
+        """True if the record holds something that only a run can have."""
+        of_run = (self.hits, self.answer, self.error, self.latency_ms, self.run)
+        return bool(self.stored) or any(value is not None for value in of_run)
 
     @property
     def is_labelled(self) -> bool:
-        """Whether the record says what is right."""
-        given = bool(self.gold_texts or self.checks) or any(
-            ids is not None for ids in self.gold_ids.values()
-        )
-        return given or self.reference_answer is not None or self.answerable is not None
+        """True if the record has a label, such as a reference answer."""
+        labels = (*self.gold_ids.values(), self.reference_answer, self.answerable)
+        has_lists = bool(self.gold_texts or self.checks)
+        return has_lists or any(label is not None for label in labels)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """What a file of another tool holds.
+    """Content of another tool's file.
 
     Attributes
     ----------
@@ -96,9 +92,9 @@ class Imported:
         `results.reported` has the stored scores, `results.judgments` those that a judge gave, with
         state "scored" or "judge_failed" (value NaN).
     golden
-        The labels, one row per question; None where the file has none.
+        The labels, one row per query; None where the file has none.
     problems
-        What could not be taken: file, line, field, found, allowed.
+        One row per fault: file, line, field, found, allowed.
     """
 
     results: Results | None
@@ -113,79 +109,72 @@ class Imported:
 
 
 def hash_query(query: str) -> str:
-    """An id for a question that has none.
+    """Return an id for a query that has none: `q-` and 12 hex digits.
 
-    `q-` and 12 hex digits; letter case, spacing and Unicode form don't matter.
-
-    The same question has the same id in every file.
+    The same query has the same id in every file. Letter case, spacing and Unicode form don't
+    matter.
     """
     normal = " ".join(unicodedata.normalize("NFKC", query).casefold().split())
     return "q-" + hashlib.sha256(normal.encode("utf-8", "replace")).hexdigest()[:12]
 
 
 def imported(cases: list[Case], described: dict[str, Any], problems: Problems) -> Imported:
-    """Frames of all cases.
+    """Return the frames of all cases.
 
-    Questions get ids, repeats get runs of their own, texts without ids get them.
-
-    `described` has the fields of the runs frame that hold for the whole file: at least run_id.
+    Queries and passages without ids get ids; repeats get runs of their own. `described` has the
+    fields of the runs frame that hold for the whole file, at least run_id.
     """
-    kept = [case for case in cases if _identify(case, problems)]
-    declared = any(case.repeat is not None for case in kept)
-    _number_repeats(kept, declared, problems)
-    _name_texts(kept)
-    answered = [case for case in kept if case.is_answered]
+    cases = [case for case in cases if _identify(case, problems)]
+    declared = any(case.repeat is not None for case in cases)
+    _number_repeats(cases, problems)
+    _name_texts(cases)
+    answered = [case for case in cases if case.is_answered]
     results = _results(answered, described, declared, problems) if answered else None
-    golden = _golden(kept, problems) if any(case.is_labelled for case in kept) else None
-    return Imported(
-        results, golden and replace(golden, problems=problems.frame()), problems.frame()
-    )
+    golden = _golden(cases, problems) if any(case.is_labelled for case in cases) else None
+    if golden is not None:
+        golden = replace(golden, problems=problems.frame())
+    return Imported(results, golden, problems.frame())
 
 
 def _identify(case: Case, problems: Problems) -> bool:
-    """Give the case an id; False, and a problem, where there is neither id nor question."""
+    """Give the case an id; False, and a problem, if it has neither id nor query."""
     if case.query_id is None and (case.query is None or not case.query.strip()):
         problems.add(
-            "neither a question nor an id",
+            "neither a query nor an id",
             line=case.line,
-            allowed="text of the question, or its id",
+            allowed="text of the query, or its id",
         )
         return False
     case.query_id = case.query_id or hash_query(case.query or "")
     return True
 
 
-def _number_repeats(cases: list[Case], declared: bool, problems: Problems) -> None:
-    """Number the answers of one run to one question from 1.
+def _number_repeats(cases: list[Case], problems: Problems) -> None:
+    """Number the answers of one run to one query from 1.
 
-    Undeclared repeats are warned of, declared ones that collide moved on.
+    Undeclared or colliding repeats get the next number, and a warning.
     """
-    taken: dict[tuple[str | None, str | None], set[int]] = {}
-    twice: dict[str, None] = {}
+    numbers: dict[tuple[str | None, str | None], set[int]] = {}
+    repeated: dict[str, None] = {}
     for case in cases:
-        used = taken.setdefault((case.run, case.query_id), set())
-        number = (
-            case.repeat
-            if case.repeat is not None and case.repeat not in used
-            else max(used, default=0) + 1
+        used = numbers.setdefault((case.run, case.query_id), set())
+        if case.repeat is None or case.repeat in used:
+            if used:
+                repeated[str(case.query_id)] = None
+            case.repeat = max(used, default=0) + 1
+        used.add(case.repeat)
+    if repeated:
+        several = "1 query stands" if len(repeated) == 1 else f"{len(repeated)} queries stand"
+        warn(
+            f"{problems.file}: {several} there more than once ({', '.join(list(repeated)[:5])});"
+            " each further answer is kept as a repeat, in a run of its own"
         )
-        if used and (case.repeat is None or case.repeat in used):
-            twice[str(case.query_id)] = None
-        used.add(number)
-        case.repeat = number
-    if twice:
-        several = "1 question stands" if len(twice) == 1 else f"{len(twice)} questions stand"
-        text = (
-            f"{problems.file}: {several} there more than once ({', '.join(list(twice)[:5])}); each"
-            " further answer is kept as a repeat, in a run of its own"
-        )
-        warn(text)
 
 
 def _name_texts(cases: list[Case]) -> None:
-    """Chunk ids for passages that have a text and no id.
+    """Give chunk ids to passages that have a text and no id.
 
-    That of the same text elsewhere in the file, else a hash of the text.
+    It is the id of the same text elsewhere in the file, else a hash of the text.
     """
     hits = [hit for case in cases for hit in case.hits or []]
     known = {
@@ -214,55 +203,44 @@ def _text_id(text: str) -> str:
 def _results(
     cases: list[Case], described: dict[str, Any], declared: bool, problems: Problems
 ) -> Results:
-    tables: dict[str, list[dict[str, Any]]] = {
+    records: dict[str, list[dict[str, Any]]] = {
         name: [] for name in ("responses", "hits", "judgments", "reported")
     }
     runs: dict[str, dict[str, Any]] = {}
     for case in cases:
         run = _run(case, described, declared)
-        counts = runs.setdefault(run["run_id"], {**run, "n_queries": 0, "n_failed": 0})
+        counts = runs.setdefault(run["run_id"], run | {"n_queries": 0, "n_failed": 0})
         counts["n_queries"] += 1
         counts["n_failed"] += case.error is not None
         cell = {"run_id": run["run_id"], "query_id": case.query_id}
-        tables["responses"].append(cell | _response(case))
-        tables["hits"] += [
+        records["responses"].append(cell | _response(case))
+        records["hits"] += [
             cell | {"rank": rank} | hit for rank, hit in enumerate(case.hits or [], 1)
         ]
-        of_metric = {one.metric: one for one in case.stored}
-        tables["judgments"] += [
-            cell | _judgment(one)
-            for one in of_metric.values()
-            if one.is_judged or one.value is None
-        ]
-        tables["reported"] += [
-            cell | {"metric": one.metric, "value": one.value}
-            for one in of_metric.values()
-            if one.value is not None
-        ]
-    frames = {
-        name: from_records(unify_types(records), name)
-        for name, records in tables.items()
-        if records or name in ("responses", "hits")
-    }
+        for score in {score.metric: score for score in case.stored}.values():
+            if score.is_judged or score.value is None:
+                records["judgments"].append(cell | _judgment(score))
+            if score.value is not None:
+                reported = {"metric": score.metric, "value": score.value}
+                records["reported"].append(cell | reported)
     return Results(
-        runs=from_records(list(runs.values()), "runs"), **frames, problems=problems.frame()
+        runs=from_records(list(runs.values()), "runs"),
+        **frames_of(records, optional=("judgments", "reported")),
+        problems=problems.frame(),
     )
 
 
 def _run(case: Case, described: dict[str, Any], declared: bool) -> dict[str, Any]:
-    """The run of a case.
+    """Return the run of a case.
 
-    The file's, with the system's name where a file holds several, and a number where there are
-    repeats.
+    It is named after the file, with the system's name behind it if the file has several systems,
+    and a number if there are repeats.
     """
-    base = (
-        described["run_id"]
-        if case.run is None
-        else case.run
-        if described.get("runs_are_named")
-        else f"{described['run_id']}.{case.run}"
-    )
-    # a run's id is a folder's name in a store
+    if case.run is None:
+        base = described["run_id"]
+    else:
+        base = case.run if described.get("runs_are_named") else f"{described['run_id']}.{case.run}"
+    # A store uses a run's id as the name of a folder.
     base = re.sub(r"[^\w.+@=-]+", "-", base).strip("-.") or "run"
     suffix = f"-r{case.repeat}" if declared or (case.repeat or 1) > 1 else ""
     known = {name: value for name, value in described.items() if name != "runs_are_named"}
@@ -292,88 +270,75 @@ def _response(case: Case) -> dict[str, Any]:
     }
 
 
-def _judgment(one: Stored) -> dict[str, Any]:
-    is_scored = one.error is None and (one.value is not None or one.verdict is not None)
-    state, reason = (
-        ("scored", one.reason) if is_scored else ("judge_failed", one.error or one.reason)
-    )
-    record = {
-        "criterion": one.metric,
+def _judgment(score: Stored) -> dict[str, Any]:
+    is_scored = score.error is None and (score.value is not None or score.verdict is not None)
+    return {
+        "criterion": score.metric,
         "item": "",
-        "value": one.value,
-        "verdict": one.verdict,
-        "reason": reason,
-        "judge": one.judge,
+        "value": score.value,
+        "verdict": score.verdict,
+        "reason": score.reason if is_scored else score.error or score.reason,
+        "judge": score.judge,
+        "cost_usd": score.cost_usd,
+        "state": "scored" if is_scored else "judge_failed",
     }
-    return record | {"cost_usd": one.cost_usd, "state": state}
 
 
 def _golden(cases: list[Case], problems: Problems) -> Golden:
-    """Labels of each question, those of its repeats joined.
+    """Return the labels of each query, joined over its cases.
 
-    The first of two that contradict each other stays, and is a problem.
+    If two labels contradict each other, the first stays; the other is a problem.
     """
     by_id: dict[str, list[Case]] = {}
     for case in cases:
         by_id.setdefault(str(case.query_id), []).append(case)
-    tables: dict[str, dict[Any, dict[str, Any]]] = {
-        name: {} for name in ("queries", "targets", "tags", "checks")
+    records: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in ("queries", "targets", "tags", "checks")
     }
-    for position, (query_id, same) in enumerate(by_id.items()):
-        tables["queries"][query_id] = {
-            "query_id": query_id,
-            "position": position,
-            **_labels(same, problems),
-        }
-        for case in same:
-            for level, ids in case.gold_ids.items():
-                for one in ids:
-                    target = {
-                        "query_id": query_id,
-                        "level": level,
-                        "target_id": one,
-                        "alternative": 0,
-                        "grade": 1,
-                        f"{level}_id": one,
-                    }
-                    tables["targets"][query_id, level, one] = target
-            tables["tags"] |= {
-                (query_id, kind, one): {"query_id": query_id, "kind": kind, "value": one}
-                for kind, ones in case.tags.items()
-                for one in ones
-            }
-            tables["checks"] |= {
-                (query_id, kind, one): {"query_id": query_id, "kind": kind, "text": one}
-                for kind, ones in case.checks.items()
-                for one in ones
-            }
-    return Golden(
-        **{name: from_records(list(records.values()), name) for name, records in tables.items()}
-    )
+    for position, (query_id, of_query) in enumerate(by_id.items()):
+        cell = {"query_id": query_id}
+        labels = _labels(of_query, problems)
+        records["queries"].append(cell | {"position": position} | labels)
+        records["targets"] += [
+            cell
+            | {"level": level, "target_id": target_id, "alternative": 0, "grade": 1}
+            | {f"{level}_id": target_id}
+            for level, target_id in _unique(case.gold_ids for case in of_query)
+        ]
+        records["tags"] += [
+            cell | {"kind": kind, "value": tag}
+            for kind, tag in _unique(case.tags for case in of_query)
+        ]
+        records["checks"] += [
+            cell | {"kind": kind, "text": text}
+            for kind, text in _unique(case.checks for case in of_query)
+        ]
+    return Golden(**{name: from_records(rows, name) for name, rows in records.items()})
 
 
-def _labels(same: list[Case], problems: Problems) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "query": next((case.query for case in same if case.query is not None), ""),
-        "answerable": None,
-    }
-    for case in same:
-        given = {
-            "answerable": case.answerable,
-            "reference_answer": case.reference_answer,
-            **case.labels,
-        }
-        for name, value in given.items():
-            if value is not None and found.get(name) not in (None, value):
-                problems.add(
-                    f"{name} {json.dumps(value, ensure_ascii=False)[:60]} for a question that has"
-                    " another one already",
-                    line=case.line,
-                    field=name,
-                )
-            elif value is not None:
-                found[name] = value
-    expects = any(
-        case.reference_answer or any(case.gold_ids.values()) or case.checks for case in same
+def _unique(lists: Iterable[dict[str, list[str]]]) -> list[tuple[str, str]]:
+    """Return each (kind, member) of the cases' lists once, in order."""
+    members = ((kind, one) for by_kind in lists for kind, ones in by_kind.items() for one in ones)
+    return list(dict.fromkeys(members))
+
+
+def _labels(cases: list[Case], problems: Problems) -> dict[str, Any]:
+    query = next((case.query for case in cases if case.query is not None), "")
+    labels: dict[str, Any] = {"query": query, "answerable": None}
+    for case in cases:
+        stated = {"answerable": case.answerable, "reference_answer": case.reference_answer}
+        for name, value in (stated | case.labels).items():
+            if value is None:
+                continue
+            if labels.get(name) in (None, value):
+                labels[name] = value
+                continue
+            text = json.dumps(value, ensure_ascii=False)[:60]
+            found = f"{name} {text} for a query that has another one already"
+            problems.add(found, line=case.line, field=name)
+    has_expectations = any(
+        case.reference_answer or any(case.gold_ids.values()) or case.checks for case in cases
     )
-    return found | ({"answerable": True} if found["answerable"] is None and expects else {})
+    if labels["answerable"] is None and has_expectations:
+        labels["answerable"] = True
+    return labels

@@ -1,14 +1,12 @@
-"""Cells of foreign records as text, list of texts, number or score.
+"""Cells of foreign records as text, lists of texts, numbers or scores.
 
-Leniently, but never guessing and never silently.
-
-A plain table with named columns -> cases.
-
-And the roles that a user may give to any field of any format.
+Cells are read leniently, but a value of the wrong kind is always a problem. Here is also the
+importer of plain tables, and the roles that a user may give to any field of any format.
 """
 
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from ragscore.frames.errors import DataError
@@ -25,20 +23,21 @@ SAME = {
     "contextual recall": "context_recall", "context-recall": "context_recall",
     "context-faithfulness": "faithfulness", "answer_relevancy": "answer_relevance",
 }  # fmt: skip
-"""Other tools' names (lower case) of judged metrics that are ours by formula: claims supported / claims, and so on."""
+"""Other tools' names (lower case) of judged metrics with our formula -> our name."""
+LABELS = ("difficulty", "category", "lang")
 VERDICTS = {"yes": 1.0, "no": 0.0, "true": 1.0, "false": 0.0, "pass": 1.0, "fail": 0.0}
 
 
 def our_name(metric: str, same: dict[str, str] = SAME) -> str:
-    """Our name of another tool's metric where it is the same one, else its own."""
+    """Return our name of another tool's metric if it is the same one, else its own name."""
     plain = metric.strip()
     return same.get(plain.lower(), plain)
 
 
 def score_of(value: Any) -> tuple[float | None, str | None]:
-    """A stored score as (number, verdict).
+    """Return a stored score as (number, verdict).
 
-    Yes / no and booleans are 1 / 0, another word is a verdict without a number.
+    Yes / no and booleans are 1 / 0. Another word is a verdict without a number.
     """
     if isinstance(value, bool):
         return float(value), str(value).lower()
@@ -51,7 +50,7 @@ def score_of(value: Any) -> tuple[float | None, str | None]:
 
 
 def as_number(value: Any) -> float | None:
-    """A finite number, also written as text; None for anything else."""
+    """Return a finite number, also one written as text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
@@ -62,9 +61,9 @@ def as_number(value: Any) -> float | None:
 
 
 def stored(metric: str, value: Any, *, same: dict[str, str] = SAME, **about: Any) -> Stored:
-    """A score under our name of its metric.
+    """Return a score under our name of its metric.
 
-    One that came with an error is none, whatever number stands beside it.
+    A score with an error has no value, whatever number stands beside it.
     """
     number, verdict = (None, None) if about.get("error") is not None else score_of(value)
     return Stored(
@@ -72,17 +71,37 @@ def stored(metric: str, value: Any, *, same: dict[str, str] = SAME, **about: Any
     )
 
 
-class Cells:
-    """The cells of one record, taken out by name.
+def text_in(values: dict[str, Any], names: Iterable[str]) -> str | None:
+    """Return the first text that isn't empty among the fields of these names."""
+    return next((text for name in names if (text := as_text(values.get(name)))), None)
 
-    What isn't of the asked kind is a problem with its line.
+
+def labels_in(values: dict[str, Any]) -> dict[str, str]:
+    """Return the labels of a query that its metadata state under our own names."""
+    return {name: label for name in LABELS if isinstance(label := values.get(name), str)}
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON text that doesn't depend on the order of its keys."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+
+
+def without_missing(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class Cells:
+    """The cells of one record, each removed when it is read.
+
+    A value of another kind than asked for is a problem with its line.
     """
 
     def __init__(self, row: Row, problems: Problems) -> None:
         self.values, self.line, self.problems = dict(row.values), row.line, problems
 
     def take(self, *names: str) -> Any:
-        """The first of these cells that isn't missing; all of them are taken out."""
+        """Return the first of these cells that isn't missing, and remove them all."""
         found = None
         for name in names:
             value = self.values.pop(name, None)
@@ -90,14 +109,14 @@ class Cells:
         return found
 
     def text(self, *names: str) -> str | None:
-        """Text or a number as text; a list or mapping as its JSON."""
+        """Return text, a number as text, or a list or mapping as its JSON."""
         value = self.take(*names)
         if isinstance(value, (dict, list)):
             return json.dumps(value, ensure_ascii=False)
         return str(value).lower() if isinstance(value, bool) else as_text(value)
 
     def number(self, *names: str) -> float | None:
-        """A number; NaN is none."""
+        """Return a number; NaN is missing."""
         value = self.take(*names)
         found = as_number(value)
         if (
@@ -108,8 +127,13 @@ class Cells:
             self._refuse(value, names, "a number or null")
         return found
 
+    def milliseconds(self, *names: str) -> float | None:
+        """Return seconds as milliseconds."""
+        seconds = self.number(*names)
+        return None if seconds is None else seconds * 1000
+
     def whole(self, *names: str) -> int | None:
-        """A whole number from 0 that 64 bits hold."""
+        """Return a whole number from 0 that a float64 holds exactly."""
         value = self.take(*names)
         found = as_number(value)
         if found is None or found % 1 or not 0 <= found < 2**53:
@@ -119,7 +143,7 @@ class Cells:
         return int(found)
 
     def flag(self, *names: str) -> bool | None:
-        """True or false, also as 1, 0, or a word for it."""
+        """Return True or False, also for 1, 0, or a word such as "yes"."""
         value = self.take(*names)
         number, _ = score_of(value)
         if value is not None and number not in (0.0, 1.0):
@@ -128,7 +152,7 @@ class Cells:
         return None if number is None else bool(number)
 
     def identifier(self, *names: str) -> str | None:
-        """An id: text that isn't empty, or a whole number."""
+        """Return an id: text that isn't empty, or a whole number."""
         value = self.take(*names)
         found = as_id(value)
         if value is not None and found is None:
@@ -136,9 +160,9 @@ class Cells:
         return found
 
     def texts(self, *names: str) -> list[str] | None:
-        """A list of texts.
+        """Return a list of texts; one text is a list of one.
 
-        One text is a list of one, a cell of CSV may hold the list as JSON or Python's repr.
+        A cell of CSV may hold the list as JSON or Python's repr.
         """
         value = nested(self.take(*names))
         if value is None:
@@ -150,19 +174,27 @@ class Cells:
         return [one for one in found if one is not None]
 
     def numbers(self, *names: str) -> list[float | None]:
-        """A list of numbers; items that are none are None."""
+        """Return a list of numbers, with None for other items."""
         value = nested(self.take(*names))
         return [as_number(one) for one in value] if isinstance(value, list) else []
 
     def mapping(self, *names: str) -> dict[str, Any]:
-        """A mapping, also as JSON or Python's repr; an empty one if it is missing."""
+        """Return a mapping, also from JSON or Python's repr; an empty one if it is missing."""
         value = nested(self.take(*names))
         if value is not None and not isinstance(value, dict):
             self._refuse(value, names, "a mapping")
         return dict(value) if isinstance(value, dict) else {}
 
+    def part(self, *names: str) -> "Cells":
+        """Return the cells of a mapping inside this record."""
+        return self.of(self.mapping(*names))
+
+    def of(self, values: dict[str, Any]) -> "Cells":
+        """Return the cells of another mapping, at the line of this record."""
+        return Cells(Row(values, self.line), self.problems)
+
     def records(self, *names: str) -> list[dict[str, Any]]:
-        """A list of mappings; what is none in it is a problem."""
+        """Return a list of mappings; any other item is a problem."""
         value = nested(self.take(*names))
         items = value if isinstance(value, list) else [] if value is None else [value]
         for one in items:
@@ -178,11 +210,11 @@ class Cells:
 
 def hits_of(
     texts: list[str] | None,
-    chunk_ids: list[str] | None,
-    doc_ids: list[str] | None,
-    scores: list[float | None],
+    chunk_ids: list[str] | None = None,
+    doc_ids: list[str] | None = None,
+    scores: list[float | None] | None = None,
 ) -> list[dict[str, Any]] | None:
-    """Hits from lists side by side, in the order of their ranks; None where no list is given."""
+    """Return hits from parallel lists in the order of ranks; None if no list is given."""
     lists = {"text": texts, "chunk_id": chunk_ids, "doc_id": doc_ids, "score": scores or None}
     given = {name: values for name, values in lists.items() if values is not None}
     if not any(name in given for name in ("text", "chunk_id", "doc_id")):
@@ -194,40 +226,29 @@ def hits_of(
     ]
 
 
-TEXT = {"query": "query", "answer": "answer", "error": "error", "gold_answer": "reference_answer"}
-NUMBER = {"latency_ms": "latency_ms", "cost_usd": "cost_usd"}
-WHOLE = {
-    "repeat": "repeat",
-    "prompt_tokens": "prompt_tokens",
-    "completion_tokens": "completion_tokens",
-}
-FLAG = {"answerable": "answerable", "refused": "refused"}
+VALUE = {
+    "query": Cells.text, "answer": Cells.text, "error": Cells.text, "gold_answer": Cells.text,
+    "latency_ms": Cells.number, "cost_usd": Cells.number, "repeat": Cells.whole,
+    "prompt_tokens": Cells.whole, "completion_tokens": Cells.whole,
+    "answerable": Cells.flag, "refused": Cells.flag,
+}  # fmt: skip
+"""Roles of single values; all but `gold_answer` are called as the attribute of `Case`."""
 LABEL = ("lang", "difficulty", "category", "group", "variant")
 TAG = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
 RETRIEVED = ("retrieved_ids", "retrieved_doc_ids", "retrieved_texts", "retrieved_scores")
 GOLD = {"gold_ids": "chunk", "gold_doc_ids": "doc"}
 ROLES = (
-    "query_id",
-    "run_id",
-    *TEXT,
-    *NUMBER,
-    *WHOLE,
-    *FLAG,
-    *LABEL,
-    *TAG,
-    *CHECK,
-    *RETRIEVED,
-    *GOLD,
+    "query_id", "run_id", *VALUE, *LABEL, *TAG, *CHECK, *RETRIEVED, *GOLD,
     "gold_texts",
-)
+)  # fmt: skip
 PREFIXES = ("score.", "reason.", "scorer_error.")
 
 
 def fits(seen: Sample) -> bool:
-    """Whether a table has columns called as our roles are.
+    """Return True for a table with columns called as our roles are.
 
-    A question or its id, and something to score or be scored by.
+    It has a query or its id, and something to score or be scored by.
     """
     asks = seen.keys & {"query", "query_id"}
     says = seen.keys & {"answer", "gold_answer", *RETRIEVED, *GOLD, "gold_texts"} or any(
@@ -243,9 +264,9 @@ def fits(seen: Sample) -> bool:
 def read(
     source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
 ) -> Imported:
-    """One case per row.
+    """Read one case per row.
 
-    Columns that have a role's name have that role, unless `columns` gives it to another.
+    A column that is called as a role has that role, unless `columns` gives it to another.
     """
     rows = list(table_rows(source, problems))
     names = dict.fromkeys(name for row in rows for name in row.values)
@@ -267,12 +288,12 @@ def _is_role(name: str) -> bool:
 
 
 def check_roles(columns: dict[str, str] | None) -> dict[str, str]:
-    """The roles that a user gave.
+    """Return the roles that a user gave.
 
     Raises
     ------
     DataError
-        A role that there isn't.
+        An unknown role.
     """
     for role, column in (columns or {}).items():
         if not _is_role(role) or not isinstance(column, str):
@@ -288,23 +309,17 @@ def check_roles(columns: dict[str, str] | None) -> dict[str, str]:
 
 
 def with_roles(case: Case, row: Row, columns: dict[str, str], problems: Problems) -> Case:
-    """The case with what the user's columns (dotted names reach into mappings) say, over what the format said."""
-    cells = Cells(
-        Row({role: _reach(row.values, path) for role, path in columns.items()}, row.line), problems
-    )
-    for take, roles in (
-        (cells.text, TEXT),
-        (cells.number, NUMBER),
-        (cells.whole, WHOLE),
-        (cells.flag, FLAG),
-    ):
-        for role, name in roles.items():
-            if role in columns and (value := take(role)) is not None:
-                setattr(case, name, value)
-    case.query_id, case.run = (
-        cells.identifier("query_id") or case.query_id,
-        cells.text("run_id") or case.run,
-    )
+    """Return the case with the values of the user's columns, which override the format's.
+
+    Dotted column names reach into mappings.
+    """
+    values = {role: _value_at(row.values, path) for role, path in columns.items()}
+    cells = Cells(Row(values, row.line), problems)
+    for role, read in VALUE.items():
+        if role in columns and (value := read(cells, role)) is not None:
+            setattr(case, "reference_answer" if role == "gold_answer" else role, value)
+    case.query_id = cells.identifier("query_id") or case.query_id
+    case.run = cells.text("run_id") or case.run
     case.labels |= {name: text for name in LABEL if (text := cells.text(name)) is not None}
     case.tags |= {kind: texts for role, kind in TAG.items() if (texts := cells.texts(role))}
     case.checks |= {kind: texts for role, kind in CHECK.items() if (texts := cells.texts(role))}
@@ -312,46 +327,42 @@ def with_roles(case: Case, row: Row, columns: dict[str, str], problems: Problems
         level: ids for role, level in GOLD.items() if (ids := cells.texts(role)) is not None
     }
     case.gold_texts = cells.texts("gold_texts") or case.gold_texts
-    found = hits_of(
+    hits = hits_of(
         cells.texts("retrieved_texts"),
         cells.texts("retrieved_ids"),
         cells.texts("retrieved_doc_ids"),
         cells.numbers("retrieved_scores"),
     )
-    case.hits = case.hits if found is None else found
+    case.hits = case.hits if hits is None else hits
     case.stored += _scores(cells)
     return case
 
 
 def _scores(cells: Cells) -> list[Stored]:
+    """Return the scores of the roles `score.<metric>`, `reason.<metric>`, `scorer_error.<metric>`."""
     metrics = dict.fromkeys(
         role.removeprefix(prefix)
         for role in cells.values
         for prefix in PREFIXES
         if role.startswith(prefix)
     )
-    found = []
+    scores = []
     for name in metrics:
         reason, error = cells.text(f"reason.{name}"), cells.text(f"scorer_error.{name}")
-        found.append(
-            stored(
-                name,
-                cells.take(f"score.{name}"),
-                reason=reason,
-                error=error,
-                is_judged=reason is not None,
-            )
-        )
-    return [one for one in found if one.value is not None or one.error or one.verdict]
+        about: dict[str, Any] = {"reason": reason, "error": error, "is_judged": reason is not None}
+        score = stored(name, cells.take(f"score.{name}"), **about)
+        if score.value is not None or score.error or score.verdict:
+            scores.append(score)
+    return scores
 
 
-def _reach(values: dict[str, Any], path: str) -> Any:
-    """A value by its name, or by a dotted path through mappings, whose names may have dots themselves."""
+def _value_at(values: dict[str, Any], path: str) -> Any:
+    """Return a value by its name, or by a dotted path; names on the path may have dots too."""
     if path in values:
         return values[path]
     parts = path.split(".")
     for length in range(len(parts) - 1, 0, -1):
         if (name := ".".join(parts[:length])) in values:
             place = nested(values[name])
-            return _reach(place, ".".join(parts[length:])) if isinstance(place, dict) else None
+            return _value_at(place, ".".join(parts[length:])) if isinstance(place, dict) else None
     return None

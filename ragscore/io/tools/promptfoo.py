@@ -1,9 +1,7 @@
 """promptfoo's results JSON (version 3, its rows as JSON lines too) -> cases.
 
-One run per provider and prompt.
-
-A row has no id that survives an edit of the tests (`testIdx` counts repeats too), so questions are
-known by a hash of their `vars`.
+One run per provider and prompt. A row has no id that survives an edit of the tests (`testIdx`
+counts repeats too), so a query's id is a hash of its `vars`.
 """
 
 import json
@@ -14,9 +12,18 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, table_rows
 from ragscore.io.source import Problems, Row, as_text, describe
 from ragscore.io.tools.cases import Case, Imported, Stored, hash_query, imported
-from ragscore.io.tools.cells import Cells, as_number, our_name, stored, with_roles
+from ragscore.io.tools.cells import (
+    Cells,
+    as_number,
+    json_text,
+    labels_in,
+    our_name,
+    stored,
+    text_in,
+    with_roles,
+)
 
-QUESTION = ("query", "question", "input", "user_input", "prompt")
+QUERY_KEYS = ("query", "question", "input", "user_input", "prompt")
 CHECKS = {
     "contains": "must_contain",
     "contains-all": "must_contain",
@@ -31,7 +38,7 @@ JUDGED = (
 
 
 def fits(seen: Sample) -> bool:
-    """Whether it is an evaluation's file, or its rows."""
+    """Return True for an evaluation's file, or its rows."""
     return (
         seen.has("evalId", "results")
         or seen.has("promptIdx", "testIdx")
@@ -42,26 +49,22 @@ def fits(seen: Sample) -> bool:
 def read(
     source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
 ) -> Imported:
-    """One case per row of results."""
-    rows, top = _rows(source, problems)
-    config = top.get("config")
-    described = (
-        {**described, "config": json.dumps(config, ensure_ascii=False, sort_keys=True)}
-        if isinstance(config, dict)
-        else described
-    )
+    """Read one case per row of results."""
+    rows, config = _rows(source, problems)
+    if isinstance(config, dict):
+        described = described | {"config": json_text(config)}
     prompts = {as_text(row.values.get("promptIdx")) for row in rows}
     providers = {_provider(Cells(row, problems)) for row in rows}
-    cases = [
-        _case(row, problems, columns, many=len(prompts) > max(len(providers), 1)) for row in rows
-    ]
+    has_prompts = len(prompts) > max(len(providers), 1)
+    cases = [_case(row, problems, columns, has_prompts) for row in rows]
     return imported(cases, described, problems)
 
 
-def _rows(source: Source, problems: Problems) -> tuple[list[Row], dict[str, Any]]:
+def _rows(source: Source, problems: Problems) -> tuple[list[Row], Any]:
+    """Return the rows of results, and the configuration if the file has it."""
     rows = list(table_rows(source, problems))
     if rows and "promptIdx" in rows[0].values:
-        return rows, {}
+        return rows, None
     top = rows[0].values if rows else {}
     place: Any = top.get("results")
     # the documentation calls the rows `outputs`, the program `results`
@@ -86,7 +89,7 @@ def _rows(source: Source, problems: Problems) -> tuple[list[Row], dict[str, Any]
                 field="results.results",
                 allowed="a list of objects",
             )
-    return found, top
+    return found, top.get("config")
 
 
 def _provider(cells: Cells) -> str:
@@ -96,68 +99,52 @@ def _provider(cells: Cells) -> str:
     return as_text(provider) or "provider"
 
 
-def _case(row: Row, problems: Problems, columns: dict[str, str], many: bool) -> Case:
+def _case(row: Row, problems: Problems, columns: dict[str, str], has_prompts: bool) -> Case:
     cells = Cells(row, problems)
-    variables, test, response = (
-        cells.mapping("vars"),
-        Cells(Row(cells.mapping("testCase"), row.line), problems),
-        cells.mapping("response"),
-    )
-    query, prompt_index = _question(variables, cells.mapping("prompt")), cells.text("promptIdx")
-    case = Case(
-        row.line, query=query, run=_provider(cells) + (f".prompt{prompt_index}" if many else "")
-    )
+    variables, test, answer = cells.mapping("vars"), cells.part("testCase"), cells.part("response")
+    query, prompt_index = _query(variables, cells.mapping("prompt")), cells.text("promptIdx")
+    run = _provider(cells) + (f".prompt{prompt_index}" if has_prompts else "")
+    case = Case(row.line, query=query, run=run)
     if variables:
         case.query_id = hash_query(json.dumps(variables, ensure_ascii=False, sort_keys=True))
-    answer = Cells(Row(response, row.line), problems)
     case.answer = answer.text("output")
     # `error` also holds the message of a failed assertion; only failureReason 2 says that the
     # system failed.
-    failed = cells.whole("failureReason") == 2
-    case.error = (
-        (cells.text("error") or answer.text("error") or "error without a message")
-        if failed
-        else answer.text("error")
-    )
+    if cells.whole("failureReason") == 2:
+        case.error = cells.text("error") or answer.text("error") or "error without a message"
+    else:
+        case.error = answer.text("error")
     is_cached = answer.values.get("cached") is True
-    latency = cells.number("latencyMs")
-    case.latency_ms, case.cost_usd = (None if is_cached else latency), cells.number("cost")
-    tokens = cells.mapping("tokenUsage")
-    case.prompt_tokens, case.completion_tokens = (
-        Cells(Row(tokens, row.line), problems).whole(name) for name in ("prompt", "completion")
-    )
-    grading = Cells(Row(cells.mapping("gradingResult"), row.line), problems)
-    case.stored = _stored(grading.records("componentResults"), row.line, problems)
-    for one in test.records("assert"):
-        _expect(case, one)
-    about = {
-        name: value
-        for name, value in test.mapping("metadata").items()
-        if name in ("difficulty", "category", "lang") and isinstance(value, str)
-    }
-    case.labels |= about
-    case.extra = {
-        "cached": is_cached,
-        **({"testIdx": index} if (index := cells.whole("testIdx")) is not None else {}),
-    }
+    latency_ms = cells.number("latencyMs")
+    case.latency_ms = None if is_cached else latency_ms
+    case.cost_usd = cells.number("cost")
+    tokens = cells.part("tokenUsage")
+    case.prompt_tokens, case.completion_tokens = tokens.whole("prompt"), tokens.whole("completion")
+    grading = cells.part("gradingResult")
+    case.stored = _stored([cells.of(one) for one in grading.records("componentResults")])
+    for assertion in test.records("assert"):
+        _expect(case, assertion)
+    case.labels |= labels_in(test.mapping("metadata"))
+    case.extra = {"cached": is_cached}
+    if (index := cells.whole("testIdx")) is not None:
+        case.extra["testIdx"] = index
     return with_roles(case, row, columns, problems)
 
 
-def _question(variables: dict[str, Any], prompt: dict[str, Any]) -> str | None:
-    named = [text for name in QUESTION if (text := as_text(variables.get(name)))]
-    texts = [text for value in variables.values() if isinstance(value, str) and (text := value)]
-    return next(iter([*named, *texts]), as_text(prompt.get("raw")))
+def _query(variables: dict[str, Any], prompt: dict[str, Any]) -> str | None:
+    texts = [value for value in variables.values() if isinstance(value, str) and value]
+    named = text_in(variables, QUERY_KEYS)
+    return named or (texts[0] if texts else as_text(prompt.get("raw")))
 
 
-def _expect(case: Case, one: dict[str, Any]) -> None:
-    """What an assertion that looks for texts says of the right answer.
+def _expect(case: Case, assertion: dict[str, Any]) -> None:
+    """Add the expectation of an assertion that looks for texts.
 
-    Case-insensitive ones have no equal here.
+    Case-insensitive assertions have no equivalent here.
     """
-    kind, value = one.get("type"), one.get("value")
-    texts = [
-        text for item in (value if isinstance(value, list) else [value]) if (text := as_text(item))
-    ]
+    kind, value = assertion.get("type"), assertion.get("value")
+    items = value if isinstance(value, list) else [value]
+    texts = [text for item in items if (text := as_text(item))]
     if kind in CHECKS and texts:
         case.checks.setdefault(CHECKS[str(kind)], []).extend(texts)
     elif kind == "equals" and texts:
@@ -166,37 +153,34 @@ def _expect(case: Case, one: dict[str, Any]) -> None:
         case.answerable = False
 
 
-def _stored(components: list[dict[str, Any]], line: int, problems: Problems) -> list[Stored]:
-    """One score per metric or kind of assertion.
-
-    The mean of those that are scored, none where every grader failed.
-    """
-    by_name: dict[str, list[Stored]] = {}
-    for component in components:
-        cells = Cells(Row(component, line), problems)
+def _stored(components: list[Cells]) -> list[Stored]:
+    """Return one score per metric or kind of assertion, the mean of its components."""
+    by_metric: dict[str, list[Stored]] = {}
+    for cells in components:
         assertion, metadata = cells.mapping("assertion"), cells.mapping("metadata")
         kind = as_text(assertion.get("type")) or "assertion"
-        error = (
-            (cells.values.get("reason") or "grader error")
-            if metadata.get("graderError") is True
-            else None
-        )
+        has_failed = metadata.get("graderError") is True
+        error = cells.values.get("reason") or "grader error"
         judge = assertion.get("provider")
-        judged = kind.removeprefix("not-") in JUDGED
+        is_judged = kind.removeprefix("not-") in JUDGED
         score = stored(
             as_text(assertion.get("metric")) or kind, cells.take("score"),
-            reason=cells.text("reason") if judged else None, error=as_text(error),
-            judge=judge if isinstance(judge, str) else None, is_judged=judged,
+            reason=cells.text("reason") if is_judged else None,
+            error=as_text(error) if has_failed else None,
+            judge=judge if isinstance(judge, str) else None, is_judged=is_judged,
         )  # fmt: skip
-        by_name.setdefault(our_name(score.metric), []).append(score)
-    return [_joined(scores) for scores in by_name.values()]
+        by_metric.setdefault(our_name(score.metric), []).append(score)
+    return [_mean(scores) for scores in by_metric.values()]
 
 
-def _joined(scores: list[Stored]) -> Stored:
-    values = [value for one in scores if (value := as_number(one.value)) is not None]
-    failed = next((one for one in scores if one.value is None), None)
-    # a mean over the graders that didn't fail would be another metric
+def _mean(scores: list[Stored]) -> Stored:
+    """Return the first score with the mean value; without a value if a grader failed.
+
+    A mean over the graders that didn't fail would be another metric.
+    """
+    failed = next((score for score in scores if score.value is None), None)
     if failed is not None or len(scores) == 1:
         return failed or scores[0]
+    values = [value for score in scores if (value := as_number(score.value)) is not None]
     scores[0].value = sum(values) / len(values)
     return scores[0]

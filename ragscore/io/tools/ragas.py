@@ -1,6 +1,6 @@
-"""RAGAS datasets and results (CSV, JSON lines, Parquet, frame.
+"""RAGAS datasets and results (CSV, JSON lines, Parquet, frame) -> cases, and back to its rows.
 
-The names of v0.1 too) -> cases, and back to its rows.
+The column names of v0.1 are read too.
 """
 
 from typing import Any
@@ -12,7 +12,15 @@ from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
-from ragscore.io.tools.cells import Cells, as_number, hits_of, our_name, stored, with_roles
+from ragscore.io.tools.cells import (
+    Cells,
+    as_number,
+    hits_of,
+    our_name,
+    stored,
+    with_roles,
+    without_missing,
+)
 
 STYLE = ("persona_name", "query_style", "query_length", "synthesizer_name")
 COMPUTED = (
@@ -34,23 +42,18 @@ KNOWN = (
 
 
 def fits(seen: Sample) -> bool:
-    """Whether a file has RAGAS's columns.
-
-    `user_input`, or v0.1's `question` with contexts or ground truths.
-    """
-    old = "question" in seen.keys and bool(
-        seen.keys & {"contexts", "ground_truth", "ground_truths"}
-    )
-    return "test_case_id" not in seen.keys and (seen.has("user_input") or old)
+    """Return True for `user_input`, or v0.1's `question` with contexts or ground truths."""
+    is_old = seen.has("question") and seen.keys & {"contexts", "ground_truth", "ground_truths"}
+    return not seen.has("test_case_id") and (seen.has("user_input") or bool(is_old))
 
 
 def read(
     source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
 ) -> Imported:
-    """One case per row: labels, answer and contexts, and a score per metric column.
+    """Read one case per row: labels, answer and contexts, and a score per metric column.
 
-    A NaN in a metric column is a judge that failed, if the row has an answer: RAGAS writes the same
-    for both faults.
+    RAGAS writes NaN for a judge that failed and for a missing answer. Here NaN is a judge that
+    failed if the row has an answer.
     """
     rows = list(table_rows(source, problems))
     metrics = _metric_columns(rows)
@@ -60,43 +63,34 @@ def read(
 
 
 def _metric_columns(rows: list[Row]) -> list[str]:
-    """Columns beyond the known ones whose every value is a number or a boolean (or missing, but not everywhere)."""
-    names = dict.fromkeys(name for row in rows for name in row.values if name not in KNOWN)
-    values = {
-        name: [value for row in rows if (value := row.values.get(name)) is not None]
-        for name in names
-    }
+    """Return the unknown columns whose known values are all numbers or booleans."""
+    values: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.values.items():
+            if name not in KNOWN and value is not None:
+                values.setdefault(name, []).append(value)
+    names = dict.fromkeys(name for row in rows for name in row.values if name in values)
     return [
         name
         for name in names
-        if values[name]
-        and all(isinstance(value, bool) or as_number(value) is not None for value in values[name])
+        if all(isinstance(value, bool) or as_number(value) is not None for value in values[name])
     ]
 
 
 def _case(row: Row, metrics: list[str], columns: dict[str, str], problems: Problems) -> Case:
     cells = Cells(row, problems)
-    case = Case(
-        row.line, query=_question(cells.take("user_input", "question")), error=cells.text("error")
-    )
+    query = _query(cells.take("user_input", "question"))
+    case = Case(row.line, query=query, error=cells.text("error"))
     case.hits = hits_of(
-        cells.texts("retrieved_contexts", "contexts"),
-        cells.texts("retrieved_context_ids"),
-        None,
-        [],
+        cells.texts("retrieved_contexts", "contexts"), cells.texts("retrieved_context_ids")
     )
     ids = cells.texts("reference_context_ids")
-    case.gold_ids, case.gold_texts = (
-        ({} if ids is None else {"chunk": ids}),
-        cells.texts("reference_contexts") or [],
-    )
+    case.gold_ids = {} if ids is None else {"chunk": ids}
+    case.gold_texts = cells.texts("reference_contexts") or []
     case.answer = cells.text("response", "answer")
-    truths = (
-        cells.texts("reference", "ground_truth", "ground_truths")
-        if columns.get("gold_answer") is None
-        else None
-    )
-    case.reference_answer = truths[0] if truths else None
+    if columns.get("gold_answer") is None:
+        references = cells.texts("reference", "ground_truth", "ground_truths")
+        case.reference_answer = references[0] if references else None
     case.tags = {name: [text] for name in STYLE if (text := cells.text(name)) is not None}
     for name in metrics:
         value = cells.take(name)
@@ -104,29 +98,30 @@ def _case(row: Row, metrics: list[str], columns: dict[str, str], problems: Probl
             case.stored.append(stored(name, value, is_judged=not name.startswith(COMPUTED)))
         elif case.answer is not None:
             case.stored.append(Stored(our_name(name), None, error="NaN in the file"))
-    case.extra = {name: value for name, value in cells.values.items() if value is not None}
+    case.extra = without_missing(cells.values)
     return with_roles(case, row, columns, problems)
 
 
-def _question(value: Any) -> str | None:
-    """The question, or the last thing that the user says in a list of messages."""
+def _query(value: Any) -> str | None:
+    """Return the query, or the last user message of a list."""
     value = nested(value)
     if isinstance(value, list):
-        said = [
+        messages = [
             one
             for one in value
             if isinstance(one, dict)
             and one.get("type", "human") == "human"
             and isinstance(one.get("content"), str)
         ]
-        return said[-1]["content"] if said else None
+        return messages[-1]["content"] if messages else None
     return str(value) if isinstance(value, (str, int, float)) else None
 
 
 def _name_by_depth(cases: list[Case]) -> None:
-    """`id_based_context_recall` is recall at any cut-off that cuts nothing.
+    """Give RAGAS's id-based metrics our names, with the number of hits as cut-off.
 
-    Its precision is ours if all rows have as many hits.
+    Recall is the same at any cut-off that cuts nothing; precision only if all rows have as many
+    hits.
     """
     depths = {len(case.hits) for case in cases if case.hits}
     if not depths:
@@ -140,17 +135,17 @@ def _name_by_depth(cases: list[Case]) -> None:
 
 
 def to_ragas(results: Results, golden: Golden | None = None) -> pd.DataFrame:
-    """Runs and labels as the rows that RAGAS evaluates.
+    """Return runs and labels as the rows that RAGAS evaluates.
 
-    `EvaluationDataset.from_pandas(...)` or `.from_list(df.to_dict("records"))`.
+    `EvaluationDataset.from_pandas(...)` or `.from_list(df.to_dict("records"))` takes them.
 
     Returns
     -------
     One row per response, in the order of `results.responses`: run_id and query_id first (drop them
     for RAGAS), then user_input, response, retrieved_contexts and retrieved_context_ids (lists by
     rank; the chunk id, else the document's), and with a golden set reference and
-    reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns that
-    would be None everywhere are left out. A failed query has no response.
+    reference_context_ids (chunk ids of grade ≥ 1, else documents'). None = not known. Columns
+    without any known value are left out. A failed query has no response.
     """
     rows = (
         results.responses[["run_id", "query_id"]]
@@ -203,10 +198,7 @@ def _where_known(column: pd.Series | None, rows: pd.DataFrame) -> pd.Series:
 def _lists(
     frame: pd.DataFrame, keys: list[str], names: list[str], rows: pd.DataFrame
 ) -> list[list[str] | None]:
-    """For each of `rows` the values of the first of these columns that has any for its key.
-
-    None if none has.
-    """
+    """Return for each of `rows` its values of the first of these columns that has any, or None."""
     found: dict[Any, list[str]] = {}
     for name in reversed([name for name in names if name in frame]):
         present = frame.dropna(subset=[name]).drop_duplicates(

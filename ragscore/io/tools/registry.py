@@ -1,4 +1,4 @@
-"""The importers of other tools' files: one line a tool, and the entries that users call."""
+"""The importers of other tools' files: one line per tool, and the functions that users call."""
 
 import os
 import warnings
@@ -24,7 +24,7 @@ Read = Callable[[Source, Problems, dict[str, Any], dict[str, str]], Imported]
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool whose files can be imported: how they are recognised, and their reader."""
+    """A tool whose files can be imported, with their recogniser and their reader."""
 
     name: str
     fits: Callable[[Sample], bool]
@@ -51,7 +51,7 @@ def import_results(
     run_id: str | None = None,
     strict: bool = False,
 ) -> Imported:
-    """Read what another evaluation tool wrote: its runs, its labels and its scores, in one go.
+    """Read another evaluation tool's file: its runs, its labels and its scores.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ def import_results(
         A file (CSV, JSON, JSON lines, Parquet, `.eval`), or the tool's DataFrame.
     format
         "ragas", "promptfoo", "inspect", "deepeval", "mlflow", "phoenix" or "table" (columns named
-        by role), where the content doesn't tell it.
+        by role); needed only if the content doesn't tell it.
     columns
         Role -> column, or dotted path into a record, over what the format says: `{"retrieved_ids":
         "metadata.sources"}`. `load_table` lists the roles.
@@ -70,12 +70,12 @@ def import_results(
 
     Returns
     -------
-    `Imported(results, golden, problems)`; results or golden is None where the file has nothing of
-    it. A question without an id gets one made from its text; further answers to it become repeats,
-    each in a run of its own (`<run>-r2`). A judge that failed is a row of `results.judgments` with
-    state "judge_failed" and value NaN. Scores that the tool stored are in `results.reported`, under
-    our name where it is the same metric. A cached answer has no latency. Passages without an id are
-    known by their text.
+    `Imported(results, golden, problems)`; results or golden is None if the file has none. A query
+    without an id gets one made from its text. Further answers to it become repeats, each in a run
+    of its own (`<run>-r2`). A judge that failed is a row of `results.judgments` with state
+    "judge_failed" and value NaN. Scores that the tool stored are in `results.reported`, under our
+    name if it is the same metric. A cached answer has no latency. Passages without an id get one
+    made from their text.
 
     Raises
     ------
@@ -85,17 +85,10 @@ def import_results(
     Warns
     -----
     UserWarning
-        Questions that stand there more than once; faults that were left out (see `problems`).
+        Queries that appear more than once; faults that were left out (see `problems`).
     """
     roles = cells.check_roles(columns)
-    tool = _tool(source, format)
-    found = _read(
-        tool.read,
-        source if isinstance(source, pd.DataFrame) else Path(source),
-        run_id,
-        roles,
-        strict,
-    )
+    found = _read(_tool(source, format).read, source, run_id, roles, strict)
     if len(found.problems):
         first = found.problems.iloc[0]
         n = "1 fault" if len(found.problems) == 1 else f"{len(found.problems)} faults"
@@ -112,7 +105,9 @@ def load_table(
     run_id: str | None = None,
     strict: bool = True,
 ) -> tuple[Results, Golden | None]:
-    """Results, and labels if there are any, from a DataFrame or a table file whose columns you name by role.
+    """Return results, and labels if there are any, of a table whose columns you name by role.
+
+    The table is a DataFrame or a file.
 
     Parameters
     ----------
@@ -128,17 +123,11 @@ def load_table(
     Raises
     ------
     DataError
-        A role that there isn't, a row with neither question nor id, a value of the wrong kind;
-        nothing that a system answered.
+        An unknown role, a row with neither query nor id, a value of the wrong kind, or no answers
+        of a system.
     """
     roles = cells.check_roles(columns)
-    found = _read(
-        cells.read,
-        source if isinstance(source, pd.DataFrame) else Path(source),
-        run_id,
-        roles,
-        strict,
-    )
+    found = _read(cells.read, source, run_id, roles, strict)
     if found.results is None:
         raise DataError(
             "no column says what a system answered",
@@ -151,48 +140,47 @@ def load_table(
     return found.results, found.golden
 
 
-def _tool(source: object, format: str | None) -> Format:
+def _tool(source: str | os.PathLike[str] | pd.DataFrame, format: str | None) -> Format:
+    """Return the format asked for, or the only one that fits the content."""
     if isinstance(source, pd.DataFrame):
-        return matching_format(
-            Sample(Path("frame"), "frame", frozenset(map(str, source.columns))),
-            _FORMATS,
-            format,
-            "tools' results",
-        )
-    if not isinstance(source, (str, os.PathLike)):
-        raise DataError(
-            f"found {type(source).__name__}", field="source", allowed="a path or a DataFrame"
-        )
-    if not Path(source).is_file():
+        seen = Sample(Path("frame"), "frame", frozenset(map(str, source.columns)))
+    elif not isinstance(source, (str, os.PathLike)):
+        found = f"found {type(source).__name__}"
+        raise DataError(found, field="source", allowed="a path or a DataFrame")
+    elif not Path(source).is_file():
         raise DataError("no such file", file=str(source), allowed="a path or a DataFrame")
-    return matching_format(sample(Path(source)), _FORMATS, format, "tools' results")
+    else:
+        seen = sample(Path(source))
+    return matching_format(seen, _FORMATS, format, "tools' results")
 
 
 def _read(
-    read: Read, source: Source, run_id: str | None, columns: dict[str, str], strict: bool
+    read: Read,
+    source: str | os.PathLike[str] | pd.DataFrame,
+    run_id: str | None,
+    columns: dict[str, str],
+    strict: bool,
 ) -> Imported:
+    if not isinstance(source, pd.DataFrame):
+        source = Path(source)
+        if not source.is_file():
+            raise DataError("no such file", file=source)
     name = "frame" if isinstance(source, pd.DataFrame) else source.name
     stem = name.removesuffix(".gz").rsplit(".", 1)[0] or name
-    if not isinstance(source, pd.DataFrame) and not source.is_file():
-        raise DataError("no such file", file=source)
+    problems = Problems("frame" if isinstance(source, pd.DataFrame) else source, strict)
     try:
-        return read(
-            source,
-            Problems("frame" if isinstance(source, pd.DataFrame) else source, strict),
-            {"run_id": run_id or stem},
-            columns,
-        )
+        return read(source, problems, {"run_id": run_id or stem}, columns)
     except RecursionError as error:
         raise DataError("nested too deeply", file=name) from error
 
 
 def result_formats() -> list[Format]:
-    """The tools as formats of results, for `load_results`."""
+    """Return the tools as formats of results, for `load_results`."""
     return [Format(tool.name, tool.fits, _results_part(tool)) for tool in TOOLS]
 
 
 def golden_formats() -> list[Format]:
-    """The tools as formats of golden files, for `load_golden`."""
+    """Return the tools as formats of golden files, for `load_golden`."""
     return [Format(tool.name, tool.fits, _golden_part(tool)) for tool in TOOLS]
 
 
@@ -213,7 +201,7 @@ def _results_part(tool: Tool) -> Callable[[Path, bool], Results]:
 def _golden_part(tool: Tool) -> Callable[[Path, bool, str, pd.DataFrame | None], Golden]:
     def read(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
         with warnings.catch_warnings():
-            # repeats are news of the results
+            # Repeats concern the results only.
             warnings.filterwarnings("ignore", ".*more than once.*", UserWarning)
             found = _read(tool.read, path, None, {}, strict).golden
         if found is None:
@@ -229,15 +217,9 @@ def _golden_part(tool: Tool) -> Callable[[Path, bool, str, pd.DataFrame | None],
                 found, problems=pd.concat([found.problems, problems.frame()], ignore_index=True)
             )
         if absent_docs == "refuse":
-            found = replace(
-                found,
-                queries=found.queries.assign(
-                    answerable=pd.array(
-                        is_among(found.queries["query_id"], found.targets["query_id"]),
-                        dtype="boolean",
-                    )
-                ),
-            )
+            has_targets = is_among(found.queries["query_id"], found.targets["query_id"])
+            answerable = pd.array(has_targets, dtype="boolean")
+            found = replace(found, queries=found.queries.assign(answerable=answerable))
         return found
 
     return read

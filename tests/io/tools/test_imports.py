@@ -53,7 +53,7 @@ def test_a_ragas_dataset_is_the_same_from_csv_and_json_lines(name):
 def test_a_question_that_stands_twice_is_kept_as_a_repeat_of_its_own():
     found = load(
         "ragas_dataset.jsonl",
-        match=rf"ragas_dataset\.jsonl: 1 question stands there more than once \({MERGE}\)",
+        match=rf"ragas_dataset\.jsonl: 1 query stands there more than once \({MERGE}\)",
     )
     runs = found.results.runs.set_index("run_id")
     assert runs["repeat"].to_dict() == {"ragas_dataset": 1, "ragas_dataset-r2": 2} and runs[
@@ -151,7 +151,7 @@ def test_a_conversation_s_question_is_what_the_user_said_last():
 
 
 def test_promptfoo_gives_a_run_per_provider_and_repeat():
-    found = load("promptfoo_results.json", match="3 questions stand there more than once")
+    found = load("promptfoo_results.json", match="3 queries stand there more than once")
     runs = found.results.runs
     assert runs["system"].unique().tolist() == ["echo", "system"]
     # Two repeats of three questions; one of them stands in two tests, so that it was asked four
@@ -476,7 +476,7 @@ def test_roles_ids_and_kinds_are_checked_in_words():
         rs.DataError, match=r"frame:1: latency_ms: found text: \"soon\"; a number or null"
     ):
         rs.load_table(pd.DataFrame({"query": ["a?"], "answer": ["A"], "latency_ms": ["soon"]}))
-    with pytest.raises(rs.DataError, match="neither a question nor an id"):
+    with pytest.raises(rs.DataError, match="neither a query nor an id"):
         rs.load_table(pd.DataFrame({"query": [None], "answer": ["A"]}))
     with pytest.raises(rs.DataError, match="no column says what a system answered"):
         rs.load_table(pd.DataFrame({"query": ["a?"], "gold_answer": ["A"]}))
@@ -486,11 +486,11 @@ def test_faults_are_returned_as_problems_unless_strict():
     frame = pd.DataFrame({"query": ["a?", None], "answer": ["A", "B"]})
     with pytest.warns(
         UserWarning,
-        match=r"frame: 1 fault left out, first neither a question nor an id; see \.problems",
+        match=r"frame: 1 fault left out, first neither a query nor an id; see \.problems",
     ):
         found = rs.import_results(frame)
     assert len(found.results.responses) == 1 and found.problems["line"].tolist() == [2]
-    with pytest.raises(rs.DataError, match="frame:2: neither a question nor an id"):
+    with pytest.raises(rs.DataError, match="frame:2: neither a query nor an id"):
         rs.import_results(frame, strict=True)
 
 
