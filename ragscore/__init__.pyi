@@ -59,7 +59,8 @@ from .analysis.risk_coverage import refusal_curve, refusal_thresholds
 from .analysis.slices import SliceComparison, compare_slices, slice_means
 from .analysis.trend.noise import noise_components, noise_floor
 from .analysis.trend.trend import trend
-from .collecting import SameRun, collect, same_run
+from .collecting.reproducible import SameRun, same_run
+from .collecting.run import collect
 from .frames.data import DataError, Golden, Results, concat_results, conform
 from .frames.golden_versions import golden_changes, unchanged_queries
 from .frames.ranking import collapse_hits, rank_hits

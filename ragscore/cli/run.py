@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 from ragscore.cli.options import Commands, add_golden, add_json, as_json
 from ragscore.cli.score import readable
-from ragscore.collecting import collect
-from ragscore.collecting.run import refuse_finished
+from ragscore.collecting.run import collect, refuse_finished
 from ragscore.collecting.systems import ALLOWED, CARRIED, Given
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.load import load_golden

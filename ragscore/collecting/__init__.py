@@ -1,9 +1,4 @@
-"""Collecting.
+"""Collect runs: ask a system under test every golden query, and compare runs except for timing.
 
-A system under test is asked every golden query; two such runs, compared but for their timing.
+The package itself imports nothing, so that `ragscore.collecting.secrets` stays cheap to import.
 """
-
-from ragscore.collecting.reproducible import SameRun, same_run
-from ragscore.collecting.run import collect
-
-__all__ = ["SameRun", "collect", "same_run"]

@@ -1,8 +1,8 @@
-"""What was answered so far, one line each on disk before the next is asked for, so that a run that was killed goes on where it was.
+"""The journal of an unfinished run, and the snapshot of what a run was made with.
 
-What a run was made with.
-
-Its id and time, settings, what the system says of itself, code, libraries and machine. No secrets.
+The journal holds one line per record. Each line is on disk before the worker asks its next query,
+so a killed run can be resumed. The snapshot goes into `run.json`: id, time, settings, the config
+that replies report, code, libraries and machine. It holds no secrets.
 """
 
 import json
@@ -25,12 +25,16 @@ from ragscore.frames.config import dumped, flat
 from ragscore.frames.errors import DataError
 from ragscore.io.output import json_line
 
-NAME = ".per_query.journal"
+JOURNAL_NAME = ".per_query.journal"
+LIBRARIES = (
+    "ragscore", "pandas", "numpy", "pyarrow", "httpx", "tenacity", "openai", "bm25s",
+    "onnxruntime", "torch", "transformers", "sentence-transformers",
+)  # fmt: skip
 
 
 @dataclass
 class Journal:
-    """An open journal: how the run was begun, and the records that are in it, by query."""
+    """An open journal: the run's header, and the records so far by query."""
 
     file: Path
     handle: BinaryIO
@@ -38,13 +42,13 @@ class Journal:
     done: dict[str, dict[str, Any]]
 
     def append(self, record: dict[str, Any]) -> None:
-        """One more record, on disk when this returns."""
+        """Add a record; it is on disk when this returns."""
         write_line(self.handle, record)
         self.done[record["query_id"]] = record
 
 
 def write_line(handle: BinaryIO, values: dict[str, Any]) -> None:
-    """A line of JSON that has reached the disk."""
+    """Write a line of JSON and wait until it is on disk."""
     handle.write((json_line(values) + "\n").encode())
     handle.flush()
     os.fsync(handle.fileno())
@@ -52,34 +56,34 @@ def write_line(handle: BinaryIO, values: dict[str, Any]) -> None:
 
 @contextmanager
 def open_journal(folder: Path, header: dict[str, Any], fresh: bool = False) -> Iterator[Journal]:
-    """The journal of a folder, begun with this header or gone on with.
+    """Open a folder's journal, or begin one with this header.
 
-    `header["asked"]` must be that of the journal.
+    An existing journal keeps its own header. `header["asked"]` must be the same.
 
     Raises
     ------
     DataError
-        It was begun with other settings, another process writes it, or a line before the last isn't
-        a record.
+        The journal was begun with other settings, another process is writing it, or a line before
+        the last is not a record.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / NAME
+    file = folder / JOURNAL_NAME
     with file.open("a+b") as handle:
         _lock(handle, file)
-        lines = [] if fresh else _whole_lines(handle, file)
+        lines = [] if fresh else _complete_lines(handle, file)
         if not lines:
             handle.truncate(0)
             write_line(handle, header)
             sync_folder(folder)
             yield Journal(file, handle, header, {})
             return
-        begun, records = lines[0], lines[1:]
-        _check_same(begun["asked"], header["asked"], file)
-        yield Journal(file, handle, begun, {record["query_id"]: record for record in records})
+        first, *records = lines
+        _check_same(first["asked"], header["asked"], file)
+        yield Journal(file, handle, first, {record["query_id"]: record for record in records})
 
 
 def sync_folder(folder: Path) -> None:
-    """Names of files reach the disk with their folder; Windows has no such step."""
+    """Wait until the names of a folder's files are on disk; Windows has no such step."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -89,9 +93,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _lock(handle: BinaryIO, file: Path) -> None:
-    """Two collectors on one journal would ask everything twice.
+    """Lock the journal, because two collectors on one journal would ask everything twice.
 
-    The lock ends with its process, however that ends.
+    The system frees the lock when the process ends in any way. Windows has no such lock.
     """
     try:
         import fcntl
@@ -107,81 +111,64 @@ def _lock(handle: BinaryIO, file: Path) -> None:
         ) from error
 
 
-def _whole_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
-    """The lines of a journal; a last one that was torn is cut off the file."""
+def _complete_lines(handle: BinaryIO, file: Path) -> list[dict[str, Any]]:
+    """Return the lines of a journal; an incomplete last line is cut off the file."""
     handle.seek(0)
-    found: list[dict[str, Any]] = []
-    kept = 0
+    complete: list[dict[str, Any]] = []
+    size = 0
     lines = handle.read().splitlines(keepends=True)
     for number, line in enumerate(lines, 1):
-        values = _values(line, "asked" if number == 1 else "query_id")
-        if values is None and number < len(lines):
+        try:
+            values = json.loads(line) if line.endswith(b"\n") else None
+        except ValueError:
+            values = None
+        if not isinstance(values, dict) or ("asked" if number == 1 else "query_id") not in values:
+            if number == len(lines):
+                break
             raise DataError(
                 "not a line of a journal",
                 file=file,
                 line=number,
                 allowed="remove it, or begin anew with fresh=True (--fresh)",
             )
-        if values is None:
-            break
-        found.append(values)
-        kept += len(line)
-    handle.truncate(kept)
-    return found
-
-
-def _values(line: bytes, key: str) -> dict[str, Any] | None:
-    """The object of a line that is whole."""
-    try:
-        values = json.loads(line) if line.endswith(b"\n") else None
-    except ValueError:
-        return None
-    return values if isinstance(values, dict) and key in values else None
+        complete.append(values)
+        size += len(line)
+    handle.truncate(size)
+    return complete
 
 
 def _check_same(begun: dict[str, Any], now: dict[str, Any], file: Path) -> None:
-    one, other = flat(begun), flat(now)
-    differing = [
-        key
-        for key in dict.fromkeys([*one, *other])
-        if key not in one or key not in other or one[key] != other[key]
+    """Raise a DataError that lists how the settings of two calls differ, if they do."""
+    before, after, unset = flat(begun), flat(now), object()
+
+    def text(value: Any) -> str:
+        return "not set" if value is unset else _shortened(dumped(value), 60)
+
+    pairs = {
+        key: (before.get(key, unset), after.get(key, unset))
+        for key in dict.fromkeys([*before, *after])
+    }
+    changes = [
+        f"{key} was {text(old)}, now {text(new)}" for key, (old, new) in pairs.items() if old != new
     ]
-    if differing:
-        parts = [f"{key} was {_shown(one, key)}, now {_shown(other, key)}" for key in differing[:5]]
-        more = f" and {len(differing) - 5} more" if len(differing) > 5 else ""
+    if changes:
+        more = f" and {len(changes) - 5} more" if len(changes) > 5 else ""
         raise DataError(
-            f"this run was begun with other settings: {'; '.join(parts)}{more}",
+            f"this run was begun with other settings: {'; '.join(changes[:5])}{more}",
             file=file,
             allowed="the same settings, another folder, or fresh=True (--fresh)",
         )
 
 
-def _shown(values: dict[str, Any], key: str) -> str:
-    text = dumped(values[key]) if key in values else "not set"
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-LIBRARIES = (
-    "ragscore",
-    "pandas",
-    "numpy",
-    "pyarrow",
-    "httpx",
-    "tenacity",
-    "openai",
-    "bm25s",
-    "onnxruntime",
-    "torch",
-    "transformers",
-    "sentence-transformers",
-)
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def new_run_id(nanoseconds: int | None = None) -> str:
-    """An id that sorts by time.
+    """Return a new id that sorts by time.
 
-    `run_` and the 32 digits of a UUIDv7 (RFC 9562), its 12 bits after the milliseconds a finer
-    time.
+    The id is `run_` and the 32 hex digits of a UUIDv7 (RFC 9562). The 12 bits after the
+    milliseconds hold a finer time.
     """
     milliseconds, rest = divmod(time.time_ns() if nanoseconds is None else nanoseconds, 1_000_000)
     finer = rest * 4096 // 1_000_000
@@ -190,20 +177,20 @@ def new_run_id(nanoseconds: int | None = None) -> str:
 
 
 def now() -> str:
-    """The time in UTC, as `run.json` has it."""
+    """Return the time in UTC, as `run.json` has it."""
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
 def code_version() -> dict[str, Any]:
-    """The commit of the working directory, and whether files differ from it.
+    """Return the commit of the working directory, and a flag if files differ from it.
 
-    Nothing outside a repository.
+    Empty outside a repository.
     """
     commit = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no") if commit else None
-    return ({"commit": commit} if commit else {}) | (
-        {"uncommitted_changes": True} if changed else {}
-    )
+    if not commit:
+        return {}
+    changed = _git("status", "--porcelain", "--untracked-files=no")
+    return {"commit": commit} | ({"uncommitted_changes": True} if changed else {})
 
 
 def _git(*arguments: str) -> str | None:
@@ -221,93 +208,80 @@ def _git(*arguments: str) -> str | None:
 
 
 def environment() -> dict[str, Any]:
-    """Libraries that are installed, and the machine; nothing that names its owner."""
-    found = {}
+    """Return installed libraries and the machine, without anything that names its owner."""
+    libraries = {}
     for name in LIBRARIES:
         try:
-            found[name] = version(name)
+            libraries[name] = version(name)
         except PackageNotFoundError:
             continue
-    return {"python": platform.python_version(), "libraries": found, "hardware": _hardware()}
-
-
-def _hardware() -> dict[str, Any]:
-    found: dict[str, Any] = {
+    hardware: dict[str, Any] = {
         "system": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "cpu": _cpu(),
     }
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found["memory_gb"] = round(
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30, 1
-        )
-    return {name: value for name, value in found.items() if value}
+        n_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        hardware["memory_gb"] = round(n_bytes / 2**30, 1)
+    return {
+        "python": platform.python_version(),
+        "libraries": libraries,
+        "hardware": {name: value for name, value in hardware.items() if value},
+    }
 
 
 def _cpu() -> str | None:
-    """The processor's name, where the system tells it."""
-    if sys.platform == "linux":
-        try:
-            with open("/proc/cpuinfo", encoding="utf-8") as lines:  # noqa: PTH123  # a file of the kernel
-                return next(
-                    (
-                        line.partition(":")[2].strip()
-                        for line in lines
-                        if line.startswith("model name")
-                    ),
-                    None,
-                )
-        except OSError:
-            return None
-    return platform.processor() or None
+    """Return the processor's name, if the system tells it."""
+    if sys.platform != "linux":
+        return platform.processor() or None
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, None)
 
 
-class Reported:
-    """What replies say of the system: each name's values in the order they came."""
+def run_description(
+    header: dict[str, Any], reported: list[dict[str, Any]]
+) -> tuple[dict[str, Any], set[str], list[str]]:
+    """Return the content of `run.json`, the names whose values differ, and warnings.
 
-    def __init__(self) -> None:
-        self.values: dict[str, dict[str, Any]] = {}
+    The config in `run.json` gains what the replies report. A value that contradicts a setting
+    stands apart, under the config's `reported`. If replies differ, all values are listed, sorted by
+    their JSON.
 
-    def add(self, config: dict[str, Any]) -> None:
-        """What one reply said."""
-        for name, value in config.items():
-            self.values.setdefault(name, {})[dumped(value)] = value
-
-    def merged(self, config: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        """A config with what was reported, and what is odd about it.
-
-        A value other than the one that was sent, or several.
-
-        What clashes with the config stands apart under `reported`; of several values all are
-        listed, by their text.
-        """
-        merged, apart, odd = dict(config), {}, []
-        for name, found in self.values.items():
-            several = [found[text] for text in sorted(found)]
-            value = several[0] if len(several) == 1 else several
-            if len(several) > 1:
-                odd.append(f"replies differ in {name}: {_short(', '.join(sorted(found)))}")
-            if name not in config:
-                merged[name] = value
-            elif dumped(config[name]) != dumped(value):
-                apart[name] = value
-                odd.append(
-                    f"the system reports {name} {_short(dumped(value))} where"
-                    f" {_short(dumped(config[name]))} was set"
-                )
-        return merged | ({"reported": apart} if apart else {}), odd
-
-
-def description(header: dict[str, Any], reported: Reported) -> tuple[dict[str, Any], list[str]]:
-    """The content of `run.json`, and what is odd about the run."""
-    config, odd = reported.merged(header["config"])
+    Parameters
+    ----------
+    header
+        The journal's header.
+    reported
+        The config that each reply reports.
+    """
+    values: dict[str, dict[str, Any]] = {}
+    for one in reported:
+        for name, value in one.items():
+            values.setdefault(name, {})[dumped(value)] = value
+    config, contradicting, notes = dict(header["config"]), {}, []
+    for name, by_text in values.items():
+        listed = [by_text[text] for text in sorted(by_text)]
+        value = listed[0] if len(listed) == 1 else listed
+        if len(listed) > 1:
+            texts = _shortened(", ".join(sorted(by_text)), 100)
+            notes.append(f"replies differ in {name}: {texts}")
+        if name not in header["config"]:
+            config[name] = value
+        elif dumped(config[name]) != dumped(value):
+            contradicting[name] = value
+            notes.append(
+                f"the system reports {name} {_shortened(dumped(value), 100)} where"
+                f" {_shortened(dumped(config[name]), 100)} was set"
+            )
+    if contradicting:
+        config["reported"] = contradicting
     run = {name: value for name, value in header["run"].items() if value is not None}
-    k = config.get("k")
-    return {**run, "config": config, "config_hash": config_hash(config)} | (
-        {"k": k} if isinstance(k, int) else {}
-    ), odd
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 100 else text[:97] + "..."
+    run |= {"config": config, "config_hash": config_hash(config)}
+    if isinstance(config.get("k"), int):
+        run["k"] = config["k"]
+    return run, {name for name, by_text in values.items() if len(by_text) > 1}, notes

@@ -1,4 +1,7 @@
-"""What a system replied -> one record of `per_query.jsonl`, read once as loading will read it, so that a run that was written also loads."""
+"""Replies of systems -> records of `per_query.jsonl`.
+
+Each record is read once as `rs.load_results` will read it, so a run that was written also loads.
+"""
 
 import json
 import math
@@ -10,47 +13,43 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.collecting.systems import AskError, Request
+from ragscore.collecting.systems import CARRIED, AskError, Request
 from ragscore.frames.errors import DataError
 from ragscore.io.record import Tables, read_record
 from ragscore.io.source import Problems, Row, describe
 
-ANSWER = ("citations", "grounded", "refused", "refusal_reason", "cost_usd", "usage")
-TOKENS = ("prompt_tokens", "completion_tokens")
-NOT_KEPT = (
-    "query",
-    "query_id",
-    "hits",
-    "hits_top_k",
-    "answer",
-    "error",
-    "mode",
-    "latency",
-    "elapsed_ms",
-    "config",
-    "request",
-    "attempts",
+_ANSWER_FIELDS = ("citations", "grounded", "refused", "refusal_reason", "cost_usd", "usage")
+_TOKENS = ("prompt_tokens", "completion_tokens")
+# Fields of a reply with a place of their own in the record; all others are copied as they are.
+_PLACED = frozenset(
+    (
+        *("query", "query_id", "hits", "hits_top_k", "answer", "error", "mode", "latency"),
+        *("elapsed_ms", "config", "request", "attempts", *_ANSWER_FIELDS, *_TOKENS),
+    )
 )
-OF_HITS = ("chunker_version", "index_version", "embedding_model")
-OF_ANSWERS = {
+# Fields of hits and of answers that describe the system, the latter with their names in a config.
+_CONFIG_OF_HITS = ("chunker_version", "index_version", "embedding_model")
+_CONFIG_OF_ANSWERS = {
     "model": "llm",
     "embedding": "embedding",
     "prompt_template_version": "prompt_template_version",
 }
 _HIT_NAMES = {"path": "doc_path", "heading": "heading_path", "text": "snippet"}
 _CITATION_NAMES = {"heading": "heading_path"}
-_BESIDE = frozenset(("query", "query_id", "elapsed_ms"))
+
+RecordAndConfig = tuple[dict[str, Any], dict[str, Any]]
+"""A query's record, and the config that its reply reports."""
 
 
 def record_of(
     request: Request, reply: Any, elapsed_ms: float, error: str | None = None, attempts: int = 1
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The record of one query, and what the system says of itself.
+) -> RecordAndConfig:
+    """Return the record of one query, and the config that the reply reports.
 
     Raises
     ------
     AskError
-        The reply holds something that no record can; its `reply` is what could be kept of it.
+        The reply holds something that no record can. The error's `reply` is the usable part.
     """
     try:
         values = _reply_fields(plain(reply))
@@ -60,62 +59,36 @@ def record_of(
         error = _text(values["error"])
     if error is None and "hits" not in values and values.get("answer") is None:
         raise AskError(f"the reply holds neither hits nor an answer: {describe(values or None)}")
-    record = _record(request, values, elapsed_ms, error, attempts)
-    _check(record)
-    return record, _said_of_itself(values)
-
-
-def _record(
-    request: Request, values: dict[str, Any], elapsed_ms: float, error: str | None, attempts: int
-) -> dict[str, Any]:
     record: dict[str, Any] = {
         "query_id": request["query_id"],
         "query": request["query"],
         "mode": values.get("mode", request.get("mode")),
-    }
-    record |= {
-        "hits_top_k": _items(values.get("hits") or [], _HIT_NAMES),
+        "hits_top_k": _renamed_items(values.get("hits") or [], _HIT_NAMES),
         "answer": None if error is not None else _answer(values),
+        "elapsed_ms": round(elapsed_ms, 3),
+        "error": error,
+        **_latency(values),
+        **{
+            name: value
+            for name, value in values.items()
+            if name not in _PLACED and not name.startswith("latency_")
+        },
     }
-    record |= {"elapsed_ms": round(elapsed_ms, 3), "error": error} | _latency(values)
-    record |= {
-        name: value
-        for name, value in values.items()
-        if name not in (*NOT_KEPT, *ANSWER, *TOKENS) and not name.startswith("latency_")
-    }
-    carried = {
-        name: value
-        for name, value in request.items()
-        if name in ("filters", "vaults", "folders", "product", "tool")
-    }
-    record |= {"request": carried} if carried else {}
-    return record | ({"attempts": attempts} if attempts > 1 else {})
-
-
-def _said_of_itself(values: dict[str, Any]) -> dict[str, Any]:
-    """What a reply says of the system.
-
-    Its `config`, and versions that stand with the answer or are the same on every hit.
-    """
-    hits, answer, config = values.get("hits"), values.get("answer"), values.get("config")
-    found = {}
-    for name in OF_HITS:
-        written = (
-            [hit.get(name) for hit in hits if isinstance(hit, dict)]
-            if isinstance(hits, list)
-            else []
+    if carried := {name: value for name, value in request.items() if name in CARRIED}:
+        record["request"] = carried
+    if attempts > 1:
+        record["attempts"] = attempts
+    if (fault_text := _fault(record)) is not None:
+        hits = {name: record[name] for name in ("query_id", "query", "hits_top_k")}
+        raise AskError(
+            f"the reply can't be read: {fault_text}",
+            reply=record["hits_top_k"] if _fault(hits) is None else None,
         )
-        if written and written[0] is not None and all(one == written[0] for one in written):
-            found[name] = written[0]
-    if isinstance(answer, dict):
-        found |= {
-            key: answer[name] for name, key in OF_ANSWERS.items() if answer.get(name) is not None
-        }
-    return found | (config if isinstance(config, dict) else {})
+    return record, _reported_config(values)
 
 
 def _reply_fields(reply: Any) -> dict[str, Any]:
-    """A reply in any of its forms as named fields: a list is hits, a text an answer."""
+    """Return a reply in any of its forms as named fields: a list is hits, a text an answer."""
     if isinstance(reply, list):
         return {"hits": reply}
     if isinstance(reply, str):
@@ -128,107 +101,98 @@ def _reply_fields(reply: Any) -> dict[str, Any]:
 
 
 def _answer(values: dict[str, Any]) -> Any:
-    """The answer object; fields of it may also stand beside its text.
-
-    None where the system only searched.
-    """
+    """Return the answer object, with fields that stand beside its text; None for a search only."""
     answer = values.get("answer")
-    beside = {name: values[name] for name in ANSWER if values.get(name) is not None}
-    usage = {name: values[name] for name in TOKENS if values.get(name) is not None}
-    if answer is None or not isinstance(answer, (str, dict)):
-        # A refusal may come without any text.
-        return (
-            answer
-            if answer is not None or not beside.get("refused")
-            else {"answer": None, **_with_usage(beside, usage)}
-        )
-    found = {"answer": answer, **beside} if isinstance(answer, str) else {**beside, **answer}
-    found = _with_usage(found, usage)
-    return found | {"citations": _items(found.get("citations") or [], _CITATION_NAMES)}
+    beside = {name: values[name] for name in _ANSWER_FIELDS if values.get(name) is not None}
+    if answer is None and beside.get("refused"):  # a refusal may come without any text
+        found = {"answer": None, **beside}
+    elif isinstance(answer, str):
+        found = {"answer": answer, **beside}
+    elif isinstance(answer, dict):
+        found = {**beside, **answer}
+    else:
+        return answer
+    if usage := {name: values[name] for name in _TOKENS if values.get(name) is not None}:
+        own = found.get("usage")
+        found["usage"] = usage | own if isinstance(own, dict) else usage
+    if answer is not None:
+        found["citations"] = _renamed_items(found.get("citations") or [], _CITATION_NAMES)
+    return found
 
 
-def _with_usage(answer: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
-    given = answer.get("usage")
-    return (
-        answer | {"usage": {**usage, **given} if isinstance(given, dict) else usage}
-        if usage
-        else answer
-    )
-
-
-def _items(items: Any, names: dict[str, str]) -> Any:
-    """Hits or citations under the record's names: the columns' own names are understood, too."""
+def _renamed_items(items: Any, names: dict[str, str]) -> Any:
+    """Return hits or citations under the record's names, unless those are taken already."""
     if not isinstance(items, list):
         return items
     return [
-        (
-            {
-                names.get(name, name): value
-                for name, value in one.items()
-                if names.get(name) not in one
-            }
-            if isinstance(one, dict)
-            else one
-        )
-        for one in items
+        {
+            names.get(name, name): value
+            for name, value in item.items()
+            if names.get(name) not in item
+        }
+        if isinstance(item, dict)
+        else item
+        for item in items
     ]
 
 
 def _latency(values: dict[str, Any]) -> dict[str, Any]:
-    """Milliseconds of each phase, as `latency_<phase>_ms`."""
-    inside = values.get("latency")
-    phases = (
-        {name if name.endswith("_ms") else f"{name}_ms": value for name, value in inside.items()}
-        if isinstance(inside, dict)
-        else {}
-    )
-    found = {f"latency_{name}": value for name, value in phases.items()}
+    """Return the milliseconds of each phase as `latency_<phase>_ms`."""
+    phases = values.get("latency")
+    found = {}
+    if isinstance(phases, dict):
+        found = {f"latency_{name.removesuffix('_ms')}_ms": phases[name] for name in phases}
     found |= {name: value for name, value in values.items() if name.startswith("latency_")}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _check(record: dict[str, Any]) -> None:
-    """Read the record as loading does; where only the answer can't be read, the hits are kept."""
-    fault = _fault(record)
-    if fault is None:
-        return
-    kept = {"query", "query_id", "hits_top_k"}
-    hits = {name: value for name, value in record.items() if name in kept}
-    raise AskError(
-        f"the reply can't be read: {fault}",
-        reply=record["hits_top_k"] if _fault(hits) is None else None,
-    )
-
-
 def _fault(record: dict[str, Any]) -> str | None:
+    """Return the fault that loading would find in a record, if there is one."""
     try:
         read_record(Row(record, 1), Tables(), Problems("reply", strict=True))
     except DataError as error:
-        return ": ".join(part for part in (error.field, error.found) if part) + (
-            f"; {error.allowed}" if error.allowed else ""
-        )
+        place = ": ".join(part for part in (error.field, error.found) if part)
+        return f"{place}; {error.allowed}" if error.allowed else place
     return None
 
 
-def plain(value: Any) -> Any:
-    """A value of Python, numpy or pandas as JSON has them.
+def _reported_config(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a reply's `config`, and versions in its answer or the same in all its hits."""
+    hits, answer, config = values.get("hits"), values.get("answer"), values.get("config")
+    found = {}
+    if isinstance(hits, list):
+        rows = [hit for hit in hits if isinstance(hit, dict)]
+        for name in _CONFIG_OF_HITS:
+            versions = [row.get(name) for row in rows]
+            if versions and versions[0] is not None and all(v == versions[0] for v in versions):
+                found[name] = versions[0]
+    if isinstance(answer, dict):
+        found |= {
+            key: answer[name]
+            for name, key in _CONFIG_OF_ANSWERS.items()
+            if answer.get(name) is not None
+        }
+    return found | (config if isinstance(config, dict) else {})
 
-    NaN is null, half a surrogate pair a question mark.
+
+def plain(value: Any) -> Any:
+    """Return a value of Python, numpy or pandas as JSON values.
+
+    NaN becomes null, and half a surrogate pair a question mark.
 
     Raises
     ------
     TypeError
-        Something that isn't data.
+        The value is not data.
     """
     if isinstance(value, pd.DataFrame):
         return plain(value.to_dict("records"))
     if isinstance(value, Mapping):
-        return {_text(key): plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple, set, frozenset, np.ndarray, pd.Series)):
-        return [
-            plain(one)
-            for one in (sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value)
-        ]
+        return {_text(key): plain(inner) for key, inner in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return [plain(item) for item in sorted(value, key=repr)]
+    if isinstance(value, (list, tuple, np.ndarray, pd.Series)):
+        return [plain(item) for item in value]
     if isinstance(value, np.generic):
         return plain(value.item())
     if isinstance(value, float):

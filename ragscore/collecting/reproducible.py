@@ -1,4 +1,7 @@
-"""Whether two runs are the same but for their timing."""
+"""Reproducibility: compare two runs value by value, except for timing.
+
+In: two runs, as results or files. Out: `SameRun`, one row per value that differs.
+"""
 
 import os
 import re
@@ -13,29 +16,28 @@ from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import KINDS, DataError, Results, check_type
 from ragscore.io.load import load_results
 
-# Durations, and what is new in every call: when an answer was made, its trace, how often it was
-# asked for.
-_PASSING = re.compile(r"_ms$|(^|[._])(created_at|trace_id|attempts)$")
+# Durations, and values that are new in every call.
+_VOLATILE = re.compile(r"_ms$|(^|[._])(created_at|trace_id|attempts)$")
 _FRAMES = ("responses", "hits", "hit_meta", "citations", "hops", "judgments")
 _RUN = ("system", "suite", "k", "golden_hash", "chunker_version")
 COLUMNS = ["part", "query_id", "row", "column", "a", "b"]
-LISTED = 5
+N_LISTED = 5  # differences shown by repr
 
 
 @dataclass(frozen=True)
 class SameRun:
-    """What two runs differ in, timing aside; true if that is nothing.
+    """Differences of two runs except for timing; true if there are none.
 
     Attributes
     ----------
     a, b
-        The runs' ids.
+        The ids of the runs.
     differences
-        One row per value that differs: `part` (config, run, or the frame), `query_id` and `row`
-        (the rest of the key, such as a hit's rank; empty for config and run), `column`, and both
-        values as text, NA where one run has no such row or value.
+        One row per differing value: `part` (config, run, or the name of the frame), `query_id` and
+        `row` (the rest of the key, such as a hit's rank; both empty for config and run), `column`,
+        and both values as text in `a`, `b` (NA if a run has no such row or value).
     n_responses
-        How many responses were compared.
+        Number of compared responses.
     """
 
     a: str
@@ -45,7 +47,7 @@ class SameRun:
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs but the timing."""
+        """True if nothing differs except for timing."""
         return self.differences.empty
 
     def __bool__(self) -> bool:
@@ -59,15 +61,14 @@ class SameRun:
             f"{self.a} and {self.b} differ: {len(self.differences)} values, in {n_queries} of"
             f" {self.n_responses} queries"
         ]
-        for part, query_id, row, column, a, b in self.differences.head(LISTED).itertuples(
+        for part, query_id, row, column, a, b in self.differences.head(N_LISTED).itertuples(
             index=False
         ):
             place = " ".join(text for text in (part, query_id, row, column) if text)
             lines.append(f"  {place}: {_short(a)} / {_short(b)}")
-        left = len(self.differences) - LISTED
-        return "\n".join(
-            [*lines, *([f"  ... and {left} more in .differences"] if left > 0 else [])]
-        )
+        if (left := len(self.differences) - N_LISTED) > 0:
+            lines.append(f"  ... and {left} more in .differences")
+        return "\n".join(lines)
 
 
 def same_run(
@@ -76,36 +77,33 @@ def same_run(
     *,
     tolerance: float = 0.0,
 ) -> SameRun:
-    """Compare two runs value by value, timing aside.
+    """Compare two runs value by value, except for timing.
 
-    With one seed they should be the same, and else it says in what they differ.
-
-    Left out are the runs' ids and times, code, libraries, machine and manner of asking; in the
-    frames, columns of milliseconds, `created_at`, `trace_id` and `attempts`.
+    A deterministic system gives the same run twice with one seed. Not compared are ids and times of
+    the runs, code, libraries, machine and request policy; in the frames, columns of milliseconds,
+    `created_at`, `trace_id` and `attempts`.
 
     Parameters
     ----------
     a, b
         One run each: `Results`, or its file or folder.
     tolerance
-        By how much numbers may differ.
+        Largest difference of equal numbers.
 
     Raises
     ------
     DataError
-        A file can't be read, or what is given holds more than one run.
+        A file that cannot be read, or more than one run on a side.
     """
-    one, other = (_one_run(run, name) for run, name in ((a, "a"), (b, "b")))
-    rows = _run_differences(one, other)
+    first, second = _one_run(a, "a"), _one_run(b, "b")
+    rows = pd.DataFrame(_run_differences(first, second), columns=COLUMNS, dtype="str")
     parts = [
-        _frame_differences(name, getattr(one, name), getattr(other, name), tolerance)
+        _frame_differences(name, getattr(first, name), getattr(second, name), tolerance)
         for name in _FRAMES
     ]
-    found = pd.concat([pd.DataFrame(rows, columns=COLUMNS, dtype="str"), *parts], ignore_index=True)
-    n_responses = len(set(one.responses["query_id"]) | set(other.responses["query_id"]))
-    return SameRun(
-        str(one.runs["run_id"].iloc[0]), str(other.runs["run_id"].iloc[0]), found, n_responses
-    )
+    id_a, id_b = (str(run.runs["run_id"].iloc[0]) for run in (first, second))
+    n_responses = len(set(first.responses["query_id"]) | set(second.responses["query_id"]))
+    return SameRun(id_a, id_b, pd.concat([rows, *parts], ignore_index=True), n_responses)
 
 
 def _one_run(run: Results | str | os.PathLike[str], name: str) -> Results:
@@ -120,109 +118,95 @@ def _one_run(run: Results | str | os.PathLike[str], name: str) -> Results:
     return found
 
 
-def _run_differences(one: Results, other: Results) -> list[list[str | None]]:
-    """Config keys and columns of the runs frame that differ."""
-    configs = [
-        flat(parsed(run.runs["config"].iloc[0])) if "config" in run.runs else {}
-        for run in (one, other)
-    ]
-    about = [
-        {
-            name: run.runs[name].iloc[0]
-            for name in _RUN
-            if name in run.runs and pd.notna(run.runs[name].iloc[0])
-        }
-        for run in (one, other)
-    ]
+def _run_differences(first: Results, second: Results) -> list[list[str | None]]:
+    """Return the differing config keys and columns of the runs frame."""
     rows: list[list[str | None]] = []
-    for part, (first, second) in (("config", configs), ("run", about)):
-        for key in dict.fromkeys([*first, *second]):
-            texts = [
-                dumped(_plain(values[key])) if key in values else None for values in (first, second)
-            ]
-            if texts[0] != texts[1]:
-                rows.append([part, "", "", key, *texts])
+    facts = [_run_facts(run) for run in (first, second)]
+    for part in ("config", "run"):
+        a, b = (one[part] for one in facts)
+        for key in dict.fromkeys([*a, *b]):
+            if a.get(key) != b.get(key):
+                rows.append([part, "", "", key, a.get(key), b.get(key)])
     return rows
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _run_facts(results: Results) -> dict[str, dict[str, str]]:
+    """Return config and columns of the only run, with values as JSON."""
+    run = {str(name): results.runs[name].iloc[0] for name in results.runs}
+    config = flat(parsed(run["config"])) if "config" in run else {}
+    columns = {name: run[name] for name in _RUN if name in run and pd.notna(run[name])}
+    return {
+        part: {
+            key: dumped(value.item() if isinstance(value, np.generic) else value)
+            for key, value in values.items()
+        }
+        for part, values in (("config", config), ("run", columns))
+    }
 
 
 def _frame_differences(
-    part: str, one: pd.DataFrame | None, other: pd.DataFrame | None, tolerance: float
+    part: str, first: pd.DataFrame | None, second: pd.DataFrame | None, tolerance: float
 ) -> pd.DataFrame:
-    """The values of one frame that differ; a row that only one run has is one difference."""
+    """Return the differing values of one frame; a row that only one run has counts once."""
     keys = [name for name in KINDS[part].key if name not in ("run_id", "query_id")]
-    first, second = (_keyed(frame, keys) for frame in (one, other))
-    rows = first.index.union(second.index, sort=False)
-    there = [pd.Series(rows.isin(frame.index), index=rows) for frame in (first, second)]
-    in_both = (there[0] & there[1]).to_numpy()
-    found = [
-        _differing(
-            part,
-            ~in_both,
-            "(row)",
-            *(one.map({True: "there", False: None}).astype("str") for one in there),
-        )
-    ]
-    for name in dict.fromkeys([*first.columns, *second.columns]):
-        if not _PASSING.search(str(name)):
-            a, b = (
-                (
-                    frame[name].reindex(rows)
-                    if name in frame
-                    else pd.Series(pd.NA, index=rows, dtype="str")
-                )
-                for frame in (first, second)
-            )
-            found.append(_differing(part, in_both & ~_equal(a, b, tolerance), str(name), a, b))
+    a, b = _keyed(first, keys), _keyed(second, keys)
+    rows = a.index.union(b.index, sort=False)
+    in_a, in_b = (pd.Series(rows.isin(frame.index), index=rows) for frame in (a, b))
+    in_both = (in_a & in_b).to_numpy()
+    presence = (flags.map({True: "there", False: None}).astype("str") for flags in (in_a, in_b))
+    found = [_differences(part, ~in_both, "(row)", *presence)]
+    unknown = pd.Series(pd.NA, index=rows, dtype="str")
+    for name in dict.fromkeys([*a.columns, *b.columns]):
+        if not _VOLATILE.search(str(name)):
+            x, y = (frame[name].reindex(rows) if name in frame else unknown for frame in (a, b))
+            differs = in_both & ~_equal(x, y, tolerance)
+            found.append(_differences(part, differs, str(name), x, y))
     return pd.concat(found, ignore_index=True)
 
 
 def _keyed(frame: pd.DataFrame | None, keys: list[str]) -> pd.DataFrame:
-    """A run's frame by query and the text of the rest of its key."""
+    """Index a run's frame by query and by the rest of its key as text."""
     if frame is None:
         return pd.DataFrame(index=pd.MultiIndex.from_arrays([[], []], names=["query_id", "row"]))
     parts = [frame[name].astype("str").tolist() for name in keys]
-    row = [" ".join(one) for one in zip(*parts, strict=True)] if parts else [""] * len(frame)
+    row = [" ".join(texts) for texts in zip(*parts, strict=True)] if parts else [""] * len(frame)
     index = pd.MultiIndex.from_arrays([frame["query_id"].tolist(), row], names=["query_id", "row"])
     return frame.drop(columns=["run_id", "query_id", *keys]).set_index(index)
 
 
-def _equal(one: pd.Series, other: pd.Series, tolerance: float) -> npt.NDArray[np.bool_]:
-    known = [values.notna().to_numpy() for values in (one, other)]
-    equal = known[0] == known[1]
-    both = known[0] & known[1]
-    if all(
+def _equal(a: pd.Series, b: pd.Series, tolerance: float) -> npt.NDArray[np.bool_]:
+    known_a, known_b = a.notna().to_numpy(), b.notna().to_numpy()
+    equal, both = known_a == known_b, known_a & known_b
+    is_number = [
         pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values)
-        for values in (one, other)
-    ):
-        numbers = [values[both].to_numpy(dtype="float64") for values in (one, other)]
-        equal[both] = np.abs(numbers[0] - numbers[1]) <= tolerance
+        for values in (a, b)
+    ]
+    if all(is_number):
+        difference = a[both].to_numpy(dtype="float64") - b[both].to_numpy(dtype="float64")
+        equal[both] = np.abs(difference) <= tolerance
     else:
-        equal[both] = [
-            a == b for a, b in zip(one[both].tolist(), other[both].tolist(), strict=True)
-        ]
+        equal[both] = [x == y for x, y in zip(a[both].tolist(), b[both].tolist(), strict=True)]
     return equal
 
 
-def _differing(
-    part: str, where: npt.NDArray[np.bool_], column: str, one: pd.Series, other: pd.Series
+def _differences(
+    part: str, where: npt.NDArray[np.bool_], column: str, a: pd.Series, b: pd.Series
 ) -> pd.DataFrame:
-    """These rows of two aligned columns, as differences."""
-    index = one.index[where]
+    """Return the selected rows of two aligned columns in the layout of `SameRun.differences`."""
+    index = a.index[where]
     texts = [
         [None if pd.isna(value) else str(value) for value in values[where].tolist()]
-        for values in (one, other)
+        for values in (a, b)
     ]
     rows = {
         "part": [part] * len(index),
         "query_id": index.get_level_values(0),
         "row": index.get_level_values(1),
         "column": [column] * len(index),
+        "a": texts[0],
+        "b": texts[1],
     }
-    return pd.DataFrame(rows | {"a": texts[0], "b": texts[1]}, columns=COLUMNS, dtype="str")
+    return pd.DataFrame(rows, columns=COLUMNS, dtype="str")
 
 
 def _short(value: Any) -> str:

@@ -1,10 +1,7 @@
-"""Asking: several queries at a time, each as often as it takes, no faster than allowed.
+"""Requests of a run: built from golden set and settings, checked, and sent in several threads.
 
-Threads, so that a running event loop doesn't matter.
-
-What a run asks and says: the caller's settings, and of each golden query what it carries.
-
-Settings that the system can't be told are refused.
+In: golden set, settings and a system. Out: one record per query, in the order of arrival. Threads
+rather than an event loop, so that a running loop (as in Jupyter) does not matter.
 """
 
 import json
@@ -16,38 +13,175 @@ from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 
-from ragscore.collecting.replies import record_of
+from ragscore.collecting.replies import RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
 from ragscore.frames.errors import DataError
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
-# seconds before asking again: up to the first, twice as long each time
+# Seconds: the first random wait before a retry is at most FIRST_WAIT, each later one at most twice
+# the one before, and none longer than LONGEST_WAIT.
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
-
-Answered = tuple[dict[str, Any], dict[str, Any]]
-"""A record, and what the system said of itself."""
-Kept = TypeVar("Kept")
+RESERVED = frozenset(("query", "query_id", *SETTINGS, *CARRIED))
+_TAGS = {"vault": "vaults", "folder": "folders"}
+Saved = TypeVar("Saved")
 
 
 @dataclass(frozen=True)
-class Manner:
-    """How a run asks; it changes what a run costs and how long it takes, not what is asked.
+class Settings:
+    """Settings sent with every query; None is not sent."""
+
+    mode: str | None = None
+    k: int | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    with_answer: bool | None = None
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.k is not None and (
+            not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1
+        ):
+            raise DataError(f"found {describe(self.k)}", field="k", allowed="a whole number from 1")
+        if clash := sorted(RESERVED & set(self.own)):
+            raise DataError(
+                f"found {', '.join(clash)}",
+                field="settings",
+                allowed="other names: these have parameters of their own, or come with the query",
+            )
+        try:
+            json.dumps(self.own, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{error}", field="settings", allowed="what JSON can hold") from error
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """Names and values as sent, and as recorded in the snapshot."""
+        named = {name: getattr(self, name) for name in SETTINGS}
+        return {name: value for name, value in named.items() if value is not None} | self.own
+
+
+def requests_of(golden: Golden, settings: Settings, left_out: Iterable[str] = ()) -> list[Request]:
+    """Return one request per golden query, in file order: query, id, settings, and its own fields.
+
+    Fields in `left_out` are not sent.
+    """
+    lists: dict[str, dict[str, list[str]]] = {}
+    tags = golden.tags.loc[golden.tags["kind"].isin(list(_TAGS)), ["query_id", "kind", "value"]]
+    for query_id, kind, value in tags.itertuples(index=False):
+        lists.setdefault(query_id, {}).setdefault(_TAGS[kind], []).append(value)
+    checks = golden.checks[golden.checks["kind"] == "product"]
+    products = checks.set_index("query_id")["text"].to_dict()
+    requests = []
+    for query in row_dicts(golden.queries.sort_values("position", kind="stable")):
+        query_id = str(query["query_id"])
+        extra = unflatten(
+            {
+                name: value
+                for name, value in query.items()
+                if name.split(".")[0] in ("x_filters", "x_tool")
+            }
+        )
+        filters = extra.get("filters")
+        if isinstance(filters, str) and filters.startswith(("{", "[")):
+            filters = json.loads(filters)
+        if isinstance(filters, dict):  # the product is sent as a field of its own
+            filters = {name: value for name, value in filters.items() if name != "product"}
+        carried = {
+            "filters": filters,
+            **lists.get(query_id, {}),
+            "product": products.get(query_id),
+            "tool": extra.get("tool"),
+        }
+        carried = {
+            name: carried[name] for name in CARRIED if carried.get(name) and name not in left_out
+        }
+        requests.append({"query": query["query"], "query_id": query_id, **settings.sent, **carried})
+    return requests
+
+
+def select_requests(
+    requests: list[Request], limit: int | None, sample: int | None, seed: int
+) -> list[Request]:
+    """Return the first `limit` requests, or a random sample of them in file order."""
+    for name, number in (("limit", limit), ("sample", sample)):
+        if number is not None and (not isinstance(number, int) or number < 1):
+            raise DataError(
+                f"found {describe(number)}", field=name, allowed="a whole number from 1"
+            )
+    if limit is not None and sample is not None:
+        raise DataError("both were given", field="limit, sample", allowed="one of them")
+    if sample is None or sample >= len(requests):
+        return requests[:limit]
+    drawn = np.random.default_rng(seed).choice(len(requests), sample, replace=False)
+    return [requests[place] for place in sorted(drawn)]
+
+
+def check_accepted(
+    system: System, settings: Settings, requests: list[Request], left_out: Iterable[str]
+) -> None:
+    """Refuse fields that the system does not accept, so that every recorded setting was sent.
+
+    Raises
+    ------
+    DataError
+        A setting, or a field of some golden query, that the system does not accept; a missing
+        setting that it requires; an unknown name in `left_out`; no request.
+    """
+    if unknown := sorted(set(left_out) - set(CARRIED)):
+        raise DataError(
+            f"found {', '.join(unknown)}",
+            field="leave_out",
+            allowed=f"some of {', '.join(CARRIED)}",
+        )
+    if not requests:
+        raise DataError("no query to ask", field="golden", allowed="at least one")
+    if missing := sorted(system.needs - set(settings.sent) - set(CARRIED) - {"query_id"}):
+        raise DataError(
+            f"{system.name} needs {', '.join(missing)}",
+            field="system",
+            allowed="a value for it: a parameter of collect, or in settings=",
+        )
+    if system.takes is None:
+        return
+    places = ", ".join(sorted(system.takes)) or "the query only"
+    if refused := [name for name in settings.sent if name not in system.takes]:
+        raise DataError(
+            f"{system.name} does not accept {', '.join(refused)}",
+            field="settings",
+            allowed=f"it takes {places}",
+        )
+    carried = [
+        name
+        for name in CARRIED
+        if name not in system.takes and any(name in request for request in requests)
+    ]
+    if carried:
+        n = sum(carried[0] in request for request in requests)
+        raise DataError(
+            f"{n} queries carry {carried[0]}, which {system.name} does not accept",
+            field="golden",
+            allowed=f"it takes {places}; leave_out={carried!r} asks without",
+        )
+
+
+@dataclass(frozen=True)
+class RequestPolicy:
+    """Concurrency, time limit, retries and rate; they change time and cost, not the questions.
 
     Attributes
     ----------
     workers
-        How many queries are in flight at a time.
+        Number of queries in flight at a time.
     timeout
-        Seconds that one attempt may take; None: no limit. Without one, a single worker is the
-        calling thread itself.
+        Seconds per attempt; None means no limit. A single worker without a limit is the calling
+        thread itself.
     retries
-        How often a query is asked again after an error that may pass.
+        Number of further attempts after an error that may pass.
     rate
-        The most attempts per second, of all workers together; None: no limit.
+        Maximal attempts per second, over all workers; None means no limit.
     """
 
     workers: int = 1
@@ -69,8 +203,8 @@ class Manner:
 
 
 @dataclass
-class Pace:
-    """Turns, at most `rate` of them a second."""
+class RateLimiter:
+    """Turns for attempts, at most `rate` per second."""
 
     rate: float | None
     clock: Callable[[], float] = monotonic
@@ -78,7 +212,7 @@ class Pace:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def delay(self) -> float:
-        """The seconds to wait for the next turn, which is taken."""
+        """Reserve the next turn and return the seconds until then."""
         if self.rate is None:
             return 0.0
         with self.lock:
@@ -88,261 +222,99 @@ class Pace:
             return turn - now
 
 
-def asked(
-    system: System, requests: list[Request], manner: Manner, keep: Callable[[Answered], Kept]
-) -> Iterator[Kept]:
-    """What `keep` makes of the answer to each request, as they come.
+def ask_all(
+    system: System,
+    requests: list[Request],
+    policy: RequestPolicy,
+    save: Callable[[RecordAndConfig], Saved],
+) -> Iterator[Saved]:
+    """Ask every request and yield what `save` returns for each record, in the order of arrival.
 
-    Leaving the loop early leaves those in flight to themselves.
-
-    A worker keeps an answer before it asks again, one worker at a time: so no more answers can get
-    lost than there are workers.
+    A worker saves a record before its next request, so at most one record per worker can be lost.
+    Calls of `save` never overlap. Leaving the loop early abandons requests in flight.
     """
-    stop, keeping, pace = threading.Event(), threading.Lock(), Pace(manner.rate)
-    # nothing asks for a thread: connections that are bound to this one work
-    if manner.workers == 1 and manner.timeout is None:
+    stop, saving, limiter = threading.Event(), threading.Lock(), RateLimiter(policy.rate)
+    # Without threads, connections that are bound to the calling thread work.
+    if policy.workers == 1 and policy.timeout is None:
         for request in requests:
-            yield keep(answered(system, request, manner, pace, stop.wait))
+            yield save(ask(system, request, policy, limiter, stop.wait))
         return
     todo: queue.SimpleQueue[Request] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Kept | BaseException] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Saved | BaseException] = queue.SimpleQueue()
     for request in requests:
         todo.put(request)
 
     def work() -> None:
         try:
             while not stop.is_set():
-                found = answered(system, todo.get_nowait(), manner, pace, stop.wait)
-                with keeping:
+                record = ask(system, todo.get_nowait(), policy, limiter, stop.wait)
+                with saving:
                     if not stop.is_set():
-                        done.put(keep(found))
+                        done.put(save(record))
         except queue.Empty:
             pass
         except BaseException as error:
             done.put(error)
 
     try:
-        for number in range(min(manner.workers, len(requests))):
+        for number in range(min(policy.workers, len(requests))):
             threading.Thread(target=work, name=f"ragscore-ask-{number}", daemon=True).start()
         for _ in requests:
-            kept = done.get()
-            if isinstance(kept, BaseException):
-                raise kept
-            yield kept
+            saved = done.get()
+            if isinstance(saved, BaseException):
+                raise saved
+            yield saved
     finally:
         stop.set()
-        with keeping:  # the last line is written before the file is closed
+        with saving:  # the last line is written before the journal is closed
             pass
 
 
-def answered(
-    system: System, request: Request, manner: Manner, pace: Pace, sleep: Callable[[float], Any]
-) -> Answered:
-    """The record of one request.
+def ask(
+    system: System,
+    request: Request,
+    policy: RequestPolicy,
+    limiter: RateLimiter,
+    sleep: Callable[[float], Any],
+) -> RecordAndConfig:
+    """Ask one request, with retries, and return its record.
 
-    Its reply, or the error of the last attempt with what hits there were.
+    If the last attempt fails, the record holds its error and the hits that came with it, provided
+    that a record can hold them.
     """
     import tenacity
 
     attempts, started = 0, 0.0
 
-    def attempt() -> Answered:
+    def attempt() -> RecordAndConfig:
         nonlocal attempts, started
-        if wait := pace.delay():
+        if wait := limiter.delay():
             sleep(wait)
         attempts, started = attempts + 1, perf_counter()
-        reply = system.ask(request, manner.timeout)
+        reply = system.ask(request, policy.timeout)
         return record_of(request, reply, 1000 * (perf_counter() - started), attempts=attempts)
 
-    again = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(1 + manner.retries), wait=_wait, sleep=sleep, reraise=True,
-        retry=tenacity.retry_if_exception(lambda error: isinstance(error, AskError) and error.again),
-    )  # fmt: skip
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, AskError) and error.wait is not None:
+            return min(error.wait, LONGEST_WAIT)
+        return tenacity.wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT)(state)
+
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(1 + policy.retries),
+        wait=wait,
+        sleep=sleep,
+        reraise=True,
+        retry=tenacity.retry_if_exception(
+            lambda error: isinstance(error, AskError) and error.again
+        ),
+    )
     try:
-        return again(attempt)
+        return retrying(attempt)
     except AskError as error:
-        return _failed(request, error, 1000 * (perf_counter() - started), attempts)
-
-
-def _wait(state: Any) -> float:
-    """As long as the system asks for, else a random time whose limit doubles.
-
-    Never more than a minute.
-    """
-    import tenacity
-
-    error = state.outcome.exception()
-    if isinstance(error, AskError) and error.wait is not None:
-        return min(error.wait, LONGEST_WAIT)
-    return tenacity.wait_random_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT)(state)
-
-
-def _failed(request: Request, error: AskError, elapsed_ms: float, attempts: int) -> Answered:
-    """The record of a query that failed.
-
-    The hits that came with the error are kept if a record can hold them.
-    """
-    text = str(error) or type(error).__name__
-    try:
-        return record_of(request, error.reply, elapsed_ms, text, attempts)
-    except AskError as fault:
-        return record_of(request, fault.reply, elapsed_ms, text, attempts)
-
-
-_TAGS = {"vault": "vaults", "folder": "folders"}
-OWN_NAMES = frozenset(("query", "query_id", *SETTINGS, *CARRIED))
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What is sent with every query; None isn't sent."""
-
-    mode: str | None = None
-    k: int | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    with_answer: bool | None = None
-    own: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.k is not None and (
-            not isinstance(self.k, int) or isinstance(self.k, bool) or self.k < 1
-        ):
-            raise DataError(f"found {describe(self.k)}", field="k", allowed="a whole number from 1")
-        if clash := sorted(OWN_NAMES & set(self.own)):
-            raise DataError(
-                f"found {', '.join(clash)}",
-                field="settings",
-                allowed="other names: these have parameters of their own, or come with the query",
-            )
+        elapsed_ms = 1000 * (perf_counter() - started)
+        text = str(error) or type(error).__name__
         try:
-            json.dumps(self.own, allow_nan=False)
-        except (TypeError, ValueError) as error:
-            raise DataError(f"{error}", field="settings", allowed="what JSON can hold") from error
-
-    @property
-    def sent(self) -> dict[str, Any]:
-        """Names and values as they are sent, and as the snapshot keeps them."""
-        return {
-            name: value for name in SETTINGS if (value := getattr(self, name)) is not None
-        } | self.own
-
-
-def requests_of(golden: Golden, settings: Settings, left_out: Iterable[str] = ()) -> list[Request]:
-    """One request per golden query, in file order.
-
-    Its text and id, the settings, and what it carries itself.
-    """
-    tags = _lists(golden.tags.loc[golden.tags["kind"].isin(list(_TAGS))])
-    product = (
-        golden.checks.loc[golden.checks["kind"] == "product"]
-        .set_index("query_id")["text"]
-        .to_dict()
-    )
-    requests = []
-    for query in row_dicts(golden.queries.sort_values("position", kind="stable")):
-        query_id = str(query["query_id"])
-        own = unflatten(
-            {
-                name: value
-                for name, value in query.items()
-                if name.split(".")[0] in ("x_filters", "x_tool")
-            }
-        )
-        filters = _filters(own.get("filters"))
-        carried = {
-            "filters": filters,
-            **tags.get(query_id, {}),
-            "product": product.get(query_id),
-            "tool": own.get("tool"),
-        }
-        carried = {
-            name: carried[name] for name in CARRIED if carried.get(name) and name not in left_out
-        }
-        requests.append({"query": query["query"], "query_id": query_id, **settings.sent, **carried})
-    return requests
-
-
-def _lists(tags: pd.DataFrame) -> dict[str, dict[str, list[str]]]:
-    found: dict[str, dict[str, list[str]]] = {}
-    for query_id, kind, value in tags[["query_id", "kind", "value"]].itertuples(index=False):
-        found.setdefault(query_id, {}).setdefault(_TAGS[kind], []).append(value)
-    return found
-
-
-def _filters(written: Any) -> Any:
-    """Filters as the golden file has them, the product apart: it is a field of its own."""
-    values = (
-        json.loads(written)
-        if isinstance(written, str) and written.startswith(("{", "["))
-        else written
-    )
-    return (
-        {name: value for name, value in values.items() if name != "product"}
-        if isinstance(values, dict)
-        else values
-    )
-
-
-def chosen(
-    requests: list[Request], limit: int | None, sample: int | None, seed: int
-) -> list[Request]:
-    """The first `limit` requests, or `sample` of them drawn with the seed, in file order."""
-    for name, number in (("limit", limit), ("sample", sample)):
-        if number is not None and (not isinstance(number, int) or number < 1):
-            raise DataError(
-                f"found {describe(number)}", field=name, allowed="a whole number from 1"
-            )
-    if limit is not None and sample is not None:
-        raise DataError("both were given", field="limit, sample", allowed="one of them")
-    if sample is None or sample >= len(requests):
-        return requests[:limit]
-    drawn = np.random.default_rng(seed).choice(len(requests), sample, replace=False)
-    return [requests[place] for place in sorted(drawn)]
-
-
-def check_told(
-    system: System, settings: Settings, requests: list[Request], left_out: Iterable[str]
-) -> None:
-    """Refuse what the system can't be told and what it lacks, so that nothing is recorded that was not sent.
-
-    Raises
-    ------
-    DataError
-        A setting, or a field that some golden query carries, which the system has no place for; one
-        that it needs and that isn't set.
-    """
-    if unknown := sorted(set(left_out) - set(CARRIED)):
-        raise DataError(
-            f"found {', '.join(unknown)}",
-            field="leave_out",
-            allowed=f"some of {', '.join(CARRIED)}",
-        )
-    if not requests:
-        raise DataError("no query to ask", field="golden", allowed="at least one")
-    if lacking := sorted(system.needs - set(settings.sent) - set(CARRIED) - {"query_id"}):
-        raise DataError(
-            f"{system.name} needs {', '.join(lacking)}",
-            field="system",
-            allowed="a value for it: a parameter of collect, or in settings=",
-        )
-    if system.takes is None:
-        return
-    places = ", ".join(sorted(system.takes)) or "the query only"
-    if untold := [name for name in settings.sent if name not in system.takes]:
-        raise DataError(
-            f"{system.name} can't be told {', '.join(untold)}",
-            field="settings",
-            allowed=f"it takes {places}",
-        )
-    carried = [
-        name
-        for name in CARRIED
-        if name not in system.takes and any(name in request for request in requests)
-    ]
-    if carried:
-        n = sum(carried[0] in request for request in requests)
-        found = f"{n} queries carry {carried[0]}, which {system.name} can't be told"
-        raise DataError(
-            found, field="golden", allowed=f"it takes {places}; leave_out={carried!r} asks without"
-        )
+            return record_of(request, error.reply, elapsed_ms, text, attempts)
+        except AskError as fault:
+            return record_of(request, fault.reply, elapsed_ms, text, attempts)

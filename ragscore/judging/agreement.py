@@ -1,7 +1,7 @@
-"""How far two judges agree about the same answers: models, prompts, repeats, or a judge and people.
+"""Agreement of two judges on the same answers: models, prompts, repeats, or a judge and people.
 
-In: two judgings of the same responses, or one and people's labels. Out: disagreement and
-coefficients of agreement by criterion, with their intervals.
+In: two sets of values for the same responses, from judges or from human annotations. Out: rate of
+disagreement and coefficients of agreement by criterion, with intervals.
 """
 
 import json
@@ -22,39 +22,41 @@ from ragscore.judging.run import Judged, judge
 from ragscore.scoring.judgments import CRITERIA, score_judgments
 from ragscore.scoring.matching import response_of
 from ragscore.scoring.metrics import BY_NAME
-from ragscore.stats import (
-    Agreement,
-    cohen_kappa,
-    krippendorff_alpha,
-    weighted_kappa,
-    wilson_interval,
-)
+from ragscore.stats import cohen_kappa, krippendorff_alpha, weighted_kappa, wilson_interval
 
-# of a scale's width: two values further apart are far apart, as more than 1 of 5 points are
-FAR = 0.2
-WARN_FROM = 0.2  # disagreement above this is warned of
-# upper end of a scale -> from where on an answer counts as good; else from the middle
-RIGHT_FROM = {5.0: 4.0}
+FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
+WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
+GOOD_FROM = {
+    5.0: 4.0
+}  # upper end of a scale -> lowest good value; other scales split in the middle
 RELIABILITY_FILE = "judge_reliability.json"
 _CELL = ["run_id", "query_id", "criterion"]
-Judging = Judged | Results | pd.DataFrame
+_COEFFICIENTS = ("kappa", "weighted_kappa", "alpha")
+_COLUMNS = [
+    "criterion", "n", "n_only_a", "n_only_b", "far", "flip", "disagreement", "low", "high", "bias",
+    *(f"{name}{end}" for name in _COEFFICIENTS for end in ("", "_low", "_high")),
+]  # fmt: skip
+JudgedValues = Judged | Results | pd.DataFrame
+"""Values by judges, or by people as a frame with query_id, criterion, value and maybe run_id."""
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """How far two judgings of the same answers agree.
+    """Agreement of two judges, a and b, on the same answers.
 
     Attributes
     ----------
     table
-        One row per criterion: `n` responses that both judged, `n_only_a`, `n_only_b`; `far` (share
-        of them whose values are more than a fifth of the scale apart), `flip` (share of which only
-        one says that they are good), `disagreement` (either of them) with its 95 % interval `low`,
-        `high`, all 0 to 1; `bias` (mean of b - a); and each with interval `_low`, `_high`: `kappa`
-        (Cohen's, of good or not), `weighted_kappa` (quadratic weights) and `alpha` (Krippendorff's:
-        ordinal for points, nominal for yes or no, else interval).
+        One row per criterion. Counts: `n` responses with values of both sides, `n_only_a`,
+        `n_only_b`. Rates among the n, 0 to 1, lower is better: `far`, values more than a fifth of
+        the scale apart; `flip`, only one side calls the answer good; `disagreement`, either of
+        them, with its 95 % interval `low`, `high`. `bias` is the mean of b - a. Coefficients, at
+        most 1, each with a 95 % interval `_low`, `_high`: `kappa` (Cohen's, good or not),
+        `weighted_kappa` (quadratic weights) and `alpha` (Krippendorff's: ordinal for points,
+        nominal for yes or no, else interval).
     pairs
-        One row per response and criterion that both judged: run_id, query_id, criterion, `a`, `b`.
+        One row per response and criterion with values of both sides: run_id, query_id, criterion,
+        `a`, `b`.
     """
 
     table: pd.DataFrame
@@ -79,61 +81,47 @@ class Reliability:
         )
 
     def write(self, folder: str | Path) -> Path:
-        """Keep it with a run: `judge_reliability.json` in the run's folder."""
+        """Write `judge_reliability.json` into a run's folder and return its path."""
         return write_json(Path(folder) / RELIABILITY_FILE, json.loads(self.to_json()))
 
     @classmethod
     def read(cls, folder: str | Path) -> "Reliability":
-        """What `write` kept."""
+        """Read the file that `write` wrote."""
         content = json.loads((Path(folder) / RELIABILITY_FILE).read_text(encoding="utf-8"))
-        texts = dict.fromkeys(_CELL, "str")
         table = pd.DataFrame(content["table"], columns=_COLUMNS).astype(
             dict.fromkeys(_COLUMNS[4:], "float64") | {"criterion": "str"}
         )
-        return cls(
-            table,
-            pd.DataFrame(content["pairs"], columns=[*_CELL, "a", "b"]).astype(
-                texts | {"a": "float64", "b": "float64"}
-            ),
+        pairs = pd.DataFrame(content["pairs"], columns=[*_CELL, "a", "b"]).astype(
+            dict.fromkeys(_CELL, "str") | {"a": "float64", "b": "float64"}
         )
+        return cls(table, pairs)
 
 
-_COEFFICIENTS = ("kappa", "weighted_kappa", "alpha")
-_COLUMNS = [
-    "criterion", "n", "n_only_a", "n_only_b", "far", "flip", "disagreement", "low", "high", "bias",
-    *(f"{name}{end}" for name in _COEFFICIENTS for end in ("", "_low", "_high")),
-]  # fmt: skip
-
-
-def judge_reliability(a: Judging, b: Judging, *, seed: int = 0) -> Reliability:
-    """How far two judgings of the same answers agree.
+def judge_reliability(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> Reliability:
+    """Measure how well two judges agree on the same answers.
 
     Parameters
     ----------
     a, b
-        What `rs.judge` gave, results with judgments, or people's labels: a frame with `query_id`,
-        `criterion`, `value`, and `run_id` if the other side has several runs. Several judges,
-        raters or repeats of one side are averaged.
+        A result of `rs.judge`, results with judgments, or human annotations: a frame with
+        `query_id`, `criterion`, `value`, and `run_id` if the other side has several runs. Several
+        judges, raters or repeats of one side are averaged.
     seed
-        Of the resamples behind the intervals.
+        Seed of the resamples behind the intervals.
 
     Raises
     ------
     DataError
-        No response and criterion that both judged; labels without their columns, or outside the
-        criterion's range.
+        No response and criterion with values of both sides; annotations with missing columns, or
+        with values outside the criterion's range.
 
     Warns
     -----
     UserWarning
-        A criterion with a disagreement above 20 %.
+        A criterion has a disagreement above 20 %.
     """
-    first, second = values_of(a, b), values_of(b, a)
-    both = first.merge(second, on=_CELL, how="outer", suffixes=("", "_b")).rename(
-        columns={"value": "a", "value_b": "b"}
-    )
-    criteria = [name for name in CRITERIA if (both["criterion"] == name).any()]
-    rows = [_row(name, both[both["criterion"] == name], seed) for name in criteria]
+    both = values_of(a, b).merge(values_of(b, a), on=_CELL, how="outer", suffixes=("", "_b"))
+    both = both.rename(columns={"value": "a", "value_b": "b"})
     pairs = both.dropna(subset=["a", "b"]).reset_index(drop=True)
     if not len(pairs):
         raise DataError(
@@ -141,20 +129,52 @@ def judge_reliability(a: Judging, b: Judging, *, seed: int = 0) -> Reliability:
             field="a, b",
             allowed="two judgings of the same runs",
         )
-    found = Reliability(
-        pd.DataFrame(rows, columns=_COLUMNS)
-        .astype({"criterion": "str"})
-        .query("n > 0")
-        .reset_index(drop=True),
-        pairs,
-    )
-    high = found.table[found.table["disagreement"] > WARN_FROM]
-    if named := [
-        f"{name} {share:.0%}"
-        for name, share in zip(high["criterion"], high["disagreement"], strict=True)
-    ]:
-        warn(f"judges disagree about more than {WARN_FROM:.0%} of the answers: {', '.join(named)}")
-    return found
+    judged = set(pairs["criterion"])
+    rows = [
+        _agreement(name, both[both["criterion"] == name], seed)
+        for name in CRITERIA
+        if name in judged
+    ]
+    table = pd.DataFrame(rows, columns=_COLUMNS).astype({"criterion": "str"})
+    high = table[table["disagreement"] > WARN_FROM]
+    if len(high):
+        rates = [
+            f"{name} {share:.0%}"
+            for name, share in zip(high["criterion"], high["disagreement"], strict=True)
+        ]
+        warn(f"judges disagree about more than {WARN_FROM:.0%} of the answers: {', '.join(rates)}")
+    return Reliability(table, pairs)
+
+
+def _agreement(criterion: str, both: pd.DataFrame, seed: int) -> list[Any]:
+    """Return the row of one criterion, in the order of `_COLUMNS`."""
+    pairs = both.dropna(subset=["a", "b"])
+    a, b, n = pairs["a"], pairs["b"], len(pairs)
+    low_end, high_end = scale_of(criterion)
+    is_far = (a - b).abs() > FAR * (high_end - low_end) + 1e-9
+    a_good, b_good = is_good(criterion, a), is_good(criterion, b)
+    is_flip = a_good != b_good
+    disagreement = float((is_far | is_flip).mean())
+    low, high = wilson_interval(np.array([disagreement]), np.array([float(n)]))
+    is_binary = BY_NAME[criterion].kind == "binary"
+    scale = "ordinal" if high_end == 5 else "nominal" if is_binary else "interval"
+    coefficients = [
+        cohen_kappa(a_good, b_good, seed=seed),
+        weighted_kappa(a, b, seed=seed),
+        krippendorff_alpha(pairs[["a", "b"]].to_numpy(), scale, seed=seed),
+    ]
+    rates = [float(is_far.mean()), float(is_flip.mean()), disagreement]
+    return [
+        criterion,
+        n,
+        int(both["b"].isna().sum()),
+        int(both["a"].isna().sum()),
+        *rates,
+        float(low[0]),
+        float(high[0]),
+        float((b - a).mean()),
+        *(number for one in coefficients for number in (one.value, one.low, one.high)),
+    ]
 
 
 def spot_check(
@@ -167,17 +187,17 @@ def spot_check(
     seed: int = 0,
     **options: Any,
 ) -> Reliability:
-    """Judge a random choice of judged answers once more, by a second model or another prompt, and say how far the two agree.
+    """Judge a random sample of judged answers again by a second judge and measure the agreement.
 
     Parameters
     ----------
     judged
-        What `rs.judge` gave.
+        A result of `rs.judge`.
     judges, endpoint, options
         As for `rs.judge`. They must differ from the first judge in model, prompt, temperature or
-        seed: the cache knows the rest by heart.
+        seed, because the cache would repeat the same replies.
     n, seed
-        How many responses, and which choice of them; fewer are all of them.
+        Number of responses, and seed of the sample. If fewer are judged, all of them are taken.
 
     Raises
     ------
@@ -185,42 +205,64 @@ def spot_check(
         n below 1, nothing judged by these criteria, or the same judge again.
     """
     results = judged.results if isinstance(judged, Judged) else judged
-    wanted, asked = (
-        find_judges(judges),
-        endpoint if isinstance(endpoint, Endpoint) else Endpoint(endpoint),
-    )
+    judges = find_judges(judges)
+    criteria = [judge.criterion for judge in judges]
+    if not isinstance(endpoint, Endpoint):
+        endpoint = Endpoint(endpoint)
     if n < 1:
         raise DataError(f"found {n}", field="n", allowed="at least 1")
-    _refuse_the_same(results, wanted, asked)
+    _refuse_same_judge(results, judges, endpoint)
     values = values_of(results, results)
-    cells = values[values["criterion"].isin([one.criterion for one in wanted])][
-        ["run_id", "query_id"]
-    ].drop_duplicates()
+    cells = values.loc[values["criterion"].isin(criteria), ["run_id", "query_id"]]
+    cells = cells.drop_duplicates()
     if not len(cells):
         raise DataError(
-            f"nothing judged by {', '.join(one.criterion for one in wanted)}",
+            f"nothing judged by {', '.join(criteria)}",
             field="judges",
             allowed="criteria that the results were judged by",
         )
-    chosen = cells.iloc[np.sort(np.random.default_rng(seed).permutation(len(cells))[:n])]
-    part = _only(results, chosen)
-    again = judge(replace(part, judgments=None), golden, wanted, asked, **options)
-    return judge_reliability(_by_criteria(part, wanted), again, seed=seed)
+    sample = cells.iloc[np.sort(np.random.default_rng(seed).permutation(len(cells))[:n])]
+
+    def sampled(frame: pd.DataFrame) -> pd.DataFrame:
+        keys = frame[["run_id", "query_id"]].astype("str")
+        return frame[pd.MultiIndex.from_frame(keys).isin(pd.MultiIndex.from_frame(sample))]
+
+    assert results.judgments is not None
+    first = results.judgments[results.judgments["criterion"].isin(criteria)]
+    part = replace(results, responses=sampled(results.responses), judgments=sampled(first))
+    second = judge(replace(part, judgments=None), golden, judges, endpoint, **options)
+    return judge_reliability(part, second, seed=seed)
 
 
-def values_of(one: Judging, other: Judging) -> pd.DataFrame:
-    """One value per response and criterion: run_id, query_id, criterion, value."""
-    if isinstance(one, pd.DataFrame):
-        return _labels(one, other)
-    results = one.results if isinstance(one, Judged) else one
-    rows = results.judgments if results.judgments is not None else results.responses.iloc[:0]
-    columns = score_judgments(results, response_of(rows, results.responses), len(results.responses))
-    wide = pd.DataFrame(
-        {
-            "run_id": results.responses["run_id"].astype("str"),
-            "query_id": results.responses["query_id"],
-            **{name: columns[name] for name in CRITERIA},
-        }
+def _refuse_same_judge(results: Results, judges: list[Judge], endpoint: Endpoint) -> None:
+    if results.judgments is None:
+        return
+    columns = ["criterion", "judge", "prompt_hash", "temperature", "x_seed"]
+    rows = results.judgments.reindex(columns=columns).astype(object)
+    known = set(rows.where(rows.notna(), None).itertuples(index=False, name=None))
+    model, temperature, seed = endpoint.model, endpoint.temperature, endpoint.seed
+    for second in judges:
+        if (second.criterion, model, second.prompt_hash, temperature, seed) in known:
+            raise DataError(
+                f"{model} judged {second.criterion} so already",
+                field="endpoint",
+                allowed="another model, prompt, temperature or seed",
+            )
+
+
+def values_of(judged: JudgedValues, other: JudgedValues) -> pd.DataFrame:
+    """Return one value per response and criterion: run_id, query_id, criterion, value.
+
+    `other` names the run of human annotations without a run_id.
+    """
+    if isinstance(judged, pd.DataFrame):
+        return _annotated_values(judged, other)
+    results = judged.results if isinstance(judged, Judged) else judged
+    responses = results.responses
+    rows = results.judgments if results.judgments is not None else responses.iloc[:0]
+    columns = score_judgments(results, response_of(rows, responses), len(responses))
+    wide = responses[["query_id"]].assign(
+        run_id=responses["run_id"].astype("str"), **{name: columns[name] for name in CRITERIA}
     )
     return (
         wide.melt(["run_id", "query_id"], list(CRITERIA), var_name="criterion")
@@ -230,19 +272,7 @@ def values_of(one: Judging, other: Judging) -> pd.DataFrame:
     )
 
 
-def width_of(criterion: str) -> tuple[float, float]:
-    """The ends of a criterion's scale."""
-    low, _, high = BY_NAME[criterion].range.partition(" to ")
-    return float(low), float(high)
-
-
-def is_good(criterion: str, values: pd.Series) -> pd.Series:
-    """Whether values say that an answer is good: 4 points of 5, or the upper half of a scale."""
-    low, high = width_of(criterion)
-    return values >= RIGHT_FROM.get(high, (low + high) / 2)
-
-
-def _labels(labels: pd.DataFrame, other: Judging) -> pd.DataFrame:
+def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame:
     if missing := [name for name in ("query_id", "criterion", "value") if name not in labels]:
         raise DataError(
             f"columns {missing} are missing",
@@ -271,7 +301,7 @@ def _labels(labels: pd.DataFrame, other: Judging) -> pd.DataFrame:
                 field="labels.criterion",
                 allowed=f"one of {', '.join(CRITERIA)}",
             )
-        low, high = width_of(criterion)
+        low, high = scale_of(criterion)
         values = rows.loc[rows["criterion"] == criterion, "value"]
         if not values.between(low, high).all():
             raise DataError(
@@ -282,100 +312,13 @@ def _labels(labels: pd.DataFrame, other: Judging) -> pd.DataFrame:
     return rows.groupby(_CELL, sort=False)["value"].mean().reset_index()
 
 
-def _row(criterion: str, both: pd.DataFrame, seed: int) -> list[Any]:
-    paired = both.dropna(subset=["a", "b"])
-    n = len(paired)
-    only = [int((both[name].isna()).sum()) for name in ("b", "a")]
-    if not n:
-        return [criterion, 0, *only, *[np.nan] * (len(_COLUMNS) - 4)]
-    low_end, high_end = width_of(criterion)
-    apart = (paired["a"] - paired["b"]).abs() > FAR * (high_end - low_end) + 1e-9
-    good = [is_good(criterion, paired[name]) for name in ("a", "b")]
-    flips = good[0] != good[1]
-    either = float((apart | flips).mean())
-    low, high = wilson_interval(np.array([either]), np.array([float(n)]))
-    scale = (
-        "ordinal"
-        if high_end == 5
-        else "nominal"
-        if BY_NAME[criterion].kind == "binary"
-        else "interval"
-    )
-    found = [
-        cohen_kappa(good[0], good[1], seed=seed),
-        weighted_kappa(paired["a"], paired["b"], seed=seed),
-        krippendorff_alpha(paired[["a", "b"]].to_numpy(), scale, seed=seed),
-    ]
-    coefficients = [number for one in found for number in _numbers(one)]
-    bias = float((paired["b"] - paired["a"]).mean())
-    return [
-        criterion,
-        n,
-        *only,
-        float(apart.mean()),
-        float(flips.mean()),
-        either,
-        float(low[0]),
-        float(high[0]),
-        bias,
-        *coefficients,
-    ]
+def scale_of(criterion: str) -> tuple[float, float]:
+    """Return the ends of a criterion's scale."""
+    low, _, high = BY_NAME[criterion].range.partition(" to ")
+    return float(low), float(high)
 
 
-def _numbers(one: Agreement) -> list[float]:
-    return [one.value, one.low, one.high]
-
-
-def _only(results: Results, cells: pd.DataFrame) -> Results:
-    """The results with only these responses and their judgments."""
-    wanted = set(zip(cells["run_id"], cells["query_id"], strict=True))
-
-    def kept(frame: pd.DataFrame) -> pd.DataFrame:
-        return frame[
-            [
-                cell in wanted
-                for cell in zip(frame["run_id"].astype("str"), frame["query_id"], strict=True)
-            ]
-        ]
-
-    judgments = None if results.judgments is None else kept(results.judgments)
-    return replace(results, responses=kept(results.responses), judgments=judgments)
-
-
-def _by_criteria(results: Results, judges: list[Judge]) -> Results:
-    assert results.judgments is not None
-    return replace(
-        results,
-        judgments=results.judgments[
-            results.judgments["criterion"].isin([one.criterion for one in judges])
-        ],
-    )
-
-
-def _refuse_the_same(results: Results, judges: list[Judge], endpoint: Endpoint) -> None:
-    judgments = results.judgments
-    if judgments is None:
-        return
-    wanted = ["criterion", "judge", "prompt_hash", "temperature", "x_seed"]
-    known = {
-        tuple(row)
-        for row in (
-            judgments.reindex(columns=wanted)
-            .astype(object)
-            .where(lambda frame: frame.notna(), None)
-            .itertuples(index=False)
-        )
-    }
-    for one in judges:
-        if (
-            one.criterion,
-            endpoint.model,
-            one.prompt_hash,
-            endpoint.temperature,
-            endpoint.seed,
-        ) in known:
-            raise DataError(
-                f"{endpoint.model} judged {one.criterion} so already",
-                field="endpoint",
-                allowed="another model, prompt, temperature or seed",
-            )
+def is_good(criterion: str, values: pd.Series) -> pd.Series:
+    """Return True for good values: from 4 of 5 points, or in the upper half of another scale."""
+    low, high = scale_of(criterion)
+    return values >= GOOD_FROM.get(high, (low + high) / 2)

@@ -1,8 +1,7 @@
-"""Replies on disk, so that nothing is paid for twice.
+"""Cache of replies in one SQLite file, so that no reply is paid for twice.
 
-One SQLite file, safe for several threads and processes.
-
-Only replies that could be used are kept. A key is a hash of everything that could change the reply.
+Threads and processes can share the file. Only usable replies are stored. A key is a hash of
+everything that could change the reply.
 """
 
 import hashlib
@@ -24,8 +23,8 @@ _TABLE = (
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A usable reply and what it cost when it was made; None tokens are unknown."""
+class CachedReply:
+    """A usable reply and its tokens; None where the endpoint did not report them."""
 
     text: str
     prompt_tokens: int | None
@@ -33,29 +32,28 @@ class Kept:
 
 
 def digest(content: Any) -> str:
-    """A hash of JSON content."""
+    """Return the SHA-256 hash of JSON content."""
     return hashlib.sha256(
         json.dumps(content, sort_keys=True, ensure_ascii=False).encode("utf-8", "surrogatepass")
     ).hexdigest()
 
 
 class Cache:
-    """Replies by key, on disk, or in memory where `path` is None.
+    """Replies by key, in a file, or in memory if `path` is None.
 
     Raises
     ------
     DataError
-        The file is there and is no cache.
+        The file exists and is not a cache.
     """
 
     def __init__(self, path: str | Path | None) -> None:
         file = None if path is None else Path(path).expanduser()
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
-        # One connection for all threads, used by one at a time; other processes wait for the file's
-        # lock.
+        # Threads take turns on one connection; other processes wait for the file's lock.
         self._lock = threading.Lock()
-        self._asked: dict[str, Future[Kept]] = {}
+        self._pending: dict[str, Future[CachedReply]] = {}
         self._connection = sqlite3.connect(
             ":memory:" if file is None else file,
             timeout=60,
@@ -79,59 +77,50 @@ class Cache:
     def __exit__(self, *error: object) -> None:
         self._connection.close()
 
-    def get(self, key: str) -> Kept | None:
-        """What is kept under this key."""
+    def get(self, key: str) -> CachedReply | None:
+        """Return the reply under this key, if there is one."""
         with self._lock:
             row = self._connection.execute(
                 "SELECT reply FROM replies WHERE key = ?", (key,)
             ).fetchone()
-        return None if row is None else Kept(**json.loads(row[0]))
+        return None if row is None else CachedReply(**json.loads(row[0]))
 
-    def put(self, key: str, reply: Kept) -> None:
-        """Keep a reply; one that is there stays."""
+    def put(self, key: str, reply: CachedReply) -> None:
+        """Store a reply; an earlier one under the same key stays."""
         with self._lock:
             self._connection.execute(
                 "INSERT OR IGNORE INTO replies VALUES (?, ?)",
                 (key, json.dumps(asdict(reply), ensure_ascii=False)),
             )
 
-    def forget(self, key: str) -> None:
-        """Drop a reply that can't be read any more."""
+    def delete(self, key: str) -> None:
+        """Delete the reply under this key."""
         with self._lock:
             self._connection.execute("DELETE FROM replies WHERE key = ?", (key,))
 
-    def once(self, key: str, ask: Callable[[], Kept]) -> tuple[Kept, bool]:
-        """The reply kept under this key, or the one that `ask` gives, which is then kept.
+    def get_or_ask(self, key: str, ask: Callable[[], CachedReply]) -> tuple[CachedReply, bool]:
+        """Return the cached reply, else store and return that of `ask`; and True if it was free.
 
-        And whether it cost nothing now.
-
-        Threads that want the same key at the same time ask once; if that fails, it fails for all of
-        them.
+        Threads that need the same key at the same time call `ask` once. If it fails, it fails for
+        all of them.
         """
-        if (kept := self.get(key)) is not None:
-            return kept, True
+        if (cached := self.get(key)) is not None:
+            return cached, True
+        future: Future[CachedReply] = Future()
         with self._lock:
-            pending = self._asked.get(key)
-            mine: Future[Kept] = Future()
-            if pending is None:
-                self._asked[key] = mine
-        if pending is not None:
+            pending = self._pending.setdefault(key, future)
+        if pending is not future:
             return pending.result(), True
-        return self._asked_now(key, ask, mine)
-
-    def _asked_now(
-        self, key: str, ask: Callable[[], Kept], mine: "Future[Kept]"
-    ) -> tuple[Kept, bool]:
         try:
-            # Whoever asked between our look and our turn has put its reply there.
-            kept = self.get(key)
-            reply = kept or ask()
+            # Another thread may have stored the reply between the first look and this turn.
+            cached = self.get(key)
+            reply = cached or ask()
             self.put(key, reply)
-            mine.set_result(reply)
-            return reply, kept is not None
+            future.set_result(reply)
+            return reply, cached is not None
         except BaseException as error:
-            mine.set_exception(error)
+            future.set_exception(error)
             raise
         finally:
             with self._lock:
-                self._asked.pop(key, None)
+                self._pending.pop(key, None)

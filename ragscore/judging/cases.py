@@ -1,17 +1,12 @@
-"""What a judge is given of each response.
+"""Cases: what a judge may see of each response, from results and golden set or from a file.
 
-Its question, answer, context, and what the golden set says of it.
-
-The context is the whole text of the hits. Texts that a store cut are taken from the run's chunk
-catalogue; where that doesn't have them they are refused, or judged and marked.
-
-What judges were given, on disk.
-
-To judge the same answers again, by other models or prompts, without the run they came from.
+In: results and golden set. Out: one `Case` per response to a golden query, with its context. The
+context is the whole text of the hits: a text that a store cut is looked up in the run's chunk
+catalogue. Saved cases let other models or prompts judge the same answers without the run.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +20,12 @@ from ragscore.judging.cache import digest
 
 CUT_TEXT = ("refuse", "mark")
 ORDERS = ("rank", "reversed")
+_CELL = ["run_id", "query_id"]
 
 
 @dataclass(frozen=True)
 class Passage:
-    """One hit as context: the item under which it is judged, its rank, and its text."""
+    """One hit as context: the name of its verdict's item, its rank and its text."""
 
     item: str
     rank: int
@@ -38,7 +34,7 @@ class Passage:
 
 @dataclass(frozen=True)
 class Case:
-    """One response, as judges see it."""
+    """One response with everything that a judge may see of it."""
 
     run_id: str
     query_id: str
@@ -50,34 +46,24 @@ class Case:
     refused: bool = False
     failed: bool = False
     is_cut: bool = False  # part of the context is cut text
-    n_textless: int = 0  # hits whose text isn't known
+    n_textless: int = 0  # hits whose text is unknown
 
     def has(self, need: str) -> bool:
-        """Whether what a judge needs is there; `a|b` is either."""
-        there = {
+        """Return True if an input of judges is known; `a|b` means either."""
+        known = {
             "answer": bool((self.answer or "").strip()),
             "context": bool(self.context),
             "reference": bool(self.reference),
             "key_facts": bool(self.key_facts),
         }
-        return any(there[name] for name in need.split("|"))
+        return any(known[name] for name in need.split("|"))
 
     @property
     def input_hash(self) -> str:
-        """A hash of everything that a judge may be shown."""
+        """Hash of everything that a judge may see."""
         texts = [passage.text for passage in self.context]
-        return digest([self.question, self.answer, texts, self.reference, list(self.key_facts)])[
-            :16
-        ]
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What the golden set says of each query."""
-
-    question: dict[str, str] = field(default_factory=dict)
-    reference: dict[str, str] = field(default_factory=dict)
-    key_facts: dict[str, list[str]] = field(default_factory=dict)
+        content = [self.question, self.answer, texts, self.reference, list(self.key_facts)]
+        return digest(content)[:16]
 
 
 def cases_of(
@@ -87,110 +73,91 @@ def cases_of(
     cut_text: str = "refuse",
     order: str = "rank",
 ) -> list[Case]:
-    """One case per response whose query the golden set has.
+    """Return one case per response to a golden query.
 
     Parameters
     ----------
     k
-        How many hits are the context; by default the run's own k, and all hits where it states
-        none.
+        Number of hits in the context; by default the run's own k, or all hits if it states none.
     cut_text
-        "refuse": hits of which only a cut text is there are an error; "mark": they are judged, and
-        their judgments marked.
+        "refuse" raises if only a cut text of some hit is known; "mark" judges it and marks the
+        judgments.
     order
-        Of the hits in the context: by "rank", or "reversed".
+        Order of the hits in the context: "rank" or "reversed".
 
     Raises
     ------
     DataError
-        There is cut text, or a k below 1.
+        Cut text with "refuse", an unknown choice, or a k below 1.
     """
     for name, value, allowed in (("cut_text", cut_text, CUT_TEXT), ("order", order, ORDERS)):
         if value not in allowed:
             raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
     if k is not None and k < 1:
         raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
-    known, hits = _known(golden), _hits(results, k)
-    hits = hits.iloc[::-1] if order == "reversed" else hits
-    if cut_text == "refuse" and (cut := hits["is_cut"] & hits["text"].notna()).any():
-        runs = ", ".join(hits.loc[cut, "run_id"].astype("str").unique())
+    hits = _context_hits(results, k)
+    if order == "reversed":
+        hits = hits.iloc[::-1]
+    if cut_text == "refuse" and (is_cut := hits["is_cut"] & hits["text"].notna()).any():
+        runs = ", ".join(hits.loc[is_cut, "run_id"].astype("str").unique())
         raise DataError(
-            f"{int(cut.sum())} hits of {runs} have cut text",
+            f"{int(is_cut.sum())} hits of {runs} have cut text",
             field="hits.text",
             allowed="runs with whole texts, results.chunks, or cut_text='mark'",
         )
-    passages: dict[Any, pd.DataFrame] = dict(
-        iter(hits.groupby(["run_id", "query_id"], observed=True))
-    )
-    rows = results.responses.reindex(
-        columns=["run_id", "query_id", "query", "answer", "error", "refused"]
-    ).astype(object)
-    records = [
-        {str(name): value for name, value in row.items()}
-        for row in rows.where(rows.notna(), None).to_dict("records")
-    ]
-    return [
-        _case(record, known, passages.get((record["run_id"], record["query_id"])))
-        for record in records
-        if record["query_id"] in known.question
-    ]
-
-
-def _case(record: dict[str, Any], known: _Known, hits: pd.DataFrame | None) -> Case:
-    query_id = record["query_id"]
-    there = hits[hits["text"].notna()] if hits is not None else None
-    return Case(
-        run_id=str(record["run_id"]),
-        query_id=query_id,
-        question=known.question[query_id] or record["query"] or "",
-        answer=record["answer"],
-        context=_passages(there) if there is not None else (),
-        reference=known.reference.get(query_id),
-        key_facts=tuple(known.key_facts.get(query_id, [])),
-        refused=record["refused"] is True,
-        failed=record["error"] is not None,
-        is_cut=there is not None and bool(there["is_cut"].any()),
-        n_textless=0 if hits is None or there is None else len(hits) - len(there),
-    )
+    queries = golden.queries
+    questions = dict(zip(queries["query_id"], queries["query"], strict=True))
+    references: dict[Any, str] = {}
+    if "reference_answer" in queries:
+        references = queries.set_index("query_id")["reference_answer"].dropna().to_dict()
+    facts = golden.checks[golden.checks["kind"] == "key_fact"]
+    key_facts = facts.groupby("query_id")["text"].agg(tuple).to_dict() if len(facts) else {}
+    contexts: dict[Any, pd.DataFrame] = dict(iter(hits.groupby(_CELL, observed=True)))
+    columns = [*_CELL, "query", "answer", "error", "refused"]
+    responses = results.responses.reindex(columns=columns).astype(object)
+    cases = []
+    for response in responses.where(responses.notna(), None).to_dict("records"):
+        query_id = response["query_id"]
+        if query_id not in questions:
+            continue
+        own = contexts.get((response["run_id"], query_id), hits.iloc[:0])
+        with_text = own[own["text"].notna()]
+        cases.append(
+            Case(
+                run_id=str(response["run_id"]),
+                query_id=query_id,
+                question=questions[query_id] or response["query"] or "",
+                answer=response["answer"],
+                context=_passages(with_text),
+                reference=references.get(query_id),
+                key_facts=key_facts.get(query_id, ()),
+                refused=response["refused"] is True,
+                failed=response["error"] is not None,
+                is_cut=bool(with_text["is_cut"].any()),
+                n_textless=len(own) - len(with_text),
+            )
+        )
+    return cases
 
 
 def _passages(hits: pd.DataFrame) -> tuple[Passage, ...]:
-    ranks, texts = hits["rank"].tolist(), hits["text"].tolist()
-    ids = hits["chunk_id"]
+    """Name each passage by its chunk id, or by its rank if ids are missing or repeated."""
+    ranks, ids = hits["rank"].tolist(), hits["chunk_id"]
     items = ids.tolist() if ids.notna().all() and ids.is_unique else [str(rank) for rank in ranks]
-    return tuple(
-        Passage(item, rank, text) for item, rank, text in zip(items, ranks, texts, strict=True)
-    )
+    return tuple(map(Passage, items, ranks, hits["text"].tolist()))
 
 
-def _known(golden: Golden) -> _Known:
-    queries = golden.queries
-    facts = golden.checks[golden.checks["kind"] == "key_fact"]
-    references = (
-        queries.dropna(subset=["reference_answer"])
-        if "reference_answer" in queries
-        else queries.iloc[:0].assign(reference_answer="")
-    )
-    return _Known(
-        question=dict(zip(queries["query_id"], queries["query"], strict=True)),
-        reference=dict(zip(references["query_id"], references["reference_answer"], strict=True)),
-        key_facts={
-            str(query_id): texts.tolist()
-            for query_id, texts in facts.groupby("query_id", sort=False)["text"]
-        },
-    )
-
-
-def _hits(results: Results, k: int | None) -> pd.DataFrame:
-    """Hits within k by rank, with whole texts where hits or catalogue have them."""
-    hits = results.hits.reindex(
-        columns=["run_id", "query_id", "rank", "chunk_id", "text", "text_cut"]
-    )
-    limit = (
-        pd.Series(k, index=hits.index, dtype="float64") if k is not None else _run_k(results, hits)
-    )
+def _context_hits(results: Results, k: int | None) -> pd.DataFrame:
+    """Return the hits within k by rank, with whole texts where hits or catalogue have them."""
+    columns = [*_CELL, "rank", "chunk_id", "text", "text_cut"]
+    hits = results.hits.reindex(columns=columns)
+    limit = pd.Series(np.nan if k is None else k, index=hits.index, dtype="float64")
+    if k is None and "k" in results.runs:
+        runs = results.runs
+        run_k = dict(zip(runs["run_id"].astype("str"), runs["k"].astype("float64"), strict=True))
+        limit = hits["run_id"].astype("str").map(run_k).astype("float64")
     hits = hits[(hits["rank"] <= limit.fillna(np.inf)).to_numpy()].sort_values(
-        ["run_id", "query_id", "rank"], kind="stable"
+        [*_CELL, "rank"], kind="stable"
     )
     is_cut = hits["text_cut"].eq(True).fillna(False).to_numpy(dtype=bool)
     whole = _catalogue_texts(results, hits)
@@ -198,25 +165,12 @@ def _hits(results: Results, k: int | None) -> pd.DataFrame:
     return hits.assign(text=hits["text"].mask(replaced, whole), is_cut=is_cut & ~replaced)
 
 
-def _run_k(results: Results, hits: pd.DataFrame) -> pd.Series:
-    if "k" not in results.runs:
-        return pd.Series(np.nan, index=hits.index)
-    by_run = dict(
-        zip(results.runs["run_id"].astype("str"), results.runs["k"].astype("float64"), strict=True)
-    )
-    return hits["run_id"].astype("str").map(by_run).astype("float64")
-
-
 def _catalogue_texts(results: Results, hits: pd.DataFrame) -> pd.Series:
-    """The text that the chunk catalogue of each hit's run, or the one of all runs, has of it."""
+    """Return each hit's text in the chunk catalogue of its run, or else in the shared one."""
     chunks = results.chunks
     if chunks is None or "text" not in chunks:
         return pd.Series(pd.NA, index=hits.index, dtype="str")
-    owner = (
-        chunks["run_id"].astype("str").fillna("")
-        if "run_id" in chunks
-        else pd.Series("", index=chunks.index, dtype="str")
-    )
+    owner = chunks["run_id"].astype("str").fillna("") if "run_id" in chunks else ""
     known = (
         chunks.assign(owner=owner)[["owner", "chunk_id", "text"]]
         .dropna()
@@ -231,32 +185,53 @@ def _catalogue_texts(results: Results, hits: pd.DataFrame) -> pd.Series:
 
 
 def write_judge_inputs(cases: Iterable[Case], path: str | Path) -> Path:
-    """One JSON object per response.
-
-    Ids, question, answer, context with ranks, reference answer, key facts.
-    """
-    return write_lines(path, (_record(case) for case in cases))
+    """Write one JSON object per case: ids, question, answer, context, reference and key facts."""
+    return write_lines(
+        path,
+        (
+            {
+                "run_id": case.run_id,
+                "query_id": case.query_id,
+                "query": case.question,
+                "answer": case.answer,
+                "refused": case.refused,
+                "failed": case.failed,
+                "is_cut": case.is_cut,
+                "n_textless": case.n_textless,
+                "context": [
+                    {"rank": passage.rank, "item": passage.item, "text": passage.text}
+                    for passage in case.context
+                ],
+                "reference_answer": case.reference,
+                "key_facts": list(case.key_facts),
+                "input_hash": case.input_hash,
+            }
+            for case in cases
+        ),
+    )
 
 
 def load_judge_inputs(path: str | Path) -> tuple[Results, Golden]:
-    """Kept inputs as results and golden set, for `rs.judge`.
+    """Load saved inputs of judges as results and golden set.
 
-    `rs.judge(*rs.load_judge_inputs(path), judges, endpoint)`.
+    `rs.judge(*rs.load_judge_inputs(path), judges, endpoint)` judges the same answers again.
+
+    Parameters
+    ----------
+    path
+        A file that `rs.judge(keep_inputs=path)` wrote.
 
     Raises
     ------
     DataError
-        A line that isn't such a record; a question that two responses hold differently.
+        A line that is no such record, or two records that differ in a query's question, reference
+        answer or key facts.
     """
     problems = Problems(path, strict=True)
+    required = ("run_id", "query_id", "query", "context", "key_facts")
     records = []
     for row in json_rows(Path(path), problems):
-        missing = [
-            name
-            for name in ("run_id", "query_id", "query", "context", "key_facts")
-            if name not in row.values
-        ]
-        if missing:
+        if missing := [name for name in required if name not in row.values]:
             problems.add(
                 f"the fields {missing} are missing",
                 line=row.line,
@@ -266,69 +241,55 @@ def load_judge_inputs(path: str | Path) -> tuple[Results, Golden]:
     return _results(records), _golden(records, path)
 
 
-def _record(case: Case) -> dict[str, Any]:
-    context = [
-        {"rank": passage.rank, "item": passage.item, "text": passage.text}
-        for passage in case.context
-    ]
-    return {
-        "run_id": case.run_id, "query_id": case.query_id, "query": case.question,
-        "answer": case.answer, "refused": case.refused, "failed": case.failed,
-        "is_cut": case.is_cut, "n_textless": case.n_textless, "context": context,
-        "reference_answer": case.reference, "key_facts": list(case.key_facts),
-        "input_hash": case.input_hash,
-    }  # fmt: skip
-
-
 def _results(records: list[dict[str, Any]]) -> Results:
-    cell = [{"run_id": one["run_id"], "query_id": one["query_id"]} for one in records]
-    responses = [
-        at
-        | {
-            "query": one["query"],
-            "answer": one.get("answer"),
-            "refused": one.get("refused"),
-            "error": "failed" if one.get("failed") else None,
-        }
-        for at, one in zip(cell, records, strict=True)
-    ]
-    hits = [
-        at | {"rank": hit["rank"],
-        "chunk_id": None if hit["item"] == str(hit["rank"]) else hit["item"], "text": hit["text"],
-        "text_cut": True if one.get("is_cut") else None}
-        for at, one in zip(cell, records, strict=True)
-        for hit in one["context"]
-    ]  # fmt: skip
-    # A hit whose text wasn't known keeps its place, so that what couldn't be judged still can't.
-    hits += [
-        at | {"rank": 10**6 + n}
-        for at, one in zip(cell, records, strict=True)
-        for n in range(one.get("n_textless", 0))
-    ]
-    runs = [{"run_id": run_id} for run_id in dict.fromkeys(one["run_id"] for one in records)]
+    responses, hits, textless = [], [], []
+    for record in records:
+        cell = {name: record[name] for name in _CELL}
+        responses.append(
+            cell
+            | {
+                "query": record["query"],
+                "answer": record.get("answer"),
+                "refused": record.get("refused"),
+                "error": "failed" if record.get("failed") else None,
+            }
+        )
+        hits += [
+            cell
+            | {
+                "rank": hit["rank"],
+                "chunk_id": None if hit["item"] == str(hit["rank"]) else hit["item"],
+                "text": hit["text"],
+                "text_cut": True if record.get("is_cut") else None,
+            }
+            for hit in record["context"]
+        ]
+        # Hits without text keep a place, so judges that need the context skip the response again.
+        textless += [cell | {"rank": 10**6 + n} for n in range(record.get("n_textless", 0))]
+    runs = [{"run_id": run_id} for run_id in dict.fromkeys(record["run_id"] for record in records)]
     return Results(
         runs=from_records(runs, "runs"),
         responses=from_records(responses, "responses"),
-        hits=from_records(hits, "hits"),
+        hits=from_records(hits + textless, "hits"),
     )
 
 
 def _golden(records: list[dict[str, Any]], path: str | Path) -> Golden:
     queries: dict[str, dict[str, Any]] = {}
     facts: dict[str, list[str]] = {}
-    for one in records:
+    for record in records:
+        query_id, key_facts = record["query_id"], record["key_facts"]
         query = {
-            "query_id": one["query_id"],
-            "query": one["query"],
-            "reference_answer": one.get("reference_answer"),
+            "query_id": query_id,
+            "query": record["query"],
+            "reference_answer": record.get("reference_answer"),
         }
         if (
-            queries.setdefault(one["query_id"], query) != query
-            or facts.setdefault(one["query_id"], one["key_facts"]) != one["key_facts"]
+            queries.setdefault(query_id, query) != query
+            or facts.setdefault(query_id, key_facts) != key_facts
         ):
             raise DataError(
-                f"two responses to {one['query_id']!r} differ in question, reference answer or key"
-                " facts",
+                f"two responses to {query_id!r} differ in question, reference answer or key facts",
                 file=path,
                 field="query_id",
             )

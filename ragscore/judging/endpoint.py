@@ -1,14 +1,7 @@
-"""An OpenAI-compatible endpoint: chat completions and embeddings, over the `openai` client.
+"""An OpenAI-compatible endpoint for chat completions and embeddings, and the cost of its calls.
 
-A local llama.cpp, vLLM or Ollama server is a `base_url`. Nothing else of the library opens a
-connection to a model.
-
-What judging costs.
-
-Tokens as the endpoint reports them, money from a table of prices, and a limit to it.
-
-Unknown is NaN, never 0: a model without a price has no cost, and what is not known can't be kept
-below a limit.
+A local llama.cpp, vLLM or Ollama server is a `base_url`. No other module of the library connects
+to a model. Costs are reported tokens times a price table; a cost that is unknown is NaN, never 0.
 """
 
 import math
@@ -23,46 +16,57 @@ from ragscore.frames.data import DataError
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")
 STRUCTURED = ("json_schema", "json_object", "none")
-_OURS = ("model", "messages", "temperature", "seed", "response_format", "stream", "n")
+_OWN_FIELDS = ("model", "messages", "temperature", "seed", "response_format", "stream", "n")
 Embed = Callable[[list[str]], Sequence[Sequence[float]]]
+Price = float | tuple[float, float] | list[float]
+Prices = Mapping[str, Price]
 
 
 class CallFailed(Exception):
-    """A call that gave no reply, after all retries."""
+    """A call without a usable answer, after all retries."""
 
 
-class Unusable(Exception):
-    """The endpoint refuses us altogether: wrong key, model or address. Asking on is of no use."""
+class EndpointUnusable(Exception):
+    """The endpoint refuses the key, the model or the address, so further calls are pointless."""
+
+
+class BudgetExceeded(Exception):
+    """The cost limit is reached; no further call is made."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Whom to ask, and how.
+    """A model at an OpenAI-compatible endpoint, and how to call it.
 
     Attributes
     ----------
     model
         The model's name at the endpoint.
     base_url
-        Of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1; None is api.openai.com, or
-        OPENAI_BASE_URL.
+        Address of an OpenAI-compatible server, such as http://127.0.0.1:8080/v1. None means
+        OPENAI_BASE_URL, or else api.openai.com.
     api_key
-        By default RAGSCORE_JUDGE_API_KEY, and without a `base_url` OPENAI_API_KEY: that one is
-        never sent to an address that you name here. It is shown nowhere and written to no file.
+        By default RAGSCORE_JUDGE_API_KEY, or without a `base_url` also OPENAI_API_KEY. The latter
+        is never sent to a `base_url`. The key is never shown or written to a file.
     temperature, seed
-        Sent with every call; None leaves them out, and to the server. Repeat r of a judgment is
-        asked with seed + r - 1.
+        Sent with every call; None leaves the choice to the server. Repeat r of a judgment is sent
+        with seed + r - 1.
     embedding
-        Of answer relevance: a model of this endpoint, or a callable from a list of texts to a list
-        of vectors.
+        Embeddings for answer relevance: a model of this endpoint, or a callable from a list of
+        texts to a list of vectors.
     structured
-        How the reply's shape is enforced: by its JSON schema, as any JSON object (the schema then
-        stands in the prompt), or by the prompt alone ("none").
+        How the shape of a reply is enforced: "json_schema"; "json_object", with the schema in the
+        prompt; or "none", by the prompt alone.
     options
         Further fields of every chat request, such as {"max_tokens": 1000}.
     timeout, retries
-        Seconds for a call, and how often one is asked anew after 429, 5xx or a lost connection,
-        with growing pauses and jitter, or as the server says.
+        Seconds per call, and number of retries after 429, 5xx or a lost connection. Retries wait
+        with growing pauses and jitter, or as long as the server asks.
+
+    Raises
+    ------
+    DataError
+        An empty model name, an unknown `structured`, or an option that has its own attribute.
     """
 
     model: str
@@ -85,7 +89,7 @@ class Endpoint:
                 field="structured",
                 allowed=f"one of {', '.join(STRUCTURED)}",
             )
-        if taken := [name for name in _OURS if name in self.options]:
+        if taken := [name for name in _OWN_FIELDS if name in self.options]:
             raise DataError(
                 f"found {', '.join(taken)}",
                 field="options",
@@ -94,26 +98,25 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Where it is, without what a URL may hold of secrets."""
+        """The base URL without user, password, query and fragment, which may hold secrets."""
         parts = urlsplit(
             self.base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         )
-        return urlunsplit(
-            (parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", "")
-        )
+        host = parts.netloc.rpartition("@")[2]
+        return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
     @property
     def embedding_name(self) -> str | None:
-        """The embedding model; of a callable, its module and name, and `ragscore.Name` of ours."""
+        """The embedding model, or module and name of a callable (`ragscore.Name` for our own)."""
         if self.embedding is None or isinstance(self.embedding, str):
             return self.embedding
         kind = self.embedding if hasattr(self.embedding, "__qualname__") else type(self.embedding)
-        # What is recorded must not change when a module of ours is moved.
+        # The name is stored with judgments, so it must not change when one of our modules moves.
         module = "ragscore" if kind.__module__.startswith("ragscore.") else kind.__module__
         return f"{module}.{kind.__qualname__}"
 
     def key(self) -> str:
-        """The key to send."""
+        """Return the API key to send; "none" if there is none."""
         if self.api_key:
             return self.api_key
         names = KEY_VARIABLES if self.base_url is None else KEY_VARIABLES[:1]
@@ -122,7 +125,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a call gave: text, why it ended, tokens (None where the server doesn't say) and retries."""
+    """A chat completion; tokens are None if the server does not report them."""
 
     text: str
     finish: str
@@ -131,10 +134,11 @@ class Reply:
     n_retries: int
 
 
-class Client:
-    """Calls to an endpoint; safe to share between threads.
+class EndpointClient:
+    """Calls to an endpoint, over a connection that threads can share.
 
-    The connection is made with the first call.
+    `chat` and `embed` raise `CallFailed` if no usable answer came after all retries, and
+    `EndpointUnusable` if the endpoint refuses the key, the model or the address.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -146,7 +150,7 @@ class Client:
             max_retries=endpoint.retries,
         )
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> "EndpointClient":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -155,93 +159,69 @@ class Client:
     def chat(
         self, messages: list[dict[str, str]], name: str, schema: dict[str, Any], seed: int | None
     ) -> Reply:
-        """One chat completion.
-
-        Raises
-        ------
-        CallFailed
-            No usable answer came, after all retries.
-        Unusable
-            The endpoint refuses the key, the model or the address.
-        """
-        fields: dict[str, Any] = {
-            "model": self.endpoint.model,
-            "messages": messages,
-            **self.endpoint.options,
-        }
-        fields |= (
-            {} if self.endpoint.temperature is None else {"temperature": self.endpoint.temperature}
-        )
-        fields |= {} if seed is None else {"seed": seed}
-        fields |= _format(self.endpoint.structured, name, schema)
-        known = {key: value for key, value in fields.items() if key not in self.endpoint.options}
-        raw = self._call(
+        """Return one chat completion whose shape is the schema of this name."""
+        endpoint = self.endpoint
+        settings: dict[str, Any] = {"model": endpoint.model, "messages": messages}
+        if endpoint.temperature is not None:
+            settings["temperature"] = endpoint.temperature
+        if seed is not None:
+            settings["seed"] = seed
+        if endpoint.structured == "json_schema":
+            named = {"name": name, "strict": True, "schema": schema}
+            settings["response_format"] = {"type": "json_schema", "json_schema": named}
+        elif endpoint.structured == "json_object":
+            settings["response_format"] = {"type": "json_object"}
+        completion, n_retries = self._call(
             lambda: self._client.chat.completions.with_raw_response.create(
-                **known, extra_body=self.endpoint.options or None
+                **settings, extra_body=endpoint.options or None
             )
         )
-        parsed = self._parsed(raw)
-        choices = getattr(parsed, "choices", None)
+        choices = getattr(completion, "choices", None)
         if not choices or choices[0].message is None:
             raise CallFailed("the endpoint's answer holds no choice")
-        usage = getattr(parsed, "usage", None)
-        tokens = [getattr(usage, name, None) for name in ("prompt_tokens", "completion_tokens")]
+        usage = getattr(completion, "usage", None)
         return Reply(
             choices[0].message.content or "",
             choices[0].finish_reason or "",
-            tokens[0],
-            tokens[1],
-            raw.retries_taken,
+            getattr(usage, "prompt_tokens", None),
+            getattr(usage, "completion_tokens", None),
+            n_retries,
         )
 
     def embed(self, texts: list[str]) -> tuple[list[list[float]], int | None]:
-        """A vector for each text, and the tokens that it took; raises as `chat`."""
-        raw = self._call(
+        """Return one vector per text, and the tokens used."""
+        response, _ = self._call(
             lambda: self._client.embeddings.with_raw_response.create(
                 model=str(self.endpoint.embedding), input=texts, encoding_format="float"
             )
         )
-        parsed = self._parsed(raw)
-        found = sorted(getattr(parsed, "data", None) or [], key=lambda one: one.index)
-        if [one.index for one in found] != list(range(len(texts))):
-            raise CallFailed(f"the endpoint gave {len(found)} vectors for {len(texts)} texts")
-        return [list(one.embedding) for one in found], getattr(
-            getattr(parsed, "usage", None), "prompt_tokens", None
-        )
+        vectors = sorted(getattr(response, "data", None) or [], key=lambda vector: vector.index)
+        if [vector.index for vector in vectors] != list(range(len(texts))):
+            raise CallFailed(f"the endpoint gave {len(vectors)} vectors for {len(texts)} texts")
+        tokens = getattr(getattr(response, "usage", None), "prompt_tokens", None)
+        return [list(vector.embedding) for vector in vectors], tokens
 
-    def _call(self, send: Callable[[], Any]) -> Any:
+    def _call(self, send: Callable[[], Any]) -> tuple[Any, int]:
+        """Return the parsed answer and the number of retries; errors do not show the key."""
         openai = _openai()
         try:
-            return send()
+            raw = send()
         except (
             openai.AuthenticationError,
             openai.PermissionDeniedError,
             openai.NotFoundError,
         ) as error:
-            raise Unusable(self._without_key(str(error))) from None
+            raise EndpointUnusable(self._without_key(str(error))) from None
         except openai.APIError as error:
             raise CallFailed(self._without_key(f"{type(error).__name__}: {error}")[:300]) from None
-
-    def _parsed(self, raw: Any) -> Any:
         try:
-            return raw.parse()
+            return raw.parse(), raw.retries_taken
         except ValueError as error:
             raise CallFailed(f"the endpoint's answer is not valid JSON: {error}"[:300]) from None
 
     def _without_key(self, text: str) -> str:
         key = self.endpoint.key()
         return text if key == "none" else text.replace(key, "***")
-
-
-def _format(structured: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    if structured == "json_schema":
-        return {
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": name, "strict": True, "schema": schema},
-            }
-        }
-    return {"response_format": {"type": "json_object"}} if structured == "json_object" else {}
 
 
 def _openai() -> Any:
@@ -254,16 +234,9 @@ def _openai() -> Any:
     return openai
 
 
-Prices = Mapping[str, float | tuple[float, float] | list[float]]
-
-
-class OutOfMoney(Exception):
-    """The limit is reached; nothing more is asked."""
-
-
 @dataclass
 class Usage:
-    """What something took; tokens and cost are NaN where a call didn't say."""
+    """Counts of calls, tokens and US dollars; NaN where a call did not report its tokens."""
 
     n_calls: int = 0
     n_cached: int = 0
@@ -273,13 +246,13 @@ class Usage:
     cost_usd: float = 0.0
 
     def add(self, other: "Usage") -> None:
-        """Add what something else took."""
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        """Add another usage to this one."""
+        for count in fields(self):
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
 
 
-class Purse:
-    """Money spent, together for all threads.
+class CostTracker:
+    """Money spent by all threads together, with a limit.
 
     Parameters
     ----------
@@ -287,15 +260,22 @@ class Purse:
         US dollars per million tokens by model: (prompt, completion), or one number for both, as for
         embeddings.
     max_cost
-        No call starts once this much is spent; calls under way are finished.
+        No call starts once this much is spent; running calls are finished.
+    models
+        The models to be called. With `max_cost`, each of them needs a price.
+
+    Raises
+    ------
+    DataError
+        A price that is not one or two numbers from 0, or `max_cost` without a price.
     """
 
     def __init__(self, prices: Prices | None, max_cost: float | None, models: list[str]) -> None:
-        self.prices = {model: _pair(model, price) for model, price in (prices or {}).items()}
-        without = [model for model in models if model not in self.prices]
-        if max_cost is not None and without:
+        self.prices = {model: _price_pair(model, price) for model, price in (prices or {}).items()}
+        unpriced = [model for model in models if model not in self.prices]
+        if max_cost is not None and unpriced:
             raise DataError(
-                f"no price of {', '.join(without)}",
+                f"no price of {', '.join(unpriced)}",
                 field="max_cost",
                 allowed="prices={model: (prompt, completion)}, in US dollars per million tokens",
             )
@@ -303,30 +283,32 @@ class Purse:
         self._lock = threading.Lock()
 
     def cost(self, model: str, prompt_tokens: int | None, completion_tokens: int | None) -> float:
-        """What so many tokens of a model cost; NaN where the price or the tokens aren't known."""
+        """Return the price of so many tokens; NaN if price or tokens are unknown."""
         if model not in self.prices or prompt_tokens is None or completion_tokens is None:
             return math.nan
         prompt, completion = self.prices[model]
         return (prompt * prompt_tokens + completion * completion_tokens) / 1e6
 
-    def pay(self, cost: float) -> None:
-        """Note that this was spent."""
+    def add(self, cost: float) -> None:
+        """Add a cost to the total."""
         with self._lock:
             self.spent += cost
 
     def check(self) -> None:
-        """Raise `OutOfMoney` where the limit is reached, or where a call didn't say what it took."""
+        """Raise `BudgetExceeded` if the limit is reached, or if the total is unknown."""
         if self.max_cost is None:
             return
         if math.isnan(self.spent):
-            raise OutOfMoney("the endpoint doesn't report its tokens, so max_cost can't be kept")
+            raise BudgetExceeded(
+                "the endpoint doesn't report its tokens, so max_cost can't be enforced"
+            )
         if self.spent >= self.max_cost:
-            raise OutOfMoney(f"max_cost {self.max_cost:g} is reached")
+            raise BudgetExceeded(f"max_cost {self.max_cost:g} is reached")
 
 
-def _pair(model: str, price: float | tuple[float, float] | list[float]) -> tuple[float, float]:
+def _price_pair(model: str, price: Price) -> tuple[float, float]:
     pair = (price, price) if isinstance(price, (int, float)) else tuple(price)
-    if len(pair) != 2 or not all(isinstance(one, (int, float)) and one >= 0 for one in pair):
+    if len(pair) != 2 or not all(isinstance(part, (int, float)) and part >= 0 for part in pair):
         raise DataError(
             f"found {price!r} for {model}",
             field="prices",

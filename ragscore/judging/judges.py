@@ -1,19 +1,8 @@
-"""The judges, as data.
+"""The judges as data: prompt, reply schema, and the function that reads verdicts from a reply.
 
-What each one is shown, what it is asked, the shape of its reply and the function that reads it.
-
-A prompt is a text file beside this module, named after what it asks and its version; its hash
-covers the text and the shape of the reply, and stands in every judgment that it led to.
-
-A model's reply -> the JSON object it was asked for, or a `ReplyError` that says why it is not one.
-
-A reply is taken whole: as JSON, or as one block of code that holds JSON. JSON with prose around it
-is taken only if there is one object, and not if that object stands in what the model was shown: it
-may be a quotation.
-
-The shapes of the judges' replies, and one function for each that reads verdicts out of them.
-
-A verdict is a row of the judgments frame in the making: item, value, verdict, reason, item_text.
+In: a model's reply as text. Out: verdicts, or a `ReplyError` that says why the reply is unusable.
+Each prompt is a text file in `prompts/`, named after its task and version. Its hash covers text
+and reply schema and is part of every judgment.
 """
 
 import hashlib
@@ -30,78 +19,51 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 
+N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _FENCED = re.compile(r"```(?:json|JSON)?\s*\n((?:(?!```).)*)\n\s*```", re.DOTALL)
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _NO_OBJECT = "the reply is not a JSON object"
 
+Verdict = dict[str, Any]
+"""A row of the judgments frame without its keys: item, value, verdict, reason, item_text."""
+ParseReply = Callable[[dict[str, Any], list[str]], list[Verdict]]
+"""A reply's object and the items that were judged -> one verdict per item."""
+
 
 class ReplyError(Exception):
-    """The reply can't be used; the message quotes nothing of it."""
+    """The reply is unusable. The message never quotes the reply."""
 
 
 def read_reply(text: str, schema: dict[str, Any], shown: str) -> tuple[dict[str, Any], bool]:
-    """The object that a reply consists of, and whether something had to be taken off it.
+    """Return the JSON object in a reply, and True if text around it had to be removed.
+
+    A reply is accepted as pure JSON or as one code block of JSON. JSON within prose is accepted
+    only if it is the only object and does not occur in what the model was shown: it may be a quote.
 
     Parameters
     ----------
     schema
-        The JSON schema that the object must fit.
+        The JSON schema that the object must match.
     shown
-        What the model was shown to judge.
+        The text that the model was shown.
 
     Raises
     ------
     ReplyError
-        No JSON object, more than one, one that may be a quotation, a key twice, or one that doesn't
-        fit the schema.
+        The reply has no object, several, a possible quote, a duplicate key, or does not match the
+        schema.
     """
+    from jsonschema import Draft202012Validator
+
     bare = _THOUGHTS.sub("", text, count=1).strip()
     if not bare:
         raise ReplyError("the reply is empty")
     fenced = _FENCED.fullmatch(bare)
-    whole = fenced[1] if fenced else bare
     try:
-        value = strict_json(whole)
-        repaired = fenced is not None
+        value = _strict_json(fenced[1] if fenced else bare)
+        is_repaired = fenced is not None
     except ValueError:
-        value, repaired = _within_prose(bare, shown), True
-    _check(value, schema)
-    return value, repaired
-
-
-def strict_json(text: str) -> Any:
-    """JSON, each key once and without NaN or Infinity."""
-    return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
-
-
-def _within_prose(text: str, shown: str) -> Any:
-    found = list(_objects(text))
-    if len(found) != 1:
-        raise ReplyError(_NO_OBJECT if not found else f"the reply holds {len(found)} JSON objects")
-    if _squeezed(found[0]) in _squeezed(shown):
-        raise ReplyError("the reply quotes a JSON object of the material instead of giving its own")
-    try:
-        return strict_json(found[0])
-    except ValueError as error:
-        raise ReplyError(f"the reply's JSON is not valid: {error}") from None
-
-
-def _objects(text: str) -> list[str]:
-    """The outermost JSON objects in a text."""
-    found, place, decode = [], text.find("{"), json.JSONDecoder().raw_decode
-    while place >= 0:
-        try:
-            end = decode(text, place)[1]
-            found.append(text[place:end])
-        except (ValueError, RecursionError):
-            end = place + 1
-        place = text.find("{", end)
-    return found
-
-
-def _check(value: Any, schema: dict[str, Any]) -> None:
-    from jsonschema import Draft202012Validator
-
+        value, is_repaired = _object_in_prose(bare, shown), True
     if not isinstance(value, dict):
         raise ReplyError(_NO_OBJECT)
     for error in Draft202012Validator(schema).iter_errors(value):
@@ -109,23 +71,41 @@ def _check(value: Any, schema: dict[str, Any]) -> None:
             f"the reply doesn't fit its schema at {error.json_path}: {error.validator}"
             f" {json.dumps(error.validator_value)[:200]}"
         )
+    return value, is_repaired
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key stands there twice")
-    return dict(pairs)
+def _strict_json(text: str) -> Any:
+    """Parse JSON without duplicate keys, NaN or Infinity."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key appears twice")
+        return dict(pairs)
+
+    def refuse(name: str) -> Any:
+        raise ValueError(f"{name} is no JSON number")
+
+    return json.loads(text, object_pairs_hook=unique, parse_constant=refuse)
 
 
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _squeezed(text: str) -> str:
-    return "".join(text.split())
-
-
-Verdict = dict[str, Any]
+def _object_in_prose(text: str, shown: str) -> Any:
+    """Return the only JSON object in a text, unless it may be a quote of what was shown."""
+    objects, start, decode = [], text.find("{"), json.JSONDecoder().raw_decode
+    while start >= 0:
+        try:
+            end = decode(text, start)[1]
+            objects.append(text[start:end])
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = text.find("{", end)
+    if len(objects) != 1:
+        raise ReplyError(f"the reply holds {len(objects)} JSON objects" if objects else _NO_OBJECT)
+    if "".join(objects[0].split()) in "".join(shown.split()):
+        raise ReplyError("the reply quotes a JSON object of the material instead of giving its own")
+    try:
+        return _strict_json(objects[0])
+    except ValueError as error:
+        raise ReplyError(f"the reply's JSON is not valid: {error}") from None
 
 
 def _object(**fields: dict[str, Any]) -> dict[str, Any]:
@@ -146,28 +126,27 @@ _POINTS = _object(
     unsupported_claims=_TEXTS,
     score={"type": "integer", "minimum": 0, "maximum": 5},
 )
-_NUMBERED = _object(
+_SUPPORT = _object(
     verdicts={
         "type": "array",
         "items": _object(n={"type": "integer"}, reason=_TEXT, supported=_FLAG),
     }
 )
-
-SHAPES = {
+# A model writes fields in the order of the schema, so reasons come before verdicts.
+SCHEMAS = {
     "groundedness": _POINTS,
     "correctness": _POINTS,
     "claims": _object(claims=_TEXTS),
-    "attribution": _NUMBERED,
-    "key_facts": _NUMBERED,
+    "attribution": _SUPPORT,
+    "key_facts": _SUPPORT,
     "chunk_relevance": _object(reason=_TEXT, relevant=_FLAG),
     "questions": _object(questions=_TEXTS),
     "abstention": _object(reason=_TEXT, abstained=_FLAG),
 }
-"""Prompt -> JSON schema of its reply, in the order in which a model should write: reasons before verdicts."""
 
 
-def points(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Points of the whole answer, and a row for each claim that the judge lists."""
+def parse_points(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return a row with the points of the whole answer, and one per claim that the judge lists."""
     rows: list[Verdict] = [
         {"item": "", "value": float(reply["score"]), "reason": reply["reasoning"]}
     ]
@@ -180,64 +159,51 @@ def points(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
     return rows
 
 
-def claims(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """The claims that were found, blank ones left out; no verdict yet."""
+def parse_claims(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return the extracted claims without blank ones; they have no verdict yet."""
     return [{"item_text": claim} for claim in reply["claims"] if claim.strip()]
 
 
-def supported(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """One verdict for each numbered item."""
-    by_number = {one["n"]: one for one in reply["verdicts"]}
-    if sorted(one["n"] for one in reply["verdicts"]) != list(range(1, len(items) + 1)):
+def parse_support(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return one verdict per numbered item: supported or unsupported."""
+    verdicts = {entry["n"]: entry for entry in reply["verdicts"]}
+    if sorted(entry["n"] for entry in reply["verdicts"]) != list(range(1, len(items) + 1)):
         raise ReplyError(f"the reply must give each of the numbers 1 to {len(items)} one verdict")
     return [
-        {"item": str(n), "value": float(one["supported"]),
-        "verdict": "supported" if one["supported"] else "unsupported", "reason": one["reason"],
-        "item_text": text}
+        {"item": str(n)}
+        | _binary_verdict(verdicts[n], "supported", "unsupported")
+        | {"item_text": text}
         for n, text in enumerate(items, 1)
-        if (one := by_number[n])
-    ]  # fmt: skip
-
-
-def chunk_verdict(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Whether the one passage shown is relevant."""
-    return [
-        {
-            "value": float(reply["relevant"]),
-            "verdict": "relevant" if reply["relevant"] else "irrelevant",
-            "reason": reply["reason"],
-        }
     ]
 
 
-def refusal_verdict(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """Whether the answer refuses."""
-    return [
-        {
-            "item": "",
-            "value": float(reply["abstained"]),
-            "verdict": "abstained" if reply["abstained"] else "answered",
-            "reason": reply["reason"],
-        }
-    ]
+def parse_relevance(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return the verdict on one passage: relevant or irrelevant."""
+    return [_binary_verdict(reply, "relevant", "irrelevant")]
 
 
-def stated(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
-    """The generated questions; their values come from embeddings."""
-    if len(reply["questions"]) != len(items) or not all(
-        text.strip() for text in reply["questions"]
-    ):
+def parse_abstention(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return the verdict on the answer: abstained or answered."""
+    return [{"item": ""} | _binary_verdict(reply, "abstained", "answered")]
+
+
+def parse_questions(reply: dict[str, Any], items: list[str]) -> list[Verdict]:
+    """Return the generated questions; embeddings give their values later."""
+    questions = reply["questions"]
+    if len(questions) != len(items) or not all(text.strip() for text in questions):
         raise ReplyError(f"the reply must hold {len(items)} questions")
-    return [{"item": str(n), "item_text": text} for n, text in enumerate(reply["questions"], 1)]
+    return [{"item": str(n), "item_text": text} for n, text in enumerate(questions, 1)]
 
 
-Parse = Callable[[dict[str, Any], list[str]], list[Verdict]]
-N_QUESTIONS = 3  # that answer relevance generates, as RAGAS does
+def _binary_verdict(reply: dict[str, Any], yes: str, no: str) -> Verdict:
+    """Return the verdict of a reply whose flag is named after its positive verdict."""
+    flag = reply[yes]
+    return {"value": float(flag), "verdict": yes if flag else no, "reason": reply["reason"]}
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model is told, its version, and the JSON schema of the reply."""
+    """The system message for a model, its version, and the JSON schema of the reply."""
 
     name: str
     version: str
@@ -246,10 +212,9 @@ class Prompt:
 
     @cached_property
     def hash(self) -> str:
-        """A hash of the text and of the reply's shape."""
-        return hashlib.sha256(
-            json.dumps([self.text, self.schema], sort_keys=True, ensure_ascii=False).encode()
-        ).hexdigest()[:16]
+        """Hash of text and schema."""
+        content = json.dumps([self.text, self.schema], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -258,33 +223,35 @@ class Judge:
 
     Attributes
     ----------
-    name, criterion
-        What it is called, and under which name its judgments stand in the frame and its scores
-        among the metrics.
+    name
+        Its name in `rs.judge`.
+    criterion
+        The name of its judgments in the judgments frame, and of its metric.
     prompt
-        What it is asked.
+        What it asks the model.
     needs
-        Without which it isn't asked: answer, context, reference, key_facts; `a|b` is either.
+        Inputs without which a response is skipped: answer, context, reference, key_facts. `a|b`
+        means either.
     shows
-        What the prompt sees, of: question, answer, context, reference_answer, key_facts.
+        Inputs that the model sees: question, answer, context, reference_answer, key_facts.
     parse
-        Reads the reply's object, given the items that were judged; returns the verdicts.
+        Function from a reply's object and the judged items to verdicts.
     each
-        What gets a verdict of its own: "" the answer, "claims", "facts" (one call for all),
-        "chunks" (a call for each) or "questions" (generated, then compared with the question by
-        their embeddings).
+        The unit that gets a verdict: "" the whole answer, "claims", "facts" (one call for all),
+        "chunks" (one call each), or "questions" (generated from the answer, then compared with the
+        user's question by embeddings).
     claims_of, source
-        Whose claims ("answer" or "reference"), and what should support them ("context", "reference"
-        or "answer").
+        The text whose claims are checked ("answer" or "reference"), and the text that should
+        support them ("context", "reference" or "answer").
     claims
-        The prompt that finds the claims.
+        The prompt that extracts the claims.
     """
 
     name: str
     criterion: str
     prompt: Prompt
     needs: tuple[str, ...]
-    parse: Parse
+    parse: ParseReply
     shows: tuple[str, ...] = ()
     each: str = ""
     claims_of: str = ""
@@ -292,92 +259,76 @@ class Judge:
     claims: Prompt | None = None
 
     def with_prompt(self, text: str, version: str = "own") -> "Judge":
-        """The same judge with another wording; the shape of its reply stays."""
+        """Return the same judge with another prompt text; the reply schema stays."""
         return replace(self, prompt=replace(self.prompt, text=text, version=version))
 
     @property
     def prompts(self) -> tuple[Prompt, ...]:
-        """Every prompt that it uses."""
+        """All prompts in the order of use."""
         return (self.claims, self.prompt) if self.claims else (self.prompt,)
 
     @property
     def prompt_hash(self) -> str:
-        """One hash of everything that it asks."""
+        """One hash of all prompts."""
         if len(self.prompts) == 1:
             return self.prompt.hash
-        return hashlib.sha256(
-            " ".join(prompt.hash for prompt in self.prompts).encode()
-        ).hexdigest()[:16]
+        hashes = " ".join(prompt.hash for prompt in self.prompts)
+        return hashlib.sha256(hashes.encode()).hexdigest()[:16]
 
     @property
     def prompt_version(self) -> str:
-        """Names and versions of its prompts."""
+        """Names and versions of all prompts, such as `claims.v1+attribution.v1`."""
         return "+".join(f"{prompt.name}.{prompt.version}" for prompt in self.prompts)
 
 
 def _prompt(name: str, version: str = "v1") -> Prompt:
-    text = (
-        files("ragscore.judging")
-        .joinpath("prompts", f"{name}.{version}.md")
-        .read_text(encoding="utf-8")
-    )
-    return Prompt(name, version, text, SHAPES[name])
+    file = files("ragscore.judging").joinpath("prompts", f"{name}.{version}.md")
+    return Prompt(name, version, file.read_text(encoding="utf-8"), SCHEMAS[name])
 
 
-def _of_claims(name: str, claims_of: str, source: str) -> Judge:
-    needs = tuple(dict.fromkeys((claims_of, source)))
-    return Judge(
-        name,
-        name,
-        _prompt("attribution"),
-        needs,
-        supported,
-        each="claims",
-        claims_of=claims_of,
-        source=source,
-        claims=_prompt("claims"),
-    )
+def _claim_judge(name: str, claims_of: str, source: str) -> Judge:
+    """Return a judge that checks the claims of one text against another."""
+    return Judge(name, name, _prompt("attribution"), (claims_of, source), parse_support,
+    each="claims", claims_of=claims_of, source=source, claims=_prompt("claims"))  # fmt: skip
 
 
-def _all() -> list[Judge]:
+def _judges() -> list[Judge]:
     asked = ("question", "answer")
     return [
         Judge("groundedness", "judge_groundedness", _prompt("groundedness"), ("answer", "context"),
-        points, ("question", "context", "answer")),
+        parse_points, ("question", "context", "answer")),
         Judge("correctness", "judge_correctness", _prompt("correctness"),
-        ("answer", "reference|key_facts"), points,
+        ("answer", "reference|key_facts"), parse_points,
         ("question", "reference_answer", "key_facts", "answer")),
-        _of_claims("faithfulness", "answer", "context"),
+        _claim_judge("faithfulness", "answer", "context"),
         Judge("context_precision", "context_precision", _prompt("chunk_relevance"), ("context",),
-        chunk_verdict, ("question", "reference_answer"), each="chunks"),
-        _of_claims("context_recall", "reference", "context"),
-        Judge("answer_relevance", "answer_relevance", _prompt("questions"), ("answer",), stated,
-        ("answer",), each="questions"),
-        Judge("abstention", "judge_refused", _prompt("abstention"), ("answer",), refusal_verdict,
+        parse_relevance, ("question", "reference_answer"), each="chunks"),
+        _claim_judge("context_recall", "reference", "context"),
+        Judge("answer_relevance", "answer_relevance", _prompt("questions"), ("answer",),
+        parse_questions, ("answer",), each="questions"),
+        Judge("abstention", "judge_refused", _prompt("abstention"), ("answer",), parse_abstention,
         asked),
-        Judge("key_facts", "key_facts", _prompt("key_facts"), ("answer", "key_facts"), supported,
-        asked, each="facts"),
-        _of_claims("claim_precision", "answer", "reference"),
-        _of_claims("claim_recall", "reference", "answer"),
+        Judge("key_facts", "key_facts", _prompt("key_facts"), ("answer", "key_facts"),
+        parse_support, asked, each="facts"),
+        _claim_judge("claim_precision", "answer", "reference"),
+        _claim_judge("claim_recall", "reference", "answer"),
     ]  # fmt: skip
 
 
-JUDGES = {judge.name: judge for judge in _all()}
+JUDGES = {judge.name: judge for judge in _judges()}
 
 
-def find_judges(wanted: "str | Judge | Iterable[str | Judge]") -> list[Judge]:
-    """Judges by name, or as they are given.
+def find_judges(judges: "str | Judge | Iterable[str | Judge]") -> list[Judge]:
+    """Return judges by name; a `Judge` is taken as it is.
 
     Raises
     ------
     DataError
-        A name that no judge has (near misses are named), none at all, or two judges of one
-        criterion.
+        An unknown name (near misses are listed), no judge at all, or two judges of one criterion.
     """
-    given = [wanted] if isinstance(wanted, (str, Judge)) else list(wanted)
-    found = [one if isinstance(one, Judge) else _named(one) for one in given]
-    criteria = [judge.criterion for judge in found]
-    if not found or len(set(criteria)) < len(criteria):
+    given = [judges] if isinstance(judges, (str, Judge)) else list(judges)
+    found = [judge if isinstance(judge, Judge) else find_judge(judge) for judge in given]
+    if not found or len({judge.criterion for judge in found}) < len(found):
         raise DataError(
             f"found {[judge.name for judge in found]}",
             field="judges",
@@ -387,48 +338,43 @@ def find_judges(wanted: "str | Judge | Iterable[str | Judge]") -> list[Judge]:
 
 
 def find_judge(name: str) -> Judge:
-    """One judge by its name, to look at or to give another wording.
+    """Return one judge by its name, to inspect it or to change its prompt.
 
     `rs.find_judge("groundedness").with_prompt(text)`.
+
+    Raises
+    ------
+    DataError
+        An unknown name; near misses are listed.
     """
-    return _named(name)
-
-
-def judge_table() -> pd.DataFrame:
-    """The judges that come with the library.
-
-    Returns
-    -------
-    One row per judge: `judge`, the `criterion` under which its judgments and its metric stand, what
-    it `needs`, what gets a verdict of its own (`each`; "" is the answer as a whole),
-    `prompt_version` and `prompt_hash`.
-    """
-    rows = [
-        (
-            j.name,
-            j.criterion,
-            ", ".join(j.needs),
-            j.each or "answer",
-            j.prompt_version,
-            j.prompt_hash,
-        )
-        for j in JUDGES.values()
-    ]
-    return pd.DataFrame(
-        rows,
-        columns=["judge", "criterion", "needs", "each", "prompt_version", "prompt_hash"],
-        dtype="str",
+    if isinstance(name, str) and name in JUDGES:
+        return JUDGES[name]
+    close = get_close_matches(str(name), JUDGES, n=2)
+    raise DataError(
+        f"unknown judge {name!r}",
+        field="judges",
+        allowed=f"did you mean {', '.join(close)}?" if close else f"some of {', '.join(JUDGES)}",
     )
 
 
-def _named(name: object) -> Judge:
-    if not isinstance(name, str) or name not in JUDGES:
-        close = get_close_matches(str(name), JUDGES, n=2)
-        raise DataError(
-            f"unknown judge {name!r}",
-            field="judges",
-            allowed=(
-                f"did you mean {', '.join(close)}?" if close else f"some of {', '.join(JUDGES)}"
-            ),
-        )
-    return JUDGES[name]
+def judge_table() -> pd.DataFrame:
+    """List the judges of the library.
+
+    Returns
+    -------
+    One row per judge: `judge`, the `criterion` that names its judgments and its metric, the inputs
+    it `needs`, `each` (the unit that gets a verdict; "answer" is the whole answer),
+    `prompt_version` and `prompt_hash`.
+    """
+    rows = [
+        {
+            "judge": judge.name,
+            "criterion": judge.criterion,
+            "needs": ", ".join(judge.needs),
+            "each": judge.each or "answer",
+            "prompt_version": judge.prompt_version,
+            "prompt_hash": judge.prompt_hash,
+        }
+        for judge in JUDGES.values()
+    ]
+    return pd.DataFrame(rows, dtype="str")

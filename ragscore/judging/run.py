@@ -1,48 +1,60 @@
-"""`rs.judge`.
+"""`rs.judge`: let models judge the responses of some runs, several at a time.
 
-Judges asked about the responses of some runs, several at a time; verdicts, and a ledger of what was
-asked.
-
-In: results and golden set. Out: the results with their judgments, and one row for every judgment
-that was due.
+In: results and golden set. Out: `Judged`, the results with their judgments and a judge log with
+one row per judgment. `Judged.save` writes both beside the runs.
 """
 
 import math
 import threading
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records
-from ragscore.judging.ask import Asker, Pass, run_pass, why_skipped
+from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
+from ragscore.io.output import write_lines
+from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
+from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import DEFAULT_CACHE, Cache
 from ragscore.judging.cases import cases_of, write_judge_inputs
-from ragscore.judging.endpoint import Client, Endpoint, OutOfMoney, Prices, Purse, Unusable
-from ragscore.judging.files import save_judged
+from ragscore.judging.client import JudgeClient, Judgment, run_judgment, skip_reason
+from ragscore.judging.endpoint import (
+    BudgetExceeded,
+    CostTracker,
+    Endpoint,
+    EndpointClient,
+    EndpointUnusable,
+    Prices,
+)
 from ragscore.judging.judges import Judge, Verdict, find_judges
 from ragscore.store.store import RunStore
 
 STATES = ("scored", "not_measurable", "judge_failed", "skipped", "not_asked")
 REFUSED = ("skip", "judge")
-_TAKEN = ("n_calls", "n_cached", "n_retries", "n_repairs", "tokens", "cost_usd")
+_USAGE = ["n_calls", "n_cached", "n_retries", "n_repairs", "tokens", "cost_usd"]
+_LOG_COLUMNS = [
+    "run_id", "query_id", "judge", "criterion", "repeat", "state", "reason", *_USAGE,
+]  # fmt: skip
+_LOG_TYPES = dict.fromkeys(("run_id", "query_id", "judge", "criterion", "state", "reason"), "str")
+_LOG_TYPES |= {"tokens": "float64", "cost_usd": "float64"}
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What judges said, and what became of every judgment that was due.
+    """Results with their judgments, and the judge log.
 
     Attributes
     ----------
     results
-        With the judgments among their frames: `rs.score(judged.results, golden, ["faithfulness"])`.
+        The results with judgments: `rs.score(judged.results, golden, ["faithfulness"])`.
     ledger
-        One row per response, judge and repeat: run_id, query_id, judge, criterion, repeat; `state`
-        (scored, not_measurable, judge_failed, skipped, not_asked) with its `reason`; and what it
-        took this time: n_calls, n_cached, n_retries, n_repairs, tokens, cost_usd (NaN: unknown).
+        The judge log, one row per response, judge and repeat: run_id, query_id, judge, criterion,
+        repeat; `state` (scored, not_measurable, judge_failed, skipped, not_asked) and `reason`;
+        and the usage of this call: n_calls, n_cached, n_retries, n_repairs, tokens, cost_usd (US
+        dollars). Tokens and cost are NaN if unknown.
     """
 
     results: Results
@@ -50,35 +62,72 @@ class Judged:
 
     @property
     def judgments(self) -> pd.DataFrame:
-        """The verdicts."""
+        """The judgments frame of the results, one row per verdict."""
         assert self.results.judgments is not None
         return self.results.judgments
 
     def counts(self) -> pd.DataFrame:
-        """The ledger by run and judge: how many judgments are in each state, and what they took."""
+        """Return one row per run and judge: number of judgments by state, and summed usage."""
         by = [self.ledger["run_id"], self.ledger["judge"]]
         states = pd.crosstab(by, self.ledger["state"]).reindex(columns=list(STATES), fill_value=0)
-        taken = self.ledger.groupby(["run_id", "judge"])[list(_TAKEN)].sum(skipna=False)
-        return states.join(taken).rename_axis(columns=None).reset_index()
+        usage = self.ledger.groupby(["run_id", "judge"])[_USAGE].sum(skipna=False)
+        return states.join(usage).rename_axis(columns=None).reset_index()
 
     def save(self, where: str | Path | RunStore, *, overwrite: bool = False) -> list[Path]:
-        """Write judgments and ledger to where their runs are.
+        """Save judgments and judge log with their runs.
 
-        `judgments.jsonl`, or in a store `judgments.parquet`, and `judge_ledger.jsonl`.
+        Writes `judgments.jsonl` (in a store `judgments.parquet`) and `judge_ledger.jsonl`. Rows of
+        other judges in an existing log stay.
 
         Parameters
         ----------
         where
-            The folder of the one run, or the store that holds the runs; scores that it has keep
+            The folder of the only run, or the store that holds the runs. Scores in a store keep
             their values until `store.refresh`.
         overwrite
-            Replace judgments that are there.
+            Replace existing judgments.
 
         Returns
         -------
         The folder of each run.
+
+        Raises
+        ------
+        DataError
+            Several runs for one folder, or existing judgments without `overwrite`.
         """
-        return save_judged(self.results, self.ledger, where, overwrite)
+        run_ids = self.results.runs["run_id"].astype("str").tolist()
+        if not isinstance(where, RunStore) and len(run_ids) != 1:
+            raise DataError(
+                f"{len(run_ids)} runs in one folder",
+                field="where",
+                allowed="one run (see Results.select), or the RunStore that holds them",
+            )
+        folders = []
+        for run_id in run_ids:
+            part = self.results.select(run_id)
+            assert part.judgments is not None
+            if isinstance(where, RunStore):
+                folder = where.path(run_id)
+                where.add(run_id, judgments=part.judgments, overwrite=overwrite)
+            else:
+                folder = Path(where)
+                if (folder / JUDGMENTS_FILE).exists() and not overwrite:
+                    raise DataError(
+                        "the run has judgments already",
+                        file=folder / JUDGMENTS_FILE,
+                        field="judgments",
+                        allowed="overwrite=True",
+                    )
+                write_judgments(part, folder)
+            log = self.ledger[self.ledger["run_id"] == run_id]
+            rows = records_of(log)
+            if (folder / LEDGER_FILE).exists():
+                saved = load_judge_ledger(folder)
+                rows = records_of(saved[~saved["judge"].isin(log["judge"].unique())]) + rows
+            write_lines(folder / LEDGER_FILE, rows)
+            folders.append(folder)
+        return folders
 
     def __repr__(self) -> str:
         n = self.ledger["state"].value_counts()
@@ -91,6 +140,23 @@ class Judged:
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>" + self.counts()._repr_html_()  # type: ignore[operator]
+
+
+def load_judge_ledger(folder: str | Path) -> pd.DataFrame:
+    """Load the judge log of a run's folder: the frame of `Judged.ledger`.
+
+    Raises
+    ------
+    DataError
+        The folder has no judge log.
+    """
+    file = Path(folder) / LEDGER_FILE
+    if not file.exists():
+        raise DataError(
+            "no such file", file=file, allowed="a run whose judgments were saved by Judged.save"
+        )
+    rows = json_rows(file, Problems(file, strict=True))
+    return pd.DataFrame([row.values for row in rows]).astype(_LOG_TYPES)
 
 
 def judge(
@@ -111,68 +177,81 @@ def judge(
     keep_inputs: str | Path | None = None,
     progress: bool | None = None,
 ) -> Judged:
-    """Let models judge the answers of some runs.
+    """Let models judge the responses of some runs.
 
-    What is judged goes to the model as one JSON object and the rubric apart from it, so that no
-    text can get out of its place. A reply that doesn't fit its schema is asked for once more; what
-    still doesn't fit is NaN with state "judge_failed" and a reason, never 0.
+    The rubric is the system message and the judged texts are one JSON object in the user message,
+    so no judged text can pose as an instruction. A reply that does not match its schema is
+    requested once more. If that fails too, the value is NaN with state "judge_failed" and a reason,
+    never 0.
 
     Parameters
     ----------
     judges
-        Names of `rs.judge_table()`, or judges of your own
+        Names from `rs.judge_table()`, or your own judges
         (`rs.find_judge("groundedness").with_prompt(text)`).
     endpoint
         A model's name at api.openai.com, or an `rs.Endpoint`.
     repeats
-        How often each judgment is made; repeat r is asked with the endpoint's seed + r - 1. Scores
-        are means over them.
+        Number of judgments per response and judge; scores are their mean. Repeat r is sent with
+        the endpoint's seed + r - 1.
     workers
-        How many requests are under way at a time, at most.
+        Maximal number of concurrent requests.
     cache
-        The SQLite file that keeps usable replies; a judgment of the same model, prompt,
-        temperature, seed, repeat, question, answer, context and reference is not asked again. None
-        keeps nothing.
+        SQLite file for usable replies. A judgment with the same model, prompt, temperature, seed,
+        repeat, question, answer, context and reference is not requested again. None stores nothing.
     prices, max_cost
-        US dollars per million tokens by model, (prompt, completion) or one number; once `max_cost`
-        is spent, nothing more is asked, and what is done is returned. Without a price, cost is NaN.
+        US dollars per million tokens by model, as (prompt, completion) or one number. Once
+        `max_cost` is spent, no further request is made, and the finished judgments are returned.
+        Without a price the cost is NaN.
     k
-        How many hits of a response are its context; by default the run's own k, and all hits where
-        it states none.
+        Number of hits in the context of a response; by default the run's own k, or all hits if it
+        states none.
     refused
-        "skip": answers of a system that says it refused are judged by abstention only; "judge": by
-        all judges.
+        "skip": if the system says that it refused, only the judge abstention judges the response;
+        "judge": all judges do.
     cut_text
-        Hits of which only a cut text is there: "refuse", or "mark" judgments by them
-        (`x_context_cut`).
+        For hits of which only a cut text is known: "refuse" raises; "mark" judges them and sets
+        `x_context_cut`.
     order
-        Of the hits in the context: by "rank", or "reversed", to see what their places do to a judge
+        Order of the hits in the context: by "rank", or "reversed", which shows position effects
         (`rs.judge_audit`).
     keep_inputs
-        A file (JSON lines) to which everything goes that the judges were given;
-        `rs.load_judge_inputs` reads it, to judge the same again without the run.
+        A JSON lines file for everything that the judges were given. `rs.load_judge_inputs` reads
+        it, to judge the same answers again without the run.
     progress
-        A bar on standard error; by default only on a terminal.
+        Show a progress bar on standard error; by default only on a terminal.
 
     Returns
     -------
-    Judged. Its judgments replace those of the same runs and criteria in `results`. Tokens and cost
-    of a judgment are those of the replies it was made from, and stand on its first row; what was
-    spent this time is in the ledger.
+    Judged. Its judgments replace those of the same runs and criteria in `results`. The first row of
+    a judgment holds tokens and cost of its replies, cached or not. The judge log holds the usage of
+    this call only.
 
     Raises
     ------
     DataError
-        An unknown judge, a judge that lacks its embedding model, no response of a golden query, cut
+        An unknown judge, a judge without its embedding model, no response to a golden query, cut
         text, `max_cost` without a price, or an endpoint that refuses the key, the model or the
         address.
     """
     check_inputs(results, golden)
-    wanted, asked = (
-        find_judges(judges),
-        endpoint if isinstance(endpoint, Endpoint) else Endpoint(endpoint),
-    )
-    _check(wanted, asked, repeats, workers, refused)
+    judges = find_judges(judges)
+    if not isinstance(endpoint, Endpoint):
+        endpoint = Endpoint(endpoint)
+    for name, value in (("repeats", repeats), ("workers", workers)):
+        if value < 1:
+            raise DataError(f"found {value}", field=name, allowed="at least 1")
+    if refused not in REFUSED:
+        raise DataError(
+            f"found {refused!r}", field="refused", allowed=f"one of {', '.join(REFUSED)}"
+        )
+    needs_embedding = any(judge.each == "questions" for judge in judges)
+    if needs_embedding and endpoint.embedding is None:
+        raise DataError(
+            "answer relevance compares embeddings",
+            field="embedding",
+            allowed="Endpoint(..., embedding=) with a model's name or a callable",
+        )
     cases = cases_of(results, golden, k, cut_text, order)
     if not cases:
         raise DataError(
@@ -182,141 +261,82 @@ def judge(
         )
     if keep_inputs is not None:
         write_judge_inputs(cases, keep_inputs)
-    passes = [
-        Pass(case, one, repeat)
+    judgments = [
+        Judgment(case, judge, repeat)
         for case in cases
-        for one in wanted
+        for judge in judges
         for repeat in range(1, repeats + 1)
     ]
-    models = [
-        asked.model,
-        *([asked.embedding] if isinstance(asked.embedding, str) and _embeds(wanted) else []),
-    ]
-    with Cache(cache) as kept, Client(asked) as client:
-        _run(
-            passes, Asker(client, kept, Purse(prices, max_cost, models)), workers, refused, progress
-        )
-    return Judged(_with_judgments(results, passes, asked, order), _ledger(passes))
+    for judgment in judgments:
+        judgment.reason = skip_reason(judgment.case, judgment.judge, refused)
+        judgment.state = "" if judgment.reason is None else "skipped"
+    models = [endpoint.model]
+    if needs_embedding and isinstance(endpoint.embedding, str):
+        models.append(endpoint.embedding)
+    with Cache(cache) as replies, EndpointClient(endpoint) as connection:
+        client = JudgeClient(connection, replies, CostTracker(prices, max_cost, models))
+        due = [judgment for judgment in judgments if judgment.state != "skipped"]
+        _run_all(due, client, workers, progress)
+    return Judged(
+        _with_judgments(results, judgments, endpoint, order),
+        pd.DataFrame(map(_log_row, judgments), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
+    )
 
 
-def _check(
-    judges: list[Judge], endpoint: Endpoint, repeats: int, workers: int, refused: str
+def _run_all(
+    judgments: list[Judgment], client: JudgeClient, workers: int, progress: bool | None
 ) -> None:
-    for name, value in (("repeats", repeats), ("workers", workers)):
-        if value < 1:
-            raise DataError(f"found {value}", field=name, allowed="at least 1")
-    if refused not in REFUSED:
-        raise DataError(
-            f"found {refused!r}", field="refused", allowed=f"one of {', '.join(REFUSED)}"
-        )
-    if _embeds(judges) and endpoint.embedding is None:
-        raise DataError(
-            "answer relevance compares embeddings",
-            field="embedding",
-            allowed="Endpoint(..., embedding=) with a model's name or a callable",
-        )
+    """Run judgments in threads; an interrupt or an unusable endpoint stops the remaining ones."""
+    from tqdm import tqdm
 
-
-def _embeds(judges: list[Judge]) -> bool:
-    return any(judge.each == "questions" for judge in judges)
-
-
-def _run(
-    passes: list[Pass], asker: Asker, workers: int, refused: str, progress: bool | None
-) -> None:
-    """Run every pass that is due; fills in their states."""
     stop = threading.Event()
 
-    def run(one: Pass) -> None:
+    def run(judgment: Judgment) -> None:
         if stop.is_set():
             return
         try:
-            run_pass(one, asker)
-        except OutOfMoney as error:
-            one.state, one.reason, one.verdicts = "not_asked", str(error), []
-        except Unusable:
+            run_judgment(judgment, client)
+        except BudgetExceeded as error:
+            judgment.state, judgment.reason, judgment.verdicts = "not_asked", str(error), []
+        except EndpointUnusable:
             stop.set()
             raise
 
-    due = []
-    for one in passes:
-        one.reason = why_skipped(one.case, one.judge, refused)
-        one.state = "" if one.reason is None else "skipped"
-        due += [one] if one.reason is None else []
-    with ThreadPoolExecutor(workers, thread_name_prefix="judge") as pool:
-        futures = [pool.submit(run, one) for one in due]
+    hide_bar = None if progress is None else not progress  # None: hidden unless on a terminal
+    with (
+        ThreadPoolExecutor(workers, thread_name_prefix="judge") as pool,
+        tqdm(total=len(judgments), desc="judging", unit="judgment", disable=hide_bar) as bar,
+    ):
+        futures = [pool.submit(run, judgment) for judgment in judgments]
         try:
-            _wait(futures, asker, due, progress)
-        except BaseException:
-            stop.set()
-            raise
-
-
-def _wait(
-    futures: "list[Future[None]]", asker: Asker, due: list[Pass], progress: bool | None
-) -> None:
-    with _bar(len(futures), progress) as bar:
-        for future in as_completed(futures):
-            try:
+            for future in as_completed(futures):
                 future.result()
-            except Unusable as error:
-                raise DataError(
-                    str(error),
-                    field="endpoint",
-                    allowed=(
-                        "a model, key and base_url that work; what was judged before is in the"
-                        " cache"
-                    ),
-                ) from None
-            bar.update()
-            bar.set_postfix_str(
-                f"${asker.purse.spent:.4f}" if not math.isnan(asker.purse.spent) else ""
-            )
-
-
-def _bar(total: int, progress: bool | None) -> Any:
-    if progress is False:
-        return _NoBar()
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return _NoBar()
-    return tqdm(
-        total=total, desc="judging", unit="judgment", disable=None if progress is None else False
-    )
-
-
-class _NoBar:
-    """A bar that shows nothing."""
-
-    def __enter__(self) -> "_NoBar":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def update(self) -> None:
-        """One more is done."""
-
-    def set_postfix_str(self, text: str) -> None:
-        """What stands beside it."""
+                bar.update()
+                spent = client.costs.spent
+                bar.set_postfix_str("" if math.isnan(spent) else f"${spent:.4f}")
+        except EndpointUnusable as error:
+            raise DataError(
+                str(error),
+                field="endpoint",
+                allowed=(
+                    "a model, key and base_url that work; replies received before are in the cache"
+                ),
+            ) from None
+        finally:
+            stop.set()
 
 
 def _with_judgments(
-    results: Results, passes: list[Pass], endpoint: Endpoint, order: str
+    results: Results, judgments: list[Judgment], endpoint: Endpoint, order: str
 ) -> Results:
-    """The results with these judgments in place of those of the same runs and criteria."""
-    new = from_records(
-        [record for one in passes for record in _records(one, endpoint, order)], "judgments"
-    )
-    old = results.judgments
+    """Replace the judgments of the same runs and criteria by the new ones."""
+    rows = [row for judgment in judgments for row in _rows(judgment, endpoint, order)]
+    new, old = from_records(rows, "judgments"), results.judgments
     if old is None or not len(old):
         return replace(results, judgments=new)
-    replaced = {(one.case.run_id, one.judge.criterion) for one in passes if one.verdicts}
-    stays = [
-        cell not in replaced
-        for cell in zip(old["run_id"].astype("str"), old["criterion"], strict=True)
-    ]
+    replaced = {(one.case.run_id, one.judge.criterion) for one in judgments if one.verdicts}
+    groups = zip(old["run_id"].astype("str"), old["criterion"], strict=True)
+    stays = [group not in replaced for group in groups]
     parts = [
         frame.assign(run_id=frame["run_id"].astype("str"))
         for frame in (old[stays], new)
@@ -325,46 +345,41 @@ def _with_judgments(
     return replace(results, judgments=pd.concat(parts, ignore_index=True) if parts else new)
 
 
-def _records(one: Pass, endpoint: Endpoint, order: str) -> list[Verdict]:
-    """The rows of a pass; what it took stands on the first of them."""
-    about = {
-        "run_id": one.case.run_id, "query_id": one.case.query_id, "criterion": one.judge.criterion,
+def _rows(judgment: Judgment, endpoint: Endpoint, order: str) -> list[Verdict]:
+    """Return one row per verdict; the first one holds tokens and cost of the whole judgment."""
+    case, judge = judgment.case, judgment.judge
+    uses_context = "context" in judge.needs
+    common = {
+        "run_id": case.run_id,
+        "query_id": case.query_id,
+        "criterion": judge.criterion,
         "judge": endpoint.model,
-        "prompt_hash": one.judge.prompt_hash, "temperature": endpoint.temperature,
-        "repeat": one.repeat, "input_hash": one.case.input_hash,
-        "x_prompt_version": one.judge.prompt_version,
-        "x_seed": None if endpoint.seed is None else endpoint.seed + one.repeat - 1,
-        "x_embedding_model": endpoint.embedding_name if one.judge.each == "questions" else None,
-        "x_context_order": order if order != "rank" and "context" in one.judge.needs else None,
-        "x_context_cut": True if one.case.is_cut and "context" in one.judge.needs else None,
-    }  # fmt: skip
-    rows = [about | verdict for verdict in one.verdicts]
-    for row in rows[:1]:
-        tokens, cost = one.made.tokens, one.made.cost_usd
-        row |= {
-            "tokens": None if math.isnan(tokens) else int(tokens),
-            "cost_usd": None if math.isnan(cost) else cost,
-        }
+        "prompt_hash": judge.prompt_hash,
+        "temperature": endpoint.temperature,
+        "repeat": judgment.repeat,
+        "input_hash": case.input_hash,
+        "x_prompt_version": judge.prompt_version,
+        "x_seed": None if endpoint.seed is None else endpoint.seed + judgment.repeat - 1,
+        "x_embedding_model": endpoint.embedding_name if judge.each == "questions" else None,
+        "x_context_order": order if order != "rank" and uses_context else None,
+        "x_context_cut": True if case.is_cut and uses_context else None,
+    }
+    rows = [common | verdict for verdict in judgment.verdicts]
+    if rows:
+        tokens, cost = judgment.reply_usage.tokens, judgment.reply_usage.cost_usd
+        rows[0]["tokens"] = None if math.isnan(tokens) else int(tokens)
+        rows[0]["cost_usd"] = None if math.isnan(cost) else cost
     return rows
 
 
-def _ledger(passes: list[Pass]) -> pd.DataFrame:
-    rows = [
-        (
-            one.case.run_id,
-            one.case.query_id,
-            one.judge.name,
-            one.judge.criterion,
-            one.repeat,
-            one.state,
-            one.reason,
-            *(getattr(one.now, name) for name in _TAKEN),
-        )
-        for one in passes
-    ]
-    frame = pd.DataFrame(
-        rows,
-        columns=["run_id", "query_id", "judge", "criterion", "repeat", "state", "reason", *_TAKEN],
-    )
-    texts = dict.fromkeys(("run_id", "query_id", "judge", "criterion", "state", "reason"), "str")
-    return frame.astype(texts | {"tokens": "float64", "cost_usd": "float64"})
+def _log_row(judgment: Judgment) -> dict[str, Any]:
+    return {
+        "run_id": judgment.case.run_id,
+        "query_id": judgment.case.query_id,
+        "judge": judgment.judge.name,
+        "criterion": judgment.judge.criterion,
+        "repeat": judgment.repeat,
+        "state": judgment.state,
+        "reason": judgment.reason,
+        **asdict(judgment.usage),
+    }

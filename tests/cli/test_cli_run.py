@@ -163,8 +163,8 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
     assert main(["run", "my_rag:stop", *GOLDEN]) == 130
     assert (
         capsys.readouterr().err
-        == "ragscore: stopped; 0 answers are in runs/stop/.per_query.journal; the same call goes on"
-        " from there\n"
+        == "ragscore: stopped; 0 answers are in runs/stop/.per_query.journal; the same call resumes"
+        " the run\n"
     )
 
 
@@ -181,7 +181,7 @@ def test_a_stopped_run_says_how_to_go_on(here, capsys):
         (["my_rag:ask", "--set", "x"], "--set: found 'x'; NAME=VALUE"),
         (
             ["my_rag:ask", "--mode", "x"],
-            "settings: ask can't be told mode; it takes folder_mode, k",
+            "settings: ask does not accept mode; it takes folder_mode, k",
         ),
         (["none.yaml"], "none.yaml: system: no such file"),
     ],

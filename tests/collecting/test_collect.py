@@ -272,16 +272,16 @@ def test_retrieval_only_asks_for_no_answer(golden, out):
         (
             {"temperature": 0.5},
             (
-                "settings: system can't be told temperature; it takes folders, k, product, tool,"
+                "settings: system does not accept temperature; it takes folders, k, product, tool,"
                 " vaults"
             ),
         ),
-        ({"settings": {"folder_mode": "on"}}, "settings: system can't be told folder_mode"),
-        ({"retrieval_only": True}, "settings: system can't be told with_answer"),
+        ({"settings": {"folder_mode": "on"}}, "settings: system does not accept folder_mode"),
+        ({"retrieval_only": True}, "settings: system does not accept with_answer"),
         (
             {},
             (
-                "golden: 1 queries carry filters, which system can't be told; it takes folders, k,"
+                "golden: 1 queries carry filters, which system does not accept; it takes folders, k,"
                 " product, tool, vaults; leave_out=['filters'] asks without"
             ),
         ),
@@ -474,11 +474,11 @@ def test_a_server_that_says_when_is_asked_then(plain_golden, given, wait):
         in_turn([Reply({}, status=429, headers={"Retry-After": given})], chatbot)
     ) as server:
         system = rs.collecting.systems.as_system(server.url)
-        record, _ = asking.answered(
+        record, _ = asking.ask(
             system,
             {"query": "?", "query_id": "q", "k": 1},
-            asking.Manner(),
-            asking.Pace(None),
+            asking.RequestPolicy(),
+            asking.RateLimiter(None),
             waits.append,
         )
         system.close()
@@ -491,11 +491,11 @@ def test_waits_grow_and_are_random(plain_golden):
     def system(query):
         raise ConnectionError("gone")
 
-    record, _ = asking.answered(
+    record, _ = asking.ask(
         rs.collecting.systems.as_system(system),
         {"query": "?", "query_id": "q"},
-        asking.Manner(retries=6),
-        asking.Pace(None),
+        asking.RequestPolicy(retries=6),
+        asking.RateLimiter(None),
         waits.append,
     )
     assert record["error"] == "ConnectionError: gone" and record["attempts"] == 7
@@ -508,9 +508,9 @@ def test_waits_grow_and_are_random(plain_golden):
 
 def test_turns_come_no_faster_than_the_rate():
     times = iter([10.0, 10.0, 10.1, 20.0])
-    pace = asking.Pace(2.0, clock=lambda: next(times))
+    limiter = asking.RateLimiter(2.0, clock=lambda: next(times))
     # Turns at 10, 10.5, 11, and, after a pause, at once.
-    assert [pace.delay() for _ in range(4)] == pytest.approx([0.0, 0.5, 0.9, 0.0])
+    assert [limiter.delay() for _ in range(4)] == pytest.approx([0.0, 0.5, 0.9, 0.0])
 
 
 @pytest.mark.parametrize("workers", [1, 3, 8])

@@ -82,7 +82,7 @@ def test_ctrl_c_leaves_what_was_answered_and_says_so(golden, tmp_path):
     with pytest.raises(KeyboardInterrupt) as stopped:
         rs.collect(system, golden, tmp_path / "run", progress=False)
     assert stopped.value.__notes__ == [
-        f"3 answers are in {tmp_path / 'run' / journal.NAME}; the same call goes on from there"
+        f"3 answers are in {tmp_path / 'run' / journal.JOURNAL_NAME}; the same call resumes the run"
     ]
     results = rs.collect(system, golden, tmp_path / "run", progress=False)
     assert asked == [f"question {n}" for n in (0, 1, 2, 3, 3, 4, 5)] and len(results.hits) == 6
@@ -96,7 +96,7 @@ def test_each_answer_is_on_disk_before_the_next_question(golden, tmp_path, monke
         "fsync",
         lambda handle: (
             fsync(handle),
-            synced.append((tmp_path / journal.NAME).read_text().count("\n")),
+            synced.append((tmp_path / journal.JOURNAL_NAME).read_text().count("\n")),
         )[0],
     )
 
@@ -139,7 +139,7 @@ def test_going_on_with_other_settings_is_one_clear_error(golden, tmp_path, optio
     assert message in str(error.value) and str(error.value).endswith(
         "; the same settings, another folder, or fresh=True (--fresh)"
     )
-    assert str(tmp_path / journal.NAME) in str(error.value)
+    assert str(tmp_path / journal.JOURNAL_NAME) in str(error.value)
 
 
 def test_going_on_with_another_golden_set_is_an_error(golden, tmp_path, write_golden):
@@ -167,7 +167,7 @@ def test_how_a_run_asks_may_change_when_it_goes_on(golden, tmp_path):
 
 def test_a_line_that_is_no_record_before_the_last_is_named(golden, tmp_path):
     system = begun(golden, tmp_path)
-    file = tmp_path / journal.NAME
+    file = tmp_path / journal.JOURNAL_NAME
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([lines[0], "{broken\n", *lines[1:]]))
     with pytest.raises(

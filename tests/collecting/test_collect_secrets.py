@@ -10,7 +10,7 @@ import pytest
 from servers import Reply, Server, chatbot
 
 import ragscore as rs
-from ragscore.collecting.systems.secrets import Redactor, hidden_url, is_secret, secrets_in
+from ragscore.collecting.secrets import Redactor, hidden_url, is_secret, secrets_in
 
 SECRET = 'Wq7+x/9 "ä'  # awkward on purpose: JSON and addresses write it in other ways
 TOKEN = "tok-4fJ0aZk2LmQ8"

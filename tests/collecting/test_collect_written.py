@@ -365,6 +365,6 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_system(golden, tmp_path, write_gol
     assert done.returncode == 130 and done.stdout == ""
     assert (
         done.stderr
-        == "ragscore: stopped; 3 answers are in runs/ask/.per_query.journal; the same call goes on"
-        " from there\n"
+        == "ragscore: stopped; 3 answers are in runs/ask/.per_query.journal; the same call resumes"
+        " the run\n"
     )

@@ -673,13 +673,13 @@ def test_max_cost_stops_cleanly_and_keeps_what_is_done(asked, server, tmp_path):
 
 def test_ctrl_c_loses_nothing_that_was_paid_for(asked, server, tmp_path, monkeypatch):
     results, golden = asked()
-    from ragscore.judging.run import _NoBar
+    from tqdm import tqdm
 
     def interrupted(self):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(_NoBar, "update", interrupted)
+        patched.setattr(tqdm, "update", interrupted)
         rs.judge(
             results,
             golden,

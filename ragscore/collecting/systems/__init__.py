@@ -1,6 +1,7 @@
-"""Systems under test.
+"""Systems under test: a Python callable, an HTTP endpoint, a command.
 
-A Python callable, an HTTP endpoint, a command; what each can be told, and how to ask it.
+In: anything that `rs.collect` accepts as a system. Out: a `System`, which can be asked and says
+which settings it accepts.
 """
 
 import os
@@ -18,7 +19,7 @@ from ragscore.collecting.systems.base import (
     System,
     command_system,
 )
-from ragscore.collecting.systems.function import function_system, two_steps
+from ragscore.collecting.systems.function import function_system, two_step_system
 from ragscore.collecting.systems.http import http_system, with_path
 from ragscore.collecting.systems.mapping import Mapping, chatbot, read_mapping
 from ragscore.frames.errors import DataError
@@ -48,38 +49,35 @@ ALLOWED = (
 
 
 def as_system(given: Given, name: str | None = None) -> System:
-    """A system from what was given for one; see `rs.collect`.
+    """Return the system for any accepted form of one; see `rs.collect`.
 
     Raises
     ------
     DataError
-        It is none of these, a mapping has an unknown field, a variable that a header names isn't
-        set, or httpx is missing.
+        No accepted form, a mapping with an unknown field, an environment variable that a header
+        names but that is not set, or httpx is missing.
     """
     if isinstance(given, System):
         return given
-    if isinstance(given, tuple) and len(given) == 2 and all(callable(one) for one in given):
-        return two_steps(given[0], given[1], name)
+    if isinstance(given, tuple) and len(given) == 2 and all(map(callable, given)):
+        return two_step_system(given[0], given[1], name)
     if callable(given):
         return function_system(given, name)
     if isinstance(given, dict):
         return http_system(read_mapping(given), name)
-    if isinstance(given, list) and given and all(isinstance(one, str) for one in given):
+    if isinstance(given, list) and given and all(isinstance(part, str) for part in given):
         return command_system(given, name)
-    if isinstance(given, (str, os.PathLike)):
-        return _named(str(given), name)
-    raise DataError(f"found {type(given).__name__}", field="system", allowed=ALLOWED)
-
-
-def _named(text: str, name: str | None) -> System:
+    if not isinstance(given, (str, os.PathLike)):
+        raise DataError(f"found {type(given).__name__}", field="system", allowed=ALLOWED)
+    text, file = str(given), Path(given)
     if text.startswith(("http://", "https://")):
         return http_system(chatbot(with_path(text, ASK)), name)
-    if Path(text).suffix in (".yaml", ".yml", ".json"):
-        return http_system(_mapping_file(Path(text)), name or Path(text).stem)
+    if file.suffix in (".yaml", ".yml", ".json"):
+        return http_system(_read_mapping_file(file), name or file.stem)
     raise DataError(f"found {text!r}", field="system", allowed=ALLOWED)
 
 
-def _mapping_file(file: Path) -> Mapping:
+def _read_mapping_file(file: Path) -> Mapping:
     try:
         values = yaml.safe_load(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:

@@ -1,11 +1,7 @@
-"""What a system under test is to the collector.
+"""The interface of a system under test, and a command as a system.
 
-A way to ask it, what it can be told, and how to describe it.
-
-A command as a system.
-
-It runs once per query, gets the request as JSON on standard input, and prints its reply as one JSON
-value.
+A command runs once per query. It reads the request as JSON on standard input and prints its reply
+as one JSON value.
 """
 
 import contextlib
@@ -19,20 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragscore.collecting.systems.secrets import hidden, secrets_in
+from ragscore.collecting.secrets import hidden, secrets_in
 from ragscore.io.source import parse_json
 
 SETTINGS = ("mode", "k", "temperature", "seed", "with_answer")
-"""What a caller sets for a whole run."""
+"""Settings of a whole run, set by the caller."""
 CARRIED = ("filters", "vaults", "folders", "product", "tool")
-"""What a golden query carries to be sent with it."""
+"""Fields of a golden query that are sent with it."""
 
 Request = dict[str, Any]
-"""One question: `query`, `query_id`, and whatever of `SETTINGS`, `CARRIED` and settings of the system's own is set."""
-
-
-def _nothing() -> None:
-    pass
+"""One query: `query`, `query_id`, and all known `SETTINGS`, `CARRIED` fields and other settings."""
+SHOWN = 500  # characters of a failed command's output in its error
 
 
 @dataclass(frozen=True)
@@ -42,22 +35,22 @@ class System:
     Attributes
     ----------
     name
-        Of the system, as it stands in `runs.system`.
+        Its name in `runs.system`.
     ask
-        A request, and the seconds it may take (None: no limit) -> the reply: a list of hits, an
-        answer's text, or a mapping that holds `hits`, `answer` and what else is known. Raises
+        Function from a request and a time limit in seconds (None: no limit) to a reply: a list of
+        hits, the text of an answer, or a mapping with `hits`, `answer` and other fields. Raises
         `AskError`.
     config
-        How it is asked: kind, address, mapping; without what may be secret by its name. Part of the
-        run's snapshot.
+        Kind, address and mapping for the run's snapshot, without fields whose name suggests a
+        secret.
     takes
-        The names that it can be told beside the query; None: any.
+        Names of the request fields that it accepts besides the query; None means any.
     needs
-        Those of them that it can't do without.
+        Those of them that it requires.
     secrets
-        Texts that no file and no log may hold.
+        Texts that no file and no log may contain.
     close
-        Called when the last query is answered.
+        Called after the last query.
     """
 
     name: str
@@ -66,20 +59,20 @@ class System:
     takes: frozenset[str] | None = None
     needs: frozenset[str] = frozenset()
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    close: Callable[[], None] = _nothing
+    close: Callable[[], None] = lambda: None
 
 
 class AskError(Exception):
-    """A query that the system didn't answer.
+    """The system did not answer a query.
 
     Attributes
     ----------
     again
-        Whether asking again may help: time-outs, lost connections, 429 and 5xx.
+        True if another attempt may help: time-outs, lost connections, 429 and 5xx.
     wait
-        The seconds after which the system wants to be asked again, if it says so.
+        Seconds to wait before it, if the system asks for a time.
     reply
-        What it gave all the same, such as the hits of a search whose answer failed.
+        The usable part of a reply, such as the hits of a search whose answer failed.
     """
 
     def __init__(
@@ -90,23 +83,27 @@ class AskError(Exception):
 
 
 def timed_out(seconds: float | None) -> AskError:
-    """The error of a query that took too long."""
+    """Return the error of a query that took too long."""
     return AskError(
         f"timed out after {seconds:g} s" if seconds is not None else "timed out", again=True
     )
 
 
-SHOWN = 500  # characters of what a command that failed wrote last
-
-
 def command_system(command: list[str], name: str | None = None) -> System:
-    """A program with its arguments; `{query}`, `{k}`, ...
+    """Return a system that runs a command per query.
 
-    in an argument become the request's values.
+    `{query}`, `{k}` and other names in an argument become the request's values. Other braces stay.
     """
 
     def ask(request: Request, seconds: float | None) -> Any:
-        return _run([_filled(part, request) for part in command], request, seconds)
+        def value(match: re.Match[str]) -> str:
+            if match[1] not in request:
+                return match[0]
+            found = request[match[1]]
+            return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+        arguments = [re.sub(r"\{(\w+)\}", value, part) for part in command]
+        return _run(arguments, request, seconds)
 
     return System(
         name or Path(command[0]).name,
@@ -116,23 +113,11 @@ def command_system(command: list[str], name: str | None = None) -> System:
     )
 
 
-def _filled(part: str, request: Request) -> str:
-    """An argument with the request's values in the place of their names.
-
-    Other braces stay as they are.
-    """
-    return re.sub(
-        r"\{(\w+)\}",
-        lambda found: _text(request[found[1]]) if found[1] in request else found[0],
-        part,
-    )
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
 def _run(command: list[str], request: Request, seconds: float | None) -> Any:
+    """Run a command and return the JSON that it prints.
+
+    A command that fails may have printed its hits before; its error keeps them.
+    """
     sent = json.dumps(request, ensure_ascii=False).encode()
     try:
         process = subprocess.Popen(
@@ -146,36 +131,32 @@ def _run(command: list[str], request: Request, seconds: float | None) -> Any:
         raise AskError(f"can't be started: {error}") from error
     with process:
         try:
-            printed, said = process.communicate(sent, timeout=seconds)
+            output, messages = (
+                stream.decode("utf-8", "replace")
+                for stream in process.communicate(sent, timeout=seconds)
+            )
         except BaseException as error:
-            _end(process)
+            _kill(process)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise timed_out(seconds) from error
             raise
-    return _reply(
-        process.returncode, printed.decode("utf-8", "replace"), said.decode("utf-8", "replace")
-    )
+    try:
+        reply, fault = parse_json(output), None
+    except (ValueError, RecursionError) as error:
+        reply, fault = None, f"printed no JSON ({error})"
+    if process.returncode:
+        last = f": {messages.strip()[-SHOWN:]}" if messages.strip() else ""
+        raise AskError(f"exit status {process.returncode}{last}", reply=reply)
+    if fault is not None:
+        raise AskError(f"{fault}: {output.strip()[:SHOWN]!r}")
+    return reply
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the command with whatever it started: its group is a session of its own."""
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """Kill the command and its children: they are a session, and thus a process group."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()
     process.communicate()
-
-
-def _reply(status: int, printed: str, said: str) -> Any:
-    """What was printed; a command that failed may have printed its hits before."""
-    try:
-        reply, fault = parse_json(printed), None
-    except (ValueError, RecursionError) as error:
-        reply, fault = None, f"printed no JSON ({error})"
-    if status:
-        last = f": {said.strip()[-SHOWN:]}" if said.strip() else ""
-        raise AskError(f"exit status {status}{last}", reply=reply)
-    if fault is not None:
-        raise AskError(f"{fault}: {printed.strip()[:SHOWN]!r}")
-    return reply

@@ -1,10 +1,8 @@
-"""Python callables as systems.
+"""Python callables as systems: one function, or a pair of search and answer; plain or async.
 
-One that answers, or a pair of a search and an answer; plain or async.
-
-A function gets the query, and by name what its signature has a place for. Async ones all run on one
-event loop in a thread of its own, so that they work from Jupyter, whose loop is left alone, and may
-share a client.
+A function gets the query, and by name the settings that its signature has parameters for. Async
+functions share one event loop in its own thread. They can therefore share a client, and they work
+in Jupyter, whose own loop is already running.
 """
 
 import asyncio
@@ -21,32 +19,32 @@ from ragscore.collecting.systems.base import AskError, Request, System, timed_ou
 from ragscore.frames.errors import DataError
 
 QUERY_NAMES = ("query", "question")
-CANCELLING = 5.0  # seconds that calls which are cancelled may take to end
+CANCEL_SECONDS = 5.0  # time for cancelled calls to end
 
 
 @dataclass
-class _Loop:
-    """An event loop in a thread, started when it is first needed."""
+class _EventLoop:
+    """An event loop in its own thread, started at first use."""
 
     loop: asyncio.AbstractEventLoop | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, awaitable: Any, seconds: float | None) -> Any:
-        """The result of an awaitable; it is cancelled when time runs out."""
+        """Return the result of an awaitable, which is cancelled after so many seconds."""
         with self.lock:
             if self.loop is None:
                 self.loop = asyncio.new_event_loop()
                 threading.Thread(
                     target=_run_forever, args=(self.loop,), name="ragscore-async", daemon=True
                 ).start()
-        future = asyncio.run_coroutine_threadsafe(_within(awaitable, seconds), self.loop)
+        future = asyncio.run_coroutine_threadsafe(_limited(awaitable, seconds), self.loop)
         return future.result()
 
     def close(self) -> None:
-        """Stop the thread, once what still runs is cancelled; what won't be is left to itself."""
+        """Cancel running calls and stop the thread; a call that resists is abandoned."""
         if self.loop is not None:
             with contextlib.suppress(TimeoutError):
-                asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result(CANCELLING)
+                asyncio.run_coroutine_threadsafe(_cancel_others(), self.loop).result(CANCEL_SECONDS)
             self.loop.call_soon_threadsafe(self.loop.stop)
             self.loop = None
 
@@ -58,14 +56,14 @@ def _run_forever(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
-async def _within(awaitable: Any, seconds: float | None) -> Any:
+async def _limited(awaitable: Any, seconds: float | None) -> Any:
     started = perf_counter()
     try:
         return await asyncio.wait_for(awaitable, seconds)
     except TimeoutError as error:
         if seconds is not None and perf_counter() - started >= seconds:
             raise timed_out(seconds) from error
-        raise  # one of its own, which says more
+        raise  # a time-out of its own, whose message tells more
 
 
 async def _cancel_others() -> None:
@@ -76,41 +74,35 @@ async def _cancel_others() -> None:
 
 
 def function_system(function: Callable[..., Any], name: str | None = None) -> System:
-    """A callable.
+    """Return a system that calls a function.
 
-    The query goes to its parameter `query` or `question`, else to its first one; the rest by name.
+    The query goes to the parameter `query` or `question`, else to the first one. Settings go by
+    name.
     """
-    called, takes, needs = _signature(function)
-    loop = _Loop()
+    call, takes, needs = _signature(function)
+    loop = _EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
-        return _called(lambda: called(request), loop, seconds)
+        return _result(lambda: call(request), loop, seconds)
 
-    label = name or _name(function)
-    return System(
-        label,
-        ask,
-        {"kind": "function", "function": _place(function)},
-        takes,
-        needs,
-        close=loop.close,
-    )
+    config = {"kind": "function", "function": _qualified_name(function)}
+    return System(name or _name(function), ask, config, takes, needs, close=loop.close)
 
 
-def two_steps(
+def two_step_system(
     search: Callable[..., Any], answer: Callable[..., Any], name: str | None = None
 ) -> System:
-    """A search, and an answer from what it found.
+    """Return a system that searches and then answers: `answer(query, hits, ...)`.
 
-    `answer(query, hits, ...)`; each step is timed, hits outlive an answer that fails.
+    Each step is timed. If the answer fails, its error keeps the hits.
     """
-    searched, takes, needs = _signature(search)
-    answered, more, also = _signature(answer, n_given=2)
-    loop = _Loop()
+    call_search, search_takes, search_needs = _signature(search)
+    call_answer, answer_takes, answer_needs = _signature(answer, n_given=2)
+    loop = _EventLoop()
 
     def ask(request: Request, seconds: float | None) -> Any:
         started = perf_counter()
-        hits = _called(lambda: searched(request), loop, seconds)
+        hits = _result(lambda: call_search(request), loop, seconds)
         latency = {"retrieval_ms": 1000 * (perf_counter() - started)}
         found = hits if isinstance(hits, dict) else {"hits": hits}
         found = {**found, "latency": latency}
@@ -118,20 +110,26 @@ def two_steps(
             return found
         started = perf_counter()
         try:
-            reply = _called(lambda: answered(request, found.get("hits")), loop, seconds)
+            reply = _result(lambda: call_answer(request, found.get("hits")), loop, seconds)
         except AskError as error:
             raise AskError(str(error), again=error.again, wait=error.wait, reply=found) from error
         latency["generation_ms"] = 1000 * (perf_counter() - started)
         return found | (reply if isinstance(reply, dict) else {"answer": reply})
 
-    both = None if takes is None or more is None else takes | more | {"with_answer"}
-    config = {"kind": "search and answer", "search": _place(search), "answer": _place(answer)}
+    takes = None
+    if search_takes is not None and answer_takes is not None:
+        takes = search_takes | answer_takes | {"with_answer"}
+    config = {
+        "kind": "search and answer",
+        "search": _qualified_name(search),
+        "answer": _qualified_name(answer),
+    }
     return System(
         name or f"{_name(search)}+{_name(answer)}",
         ask,
         config,
-        both,
-        needs | also,
+        takes,
+        search_needs | answer_needs,
         close=loop.close,
     )
 
@@ -139,33 +137,29 @@ def two_steps(
 def _signature(
     function: Callable[..., Any], n_given: int = 1
 ) -> tuple[Callable[..., Any], frozenset[str] | None, frozenset[str]]:
-    """How to call it with a request, which names it takes, and which it needs."""
+    """Return a call with a request, the names that the function accepts, and those it requires."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # some builtins don't say
+    except (TypeError, ValueError):  # some builtins have no signature
         return lambda request, *given: function(request["query"], *given), frozenset(), frozenset()
-    by_place = [
-        one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
-    query = next((one for one in parameters if one.name in QUERY_NAMES and n_given == 1), None)
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters)
-    takes_places = any(one.kind is one.VAR_POSITIONAL for one in parameters)
-    if query is None and len(by_place) < n_given and not takes_places:
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    query = next((p for p in parameters if p.name in QUERY_NAMES and n_given == 1), None)
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if query is None and len(positional) < n_given and not takes_more:
         raise DataError(
-            f"{_name(function)} takes {len(by_place)} arguments",
+            f"{_name(function)} takes {len(positional)} arguments",
             field="system",
             allowed=f"a function of the query{', and of its hits' * (n_given > 1)}",
         )
-    keyword = query is not None and query.kind is not query.POSITIONAL_ONLY
-    given_by_place = {query.name} if query is not None else {one.name for one in by_place[:n_given]}
+    given_names = {p.name for p in ([query] if query is not None else positional[:n_given])}
     named = [
-        one
-        for one in parameters
-        if one.name not in given_by_place
-        and one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+        p
+        for p in parameters
+        if p.name not in given_names and p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
     ]
-    takes = frozenset(one.name for one in named)
-    needs = frozenset(one.name for one in named if one.default is one.empty)
+    takes = frozenset(p.name for p in named)
+    needs = frozenset(p.name for p in named if p.default is p.empty)
 
     def call(request: Request, *given: Any) -> Any:
         more = {
@@ -173,18 +167,18 @@ def _signature(
             for name, value in request.items()
             if name != "query" and (takes_any or name in takes)
         }
-        more = dict.fromkeys(needs) | more  # what this one question doesn't carry
-        if keyword and query is not None:
+        more = dict.fromkeys(needs) | more  # None for fields that this query does not have
+        if query is not None and query.kind is not query.POSITIONAL_ONLY:
             return function(**{query.name: request["query"]}, **more)
         return function(request["query"], *given, **more)
 
     return call, None if takes_any else takes, needs
 
 
-def _called(call: Callable[[], Any], loop: _Loop, seconds: float | None) -> Any:
-    """What the call gives, within the time; what it raises as an `AskError`."""
+def _result(call: Callable[[], Any], loop: _EventLoop, seconds: float | None) -> Any:
+    """Return the result of a call within a time limit; its exceptions become an `AskError`."""
     try:
-        found = call() if seconds is None else _within_thread(call, seconds)
+        found = call() if seconds is None else _in_thread(call, seconds)
         return loop.run(found, seconds) if inspect.isawaitable(found) else found
     except AskError:
         raise
@@ -195,10 +189,10 @@ def _called(call: Callable[[], Any], loop: _Loop, seconds: float | None) -> Any:
         ) from error
 
 
-def _within_thread(call: Callable[[], Any], seconds: float) -> Any:
-    """What the call gives.
+def _in_thread(call: Callable[[], Any], seconds: float) -> Any:
+    """Return the result of a call, or raise after so many seconds.
 
-    Python can't stop a thread, so a call that takes too long is left to itself.
+    Python cannot stop a thread, so a call that takes too long is abandoned.
     """
     done: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
@@ -224,8 +218,7 @@ def _name(function: Callable[..., Any]) -> str:
     )
 
 
-def _place(function: Callable[..., Any]) -> str:
+def _qualified_name(function: Callable[..., Any]) -> str:
     named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', _name(function))}".lstrip(
-        "."
-    )
+    module, name = getattr(named, "__module__", ""), getattr(named, "__qualname__", _name(function))
+    return f"{module}.{name}".lstrip(".")

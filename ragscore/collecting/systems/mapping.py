@@ -1,6 +1,6 @@
-"""How an HTTP endpoint is asked and its reply read, as plain data: which field goes where.
+"""Mappings: request and reply fields of an HTTP endpoint as plain data.
 
-A path names a field of nested objects by dots; a number is a place in a list
+A path names a field of nested objects, with dots between names; a number is a position in a list
 (`choices.0.message.content`).
 """
 
@@ -18,13 +18,9 @@ HIT_FIELDS = (
 )  # fmt: skip
 CITATION_FIELDS = ("marker", "chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit")
 ANSWER_FIELDS = (
-    "grounded",
-    "refused",
-    "refusal_reason",
-    "cost_usd",
-    "prompt_tokens",
-    "completion_tokens",
-)
+    "grounded", "refused", "refusal_reason", "cost_usd", "prompt_tokens", "completion_tokens",
+)  # fmt: skip
+# Parts of `response` that are mappings themselves, and their allowed names; None allows any.
 TABLES = {
     "hit": HIT_FIELDS,
     "citation": CITATION_FIELDS,
@@ -40,25 +36,25 @@ _CHATBOT_REQUEST = {"query": "question"} | {name: name for name in SETTINGS + CA
 
 @dataclass(frozen=True)
 class Mapping:
-    """An endpoint as data.
+    """The fields of an HTTP endpoint.
 
     Attributes
     ----------
     url, method, headers, params
-        Where and how to ask. A value such as `Bearer $RAG_TOKEN` takes the environment variable's.
+        Address and constant parts of each call. `$RAG_TOKEN` in a header or parameter is replaced
+        by the value of that environment variable.
     request
-        Our name -> the path in the body (the parameter, for GET) where it is sent: `query` and any
-        of `query_id`, `mode`, `k`, `temperature`, `seed`, `with_answer`, `filters`, `vaults`,
-        `folders`, `product`, `tool`, or a setting of the system's own.
+        Our name -> path in the body, or for GET the parameter: `query` and any of `query_id`,
+        `mode`, `k`, `temperature`, `seed`, `with_answer`, `filters`, `vaults`, `folders`,
+        `product`, `tool`, or a setting of the system's own.
     others
-        The path under which settings that `request` doesn't name are sent; "" is the body itself,
-        None refuses them.
+        Path for settings that `request` does not name; "" is the body itself, None refuses them.
     fixed
-        What every body holds besides.
+        Constant fields of every body.
     response
-        Our name -> the path in the reply; `hit`, `citation`, `scope`, `latency`, `config` and
-        `extra` are mappings of their own, those of a hit or a citation counted from each item of
-        `hits` or `citations`. What a hit holds beyond them is kept under its own name.
+        Our name -> path in the reply. `hit`, `citation`, `scope`, `latency`, `config` and `extra`
+        are mappings themselves. Paths of a hit or citation start at each item of `hits` or
+        `citations`; its other fields keep their own names.
     """
 
     url: str
@@ -72,12 +68,12 @@ class Mapping:
 
     @property
     def takes(self) -> frozenset[str] | None:
-        """What the endpoint can be told; None: anything."""
+        """Names of the accepted request fields besides the query; None means any."""
         return None if self.others is not None else frozenset(self.request) - {"query"}
 
 
 def chatbot(url: str) -> Mapping:
-    """The ask endpoint of the chatbot framework, with what its debug reply says."""
+    """Return the mapping of the chatbot framework's ask endpoint with its debug reply."""
     chunk = {name: name for name in ("rank", "chunk_id", "text", "score_vector", "score_lexical")}
     return Mapping(
         url=url,
@@ -110,9 +106,14 @@ def chatbot(url: str) -> Mapping:
 
 
 def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
-    """A mapping from plain data, every name in it checked."""
-    names = [one.name for one in fields(Mapping)]
-    _known(values, names, "", file)
+    """Return a mapping from plain data, with all names and paths checked.
+
+    Raises
+    ------
+    DataError
+        An unknown or missing field, or a value of the wrong kind.
+    """
+    _check_names(values, [field.name for field in fields(Mapping)], "", file)
     if not isinstance(values.get("url"), str):
         raise DataError(
             "the field is missing" if "url" not in values else f"found {describe(values['url'])}",
@@ -125,15 +126,15 @@ def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
             raise DataError(
                 f"found {describe(values[name])}", file=file, field=name, allowed="a mapping"
             )
-    _paths(values.get("request", {}), "request", file)
+    _check_paths(values.get("request", {}), "request", file)
     if "query" not in values.get("request", {"query": ""}):
         raise DataError(
             "the field is missing",
             file=file,
             field="request.query",
-            allowed="where the question goes",
+            allowed="the path of the query",
         )
-    _response(values.get("response", {}), file)
+    _check_response(values.get("response", {}), file)
     texts: dict[str, Any] = {
         name: {key: str(value) for key, value in values[name].items()}
         for name in ("headers", "params")
@@ -142,8 +143,8 @@ def read_mapping(values: dict[str, Any], file: str | None = None) -> Mapping:
     return Mapping(**(values | texts | {"method": str(values.get("method", "POST")).upper()}))
 
 
-def _response(response: dict[str, Any], file: str | None) -> None:
-    _known(response, RESPONSE_FIELDS, "response.", file)
+def _check_response(response: dict[str, Any], file: str | None) -> None:
+    _check_names(response, RESPONSE_FIELDS, "response.", file)
     if not {"answer", "hits"} & set(response):
         raise DataError(
             "neither answer nor hits",
@@ -161,12 +162,13 @@ def _response(response: dict[str, Any], file: str | None) -> None:
                 allowed="a mapping of names to paths",
             )
         if known is not None:
-            _known(inner, known, f"response.{name}.", file)
-        _paths(inner, f"response.{name}", file)
-    _paths({name: path for name, path in response.items() if name not in TABLES}, "response", file)
+            _check_names(inner, known, f"response.{name}.", file)
+        _check_paths(inner, f"response.{name}", file)
+    paths = {name: path for name, path in response.items() if name not in TABLES}
+    _check_paths(paths, "response", file)
 
 
-def _known(values: dict[str, Any], known: Any, place: str, file: str | None) -> None:
+def _check_names(values: dict[str, Any], known: Any, place: str, file: str | None) -> None:
     for name in values:
         if name not in known:
             raise DataError(
@@ -177,7 +179,7 @@ def _known(values: dict[str, Any], known: Any, place: str, file: str | None) -> 
             )
 
 
-def _paths(values: dict[str, Any], place: str, file: str | None) -> None:
+def _check_paths(values: dict[str, Any], place: str, file: str | None) -> None:
     for name, path in values.items():
         if not isinstance(path, str) or not path:
             raise DataError(
@@ -189,29 +191,27 @@ def _paths(values: dict[str, Any], place: str, file: str | None) -> None:
 
 
 def body_of(mapping: Mapping, request: Request) -> dict[str, Any]:
-    """What is sent: the fixed part, and each of the request's values at its path."""
-    body: dict[str, Any] = {}
-    for name, value in mapping.fixed.items():
-        _put(body, name, value)
+    """Return the body of a request: the constant fields, and each value at its path."""
+    entries = list(mapping.fixed.items())
     for name, value in request.items():
         if name in mapping.request:
-            _put(body, mapping.request[name], value)
+            entries.append((mapping.request[name], value))
         elif name != "query_id" and mapping.others is not None:
-            _put(body, ".".join(part for part in (mapping.others, name) if part), value)
+            path = f"{mapping.others}.{name}" if mapping.others else name
+            entries.append((path, value))
+    body: dict[str, Any] = {}
+    for path, value in entries:
+        *parents, leaf = path.split(".")
+        place = body
+        for parent in parents:
+            inner = place.get(parent, {})
+            place[parent] = place = dict(inner) if isinstance(inner, dict) else {}
+        place[leaf] = value
     return body
 
 
-def _put(body: dict[str, Any], path: str, value: Any) -> None:
-    *parents, leaf = path.split(".")
-    place = body
-    for parent in parents:
-        inner = place.get(parent, {})
-        place[parent] = place = dict(inner) if isinstance(inner, dict) else {}
-    place[leaf] = value
-
-
-def at(values: Any, path: str) -> Any:
-    """What stands at a path of a reply; a special object where nothing does."""
+def _at(values: Any, path: str) -> Any:
+    """Return the value at a path of a reply, or `_MISSING`."""
     for part in path.split("."):
         if isinstance(values, dict) and part in values:
             values = values[part]
@@ -223,34 +223,30 @@ def at(values: Any, path: str) -> Any:
 
 
 def reply_of(mapping: Mapping, values: Any, with_answer: bool = True) -> dict[str, Any]:
-    """An endpoint's reply under our names.
+    """Return an endpoint's reply under our names.
 
     Raises
     ------
     AskError
-        What was mapped as hits or answer isn't there; the reply keeps what is. Null is no hits and
-        no answer.
+        The path of hits or answer is missing in the reply; the error keeps the rest. Null at the
+        path means no hits or no answer and is not an error.
     """
     response = mapping.response
-    found = {name: at(values, path) for name, path in response.items() if name not in TABLES}
+    found = {name: _at(values, path) for name, path in response.items() if name not in TABLES}
     for name in ("scope", "latency", "config", "extra"):
-        inner = _present({key: at(values, path) for key, path in response.get(name, {}).items()})
+        inner = _present({key: _at(values, path) for key, path in response.get(name, {}).items()})
         found |= inner if name == "extra" else {name: inner} if inner else {}
     found = _present(found) | {
         name: None for name in ("hits", "answer") if found.get(name, _MISSING) is None
     }
     for name, item in (("hits", "hit"), ("citations", "citation")):
         if isinstance(found.get(name), list):
-            found[name] = [_renamed(one, response.get(item, {})) for one in found[name]]
-    gone = [
-        name
-        for name in ("hits", "answer")
-        if name in response and name not in found and (name == "hits" or with_answer)
-    ]
-    if gone:
-        raise AskError(
-            f"the reply has no {response[gone[0]]}", reply=found if "hits" in found else None
-        )
+            found[name] = [_renamed(part, response.get(item, {})) for part in found[name]]
+    for name in ("hits", "answer") if with_answer else ("hits",):
+        if name in response and name not in found:
+            raise AskError(
+                f"the reply has no {response[name]}", reply=found if "hits" in found else None
+            )
     return found
 
 
@@ -261,9 +257,9 @@ def _present(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(item: Any, names: dict[str, str]) -> Any:
-    """A hit or citation under our names; what isn't mapped keeps its own."""
+    """Return a hit or citation under our names; fields that are not mapped keep their own."""
     if not isinstance(item, dict) or not names:
         return item
     taken = {path.split(".")[0] for path in names.values()}
     rest = {name: value for name, value in item.items() if name not in taken}
-    return rest | _present({name: at(item, path) for name, path in names.items()})
+    return rest | _present({name: _at(item, path) for name, path in names.items()})
