@@ -1,8 +1,6 @@
-"""Behaviour of answers.
+"""Behaviour of answers: required and forbidden terms, valid JSON, budgets, tools that must be called.
 
-Terms they must and must not hold, valid JSON, budgets, tools that must be called.
-
-In: `Results` and expectations per question. Out: one row per check, and one per response with its
+In: `Results` and expectations per query. Out: one row per check, and one per response with its
 share of passed checks.
 """
 
@@ -11,13 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import warn
 
-EVERY = "*"  # expectations that hold for every question
+EVERY = "*"  # expectations that hold for every query
 BUDGETS = {
     "max_turns": "turns",
     "max_tool_calls": "tool_calls",
@@ -29,12 +26,20 @@ BUDGETS = {
 EXPECTED = ("required", "forbidden", "json", "tools", *BUDGETS)
 TELEMETRY = {
     "turns": ("x_turns", "x_answer.turns"),
-    "tool_calls": ("x_tool_calls.json", "x_answer.tool_calls.json", "x_tool_calls",
-    "x_answer.tool_calls"),
-    "output_tokens": ("completion_tokens",), "cost_usd": ("cost_usd",),
+    "tool_calls": (
+        "x_tool_calls.json",
+        "x_answer.tool_calls.json",
+        "x_tool_calls",
+        "x_answer.tool_calls",
+    ),
+    "output_tokens": ("completion_tokens",),
+    "cost_usd": ("cost_usd",),
     "latency_ms": ("elapsed_ms",),
-}  # fmt: skip
-"""What is measured -> the columns of the responses that it may stand in. Tokens are prompt and completion tokens together."""
+}
+"""Measured quantity -> the columns of the responses that may hold it.
+
+`tokens` is not among them: they are prompt and completion tokens together.
+"""
 
 
 def behaviour(
@@ -45,7 +50,7 @@ def behaviour(
     empty_value: float = np.nan,
     telemetry: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """The share of passed checks of every response.
+    """Return the share of passed checks of every response.
 
     Parameters
     ----------
@@ -59,8 +64,8 @@ def behaviour(
     Returns
     -------
     One row per response: `n_checks`, `n_passed`; `behaviour.score`, their ratio (0 to 1, higher is
-    better; NaN without checks), and `behaviour.passed`, whether it reaches the threshold (1 or 0;
-    NaN without a score). `rs.add_columns(scores, table)` makes metrics of these.
+    better; NaN without checks), and `behaviour.passed`, 1 if it reaches the threshold, else 0 (NaN
+    without a score). `rs.add_columns(scores, table)` makes metrics of these.
 
     Raises
     ------
@@ -71,21 +76,14 @@ def behaviour(
         raise DataError(f"found {threshold}", field="threshold", allowed="a share from 0 to 1")
     checks = behaviour_checks(results, expectations, telemetry=telemetry)
     responses = results.responses[["run_id", "query_id"]].reset_index(drop=True)
-    counts = (
-        checks.groupby("row")["passed"]
-        .agg(["size", "sum"])
-        .reindex(responses.index)
-        .fillna(0)
-        .astype("int64")
-    )
-    n, passed = counts["size"].to_numpy(), counts["sum"].to_numpy()
-    with np.errstate(invalid="ignore"):
-        share = np.where(n > 0, passed / np.where(n > 0, n, 1), empty_value)
+    counts = checks.groupby("row")["passed"].agg(["size", "sum"])
+    counts = counts.reindex(responses.index, fill_value=0).astype("int64")
+    n, n_passed = counts["size"].to_numpy(), counts["sum"].to_numpy()
+    share = np.where(n > 0, n_passed / np.where(n > 0, n, 1), empty_value)
     # A share such as 7 of 10 may be a bit below the .7 it is compared with.
-    reached = np.where(np.isnan(share), np.nan, share >= threshold - 1e-9)
-    return responses.assign(
-        **{"n_checks": n, "n_passed": passed, "behaviour.score": share, "behaviour.passed": reached}
-    )
+    passed = np.where(np.isnan(share), np.nan, share >= threshold - 1e-9)
+    columns = {"n_checks": n, "n_passed": n_passed}
+    return responses.assign(**columns, **{"behaviour.score": share, "behaviour.passed": passed})
 
 
 def behaviour_checks(
@@ -94,26 +92,27 @@ def behaviour_checks(
     *,
     telemetry: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Every check of every response, and what was found.
+    """Return every check of every response with its outcome.
 
     Parameters
     ----------
     expectations
-        Question id, or "*" for every question -> what is expected of its answers: `required` and
-        `forbidden` (lists of terms, found in any case), `json` (True: the answer is valid JSON),
-        `tools` (list of names, or name -> least number of calls), and the budgets `max_turns`,
-        `max_tool_calls`, `max_tokens` (prompt and completion), `max_output_tokens`, `max_cost_usd`,
-        `max_latency_ms`.
+        Query id, or "*" for every query -> the expectations of its answers: `required` and
+        `forbidden` (lists of terms, in upper or lower case), `json` (True: the answer is valid
+        JSON), `tools` (list of names, or name -> least number of calls), and the budgets
+        `max_turns`, `max_tool_calls`, `max_tokens` (prompt and completion), `max_output_tokens`,
+        `max_cost_usd`, `max_latency_ms`.
     telemetry
-        Where else to look: turns, tool_calls (a number, or a JSON list of names or of objects with
-        a `name`), tokens, output_tokens, cost_usd, latency_ms -> a column of the responses. By
-        default the fields of those names in the record or its answer, usage, and elapsed_ms.
+        Measured quantity -> the column of the responses that holds it: turns, tool_calls (a number,
+        or a JSON list of names or of objects with a `name`), tokens, output_tokens, cost_usd,
+        latency_ms. By default the fields of those names in the record or its answer, usage, and
+        elapsed_ms.
 
     Returns
     -------
     One row per response and check: `row` of the response, run_id, query_id, `check`, `expected`,
-    `found` (text), `passed` (boolean). What isn't known (no answer, no telemetry) fails its check,
-    with an empty `found`.
+    `found` (text), `passed` (boolean). An unknown (no answer, no telemetry) fails its check, with
+    an empty `found`.
 
     Raises
     ------
@@ -124,206 +123,160 @@ def behaviour_checks(
     Warns
     -----
     UserWarning
-        Questions with expectations that no run was asked.
+        Queries with expectations that no run was asked.
     """
-    wanted = _expected(expectations)
+    expected = _expected(expectations)
     responses = results.responses.reset_index(drop=True)
-    if strange := sorted(set(wanted["query_id"]) - {EVERY} - set(responses["query_id"])):
+    if never_asked := sorted(set(expected["query_id"]) - {EVERY} - set(responses["query_id"])):
         warn(
-            f"no run was asked {', '.join(strange[:5])} ({len(strange)} questions with"
+            f"no run was asked {', '.join(never_asked[:5])} ({len(never_asked)} queries with"
             " expectations)"
         )
-    asked = pd.DataFrame(
-        {"row": responses.index, "run_id": responses["run_id"], "query_id": responses["query_id"]}
-    )
-    own = asked.merge(wanted[wanted["query_id"] != EVERY], on="query_id")
-    common = asked.merge(wanted[wanted["query_id"] == EVERY].drop(columns="query_id"), how="cross")
+    asked = responses[["run_id", "query_id"]].rename_axis("row").reset_index()
+    is_common = expected["query_id"] == EVERY
+    own = asked.merge(expected[~is_common], on="query_id")
+    common = asked.merge(expected[is_common].drop(columns="query_id"), how="cross")
     checks = pd.concat([own, common], ignore_index=True).sort_values(
         ["row", "position"], kind="stable", ignore_index=True
     )
-    measured = _measured(responses, telemetry or {})
-    parts = [
-        _judge(str(check), rows, responses, measured)
-        for check, rows in checks.groupby("check", sort=False)
+    measured, tools = _measured(responses, telemetry or {})
+    answers = responses.get("answer", pd.Series(pd.NA, index=responses.index))
+    # Row by row: every row looks for a text of its own in a text of its own.
+    outcomes = [
+        _within_budget(measured[BUDGETS[check]].iloc[row], limit)
+        if check in BUDGETS
+        else _tool_called(tools[row], text, limit)
+        if check == "tools"
+        else _answer_holds(answers.iloc[row], check, text)
+        for row, check, text, limit in zip(
+            checks["row"], checks["check"], checks["expected"], checks["limit"], strict=True
+        )
     ]
-    judged = (
-        pd.concat(parts).sort_index()
-        if parts
-        else checks.assign(found=pd.Series(dtype="str"), passed=pd.Series(dtype=bool))
+    found, passed = zip(*outcomes, strict=True) if outcomes else ((), ())
+    return checks[["row", "run_id", "query_id", "check", "expected"]].assign(
+        found=pd.Series(found, dtype="str"), passed=pd.Series(passed, dtype=bool)
     )
-    return judged[["row", "run_id", "query_id", "check", "expected", "found", "passed"]]
 
 
 def _expected(expectations: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """One row per expectation: query_id, check, expected (text), limit (number), position."""
-    rows: list[tuple[str, str, str, float]] = []
-    for query_id, wanted in expectations.items():
-        for check, value in wanted.items():
-            rows += [
-                (str(query_id), check, expected, limit)
-                for expected, limit in _expectation(str(query_id), check, value)
-            ]
+    rows = [
+        (str(query_id), check, expected, limit)
+        for query_id, checks in expectations.items()
+        for check, value in checks.items()
+        for expected, limit in _expectation(str(query_id), check, value)
+    ]
     if not rows:
         raise DataError(
             "no expectation",
             field="expectations",
-            allowed=f"question id -> what is expected: {', '.join(EXPECTED)}",
+            allowed=f"query id -> what is expected: {', '.join(EXPECTED)}",
         )
     table = pd.DataFrame(rows, columns=["query_id", "check", "expected", "limit"])
     return table.assign(position=np.arange(len(table)))
 
 
 def _expectation(query_id: str, check: str, value: Any) -> list[tuple[str, float]]:
-    place = f"expectations.{query_id}.{check}"
+    """Return the expected texts of one check, each with its limit."""
+    field = f"expectations.{query_id}.{check}"
     if check not in EXPECTED:
-        raise DataError("not a known check", field=place, allowed=f"one of {', '.join(EXPECTED)}")
+        raise DataError("not a known check", field=field, allowed=f"one of {', '.join(EXPECTED)}")
     if check == "json":
         if not isinstance(value, bool):
-            raise DataError(f"found {value!r}", field=place, allowed="True or False")
+            raise DataError(f"found {value!r}", field=field, allowed="True or False")
         return [("valid JSON", 1.0)] if value else []
     if check in BUDGETS:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= 0:
-            raise DataError(f"found {value!r}", field=place, allowed="a number from 0")
+            raise DataError(f"found {value!r}", field=field, allowed="a number from 0")
         return [(f"≤ {value}", float(value))]
-    counts = (
-        dict(value)
-        if isinstance(value, Mapping) and check == "tools"
-        else dict.fromkeys(value, 1)
-        if isinstance(value, (list, tuple))
-        else None
-    )
+    counts: Mapping[Any, Any] | None = None
+    if isinstance(value, (list, tuple)):
+        counts = dict.fromkeys(value, 1)
+    elif isinstance(value, Mapping) and check == "tools":
+        counts = value
     if counts is None or not all(
         isinstance(name, str) and name and type(n) is int and n >= 1 for name, n in counts.items()
     ):
-        raise DataError(
-            f"found {value!r}",
-            field=place,
-            allowed="a list of texts"
-            + (", or text -> number of calls from 1" if check == "tools" else ""),
-        )
+        or_counts = ", or text -> number of calls from 1" if check == "tools" else ""
+        raise DataError(f"found {value!r}", field=field, allowed=f"a list of texts{or_counts}")
     return [(name, float(n)) for name, n in counts.items()]
 
 
-def _measured(responses: pd.DataFrame, telemetry: Mapping[str, str]) -> dict[str, pd.Series]:
-    """What was measured of every response; NaN where it was not.
+def _measured(
+    responses: pd.DataFrame, telemetry: Mapping[str, str]
+) -> tuple[dict[str, pd.Series], list[list[str] | None]]:
+    """Return the measured quantities of every response, and the names of the tools it called.
 
-    `tools` holds the names of the calls, None where unknown.
+    A quantity that was not measured is NaN; unknown tools are None.
     """
-    unknown = [name for name in telemetry if name not in (*TELEMETRY, "tokens")]
+    known = (*TELEMETRY, "tokens")
+    unknown = [name for name in telemetry if name not in known]
     absent = [column for column in telemetry.values() if column not in responses]
     if unknown or absent:
         raise DataError(
             f"found {', '.join([*unknown, *absent])}",
             field="telemetry",
-            allowed=f"{', '.join([*TELEMETRY, 'tokens'])} -> a column of the responses",
+            allowed=f"{', '.join(known)} -> a column of the responses",
         )
     columns = {
-        name: telemetry.get(name) or next((column for column in found if column in responses), None)
-        for name, found in TELEMETRY.items()
-    }
+        name: [column for column in candidates if column in responses]
+        for name, candidates in TELEMETRY.items()
+    } | {name: [column] for name, column in telemetry.items()}
     none = pd.Series(np.nan, index=responses.index)
-    calls = (
-        responses[columns["tool_calls"]]
-        if columns["tool_calls"]
-        else pd.Series(None, index=responses.index, dtype=object)
-    )
-    tools = pd.Series([_tools(cell) for cell in calls], index=responses.index, dtype=object)
     measured = {
-        name: (
-            pd.to_numeric(responses[column], errors="coerce").astype("float64") if column else none
-        )
-        for name, column in columns.items()
-        if name != "tool_calls"
+        name: pd.to_numeric(responses[found[0]], errors="coerce").astype("float64")
+        if found
+        else none
+        for name, found in columns.items()
     }
-    n_calls = pd.Series(
-        [np.nan if names is None else len(names) for names in tools], index=responses.index
+    calls = columns["tool_calls"]
+    tools = [_tool_names(cell) for cell in (responses[calls[0]] if calls else none)]
+    n_calls = [np.nan if names is None else len(names) for names in tools]
+    measured["tool_calls"] = pd.Series(n_calls, index=responses.index, dtype="float64").fillna(
+        measured["tool_calls"]
     )
-    measured["tool_calls"] = n_calls.fillna(pd.to_numeric(calls, errors="coerce").astype("float64"))
-    usage = [
-        responses[name].astype("Float64").astype("float64") if name in responses else none
-        for name in ("prompt_tokens", "completion_tokens")
-    ]
-    measured["tokens"] = (
-        pd.to_numeric(responses[telemetry["tokens"]], errors="coerce").astype("float64")
-        if "tokens" in telemetry
-        else usage[0] + usage[1]
-    )
-    return {**measured, "tools": tools}
+    if "tokens" not in telemetry:
+        prompt, completion = (
+            responses.get(name, none).astype("Float64").astype("float64")
+            for name in ("prompt_tokens", "completion_tokens")
+        )
+        measured["tokens"] = prompt + completion
+    return measured, tools
 
 
-def _tools(cell: Any) -> list[str] | None:
-    """Names of the tools that were called, one per call; None if the record doesn't say."""
-    if not isinstance(cell, str):
-        return None
+def _tool_names(cell: Any) -> list[str] | None:
+    """Return the names of the called tools, one per call; None if the record doesn't say."""
     try:
-        calls = json.loads(cell)
+        calls = json.loads(cell) if isinstance(cell, str) else None
     except ValueError:
         return None
     if not isinstance(calls, list):
         return None
     names = [
-        (
-            call
-            if isinstance(call, str)
-            else call.get("name", call.get("tool"))
-            if isinstance(call, dict)
-            else None
-        )
-        for call in calls
+        call.get("name", call.get("tool")) if isinstance(call, dict) else call for call in calls
     ]
     return [str(name) for name in names] if all(isinstance(name, str) for name in names) else None
 
 
-def _judge(
-    check: str, rows: pd.DataFrame, responses: pd.DataFrame, measured: dict[str, pd.Series]
-) -> pd.DataFrame:
-    """The rows of one kind of check with what was found."""
-    if check in BUDGETS:
-        value = measured[BUDGETS[check]].to_numpy()[rows["row"]]
-        shown = [f"{one:g}" if not np.isnan(one) else "" for one in value]
-        return rows.assign(
-            found=pd.Series(shown, index=rows.index, dtype="str"),
-            passed=value <= rows["limit"].to_numpy(),
-        )
-    cells = (
-        _tool_counts(rows, measured["tools"])
-        if check == "tools"
-        else _texts(check, rows, responses)
-    )
-    found = pd.Series([one for one, _ in cells], index=rows.index, dtype="str")
-    return rows.assign(found=found, passed=np.array([passed for _, passed in cells], dtype=bool))
+def _within_budget(value: float, limit: float) -> tuple[str, bool]:
+    return ("" if np.isnan(value) else f"{value:g}"), bool(value <= limit)
 
 
-def _tool_counts(rows: pd.DataFrame, tools: pd.Series) -> list[tuple[str, bool]]:
-    called = [tools.iloc[row] for row in rows["row"]]
-    counts = [
-        None if names is None else names.count(name)
-        for names, name in zip(called, rows["expected"], strict=True)
-    ]
-    return [
-        ("" if n is None else f"{n} calls", n is not None and n >= limit)
-        for n, limit in zip(counts, rows["limit"], strict=True)
-    ]
+def _tool_called(names: list[str] | None, name: str, limit: float) -> tuple[str, bool]:
+    if names is None:
+        return "", False
+    n = names.count(name)
+    return f"{n} calls", n >= limit
 
 
-def _texts(check: str, rows: pd.DataFrame, responses: pd.DataFrame) -> list[tuple[str, bool]]:
-    answers: npt.NDArray[np.object_] = (
-        responses["answer"].to_numpy(dtype=object)[rows["row"]]
-        if "answer" in responses
-        else np.full(len(rows), None, dtype=object)
-    )
-    return [
-        _text(check, term, answer) if isinstance(answer, str) else ("", False)
-        for term, answer in zip(rows["expected"], answers, strict=True)
-    ]
-
-
-def _text(check: str, term: str, answer: str) -> tuple[str, bool]:
+def _answer_holds(answer: Any, check: str, term: str) -> tuple[str, bool]:
+    if not isinstance(answer, str):
+        return "", False
     if check == "json":
         try:
             json.loads(answer)
         except (ValueError, RecursionError):
             return "not JSON", False
         return "valid JSON", True
-    is_there = term.lower() in answer.lower()
-    return ("present" if is_there else "absent"), is_there == (check == "required")
+    is_present = term.lower() in answer.lower()
+    return ("present" if is_present else "absent"), is_present == (check == "required")

@@ -1,10 +1,7 @@
-"""Knowledge gain.
-
-What a run that knows more documents is better at, which of these documents bring that, and how new
-they are.
+"""Knowledge gain: the metrics that a run with more documents improves, and the documents behind it.
 
 In: scores of a baseline and a candidate run, or texts and embeddings of candidate and known chunks.
-Out: figures, per metric, per query and per document.
+Out: gains per metric, per query and per document; the novelty of documents.
 """
 
 import re
@@ -15,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden
-from ragscore.frames.render import dump, reload
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
-from ragscore.stats import cosine_matrix
+from ragscore.stats import cosine_matrix, moments
 
 Vectors = npt.NDArray[np.float64]
 Embed = Callable[[list[str]], npt.ArrayLike]
@@ -27,8 +24,8 @@ Chunks = npt.ArrayLike | Sequence[str]
 
 
 @dataclass(frozen=True)
-class Gain:
-    """What a candidate run gained over a baseline.
+class Gain(JsonResult):
+    """Gain of a candidate run over a baseline.
 
     Attributes
     ----------
@@ -37,8 +34,8 @@ class Gain:
     total_weight
         Σ w of the metrics in it.
     metrics
-        One row per metric: metric, weight, mean_a, mean_b, `gain` (b - a, turned round where lower
-        is better), n queries.
+        One row per metric: metric, weight, mean_a, mean_b, `gain` (b - a, or a - b where lower is
+        better), n queries.
     per_query
         One row per query: query_id, `gain` (the same over the metrics that both runs have for it),
         n_metrics; largest first.
@@ -49,20 +46,11 @@ class Gain:
     metrics: pd.DataFrame
     per_query: pd.DataFrame
 
-    def to_json(self) -> str:
-        """The gain as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Gain":
-        """The gain that `to_json` wrote."""
-        return reload(cls, text)
-
 
 def knowledge_gain(
     scores: pd.DataFrame, baseline: str, candidate: str, weights: Mapping[str, float] | None = None
 ) -> Gain:
-    """How much better run `candidate` is than run `baseline`, over several metrics at once.
+    """Return the gain of run `candidate` over run `baseline`, over several metrics at once.
 
     Parameters
     ----------
@@ -83,21 +71,27 @@ def knowledge_gain(
         A run or a metric is not among the scores.
     """
     chosen = _weights(scores, weights)
-    a, b = _run(scores, baseline), _run(scores, candidate)
-    query_ids = a.index[a.index.isin(b.index)]
-    signs = pd.Series(
-        {name: -1.0 if describe(name).better == "lower" else 1.0 for name in chosen},
-        dtype="float64",
+    names, weight = list(chosen), pd.Series(chosen, dtype="float64")
+    a, b = (_run_rows(scores, run_id)[names].astype("float64") for run_id in (baseline, candidate))
+    shared = a.index[a.index.isin(b.index)]
+    a, b = a.loc[shared], b.loc[shared]
+    both = a.notna() & b.notna()
+    a, b = a.where(both), b.where(both)
+    signs = pd.Series([-1.0 if describe(name).better == "lower" else 1.0 for name in names], names)
+    gains = (b - a) * signs
+    (mean_a, _, n), (mean_b, _, _), (mean_gain, _, _) = (
+        moments(values.to_numpy()) for values in (a, b, gains)
     )
-    values_a, values_b = (one.loc[query_ids, list(chosen)].astype("float64") for one in (a, b))
-    both = values_a.notna() & values_b.notna()
-    values_a, values_b = values_a.where(both), values_b.where(both)
-    gains, weight = (values_b - values_a) * signs, pd.Series(chosen, dtype="float64")
-    metrics = pd.DataFrame({
-        "metric": pd.Series(list(chosen), dtype="str"), "weight": weight.to_numpy(),
-        "mean_a": values_a.mean().to_numpy(), "mean_b": values_b.mean().to_numpy(),
-        "gain": gains.mean().to_numpy(), "n": both.sum().to_numpy(),
-    })  # fmt: skip
+    metrics = pd.DataFrame(
+        {
+            "metric": pd.Series(names, dtype="str"),
+            "weight": weight.to_numpy(),
+            "mean_a": mean_a,
+            "mean_b": mean_b,
+            "gain": mean_gain,
+            "n": n.astype(np.int64),
+        }
+    )
     measured = metrics[metrics["n"] > 0]
     total = float(measured["weight"].sum())
     score = float((measured["weight"] * measured["gain"]).sum() / total) if total > 0 else 0.0
@@ -116,13 +110,14 @@ def knowledge_gain_documented(
     beta: float = 1.0,
     gamma: float = 1.0,
 ) -> float:
-    """The formula alpha·Δrecall@k + beta·Δcontext_recall + gamma·novelty, a plain sum that is not divided by its weights.
+    """Return alpha·Δrecall@k + beta·Δcontext_recall + gamma·novelty.
+
+    A plain sum that is not divided by its weights.
 
     Parameters
     ----------
     novelty
-        Of the candidate documents: `rs.novelty_all_pairs`, by the same formula 1 - the largest
-        cosine of all pairs.
+        Of the candidate documents, such as `rs.novelty_all_pairs`.
     recall, context_recall
         Metric columns of the scores; one of weight 0 need not be there.
 
@@ -158,21 +153,21 @@ def candidate_documents(
     document_weight: float = 1.0,
     novelty_weight: float = 0.0,
 ) -> pd.DataFrame:
-    """Which documents bring the gain.
+    """Rank documents by the gain that they bring.
 
     Parameters
     ----------
     per_query
         `Gain.per_query`.
     novelty
-        Document -> how new it is, clamped to 0..1; documents without are 0. One that no query
-        expects is ranked too.
+        Document -> its novelty, clamped to 0..1; 0 for documents without one. A document that no
+        query expects is ranked, too.
 
     Returns
     -------
     One row per document that a query expects or that has a novelty, best first (then by id):
-    `doc_id`; `relevance_gain`, the gains of the queries that expect it times its grade there, added
-    up; `novelty`; `score`, relevance_gain·document_weight + novelty·novelty_weight.
+    `doc_id`; `relevance_gain`, the sum of gain × grade over the queries that expect it; `novelty`;
+    `score`, relevance_gain·document_weight + novelty·novelty_weight.
     """
     targets = golden.targets.loc[
         golden.targets["level"] == "doc", ["query_id", "doc_id", "grade"]
@@ -195,9 +190,9 @@ def candidate_documents(
 
 
 def novelty_per_chunk(candidate: Chunks, known: Chunks, embed: Embed | None = None) -> float:
-    """How new chunks are, averaged over them.
+    """Return the mean novelty of chunks: 1 - the largest cosine to a known chunk.
 
-    1 - the largest cosine to a known chunk (negative ones count as 0).
+    Negative cosines count as 0.
 
     Parameters
     ----------
@@ -217,12 +212,12 @@ def novelty_per_chunk(candidate: Chunks, known: Chunks, embed: Embed | None = No
 
 
 def novelty_all_pairs(candidate: Chunks, known: Chunks, embed: Embed | None = None) -> float:
-    """How new chunks are as a whole.
+    """Return the novelty of chunks as a whole: 1 - the largest cosine of all pairs.
 
-    1 - the largest cosine of all pairs of a candidate and a known chunk.
+    A pair is a candidate chunk and a known chunk.
 
-    Parameters as `novelty_per_chunk`. One chunk that is known already makes this 0, however new the
-    others are.
+    Parameters as `novelty_per_chunk`. A single known chunk among the candidates makes this 0,
+    however new the others are.
 
     Returns
     -------
@@ -236,7 +231,7 @@ def novelty_all_pairs(candidate: Chunks, known: Chunks, embed: Embed | None = No
 
 
 def lexical_novelty(candidate: str, known: str) -> float:
-    """1 - Jaccard similarity of the words (lower-cased letters and digits) of two texts.
+    """Return 1 - Jaccard similarity of the words (lower-cased letters and digits) of two texts.
 
     Returns
     -------
@@ -248,7 +243,7 @@ def lexical_novelty(candidate: str, known: str) -> float:
 
 
 def _weights(scores: pd.DataFrame, weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Metrics that count, each with its weight."""
+    """Return the metrics that count, each with its weight."""
     if weights is None:
         return {
             name: 1.0
@@ -269,7 +264,8 @@ def _weights(scores: pd.DataFrame, weights: Mapping[str, float] | None) -> dict[
     }
 
 
-def _run(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
+def _run_rows(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
+    """Return the rows of one run, one per query."""
     rows = scores[scores["run_id"].astype("str") == run_id]
     if not len(rows):
         raise DataError(
@@ -287,23 +283,23 @@ def _run(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
 
 
 def _per_query(gains: pd.DataFrame, weight: pd.Series) -> pd.DataFrame:
-    here = gains.notna()
-    total = (here * weight).sum(axis=1)
+    """Return the weighted mean gain of each query, the largest change first."""
+    total = (gains.notna() * weight).sum(axis=1)
     table = pd.DataFrame(
         {
             "gain": (gains * weight).sum(axis=1) / total.where(total > 0),
-            "n_metrics": here.sum(axis=1),
+            "n_metrics": gains.notna().sum(axis=1),
         }
     )
     table = table[table["n_metrics"] > 0].rename_axis("query_id").reset_index()
-    order = table.assign(size=table["gain"].abs()).sort_values(
-        ["size", "query_id"], ascending=[False, True]
+    table = table.assign(size=table["gain"].abs()).sort_values(
+        ["size", "query_id"], ascending=[False, True], ignore_index=True
     )
-    return table.loc[order.index].reset_index(drop=True)
+    return table.drop(columns="size")
 
 
 def _embedded(chunks: Chunks, embed: Embed | None) -> Vectors:
-    """Embeddings as a matrix; no chunk at all is a matrix without rows."""
+    """Return embeddings as a matrix; without chunks, a matrix without rows."""
     given = list(chunks)  # type: ignore[arg-type]
     if not given:
         return np.zeros((0, 0))

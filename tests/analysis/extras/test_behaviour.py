@@ -171,7 +171,7 @@ def test_expectations_that_make_no_sense_are_refused(run, expected, message):
 
 
 def test_expectations_of_questions_never_asked_are_said(run):
-    with pytest.warns(UserWarning, match=r"no run was asked q8, q9 \(2 questions"):
+    with pytest.warns(UserWarning, match=r"no run was asked q8, q9 \(2 queries"):
         assert not len(
             rs.behaviour_checks(
                 run(answer("a")), {"q9": {"required": ["a"]}, "q8": {"required": ["a"]}}
