@@ -1,19 +1,15 @@
-"""Whole lines of a run file -> columns of responses, hits and citations, by column operations on what pyarrow.json parsed.
+"""A block of a run file -> columns of responses, hits and citations, by pyarrow operations.
 
-Each function does for all rows what its namesake in record.py, citations.py and values.py does for
-one record, and declines where a value would be a problem there, or where Arrow can't tell what the
-record said (null or absent, one kind of number or another).
+In: lines, from which the Arrow schema is learned, and records that pyarrow.json parsed by it. Out:
+columns equal to those of the per-line reader. Each function does for a whole column what its
+namesake in record.py, citations.py and values.py does for one record. It raises `NeedsLineReader`
+where a value would be a problem there, or where Arrow can't tell what the record said (null or
+absent, one kind of number or another).
 
-The Arrow schema of a run file, learned from some of its records.
-
-Known fields have their types, others the one they are seen with.
-
-Types are learned from values that the per-line reader's own parser gave, never by pyarrow: its
-inference turns texts into times, and its process ends on lines that are nested without end. A field
-that no single type holds makes the fast reader decline.
+Types are learned from values that our own parser gave, never by pyarrow: its inference turns texts
+into times, and deep nesting crashes it.
 """
 
-import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -34,14 +30,16 @@ from ragscore.io.record import (
     TOKENS,
 )
 from ragscore.io.source import parse_json, suggest_field
-from ragscore.io.values import JSON_SUFFIX, escape_key
+from ragscore.io.values import JSON_SUFFIX, as_json, escape_key
 
 
 class NeedsLineReader(Exception):
-    """Something stands there that only the per-line reader can judge."""
+    """The file holds something that only the per-line reader can judge."""
 
 
 _TEXT, _FLAG, _WHOLE, _NUMBER, _NULL = pa.string(), pa.bool_(), pa.int64(), pa.float64(), pa.null()
+_ANY = pa.struct([])
+Columns = dict[str, Any]
 
 
 def _struct(**types: pa.DataType) -> pa.DataType:
@@ -83,122 +81,113 @@ _LEVELS = (
 
 
 def learn_schema(seen: pa.DataType, lines: Iterable[bytes]) -> pa.DataType:
-    """The type with the fields of these lines too.
+    """Return the type `seen`, with the fields of these lines added.
 
-    Only fields that are there, for each costs time in every row.
+    Only fields that occur are in it, since each costs time in every row.
 
     Raises
     ------
-    Declined
-        A line that isn't one JSON object, a field of two types or of one that a known field can't
-        have, or a name that resembles a known one.
+    NeedsLineReader
+        A line that isn't one JSON object, a field of two types or of a type that a known field
+        can't have, or a name that resembles a known one.
     """
     for line in lines:
         try:
-            seen = _merged(seen, _type_of(parse_json(line.decode("utf-8"))))
+            seen = _merge(seen, _type_of(parse_json(line.decode("utf-8"))))
         except (ValueError, RecursionError) as error:
             raise NeedsLineReader from error
-    return _typed(seen, RECORD)
+    return _with_known_types(seen, RECORD)
 
 
 def _type_of(value: Any) -> pa.DataType:
     if isinstance(value, dict):
-        return pa.struct([(name, _type_of(one)) for name, one in value.items()])
+        return pa.struct([(name, _type_of(member)) for name, member in value.items()])
     if isinstance(value, list):
-        item = _NULL
-        for one in value:
-            item = _merged(item, _type_of(one))
-        return pa.list_(item)
+        item_type = _NULL
+        for item in value:
+            item_type = _merge(item_type, _type_of(item))
+        return pa.list_(item_type)
     if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
         raise NeedsLineReader
     return {type(None): _NULL, bool: _FLAG, int: _WHOLE, float: _NUMBER, str: _TEXT}[type(value)]
 
 
-def _merged(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The type that holds values of both."""
+def _merge(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """Return the type that holds values of both."""
     if one == other or pa.types.is_null(other):
         return one
     if pa.types.is_null(one):
         return other
     if pa.types.is_struct(one) and pa.types.is_struct(other):
         types = {field.name: field.type for field in one}
-        types |= {field.name: _merged(types.get(field.name, _NULL), field.type) for field in other}
+        types |= {field.name: _merge(types.get(field.name, _NULL), field.type) for field in other}
         return pa.struct(list(types.items()))
     if pa.types.is_list(one) and pa.types.is_list(other):
-        return pa.list_(_merged(one.value_type, other.value_type))
-    if {one, other} == {_WHOLE, _NUMBER}:
-        return _NUMBER
-    raise NeedsLineReader
+        return pa.list_(_merge(one.value_type, other.value_type))
+    _require({one, other} == {_WHOLE, _NUMBER})
+    return _NUMBER
 
 
-def _typed(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
-    """The seen type with the types that known fields have."""
+def _with_known_types(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
+    """Return the type `seen`, with the types that known fields have."""
     if pa.types.is_struct(known) and pa.types.is_struct(seen):
         _check_names(seen, known)
         types = {field.name: field.type for field in known}
         if known == RECORD:
             types |= {field.name: _NUMBER for field in seen if field.name.startswith("latency_")}
-        return pa.struct(
-            [
-                (
-                    field.name,
-                    _typed(field.type, types[field.name]) if field.name in types else field.type,
-                )
-                for field in seen
-            ]
-        )
+        typed = [
+            (name, _with_known_types(type_, types[name]) if name in types else type_)
+            for name, type_ in ((field.name, field.type) for field in seen)
+        ]
+        return pa.struct(typed)
     if pa.types.is_list(known) and pa.types.is_list(seen):
-        return pa.list_(_typed(seen.value_type, known.value_type))
+        return pa.list_(_with_known_types(seen.value_type, known.value_type))
     if pa.types.is_null(seen):
         return seen if pa.types.is_nested(known) else known
-    if known == seen or (known == _NUMBER and seen == _WHOLE):
-        return known
-    raise NeedsLineReader
+    _require(known == seen or (known == _NUMBER and seen == _WHOLE))
+    return known
 
 
 def _check_names(seen: pa.DataType, known: pa.DataType) -> None:
-    """Decline names that resemble a known one: the per-line reader warns of them, with their lines."""
+    """Leave names that resemble a known one to the per-line reader, which warns with their lines."""
     for level, names in _LEVELS:
-        if known == level and any(suggest_field(field.name, names) is not None for field in seen):
-            raise NeedsLineReader
-    # A span_unit changes how start, end and kind are read even where it is null, which a column
-    # can't tell from absent.
-    if known in (HIT, CITATION) and seen.get_field_index("span_unit") >= 0:
+        _require(known != level or all(suggest_field(field.name, names) is None for field in seen))
+    # Even a null span_unit changes how start, end and kind are read; a column can't tell null from
+    # absent.
+    _require(known not in (HIT, CITATION) or seen.get_field_index("span_unit") < 0)
+
+
+def _require(holds: Any) -> None:
+    if not holds:
         raise NeedsLineReader
 
 
-Columns = dict[str, Any]
-_ANY = pa.struct([])
-
-
 def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDArray[np.int64]]]:
-    """The columns of each frame, those without any value left out, and the record that each row comes from.
+    """Return the columns of each frame that hold any value, and the record of each row.
 
     Raises
     ------
-    Declined
-        Anything that isn't surely equal to what the per-line reader gives.
+    NeedsLineReader
+        Anything that might differ from what the per-line reader gives.
     """
     values = _members(records, RECORD)
-    lists, answer = values.pop("hits_top_k"), values.pop("answer")
+    hit_lists, answer = values.pop("hits_top_k"), values.pop("answer")
     query_id = _identifier(values, "query_id", may_be_null=False)
-    responses: Columns = {"query_id": query_id} | {
-        name: values.pop(name) for name in ("query", "error", "mode", "scope")
+    responses: Columns = {"query_id": query_id}
+    responses |= {name: values.pop(name) for name in ("query", "error", "mode", "scope")}
+    for name in list(values):
+        if name == "elapsed_ms" or name.startswith("latency_"):
+            responses[name] = _number(values.pop(name))
+    citation_lists = _answer(answer, responses)
+    _add_extras(responses, values, "x_")
+    frames = {
+        "responses": responses,
+        "hits": _hits(hit_lists),
+        "citations": _citations(citation_lists),
     }
-    responses |= {
-        name: _number(values.pop(name))
-        for name in list(values)
-        if name == "elapsed_ms" or name.startswith("latency_")
-    }
-    cited, citations = _answer(answer, responses)
-    for name, column in values.items():
-        _own(f"x_{escape_key(name)}", column, responses)
-    asked = {"hits": lists, "citations": cited}
-    frames = {"responses": responses, "hits": _hits(lists), "citations": citations}
-    rows = {"responses": np.arange(len(records))} | {
-        kind: np.repeat(np.arange(len(records)), _lengths(column)) for kind, column in asked.items()
-    }
-    for kind in asked:
+    rows = {"responses": np.arange(len(records))}
+    for kind, lists in (("hits", hit_lists), ("citations", citation_lists)):
+        rows[kind] = np.repeat(np.arange(len(records)), _lengths(lists))
         frames[kind]["query_id"] = query_id.take(pa.array(rows[kind]))
     return {
         kind: {name: column for name, column in columns.items() if column.null_count < len(column)}
@@ -207,20 +196,21 @@ def columns_of(records: pa.Array) -> tuple[dict[str, Columns], dict[str, npt.NDA
 
 
 def _members(column: pa.Array, known: pa.DataType = _ANY) -> Columns:
-    """The fields of an object, null where the object is; known ones that no record has are null."""
-    there = (
-        {}
-        if pa.types.is_null(column.type)
-        else dict(zip((field.name for field in column.type), column.flatten(), strict=True))
-    )
-    there = {
-        name: one
-        for name, one in there.items()
-        if known.get_field_index(name) < 0 or not pa.types.is_null(one.type)
+    """Return the fields of an object, null where the object is.
+
+    Known fields that no record has are null.
+    """
+    present: Columns = {}
+    if not pa.types.is_null(column.type):
+        for field, member in zip(column.type, column.flatten(), strict=True):
+            if known.get_field_index(field.name) < 0 or not pa.types.is_null(member.type):
+                present[field.name] = member
+    absent = {
+        field.name: pa.nulls(len(column), field.type)
+        for field in known
+        if field.name not in present
     }
-    return {
-        field.name: pa.nulls(len(column), field.type) for field in known if field.name not in there
-    } | there
+    return absent | present
 
 
 def _lengths(lists: pa.ListArray) -> npt.NDArray[np.int64]:
@@ -229,103 +219,85 @@ def _lengths(lists: pa.ListArray) -> npt.NDArray[np.int64]:
     )
 
 
-def _places(lists: pa.ListArray) -> npt.NDArray[np.int32]:
-    """1, 2, 3, ... within each list."""
+def _positions(lists: pa.ListArray) -> npt.NDArray[np.int32]:
+    """Return 1, 2, 3, ... within each list."""
     lengths = _lengths(lists)
-    return (
-        np.arange(1, lengths.sum() + 1) - np.repeat(lengths.cumsum() - lengths, lengths)
-    ).astype(np.int32)
+    starts = lengths.cumsum() - lengths
+    return (np.arange(1, lengths.sum() + 1) - np.repeat(starts, lengths)).astype(np.int32)
 
 
 def _items(lists: pa.ListArray) -> pa.StructArray:
     items = lists.flatten()
-    _need(items.null_count == 0)
+    _require(items.null_count == 0)
     return items
-
-
-def _need(holds: Any) -> None:
-    if not holds:
-        raise NeedsLineReader
 
 
 def _identifier(values: Columns, name: str, may_be_null: bool = True) -> pa.Array:
     column = values.pop(name)
-    _need(may_be_null or column.null_count == 0)
-    _need(column.null_count == len(column) or pc.min(pc.binary_length(column)).as_py() > 0)
+    _require(may_be_null or column.null_count == 0)
+    _require(column.null_count == len(column) or pc.min(pc.binary_length(column)).as_py() > 0)
     return column
 
 
 def _number(column: pa.Array) -> pa.Array:
-    """Decimal numbers.
+    """Return decimal numbers.
 
-    NaN and numbers beyond float64 are the per-line reader's business, and so is 0, which may have
-    been written -0.
+    NaN and infinity are left to the per-line reader. So is a negative zero: the file may have said
+    -0.0 or -0, which the column can't tell apart.
     """
     if column.null_count < len(column):
-        found = column.drop_null().to_numpy()
-        _need(np.isfinite(found).all() and not np.signbit(found[found == 0]).any())
+        numbers = column.drop_null().to_numpy()
+        _require(np.isfinite(numbers).all() and not np.signbit(numbers[numbers == 0]).any())
     return pc.cast(column, pa.float64())
 
 
 def _hits(lists: pa.ListArray) -> Columns:
     values = _members(_items(lists), HIT)
-    found: Columns = {"rank": pa.array(_ranks(values.pop("rank"), lists))}
+    hits: Columns = {"rank": pa.array(_ranks(values.pop("rank"), lists))}
     values.pop("metadata")
-    found |= {name: _identifier(values, name) for name in ("chunk_id", "doc_id")} | _span(
-        values, values.pop("doc_path")
-    )
-    found |= {column: values.pop(key) for key, column in HIT_TEXT.items()} | {
-        name: values.pop(name) for name in ("stale", "text_cut")
-    }
+    hits |= {name: _identifier(values, name) for name in ("chunk_id", "doc_id")}
+    hits |= _span(values, values.pop("doc_path"))
+    hits |= {column: values.pop(name) for name, column in HIT_TEXT.items()}
+    hits |= {name: values.pop(name) for name in ("stale", "text_cut")}
     retrieval = _members(values.pop("retrieval"), RETRIEVAL)
     for name, column in SCORES.items():
-        inside, own = _number(retrieval.pop(name)), _number(values.pop(column))
-        _need(
-            own.null_count == len(own)
-            or not pc.any(pc.and_(inside.is_valid(), own.is_valid())).as_py()
-        )
-        found[column] = pc.coalesce(inside, own)
-    return _with_own(found, values, "x_") | _with_own({}, retrieval, "x_retrieval.")
+        inside, on_hit = _number(retrieval.pop(name)), _number(values.pop(column))
+        if on_hit.null_count < len(on_hit):
+            _require(not pc.any(pc.and_(inside.is_valid(), on_hit.is_valid())).as_py())
+        hits[column] = pc.coalesce(inside, on_hit)
+    _add_extras(hits, values, "x_")
+    _add_extras(hits, retrieval, "x_retrieval.")
+    return hits
 
 
 def _ranks(stored: pa.Array, lists: pa.ListArray) -> npt.NDArray[np.int32]:
-    in_order = _places(lists)
-    _need(
-        stored.null_count == len(stored)
-        or (stored.null_count == 0 and np.array_equal(stored.to_numpy(), in_order))
-    )
+    in_order = _positions(lists)
+    if stored.null_count < len(stored):
+        _require(stored.null_count == 0 and np.array_equal(stored.to_numpy(), in_order))
     return in_order
 
 
 def _citations(lists: pa.ListArray) -> Columns:
     values = _members(_items(lists), CITATION)
-    found: Columns = {"position": pa.array(_places(lists)), "marker": values.pop("marker")}
-    found |= {name: _identifier(values, name) for name in ("chunk_id", "doc_id")} | _span(
-        values, values.pop("path")
-    )
-    return _with_own(found, values, "x_")
-
-
-def _with_own(found: Columns, values: Columns, prefix: str) -> Columns:
-    for name, column in values.items():
-        _own(prefix + escape_key(name), column, found)
-    return found
+    citations: Columns = {"position": pa.array(_positions(lists)), "marker": values.pop("marker")}
+    citations |= {name: _identifier(values, name) for name in ("chunk_id", "doc_id")}
+    citations |= _span(values, values.pop("path"))
+    _add_extras(citations, values, "x_")
+    return citations
 
 
 def _span(values: Columns, path: pa.Array) -> Columns:
-    """Path, half-open span and heading of hits or citations.
+    """Take path, half-open span and heading of hits or citations.
 
-    What else the citation says under `x_citation.*`.
+    Other fields of the citation go to `x_citation.*`.
     """
     citation = values.pop("citation")
     cited, n = _members(citation, SPAN), len(citation)
-    _need(
-        pc.sum(pc.is_in(cited["kind"], pa.array(CITATION_KINDS))).as_py()
-        in (None, n - citation.null_count)
-        or citation.null_count == n
-    )
-    other = cited.pop("path")
-    found: Columns = {
+    if citation.null_count < n:
+        n_known = pc.sum(pc.is_in(cited["kind"], pa.array(CITATION_KINDS))).as_py()
+        _require(n_known == n - citation.null_count)
+    cited_path = cited.pop("path")
+    columns: Columns = {
         "start": pa.nulls(n, pa.int64()),
         "end": pa.nulls(n, pa.int64()),
         "span_unit": pa.nulls(n, pa.string()),
@@ -333,128 +305,110 @@ def _span(values: Columns, path: pa.Array) -> Columns:
     for kind in SPAN_FIELDS:
         is_kind = pc.fill_null(pc.equal(cited["kind"], kind), False)
         if pc.any(is_kind).as_py():
-            _take_span(kind, is_kind, cited, found)
-    differs = pc.fill_null(pc.not_equal(path, other), False)
-    found |= {
-        "path": pc.coalesce(path, other),
-        "x_citation.path": pc.if_else(differs, other, None),
-        "heading": _heading(values.pop("heading_path")),
-    }
-    return _with_own(found, cited, "x_citation.")
+            _take_span(kind, is_kind, cited, columns)
+    columns["path"] = pc.coalesce(path, cited_path)
+    differs = pc.fill_null(pc.not_equal(path, cited_path), False)
+    columns["x_citation.path"] = pc.if_else(differs, cited_path, None)
+    columns["heading"] = _heading(values.pop("heading_path"))
+    _add_extras(columns, cited, "x_citation.")
+    return columns
 
 
-def _take_span(kind: str, is_kind: pa.Array, cited: Columns, found: Columns) -> None:
+def _take_span(kind: str, is_kind: pa.Array, cited: Columns, columns: Columns) -> None:
     """Move the first and last field of citations of this kind to the columns of the span."""
     first, last, step = SPAN_FIELDS[kind]
     start, end = (pc.if_else(is_kind, cited[name], None) for name in (first, last))
     has_span = start.is_valid()
-    _need(has_span.equals(end.is_valid()))
+    _require(has_span.equals(end.is_valid()))
     if start.null_count < len(start):
-        _need(pc.min(start).as_py() >= 0 and pc.max(end).as_py() < 2**63 - 1)
+        _require(pc.min(start).as_py() >= 0 and pc.max(end).as_py() < 2**63 - 1)
         end = pc.add(end, step)
-        _need(pc.all(pc.less(start, end)).as_py())
-    found |= {
-        "start": pc.if_else(has_span, start, found["start"]),
-        "end": pc.if_else(has_span, end, found["end"]),
-    }
-    found["span_unit"] = pc.if_else(has_span, SPAN_UNITS[kind], found["span_unit"])
+        _require(pc.all(pc.less(start, end)).as_py())
+    span = {"start": start, "end": end, "span_unit": SPAN_UNITS[kind]}
+    columns |= {name: pc.if_else(has_span, span[name], columns[name]) for name in span}
     cited |= {name: pc.if_else(is_kind, None, cited[name]) for name in (first, last)}
 
 
 def _heading(paths: pa.ListArray) -> pa.Array:
-    """The heading path as one text, where that gives the parts back."""
+    """Return the heading path as one text, where the parts can be told from it."""
     parts = paths.flatten()
-    _need(parts.null_count == 0)
+    _require(parts.null_count == 0)
     heading = pc.binary_join(paths, HEADING_SEPARATOR)
     if len(parts):
-        # One part that is empty and no part at all would be the same text; and a part may hold what
-        # stands between parts.
-        _need(
-            not pc.any(
-                pc.and_(pc.equal(pc.list_value_length(paths), 1), pc.equal(heading, ""))
-            ).as_py()
-        )
+        # One empty part and no part at all give the same text, and a part may hold the separator.
+        n_parts = pc.list_value_length(paths)
+        one_empty = pc.and_(pc.equal(n_parts, 1), pc.equal(heading, ""))
+        _require(not pc.any(one_empty).as_py())
         if pc.any(pc.match_substring(parts, ">")).as_py():
-            there = heading.filter(pc.greater(pc.list_value_length(paths), 0))
-            _need(pc.split_pattern(there, HEADING_SEPARATOR).flatten().equals(parts))
+            with_parts = heading.filter(pc.greater(n_parts, 0))
+            _require(pc.split_pattern(with_parts, HEADING_SEPARATOR).flatten().equals(parts))
     return heading
 
 
-def _answer(answer: pa.StructArray, responses: Columns) -> tuple[pa.ListArray, Columns]:
-    """The answers' columns, added to `responses`.
-
-    Their lists of citations, and the columns of those.
-    """
+def _answer(answer: pa.StructArray, responses: Columns) -> pa.ListArray:
+    """Add the answers' columns to `responses`, and return their lists of citations."""
     values = _members(answer, ANSWER)
-    found: Columns = {
-        name: values.pop(name) for name in ("answer", "refusal_reason", "grounded", "refused")
-    }
-    found |= {"cost_usd": _number(values.pop("cost_usd")), "refused": _refused(found)}
-    usage, lists = _members(values.pop("usage"), USAGE), values.pop("citations")
+    names = ("answer", "refusal_reason", "grounded", "refused")
+    columns: Columns = {name: values.pop(name) for name in names}
+    columns["cost_usd"] = _number(values.pop("cost_usd"))
+    columns["refused"] = _refused(columns)
+    usage, citation_lists = _members(values.pop("usage"), USAGE), values.pop("citations")
     for name in TOKENS:
-        found[name] = usage.pop(name)
-        _need((pc.min(found[name]).as_py() or 0) >= 0)
+        columns[name] = usage.pop(name)
+        _require((pc.min(columns[name]).as_py() or 0) >= 0)
     values.pop("hops")
-    own = _with_own(_with_own({}, values, "x_answer."), usage, "x_answer.usage.")
-    _check_seen(answer, lists, found | own)
-    responses |= found | own
-    return lists, _citations(lists)
+    _add_extras(columns, values, "x_answer.")
+    _add_extras(columns, usage, "x_answer.usage.")
+    # An answer object without any value is recorded if it is empty, and isn't if it holds nulls:
+    # the columns look the same.
+    is_settled = np.asarray(answer.is_null()) | (_lengths(citation_lists) > 0)
+    _require_value(is_settled, columns)
+    responses |= columns
+    return citation_lists
 
 
-def _refused(found: Columns) -> pa.Array:
-    """What an answer says of itself, else what it implies."""
-    refused = pc.coalesce(found["refused"], pc.invert(found["grounded"]))
-    open_ = pc.and_(refused.is_null(), found["answer"].is_valid())
-    if not pc.any(open_).as_py():
-        return refused
-    # Python's own idea of a blank text; few answers say neither.
-    is_blank = np.zeros(len(refused), dtype=bool)
-    is_blank[open_.to_numpy(zero_copy_only=False)] = [
-        not text.strip() for text in found["answer"].filter(open_).to_pylist()
-    ]
-    return pc.if_else(open_, pa.array(is_blank), refused)
-
-
-def _check_seen(answer: pa.StructArray, lists: pa.ListArray, found: Columns) -> None:
-    """An answer object without any value is noted as such if it is empty, and isn't if it holds nulls: the column looks the same."""
-    seen = np.asarray(answer.is_null()) | (_lengths(lists) > 0)
-    for column in found.values():
-        if seen.all():
+def _require_value(is_settled: npt.NDArray[np.bool_], columns: Columns) -> None:
+    """Require that each row that isn't settled has a value in one of the columns."""
+    for column in columns.values():
+        if is_settled.all():
             return
-        seen = seen | np.asarray(column.is_valid())
-    _need(seen.all())
+        is_settled = is_settled | np.asarray(column.is_valid())
+    _require(is_settled.all())
 
 
-def _own(name: str, column: pa.Array, found: Columns) -> None:
-    """A leftover field as flat columns."""
-    if column.null_count == len(column):
-        return
-    if pa.types.is_struct(column.type):
-        members = _members(column)
-        seen = np.asarray(column.is_null())
-        for one in members.values():
-            if seen.all():
-                break
-            seen = seen | np.asarray(one.is_valid())
-        _need(seen.all())  # {} is a value, {"a": null} is none
-        _with_own(found, members, name + ".")
-    elif pa.types.is_list(column.type):
-        found[name + JSON_SUFFIX] = _as_json(column)
-    else:
-        if pa.types.is_floating(column.type):
-            _need(pc.max(pc.abs(_number(column))).as_py() <= LARGEST_EXACT_FLOAT)
-        found[name] = column
+def _refused(columns: Columns) -> pa.Array:
+    """Return what an answer states about being a refusal, else what it implies."""
+    refused = pc.coalesce(columns["refused"], pc.invert(columns["grounded"]))
+    is_open = pc.and_(refused.is_null(), columns["answer"].is_valid())
+    if not pc.any(is_open).as_py():
+        return refused
+    # A text is blank as Python sees it; few answers state neither `refused` nor `grounded`.
+    is_blank = np.zeros(len(refused), dtype=bool)
+    is_blank[is_open.to_numpy(zero_copy_only=False)] = [
+        not text.strip() for text in columns["answer"].filter(is_open).to_pylist()
+    ]
+    return pc.if_else(is_open, pa.array(is_blank), refused)
 
 
-def _as_json(lists: pa.ListArray) -> pa.Array:
-    kind = lists.type.value_type
-    _need(
-        pa.types.is_string(kind)
-        or pa.types.is_int64(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_null(kind)
-    )
-    return pa.array(
-        [None if one is None else json.dumps(one, ensure_ascii=False) for one in lists.to_pylist()],
-        pa.string(),
-    )
+def _add_extras(columns: Columns, values: Columns, prefix: str) -> None:
+    """Add the remaining fields as flat columns, as `flatten` does for one record."""
+    for key, column in values.items():
+        name = prefix + escape_key(key)
+        if column.null_count == len(column):
+            continue
+        if pa.types.is_struct(column.type):
+            members = _members(column)
+            _require_value(np.asarray(column.is_null()), members)  # {} is a value, {"a": null} none
+            _add_extras(columns, members, name + ".")
+        elif pa.types.is_list(column.type):
+            columns[name + JSON_SUFFIX] = _lists_as_json(column)
+        else:
+            if pa.types.is_floating(column.type):
+                _require(pc.max(pc.abs(_number(column))).as_py() <= LARGEST_EXACT_FLOAT)
+            columns[name] = column
+
+
+def _lists_as_json(lists: pa.ListArray) -> pa.Array:
+    _require(lists.type.value_type in (_TEXT, _WHOLE, _FLAG, _NULL))
+    texts = [None if items is None else as_json(items) for items in lists.to_pylist()]
+    return pa.array(texts, pa.string())

@@ -1,13 +1,12 @@
-"""The fast reader of our run file.
+"""The fast reader of our run file: blocks of lines parsed by pyarrow.json, several at once.
 
-Blocks of lines parsed by pyarrow.json, made into columns beside each other.
+The per-line reader (per_query.py) defines the format. This one gives the same frames or declines:
+at the first sign of anything that it can't prove to be equal, the caller reads the whole file line
+by line and reports faults and warnings. So nothing here reports an error.
 
-The per-line reader (per_query.py) is the definition of the format. This one gives the same frames
-or declines: at the first sign of anything that it can't prove to be equal, the caller reads the
-whole file line by line, and faults, warnings and odd values are on_progress there. So nothing here reports
-an error. What must hold of a block: UTF-8, one object on each line (pyarrow takes several, and
-objects over several lines), no field or type that the schema doesn't have (pyarrow refuses those,
-keys that are there twice, and half surrogate pairs).
+A block must be UTF-8 with one object on each line; pyarrow would take several, and objects over
+several lines. pyarrow refuses fields and types that the schema lacks, keys that appear twice, and
+half surrogate pairs.
 """
 
 import gzip
@@ -15,7 +14,7 @@ import os
 import threading
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,11 +35,11 @@ from ragscore.io.source import Problems, Row, parse_json
 from ragscore.io.values import JSON_SUFFIX
 
 FROM_BYTES = 1 << 18
-"""Smaller files are read line by line, which is as fast; 0 tries every file, and infinity none."""
+"""Smaller files are read line by line, which is as fast."""
 BLOCK_BYTES = 8 << 20
-_LONGEST = 2**31 - 1  # what pyarrow takes as one block, should a line be longer than ours
-_N_AT_ONCE = 8  # blocks, at most: each takes about three times its size while it is parsed
-_SAMPLED = 32  # lines of the first block from which the schema is learned
+_MAX_BYTES = 2**31 - 1  # pyarrow's limit for a block; ours get longer where one line does
+_MAX_THREADS = 8  # a block takes about three times its size while it is parsed
+_N_SAMPLED = 32  # lines of the first block from which the schema is learned
 _DURATION = "latency_"
 FRAMES = ("responses", "hits", "citations")
 FALLBACK_ERRORS = (NeedsLineReader, OSError, EOFError, zlib.error, pa.ArrowException)
@@ -53,7 +52,7 @@ _DTYPES: dict[Any, Any] = {
 
 @dataclass
 class Block:
-    """Columns of the frames, the record of each row, and where each record stands."""
+    """Columns of the frames, the record of each of their rows, and the bytes of the records."""
 
     columns: dict[str, Columns]
     rows: dict[str, npt.NDArray[np.int64]]
@@ -61,50 +60,63 @@ class Block:
     starts: npt.NDArray[np.int64]
 
     def line(self, record: int) -> bytes:
-        """One record as written."""
+        """Return one record as written."""
         return self.data[self.starts[record] : self.starts[record + 1]]
 
 
 def read_frames(path: Path, run_id: str) -> dict[str, pd.DataFrame] | None:
-    """The frames of a file of records, equal to those that the per-line reader gives.
+    """Return the frames of a run file, equal to those of the per-line reader.
 
-    None where that one must read it.
+    None if the per-line reader must read the file.
     """
     try:
         if path.stat().st_size < FROM_BYTES:
             return None
-        seen, parts = FileColumns(), []
+        file_columns, parts = FileColumns(), []
         for block in parse_blocks(path):
-            seen.take(block)
+            file_columns.add(block)
             parts.append(block.columns)
         return {
-            kind: frame_of(
-                kind,
-                {name: _joined(parts, kind, name, type_) for name, type_ in types.items()},
-                run_id,
-            )
-            for kind, types in seen.types().items()
+            kind: frame_of(kind, [part[kind] for part in parts], types, run_id)
+            for kind, types in file_columns.types().items()
         }
     except FALLBACK_ERRORS:
         return None
 
 
 def parse_blocks(path: Path, on_progress: Callable[[int], object] = int) -> Iterator[Block]:
-    """The blocks of a file in order; `on_progress` hears how many bytes of it have been read.
+    """Yield the blocks of a file in order.
+
+    `on_progress` is called with the number of bytes read so far.
 
     Raises
     ------
-    Declined
-        Or another of `FAILED`: the per-line reader must read the file.
+    NeedsLineReader
+        Or another of `FALLBACK_ERRORS`: the per-line reader must read the file.
     """
     with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else raw as opened:
-        for block in _parsed(opened):
+        for block in _parse_ahead(_whole_lines(opened)):
             on_progress(raw.tell())
             yield block
 
 
-def _blocks(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """The file in pieces of whole lines."""
+def _parse_ahead(pieces: Iterable[bytes]) -> Iterator[Block]:
+    """Yield the blocks in order, with a few parsed at once: pyarrow works outside Python's lock."""
+    parse, n_threads = _Parser(), min(os.cpu_count() or 1, _MAX_THREADS)
+    with ThreadPoolExecutor(n_threads) as pool:
+        waiting: deque[Future[Block]] = deque()
+        for number, data in enumerate(pieces):
+            if number == 0:
+                parse.learn(_sample_lines(data))
+            waiting.append(pool.submit(parse, data))
+            if len(waiting) > n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _whole_lines(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    """Yield the file in pieces of whole lines."""
     rest = b""
     while data := opened.read(BLOCK_BYTES):
         cut = data.rfind(b"\n") + 1
@@ -117,8 +129,16 @@ def _blocks(opened: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
         yield rest
 
 
+def _sample_lines(data: bytes) -> list[bytes]:
+    """Return some lines, the first among them."""
+    places = (len(data) * part // _N_SAMPLED for part in range(1, _N_SAMPLED))
+    starts = {0, *(data.find(b"\n", place) + 1 for place in places)} - {len(data)}
+    ends = {start: data.find(b"\n", start) for start in sorted(starts)}
+    return [data[start : end if end >= 0 else len(data)] for start, end in ends.items()]
+
+
 class _Parser:
-    """Parses blocks by a schema that grows with the fields that they show."""
+    """Parses blocks by a schema that grows with the fields that occur."""
 
     def __init__(self) -> None:
         self.schema, self.lock = pa.struct([]), threading.Lock()
@@ -132,8 +152,8 @@ class _Parser:
         try:
             records = self._records(data)
         except pa.ArrowInvalid:
-            # A field that the schema doesn't have, or one that is wrong: our own parser tells
-            # which, and knows all of the block afterwards.
+            # A field that the schema lacks, or a fault: learning from every line of the block adds
+            # the one and finds the other.
             self.learn(data.rstrip(b"\n").split(b"\n"))
             records = self._records(data)
         if len(records) != len(starts) - 1:
@@ -151,11 +171,15 @@ class _Parser:
 
 
 def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
-    """Where each line begins, and the end of the block.
+    """Return where each line begins, and the end of the block.
 
-    Declines unless each looks like one object and all of it is UTF-8 without NUL.
+    Raises
+    ------
+    NeedsLineReader
+        A line that doesn't look like one object, or a NUL byte. Bytes that aren't UTF-8 are one of
+        the other `FALLBACK_ERRORS`.
     """
-    if len(data) >= _LONGEST:
+    if len(data) >= _MAX_BYTES or b"\0" in data:
         raise NeedsLineReader
     found = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(found == ord("\n"))
@@ -163,196 +187,127 @@ def _line_starts(data: bytes) -> npt.NDArray[np.int64]:
         ends = np.append(ends, len(data))
     starts = np.append(0, ends + 1)
     starts[-1] = len(data)
-    # A brace, a line end and a brace stand nowhere within a JSON value: as many records as lines
-    # means one on each.
-    if (
-        b"\0" in data
-        or (found[ends - 1] != ord("}")).any()
-        or (found[starts[:-1]] != ord("{")).any()
-    ):
+    # Nowhere within a JSON value do a closing brace, a line end and an opening brace follow each
+    # other. So as many records as lines means one on each line.
+    if (found[ends - 1] != ord("}")).any() or (found[starts[:-1]] != ord("{")).any():
         raise NeedsLineReader
     offsets = pa.py_buffer(np.array([0, len(data)], dtype=np.int32))
     pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(data)]).validate(full=True)
     return starts
 
 
-def _parsed(opened: IO[bytes] | gzip.GzipFile) -> Iterator[Block]:
-    """The blocks of the file in order, a few of them parsed at once.
-
-    Pyarrow works outside Python's lock.
-    """
-    parse, n_at_once = _Parser(), min(os.cpu_count() or 1, _N_AT_ONCE)
-    with ThreadPoolExecutor(n_at_once) as pool:
-        waiting: deque[Future[Block]] = deque()
-        for number, data in enumerate(_blocks(opened)):
-            if number == 0:
-                parse.learn(_sample(data))
-            waiting.append(pool.submit(parse, data))
-            if len(waiting) > n_at_once:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-
-def _sample(data: bytes) -> list[bytes]:
-    """Some lines, the first among them."""
-    starts = {
-        0,
-        *(data.find(b"\n", len(data) * place // _SAMPLED) + 1 for place in range(1, _SAMPLED)),
-    } - {len(data)}
-    return [
-        data[start : end if (end := data.find(b"\n", start)) >= 0 else len(data)]
-        for start in sorted(starts)
-    ]
-
-
 class FileColumns:
-    """What the blocks of a file show together.
+    """The columns of each frame and their types, gathered from the blocks of a file.
 
-    The columns of each frame, in the order in which the per-line reader meets them, and their
-    types.
+    Extra columns (`x_*`, `latency_*`) keep the order in which the per-line reader meets them.
     """
 
     def __init__(self) -> None:
         self._order: dict[str, dict[str, None]] = {kind: {} for kind in FRAMES}
         self._types: dict[str, dict[str, set[pa.DataType]]] = {kind: {} for kind in FRAMES}
-        self._long: set[tuple[str, str]] = set()  # columns of whole numbers that no float64 holds
+        self._inexact: set[tuple[str, str]] = set()  # whole numbers that float64 can't hold
         self._ids: list[pa.Array] = []
 
-    def take(self, block: Block) -> None:
-        """Take note of a block."""
-        _take_order(block, self._order, is_first=not self._ids)
+    def add(self, block: Block) -> None:
+        """Gather from one more block."""
+        self._add_order(block)
         self._ids.append(block.columns["responses"]["query_id"])
         for kind in FRAMES:
             for name, column in block.columns[kind].items():
                 self._types[kind].setdefault(name, set()).add(column.type)
-                if (
-                    column.type == pa.int64()
-                    and name not in KINDS[kind].dtypes
-                    and _is_long(column)
-                ):
-                    self._long.add((kind, name))
+                is_extra = name not in KINDS[kind].dtypes
+                if is_extra and column.type == pa.int64() and _is_inexact(column):
+                    self._inexact.add((kind, name))
+
+    def _add_order(self, block: Block) -> None:
+        """Add the extra columns in order, by reading a few records as the per-line reader does.
+
+        These are the first record of the file, and each with the first value of a column. A null
+        before that doesn't count for the order.
+        """
+        if not self._ids:
+            self._add_names(block, 0)
+        records = set()
+        for kind, columns in block.columns.items():
+            for name, column in columns.items():
+                if name in self._order[kind] or name in KINDS[kind].dtypes:
+                    continue
+                if name.startswith(_DURATION):  # these count from their first null on
+                    raise NeedsLineReader
+                first_row = int(np.asarray(column.is_valid()).argmax())
+                records.add(int(block.rows[kind][first_row]))
+        for record in sorted(records):
+            self._add_names(block, record)
+
+    def _add_names(self, block: Block, record: int) -> None:
+        tables = Tables()
+        row = Row(parse_json(block.line(record).decode("utf-8")), 1)
+        read_record(row, tables, Problems("", strict=False))
+        for kind in FRAMES:
+            for values in getattr(tables, kind):
+                names = (name for name in values if name.startswith(("x_", _DURATION)))
+                self._order[kind] |= dict.fromkeys(names)
 
     def types(self) -> dict[str, dict[str, pa.DataType]]:
-        """Each frame's columns in order, whole numbers of one block and decimal ones of another as decimal ones.
+        """Return the columns of each frame in order, with their types.
 
         Raises
         ------
-        Declined
-            Query ids that are there twice, none at all, or columns that only the per-line reader
+        NeedsLineReader
+            No query ids or one that appears twice, or columns whose type only the per-line reader
             can settle.
         """
         ids = pa.chunked_array(self._ids, pa.string())
         if not len(ids) or len(ids.unique()) < len(ids):
             raise NeedsLineReader
         return {
-            kind: {
-                name: self._type(kind, name)
-                for name in _names(kind, self._types[kind], self._order[kind])
-            }
-            for kind in FRAMES
+            kind: {name: self._type(kind, name) for name in self._names(kind)} for kind in FRAMES
         }
 
+    def _names(self, kind: str) -> list[str]:
+        found, order = self._types[kind], self._order[kind]
+        known = [name for name in KINDS[kind].dtypes if name in found]
+        extra = [name for name in order if name in found]
+        if len(known) + len(extra) != len(found):
+            raise NeedsLineReader
+        if any(name + JSON_SUFFIX in found for name in extra):  # a list here, a value there
+            raise NeedsLineReader
+        return known + extra
+
     def _type(self, kind: str, name: str) -> pa.DataType:
-        found = self._types[kind][name]
-        if len(found) == 1:
-            return next(iter(found))
-        if found != {pa.int64(), pa.float64()} or (kind, name) in self._long:
+        """Return a column's type; whole and decimal numbers in different blocks are decimal."""
+        types = self._types[kind][name]
+        if len(types) == 1:
+            return next(iter(types))
+        if types != {pa.int64(), pa.float64()} or (kind, name) in self._inexact:
             raise NeedsLineReader
         return pa.float64()
 
 
-def _is_long(column: pa.Array) -> bool:
+def _is_inexact(column: pa.Array) -> bool:
     found = pc.min_max(column).as_py()
-    return found["min"] is not None and (
-        found["min"] < -LARGEST_EXACT_FLOAT or found["max"] > LARGEST_EXACT_FLOAT
-    )
+    return found["min"] is not None and max(-found["min"], found["max"]) > LARGEST_EXACT_FLOAT
 
 
-def _names(kind: str, found: dict[str, set[pa.DataType]], order: dict[str, None]) -> list[str]:
-    own = [name for name in order if name in found]
-    known = [name for name in KINDS[kind].dtypes if name in found]
-    if len(own) + len(known) != len(found) or any(name + JSON_SUFFIX in found for name in own):
-        raise NeedsLineReader
-    return known + own
-
-
-def _take_order(block: Block, order: dict[str, dict[str, None]], is_first: bool) -> None:
-    """Take note of own columns, read anew from those records that have the first value of one.
-
-    Nulls before it don't count.
-    """
-    if is_first:
-        _take_names(block, 0, order)
-    new = {
-        kind: [
-            name for name in columns if name not in order[kind] and name not in KINDS[kind].dtypes
-        ]
-        for kind, columns in block.columns.items()
-    }
-    if any(name.startswith(_DURATION) for name in new["responses"]):
-        # a duration's place counts from where its name stands first, with a value or without
-        raise NeedsLineReader
-    for record in sorted(
-        {
-            int(block.rows[kind][_first(block.columns[kind][name])])
-            for kind, names in new.items()
-            for name in names
-        }
-    ):
-        _take_names(block, record, order)
-
-
-def _take_names(block: Block, record: int, order: dict[str, dict[str, None]]) -> None:
-    tables = Tables()
-    read_record(
-        Row(parse_json(block.line(record).decode("utf-8")), 1), tables, Problems("", strict=False)
-    )
-    for kind in FRAMES:
-        for name in (
-            name
-            for row in getattr(tables, kind)
-            for name in row
-            if name.startswith(("x_", _DURATION))
-        ):
-            order[kind].setdefault(name)
-
-
-def _first(column: pa.Array) -> int:
-    return int(np.asarray(column.is_valid()).argmax())
-
-
-def _joined(
-    parts: list[dict[str, Columns]], kind: str, name: str, type_: pa.DataType
-) -> pa.ChunkedArray:
-    return pa.chunked_array([column_of(part[kind], name, type_) for part in parts], type_)
-
-
-def column_of(columns: Columns, name: str, type_: pa.DataType) -> pa.Array:
-    """One column of a block; null where the block doesn't have it."""
-    return (
-        columns[name].cast(type_)
-        if name in columns
-        else pa.nulls(len(next(iter(columns.values()), ())), type_)
-    )
-
-
-def frame_of(kind: str, columns: Columns, run_id: str) -> pd.DataFrame:
-    """Columns as a frame of one run."""
-    if not columns:
+def frame_of(
+    kind: str, parts: list[Columns], types: dict[str, pa.DataType], run_id: str
+) -> pd.DataFrame:
+    """Return the columns of some blocks as a frame of one run; null where a block has none."""
+    if not types:
         return empty(kind)
-    n = len(columns["query_id"])
+    n_rows = [len(next(iter(part.values()), ())) for part in parts]
+    n = sum(n_rows)
     found: dict[str, Any] = {
         "run_id": categorical(np.zeros(n, dtype=np.int8), pd.Index([run_id], dtype="str"))
     }
-    found |= {name: _series(column) for name, column in columns.items()}
-    missing = [name for name in KINDS[kind].required if name not in found]
-    return pd.DataFrame(
-        found | {name: pd.Series(np.nan, index=range(n), dtype="str") for name in missing},
-        copy=False,
-    )
-
-
-def _series(column: pa.ChunkedArray) -> Any:
-    dtype = _DTYPES.get(column.type)
-    return column.to_numpy() if dtype is None else dtype.__from_arrow__(column)
+    for name, type_ in types.items():
+        chunks = [
+            part[name].cast(type_) if name in part else pa.nulls(rows, type_)
+            for part, rows in zip(parts, n_rows, strict=True)
+        ]
+        column, dtype = pa.chunked_array(chunks, type_), _DTYPES.get(type_)
+        found[name] = column.to_numpy() if dtype is None else dtype.__from_arrow__(column)
+    for name in KINDS[kind].required:
+        if name not in found:
+            found[name] = pd.Series(np.nan, index=range(n), dtype="str")
+    return pd.DataFrame(found, copy=False)

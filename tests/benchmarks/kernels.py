@@ -110,5 +110,7 @@ def test_bootstrap_mean(benchmark: Any, differences: Any) -> None:
 
 def test_reading_blocks_of_lines(benchmark: Any) -> None:
     written = "".join(line + "\n" for line in lines(1_000)).encode()
-    blocks = benchmark(lambda: list(arrow_lines._parsed(io.BytesIO(written))))
+    blocks = benchmark(
+        lambda: list(arrow_lines._parse_ahead(arrow_lines._whole_lines(io.BytesIO(written))))
+    )
     assert blocks
