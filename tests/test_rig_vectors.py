@@ -305,9 +305,9 @@ def test_no_value_has_no_interval():
     "bad",
     [
         {"iterations": 0},
-        {"level": 0},
-        {"level": 1},
-        {"level": np.nan},
+        {"confidence": 0},
+        {"confidence": 1},
+        {"confidence": np.nan},
         {"seed": -1},
         {"seed": 2**64},
         {"method": "xorshift"},
