@@ -1,17 +1,11 @@
-"""The command line.
+"""The command line: `main` and the list of commands.
 
-One function that adds a command's parser, one that runs it; both in the module of the command's
-group.
+Results go to standard output, errors as one line to standard error. Exit status: 0 done, 1 a
+finding, 2 an error, 3 every request failed.
 
-The commands, and running one.
-
-Results go to standard output, errors as one line to standard error.
-
-Exit status: 0 done, 1 a finding, 2 could not be done, 3 everything that was asked for failed.
-
-A new command is a row of COMMANDS: a function that takes the subparsers, adds its own parser with
-what `options` offers and names, by `set_defaults(run=...)`, the function that does the work: it
-takes the parsed arguments and returns None or the exit status.
+A command is a function in COMMANDS. It adds a parser with the shared options of `options.py`, and
+names the function that does the work by `set_defaults(run=...)`. That function takes the parsed
+arguments and returns None or the exit status.
 """
 
 import argparse
@@ -35,7 +29,7 @@ COMMANDS: tuple[Callable[[Commands], None], ...] = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return its exit status."""
     args = make_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
@@ -43,17 +37,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = lambda message, *rest, **more: print(
                 f"ragscore: warning: {message}", file=sys.stderr
             )
-            return args.run(args) or 0  # a command that finds something says 1
+            return args.run(args) or 0
     except (DataError, FileNotFoundError, PermissionError) as error:
         print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has seen enough
+    except BrokenPipeError:  # the reader of our output has closed it, as `head` does
         sys.stderr.close()
         return 0
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of every command."""
+    """Return the parser with every command."""
     parser = argparse.ArgumentParser(
         prog="ragscore", description="Score and compare retrieval and RAG runs."
     )

@@ -1,7 +1,4 @@
-"""`ragscore compare` and `ragscore gate`: one run against another.
-
-`ragscore report`: runs and comparisons as one page.
-"""
+"""`ragscore compare`, `ragscore gate` and `ragscore report`: runs against each other."""
 
 import argparse
 import sys
@@ -33,7 +30,7 @@ from ragscore.reporting import report
 from ragscore.scoring.metrics import DEFAULT_METRICS
 from ragscore.store.store import RunStore
 
-LISTED = 20  # changed queries that a comparison lists unless asked for all
+LISTED = 20  # changed queries that a comparison lists without --all
 USAGE = "compare RUN_A RUN_B --golden GOLDEN"
 
 
@@ -88,7 +85,7 @@ def add_gate(commands: Commands) -> None:
 
 
 def add_max_drop(parser: argparse.ArgumentParser, required: bool) -> None:
-    """What a gate allows, and how it decides."""
+    """Add --max-drop and --rule of a gate."""
     parser.add_argument(
         "--max-drop",
         action="append",
@@ -158,7 +155,7 @@ def _gate(args: argparse.Namespace) -> int:
 
 
 def _folder(args: argparse.Namespace, candidate: str) -> Path:
-    """Where run b is, as a file, a folder, or in the store."""
+    """Return the folder of run b, given as a file, a folder or a name in the store."""
     given = Path(args.candidate)
     if given.is_file():
         return given.parent

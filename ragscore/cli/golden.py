@@ -1,7 +1,4 @@
-"""`ragscore validate`: golden files.
-
-`ragscore label`: labelling by hand, in the terminal.
-"""
+"""`ragscore validate` and `ragscore label`: check golden files, and label in the terminal."""
 
 import argparse
 import sys
@@ -24,7 +21,7 @@ def add_validate(commands: Commands) -> None:
     """`ragscore validate FILE`."""
     parser = commands.add_parser(
         "validate",
-        help="look for what is wrong with a golden file; exit status 1 if there is anything",
+        help="list the problems of a golden file; exit status 1 if there is any",
     )
     parser.add_argument("golden", metavar="FILE", help="golden file")
     parser.add_argument(
@@ -63,13 +60,13 @@ def add_label(commands: Commands) -> None:
     """`ragscore label GOLDEN RUN...`."""
     parser = commands.add_parser(
         "label",
-        help="label by hand which hits answer which question; every change is written at once",
+        help="label by hand which hits answer which query; every change is written at once",
     )
     parser.add_argument(
         "golden",
         help=(
-            "golden file (YAML or JSON lines), which is changed row by row; a copy as it was is"
-            " kept"
+            "golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
+            " is kept"
         ),
     )
     parser.add_argument(
@@ -85,7 +82,7 @@ def add_label(commands: Commands) -> None:
         "--show",
         default="all",
         metavar="FILTER",
-        help=f"questions to stop at: {', '.join(FILTERS)}",
+        help=f"queries to show: {', '.join(FILTERS)}",
     )
     parser.add_argument(
         "--depth", type=int, default=20, metavar="K", help="hits of each run (default: 20)"
@@ -118,7 +115,7 @@ def _label(args: argparse.Namespace) -> None:
 
 
 def _typed() -> Iterator[str]:
-    """Lines as they are typed, until the end of the input."""
+    """Yield typed lines until the end of the input."""
     while True:
         try:
             yield input("label (h: help) > " if sys.stdin.isatty() else "")

@@ -1,4 +1,4 @@
-"""`ragscore judge`: asks a model about the answers of runs, and leaves its judgments with them."""
+"""`ragscore judge`: let a model judge the answers of runs, and store the judgments there."""
 
 import argparse
 import json

@@ -1,7 +1,4 @@
-"""Options that several commands share: each function adds some to a parser.
-
-Golden files and runs as arguments name them: files, folders, or names in a store.
-"""
+"""Options that commands share, and loading of the golden files and runs that arguments name."""
 
 import argparse
 import json
@@ -18,30 +15,30 @@ from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.provenance import COMPONENTS
 from ragscore.store.store import RunStore
 
-# policies that `score` takes besides the match level
+# The policies of `score` besides the match level.
 SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")
 COMPARED_BY = SCORED_BY[:3]
 
-# what add_subparsers returns; argparse gives it no public name
+# The type that add_subparsers returns; argparse gives it no public name.
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
-    """Two runs and their golden file."""
+    """Add two runs and their golden file."""
     parser.add_argument("baseline", help="run a: a per_query.jsonl file, or a name in --store")
     parser.add_argument("candidate", help="run b")
     add_golden(parser)
 
 
 def add_golden(parser: argparse.ArgumentParser) -> None:
-    """--golden."""
+    """Add --golden."""
     parser.add_argument(
         "--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names"
     )
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Where runs come from and how their hits are matched: --store, --match, --ties."""
+    """Add --store, --match and --ties: where runs are, and how their hits are matched."""
     parser.add_argument(
         "--store", metavar="DIR", help="folder of stored runs that run arguments may name"
     )
@@ -56,7 +53,7 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policies(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """One option per scoring policy."""
+    """Add one option per scoring policy."""
     for name in names:
         allowed = POLICIES[name]
         parser.add_argument(
@@ -67,7 +64,7 @@ def add_policies(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
 
 
 def add_allowances(parser: argparse.ArgumentParser) -> None:
-    """What may differ between the runs that are compared: --margin, --vary, --allow-different."""
+    """Add --margin, --vary and --allow-different: accepted differences between runs."""
     parser.add_argument(
         "--margin",
         action="append",
@@ -89,12 +86,12 @@ def add_allowances(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PART",
-        help=f"what measures may differ here (several times): {allowed}",
+        help=f"a part of the provenance that may differ (several times): {allowed}",
     )
 
 
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
-    """What was allowed to differ, as parameters of `rs.compare_runs`."""
+    """Return the accepted differences as parameters of `rs.compare_runs`."""
     ignored = True if "all" in args.allow_different else args.allow_different or False
     return {
         "margins": losses(args.margin, "--margin") or None,
@@ -104,7 +101,7 @@ def allowances(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def losses(texts: Sequence[str], field: str) -> dict[str, float]:
-    """Values such as mrr@10=0.02."""
+    """Return label -> value of options such as mrr@10=0.02."""
     found = {}
     for text in texts:
         label, _, loss = text.partition("=")
@@ -120,27 +117,27 @@ def losses(texts: Sequence[str], field: str) -> dict[str, float]:
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
-    """--profile."""
+    """Add --profile."""
     parser.add_argument("--profile", help="another harness's conventions, such as kebab")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
-    """--json."""
+    """Add --json."""
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def flag(name: str) -> str:
-    """A parameter's name as an option."""
+    """Return the option of a parameter's name."""
     return "--" + name.replace("_", "-")
 
 
 def policies(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """The policies that were asked for."""
+    """Return the policies that were given."""
     return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
 
 
 def refuse_without_effect(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Stop if options were given that a profile decides itself."""
+    """Raise a `DataError` for options that have no effect beside a profile."""
     given = [flag(name) for name in names if getattr(args, name) is not None]
     if args.profile and given:
         raise DataError(
@@ -151,15 +148,15 @@ def refuse_without_effect(args: argparse.Namespace, names: Sequence[str]) -> Non
 
 
 def as_json(content: Any) -> str:
-    """What --json prints: one line, null for what is missing."""
+    """Return content as --json prints it: one line, null for missing values."""
     return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
 
 
 def load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, list[str]]:
-    """Golden set, runs and their ids; every run must answer some of the golden questions.
+    """Return golden set, runs and run ids; every run must answer some golden query.
 
-    Of `args` it reads golden, store and ties, and usage: how the command is typed, for those who
-    swap its arguments.
+    Reads `golden`, `store`, `ties` and `usage` of the arguments; `usage` is shown when golden file
+    and run are swapped.
     """
     usage = f"ragscore {args.usage}"
     try:
@@ -183,7 +180,7 @@ def load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, li
 
 
 def load_pair(args: argparse.Namespace) -> tuple[Golden, Results, str, str]:
-    """Golden set, both runs, and the ids of baseline and candidate."""
+    """Return golden set, both runs, and the ids of baseline and candidate."""
     golden, results, (baseline, candidate, *more) = load(args, [args.baseline, args.candidate])
     if more:
         raise DataError(
@@ -195,14 +192,14 @@ def load_pair(args: argparse.Namespace) -> tuple[Golden, Results, str, str]:
 
 
 def open_store(folder: str) -> RunStore:
-    """The store in a folder that must be there."""
+    """Return the store in a folder, which must exist."""
     if not Path(folder).is_dir():
         raise DataError("no such folder", file=folder)
     return RunStore(folder)
 
 
 def _load_runs(names: list[str], store: str | None, ties: str | None) -> tuple[Results, list[str]]:
-    """Runs from files or from the store, and their run ids in the order named."""
+    """Return runs from files or from the store, and their run ids in the order named."""
     parts, run_ids = [], []
     for name in names:
         from_file = Path(name).exists() or store is None
@@ -238,12 +235,12 @@ def _require_answers(golden: Golden, results: Results, run_ids: list[str]) -> No
         raise DataError(
             f"no query in common with the golden file: {', '.join(strangers)}",
             field="run",
-            allowed="runs that answer its questions, by their ids",
+            allowed="runs that answer its queries, by their ids",
         )
 
 
 def _swapped(path: str | None, load: Callable[..., Any], what: str, usage: str) -> DataError | None:
-    """The error to raise instead, if the file that could not be loaded is one of the other kind."""
+    """Return a clearer error if the file that failed to load is of the other kind, else None."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -1,7 +1,4 @@
-"""`ragscore run`: ask a system every golden query, then show how it did.
-
-`ragscore demo`: the demo's packages are imported when it runs.
-"""
+"""`ragscore run` and `ragscore demo`: ask systems every golden query, then show the scores."""
 
 import argparse
 import importlib
@@ -23,10 +20,10 @@ from ragscore.scoring.metrics import HEADLINE
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 
-# as in ragscore.demo, whose packages are imported when one is asked
+# The systems of ragscore.demo, whose packages are imported only when one is asked.
 DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
 ALL_FAILED, STOPPED = 3, 130
-CACHE = Path("ragscore-demo", "cache")  # where `ragscore demo` keeps its vectors
+CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo`, which stores vectors there
 
 
 def add_run(commands: Commands) -> None:
@@ -74,7 +71,7 @@ def add_run(commands: Commands) -> None:
 
 
 def _add_sent(parser: argparse.ArgumentParser) -> None:
-    """What is sent with every query, and which queries."""
+    """Add options of what is sent, and of which queries are sent."""
     for name, kind in {"mode": str, "k": int, "temperature": float, "seed": int}.items():
         parser.add_argument(
             *(["-k"] if name == "k" else []),
@@ -105,7 +102,7 @@ def _add_sent(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_manner(parser: argparse.ArgumentParser) -> None:
-    """How it is asked, and what the run is called."""
+    """Add options of how a system is asked, and of the run's name."""
     parser.add_argument(
         "--workers", type=int, default=1, metavar="N", help="queries in flight at a time (1)"
     )
@@ -145,7 +142,7 @@ def _run(args: argparse.Namespace) -> int:
         load_golden(_golden_file(args)),
         Path(args.out) if args.out else Path("runs", _folder(args)),
     )
-    refuse_finished(out, args.fresh)  # before a system is made ready, which may take a while
+    refuse_finished(out, args.fresh)  # before the system is built, which may take minutes
     sent = {
         option: getattr(args, option)
         for option in (
@@ -194,7 +191,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _golden_file(args: argparse.Namespace) -> Any:
-    """The golden file given, or for a system of the demo that of the checkout."""
+    """Return the golden file given, or the checkout's for a system of the demo."""
     if args.golden is None and args.system in DEMO:
         from ragscore.demo.run import default_golden
 
@@ -203,7 +200,7 @@ def _golden_file(args: argparse.Namespace) -> Any:
 
 
 def _folder(args: argparse.Namespace) -> str:
-    """What the run's folder is called unless it is named."""
+    """Return the default name of the run's folder."""
     if args.name:
         return str(args.name)
     if args.command is not None:
@@ -214,7 +211,7 @@ def _folder(args: argparse.Namespace) -> str:
 
 
 def _system(args: argparse.Namespace) -> Given:
-    """What is asked."""
+    """Return the system to ask, in a form that `collect` takes."""
     if args.command is not None:
         return shlex.split(args.command)
     if args.system in DEMO:
@@ -246,7 +243,7 @@ def _demo_system(name: str) -> Given:
 
 
 def _imported(place: str) -> Any:
-    """The function that `module:function` names, as Python finds it from here."""
+    """Import the function that `module:function` names, also from the current folder."""
     module, _, name = place.partition(":")
     if not name:
         raise DataError(
@@ -269,7 +266,7 @@ def _imported(place: str) -> Any:
 
 
 def _settings(given: list[str]) -> dict[str, Any]:
-    """NAME=VALUE, the value as JSON if it is some, else as text."""
+    """Return settings from NAME=VALUE, values read as JSON where possible, else as text."""
     found: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -283,7 +280,7 @@ def _settings(given: list[str]) -> dict[str, Any]:
 
 
 def _show(results: Results, golden: Golden, args: argparse.Namespace) -> None:
-    """The means over the queries that were asked."""
+    """Print the means over the queries that were asked."""
     asked = replace(
         golden,
         queries=golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])],

@@ -1,7 +1,4 @@
-"""`ragscore score`.
-
-`ragscore runs` and `ragscore trend`: what a store holds.
-"""
+"""`ragscore score`, and `ragscore runs` and `ragscore trend` of a store."""
 
 import argparse
 
@@ -69,7 +66,7 @@ def _score(args: argparse.Namespace) -> None:
 
 
 def readable(table: pd.DataFrame, by: str | None) -> str:
-    """The summary as text; metrics that no query was measured in are named below it."""
+    """Return the summary as text; metrics without any value are named below it."""
     decimals = {
         name: 0 if parse_label(name).metric.kind == "time" else 3
         for name in table["metric"].unique()
@@ -93,7 +90,7 @@ def readable(table: pd.DataFrame, by: str | None) -> str:
 
 
 def _percentiles(shown: pd.DataFrame, by: str | None) -> list[str]:
-    """Medians and 95th percentiles of times, with their intervals, as a table of its own."""
+    """Return a table of medians and 95th percentiles of times, with intervals."""
     rows = shown[
         shown["metric"].map(lambda name: parse_label(name).metric.kind == "time").astype(bool)
     ]
@@ -112,7 +109,7 @@ def _percentiles(shown: pd.DataFrame, by: str | None) -> list[str]:
 
 
 def _not_measured(table: pd.DataFrame, by: str | None) -> str:
-    """Metrics with n = 0: by their name if that is so in every row, else with the runs and slices."""
+    """Return the metrics with n = 0, with runs and slices unless it is so in every row."""
     parts = []
     for metric, rows in table.groupby("metric", sort=False):
         without = rows.loc[rows["n"] == 0, ["run_id", *([by] if by else [])]].astype("str")
@@ -135,7 +132,7 @@ def add_runs(commands: Commands) -> None:
 def add_trend(commands: Commands) -> None:
     """`ragscore trend DIR --metric LABEL`."""
     parser = commands.add_parser(
-        "trend", help="one metric over the runs of a store, broken where what measures changed"
+        "trend", help="one metric over the runs of a store, broken where its provenance changed"
     )
     parser.add_argument("store", metavar="DIR")
     parser.add_argument("--metric", required=True, metavar="LABEL", help="a metric such as mrr@10")

@@ -1,4 +1,1 @@
-"""`ragscore demo`.
-
-A real corpus out of the installed manuals, and four real retrieval systems over it.
-"""
+"""The demo: a corpus of the installed manuals and four retrieval systems over it."""

@@ -1,10 +1,8 @@
-"""The demo's answerer.
+"""The demo's answerer: it names documents, cites their passages, and refuses by one rule.
 
-Names the entries it would use, cites their passages, and refuses by one rule for all systems.
-
-It writes its own words only, no text of the manuals. The rule: refuse a question whose words are
-strange to the manuals and not covered by the passages found; the threshold is tuned on half of the
-golden set and reported on the other.
+It writes its own words only, no text of the manuals. The rule: refuse a query whose words are rare
+in the manuals and not covered by the passages found. The threshold is tuned on half of the golden
+set and reported on the other half.
 """
 
 from dataclasses import dataclass
@@ -19,16 +17,16 @@ from ragscore.demo.retrievers import Index, Ranking
 REFUSAL = "These manuals don't answer that."
 N_NAMED = 2  # documents an answer names
 N_READ = 10  # passages the refusal rule reads
-# of what the passages cover, against words that no passage uses; chosen on the tuning half
+# The weight of the covered words, against words that no passage uses; chosen on the tuning half.
 COVERAGE_WEIGHT = 0.2
 Values = npt.NDArray[np.float64]
 
 
 @dataclass
 class Familiarity:
-    """How familiar a question's words are.
+    """Familiarity of a query's words: 0.2 × the covered share, minus the share no passage uses.
 
-    0.2 × what the passages found cover of them, minus the share no passage uses.
+    A word is covered if one of the passages found has it; rare words weigh more.
     """
 
     index: Index
@@ -42,10 +40,10 @@ class Familiarity:
             minlength=len(self.vocabulary),
         )
         self.rarity: Values = np.log((1 + len(self.words)) / (1 + counts))
-        self.unused = float(np.log(1 + len(self.words)))  # the rarity of a word that no passage has
+        self.unused = float(np.log(1 + len(self.words)))  # rarity of a word that no passage has
 
     def of(self, question: str, ranking: Ranking) -> float:
-        """From −1 (no word of it is in the manuals) to 0.2 (every word is in the best passages)."""
+        """Return a value from −1 (no word is in the manuals) to 0.2 (all are in the passages)."""
         asked = [self.vocabulary.get(word) for word in self.index.words([question]).vocab if word]
         if not asked:
             return -1.0
@@ -57,9 +55,9 @@ class Familiarity:
 
 
 def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> float:
-    """The threshold below which to refuse.
+    """Return the threshold below which to refuse.
 
-    Best mean of right refusals and right answers; the lowest of equals.
+    It has the best mean of the shares of right refusals and right answers; the lowest among equals.
     """
     candidates = np.unique(familiarity)
     refuses = familiarity[None, :] < candidates[:, None]
@@ -73,7 +71,7 @@ def tune_threshold(familiarity: Values, answerable: npt.NDArray[np.bool_]) -> fl
 def answer(
     ranking: Ranking, chunks: pd.DataFrame, refuses: bool
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """One answer: fields of its response, and its citations."""
+    """Return one answer: the fields of its response, and its citations."""
     if refuses or not len(ranking.chunk):
         return {
             "answer": REFUSAL,

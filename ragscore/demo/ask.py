@@ -1,6 +1,6 @@
-"""The demo's systems as systems under test.
+"""The demo's systems as systems under test, for `ragscore run bm25` and `demo --serve`.
 
-Asked one question at a time, as `ragscore run bm25` and `ragscore demo --serve` do.
+They are asked one query at a time.
 """
 
 from collections.abc import Iterable
@@ -19,19 +19,17 @@ from ragscore.demo.retrievers import SYSTEMS, Chosen, Index, system_config
 from ragscore.demo.run import K, answerer_config, progress, ranked_hits
 from ragscore.frames.data import DataError
 
-REFUSE_BELOW = -0.0488  # as tuned for the committed runs: half of their questions, all four systems
+REFUSE_BELOW = -0.0488  # tuned for the committed runs on half of the queries, all four systems
 FILTERS = ("doc_type", "doc_id", "path", "heading", "chunk_id")  # columns of the passages
 TAKES = frozenset(("k", "with_answer", "filters", "folders"))
 
 
 def demo_system(name: str, cache: Path) -> System:
-    """One of the demo's systems over the manuals of this machine, its index built.
+    """Return one of the demo's systems over the manuals of this machine, its index built.
 
-    Vectors are kept in `cache`.
-
-    It can be told `k` (10), `with_answer`, `filters` (`doc_type`, which is the library, `doc_id`,
-    `path`, `heading` or `chunk_id`: a text, or a list of them) and `folders` (`pandas`,
-    `pandas.DataFrame`: names that begin so), and reports its configuration.
+    Vectors are stored in `cache`. The system takes `k` (10), `with_answer`, `filters` (`doc_type`,
+    which is the library, `doc_id`, `path`, `heading` or `chunk_id`: a text, or a list of them) and
+    `folders` (`pandas`, `pandas.DataFrame`: names that begin so), and reports its configuration.
 
     Raises
     ------
@@ -43,20 +41,20 @@ def demo_system(name: str, cache: Path) -> System:
 
 
 def demo_index(cache: Path) -> Index:
-    """The manuals of this machine, to be searched."""
+    """Return the index of the manuals of this machine."""
     return Index(build_corpus()[1], cache, progress=progress)
 
 
 def systems_over(index: Index, version: str, names: Iterable[str] = SYSTEMS) -> dict[str, System]:
-    """Systems of the demo over one index, all that they need built.
+    """Return systems of the demo over one index, with all that they need built.
 
-    `version` is that of the chunker.
+    `version` is the chunker's.
     """
     chosen = list(names)
     _check_known(chosen)
     read = Familiarity(index)
     for name in chosen:
-        # whatever is built at first use is built before the first question's clock starts
+        # What is built on first use is built now, before the first query is timed.
         index.search(name, "warm up", 1)
     return {
         name: System(
@@ -125,22 +123,19 @@ def _ask(
 
 
 def _since(started: float) -> float:
-    """Milliseconds."""
+    """Return the milliseconds since then."""
     return 1000 * (perf_counter() - started)
 
 
 def _own(row: dict[str, Any]) -> dict[str, Any]:
-    """A hit or citation with the fields of a record.
-
-    Its place in a list is its position, its span has a unit.
-    """
+    """Return a hit or citation with the fields of a record, whose position is its place."""
     return {
         key: value for key, value in row.items() if key != "position" and not key.startswith("x_")
     }
 
 
 def _among(chunks: pd.DataFrame, request: Request) -> Chosen | None:
-    """The passages that the request's filters and folders leave; None: all of them."""
+    """Flag the passages that pass the request's filters and folders; None if there are none."""
     filters, folders = request.get("filters") or {}, request.get("folders") or []
     if not filters and not folders:
         return None
@@ -178,7 +173,7 @@ def _texts(value: Any, field: str) -> list[str]:
 
 
 def _refused(error: DataError) -> AskError:
-    """A question that can't be asked like this: its error, and no reason to stop a run."""
+    """Return the error of a request that can't be answered; it doesn't stop the run."""
     found = AskError(str(error))
     found.__cause__ = error
     return found

@@ -1,14 +1,12 @@
-"""The demo's corpus: manuals that are on the machine anyway, as documents and passages.
+"""The demo's corpora: the manuals on this machine, and eight passages about the sea.
 
 In: the installed Python, numpy, pandas and matplotlib. Out: two frames, `documents` and `chunks`. A
-document is one docstring (or one topic of the language reference); a passage is a piece of its
-lead, Parameters or Notes, at most 900 characters long (or another size), cut between lines and
-prefixed with the document's name.
+document is one docstring or one topic of the language reference. A passage is a piece of its lead,
+Parameters or Notes, at most 900 characters long, cut between lines and prefixed with its name.
 
-Eight passages about the sea, twelve questions, and two ways of answering them from what a search finds: a RAG system to hold in one hand.
-
-For examples that collect and judge answers offline. `plain` says the one sentence that fits best,
-or that it doesn't know; `chatty` says more, and something of its own.
+The passages about the sea come with twelve queries, a search and two answerers, for examples that
+collect and judge answers offline. `plain` gives the best sentence, or says that it doesn't know;
+`chatty` says more, and adds a sentence of its own.
 """
 
 import importlib
@@ -22,12 +20,11 @@ from typing import Any
 import pandas as pd
 
 SCHEME = "docstring-sections@1"
-MAX_CHARS = 900  # of a passage; another size gives other passage ids and another chunker version
+MAX_CHARS = 900  # of a passage; another size changes passage ids and the chunker version
 MIN_CHARS = 120  # shorter docstrings ("Refer to numpy.sum ...") answer nothing
 KEPT_SECTIONS = ("lead", "Parameters", "Notes")
 
-# Where public names live, best name first: the first name under which a docstring appears is its
-# canonical one.
+# Where public names are, best name first: the first name of a docstring is its canonical one.
 NAMESPACES = {
     "numpy": ["numpy", "numpy.linalg", "numpy.fft", "numpy.random.Generator", "numpy.ndarray"],
     "pandas": [
@@ -42,22 +39,22 @@ NAMESPACES = {
         "matplotlib.animation", "matplotlib.gridspec", "matplotlib.style",
     ],
 }  # fmt: skip
-# scipy, once imported, writes a section into the docstring of numpy.sinc: the corpus must not
-# depend on what else a process has loaded.
+# scipy, once imported, adds a section to the docstring of numpy.sinc. The corpus must not depend on
+# what a process has imported.
 ADDED_BY_SCIPY = re.compile(
     r"\n\*\*Array API Standard Support\*\*\n.*?(?=\n[A-Z][a-z]+\n-{4,}\n|\Z)", re.DOTALL
 )
-UMBRELLA_TOPICS = {"compound", "specialnames"}  # they only repeat the text of other topics
+UMBRELLA_TOPICS = {"compound", "specialnames"}  # they only repeat other topics
 
 
 def build_corpus(max_chars: int = MAX_CHARS) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Every manual entry found on this machine, as documents and passages.
+    """Return all entries of the manuals on this machine, as documents and passages.
 
     Parameters
     ----------
     max_chars
-        The size of a passage; with another one than today's, passage ids end in `@<size>`: they
-        stand for other lines.
+        The size of a passage. With another size than the default, passage ids end in `@<size>`,
+        since they mean other lines.
 
     Returns
     -------
@@ -77,9 +74,9 @@ def build_corpus(max_chars: int = MAX_CHARS) -> tuple[pd.DataFrame, pd.DataFrame
 
 
 def chunker_version(max_chars: int = MAX_CHARS) -> str:
-    """The passage scheme, its size if it isn't today's, and the versions of what it was applied to.
+    """Return the version of the passages: scheme, size, and versions of the manuals.
 
-    Chunk ids hold within one of these.
+    Chunk ids are comparable within one version only.
     """
     versions = [f"{name}{importlib.import_module(name).__version__}" for name in NAMESPACES]
     return "+".join(
@@ -109,7 +106,7 @@ def _documents() -> Iterator[tuple[str, str, str]]:
 
 
 def _resolve(qualified: str) -> object:
-    """The object behind a dotted name: the longest importable module, then attributes."""
+    """Return the object of a dotted name: the longest importable module, then attributes."""
     parts = qualified.split(".")
     for n in range(len(parts), 0, -1):
         try:
@@ -155,7 +152,7 @@ def _is_documented(member: object) -> bool:
 
 
 def _own_text(member: object) -> str | None:
-    """The docstring; a class that has none of its own doesn't show its parent's."""
+    """Return the docstring; a class without its own doesn't inherit one."""
     if inspect.isclass(member):
         return inspect.cleandoc(member.__doc__) if isinstance(member.__doc__, str) else None
     text = inspect.getdoc(member)
@@ -163,10 +160,7 @@ def _own_text(member: object) -> str | None:
 
 
 def _is_repeated(qualified: str, library: str) -> bool:
-    """A second entry for the same thing.
-
-    Pyplot's wrappers and re-exports, or a method that the main class has too.
-    """
+    """Tell a second entry for one thing: pyplot's wrappers, or a method of the main class."""
     namespace, _, name = qualified.rpartition(".")
     if namespace == "matplotlib.pyplot":
         owners = [_resolve("matplotlib.axes.Axes"), _resolve("matplotlib.figure.Figure")]
@@ -182,9 +176,9 @@ def _is_repeated(qualified: str, library: str) -> bool:
 
 
 def _sections(lines: list[str]) -> Iterator[tuple[str, int, int]]:
-    """Section name and its body's lines [start, end).
+    """Yield each section's title and the lines [start, end) of its body.
 
-    What comes before the first underlined title is the lead.
+    The lead is the text before the first underlined title.
     """
     marks = [
         i
@@ -218,7 +212,7 @@ def _passages(document: dict[Any, Any], max_chars: int) -> Iterator[dict[str, ob
 
 
 def _pieces(lines: list[str], start: int, end: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Runs of lines of at most `limit` characters, broken at a blank line where one is near."""
+    """Yield pieces of at most `limit` characters, broken at a blank line if one is near."""
     while start < end and not lines[start].strip():
         start += 1
     while end > start and not lines[end - 1].strip():
@@ -228,7 +222,7 @@ def _pieces(lines: list[str], start: int, end: int, limit: int) -> Iterator[tupl
         while stop < end and (size + len(lines[stop]) + 1 <= limit or stop == start):
             size += len(lines[stop]) + 1
             stop += 1
-        if stop < end:  # look back for a paragraph's end in the second half of the piece
+        if stop < end:  # look back for the end of a paragraph in the second half of the piece
             blank = next(
                 (
                     i
@@ -318,7 +312,7 @@ _COMMON = frozenset(
 
 
 def search(query: str, k: int = 3) -> list[dict[str, Any]]:
-    """The k passages that share the most words with a question."""
+    """Return the k passages that share the most words with a query."""
     shared = {name: len(_words(query) & _words(text)) for name, text in PASSAGES.items()}
     best = sorted(shared, key=lambda name: shared[name], reverse=True)[:k]
     return [
@@ -328,15 +322,12 @@ def search(query: str, k: int = 3) -> list[dict[str, Any]]:
 
 
 def plain(query: str, hits: list[dict[str, Any]]) -> str:
-    """The sentence of the best passage that fits best.
-
-    A refusal in words where only one word is shared.
-    """
+    """Return the best sentence of the best passage, or a refusal if they share one word only."""
     return _best_sentence(query, hits[0]["text"]) if hits[0]["score"] > 1 else "I don't know."
 
 
 def chatty(query: str, hits: list[dict[str, Any]]) -> str:
-    """A sentence of each of two passages, and one of no passage."""
+    """Return a sentence of each of two passages, and one of no passage."""
     return " ".join(
         [
             *(_best_sentence(query, hit["text"]) for hit in hits[:2]),

@@ -1,9 +1,7 @@
-"""`ragscore demo --history`.
+"""`ragscore demo --history`: the demo's systems varied step by step, as a store of runs.
 
-The demo's systems varied one step at a time, as a store of runs to look at over time.
-
-In: the corpus, the golden questions, and the labels some of them had before (`golden_before.yaml`).
-Out: one stored run per line of `VARIATIONS`, without texts of the manuals.
+In: the corpus, the golden queries, and earlier labels of some of them (`golden_before.yaml`). Out:
+one stored run per entry of `VARIATIONS`, without texts of the manuals.
 """
 
 import json
@@ -25,8 +23,7 @@ from ragscore.frames.data import Golden, Results
 from ragscore.io.load import load_golden
 from ragscore.store.store import RunStore
 
-# what tuning the refusal rule on the four systems came to (data/README.md); the same for every run
-# of the history
+# The refusal threshold as tuned on the four systems (data/README.md), the same for every run.
 REFUSE_BELOW = -0.0488
 COMMITTABLE = (
     "# No texts of the manuals are in here, so the tables may be"
@@ -43,12 +40,12 @@ class Variation:
     since
         The run it changes; None for the first.
     changes
-        `system`, and fields of `Settings`, with their new values; nothing where only labels or
-        repeat differ.
+        New values of `system` and of fields of `Settings`; empty if only labels or the repeat
+        differ.
     relabelled
-        Measured with the golden set of today; before that with `golden_before.yaml`.
+        Measured with today's golden set; runs before it with `golden_before.yaml`.
     repeat
-        Of the runs that differ in nothing but the seed: which one, and the seed.
+        The number of the repeat, among runs that differ in their seed only; it is the seed.
     """
 
     run_id: str
@@ -148,10 +145,7 @@ VARIATIONS = [
 
 
 def settings_of(run_id: str) -> tuple[str, Settings]:
-    """The system and the settings of a run of the history.
-
-    Its changes on top of those of the runs it came from.
-    """
+    """Return system and settings of a run: its changes on top of those of earlier runs."""
     by_id = {one.run_id: one for one in VARIATIONS}
     line, one = [], by_id.get(run_id)
     while one is not None:
@@ -165,21 +159,21 @@ def settings_of(run_id: str) -> tuple[str, Settings]:
 
 
 def earlier_golden(golden: Golden, before: str | Path) -> Golden:
-    """The golden set with the targets that `before`, a golden file of some of its questions, gives them."""
+    """Return the golden set with earlier targets, from a golden file of some of its queries."""
     older = load_golden(before)
     kept = golden.targets[~golden.targets["query_id"].isin(older.queries["query_id"])]
     return replace(golden, targets=pd.concat([kept, older.targets], ignore_index=True))
 
 
 def run_history(out: Path, golden_file: Path, report: Any = print) -> RunStore:
-    """Make every run of the history into the store `out/history`; runs that are there are replaced.
+    """Make every run of the history in the store `out/history`, replacing older ones.
 
-    The vectors of the passages are kept in `out/cache`, which `ragscore demo` uses too.
+    Vectors of the passages are stored in `out/cache`, which `ragscore demo` uses too.
     """
     golden = _goldens(golden_file)
     sizes = {settings_of(one.run_id)[1].max_chars for one in VARIATIONS}
     chunks = {size: build_corpus(size)[1] for size in sizes}
-    # The answerer always reads stemmed words, so that refusals don't hang on the retriever's
+    # The answerer always uses stemmed words, so that refusals don't depend on the retriever's
     # stemmer.
     read = {size: Familiarity(Index(chunks[size], out / "cache")) for size in sizes}
     store, model = history_store(out / "history"), MiniLM()
@@ -213,21 +207,20 @@ def refresh_history(folder: Path, golden_file: Path) -> RunStore:
 
 
 def _goldens(golden_file: Path) -> dict[bool, Golden]:
-    """The golden sets before (False) and after the relabelling."""
+    """Return the golden sets before (False) and after the relabelling (True)."""
     today = load_golden(golden_file)
     return {False: earlier_golden(today, golden_file.with_name("golden_before.yaml")), True: today}
 
 
 def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) -> Results:
-    """One variation asked every question.
+    """Return one variation's run over all queries, without texts or scores of earlier stages.
 
-    A run with the processor time of each search, without texts or scores of earlier stages.
+    Searches are timed by processor time: runs minutes apart share a machine with other work, so
+    that time on the clock would tell little of the system.
     """
     system, settings = settings_of(one.run_id)
     index.search(system, "build everything before the clock of any question starts", K)
     started = pd.Timestamp(datetime.now(UTC))
-    # Runs minutes apart share a machine with whatever else it does, so time on the clock would tell
-    # little of the system.
     asked = ask(index, system, golden.queries, process_time)
     run = {
         "run_id": one.run_id, "system": system, "suite": SUITE, "created_at": started,
@@ -254,7 +247,7 @@ def make_run(one: Variation, index: Index, golden: Golden, read: Familiarity) ->
 
 
 def config_of(run_id: str) -> dict[str, Any]:
-    """The config snapshot of a run of the history."""
+    """Return the config snapshot of a run of the history."""
     system, settings = settings_of(run_id)
     config = system_config(system, K, chunker_version(settings.max_chars), settings)
     return config | {
@@ -264,14 +257,14 @@ def config_of(run_id: str) -> dict[str, Any]:
 
 
 def described(one: Variation) -> str:
-    """What a run changes in which earlier one, and why."""
+    """Return the note of a run: its changes, the earlier run that they change, and why."""
     if one.since is None:
         return f"the first: {one.note}"
     before, after = (
         pd.json_normalize(config_of(run_id)).iloc[0].drop("chunker_version").to_dict()
         for run_id in (one.since, one.run_id)
     )
-    # A system of another kind has settings of its own; to list them all would hide the change.
+    # Another kind of system has settings of its own; listing them all would hide the change.
     shared = [name for name in after if name in before or before["retriever"] == after["retriever"]]
     changed = [
         f"{name} {before.get(name, 'not set')} -> {after[name]}"
@@ -283,16 +276,19 @@ def described(one: Variation) -> str:
 
 
 def history_store(folder: Path) -> RunStore:
-    """The store, open to version control: its tables hold ids, scores and the answerer's own words."""
+    """Return the store, with a .gitignore that lets its tables be committed.
+
+    They hold ids, scores and the answerer's own words, and no text of the manuals.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text(COMMITTABLE, encoding="utf-8")
     return RunStore(folder)
 
 
 def make_small(folder: Path) -> None:
-    """Write a run's files again, packed tightly.
+    """Write a run's files again in fewer bytes.
 
-    Tables without statistics and pandas' own notes, metrics on one line.
+    Tables lose their statistics and pandas' metadata; metrics.json becomes one line.
     """
     metrics = folder / "metrics.json"
     if metrics.exists():

@@ -1,10 +1,8 @@
-"""A judge without a model.
+"""A judge without a model: a local server of the OpenAI chat and embeddings API.
 
-A server on this machine that speaks the OpenAI chat and embeddings API and judges by the words.
-
-For examples and tests that must run offline. A claim counts as supported where the source holds
-three quarters of its words: it knows no synonyms and no negation, so what it says of answers is
-worth nothing; how it is asked, and what becomes of it, is the real thing.
+It judges by shared words, for examples and tests that must run offline. A claim counts as supported
+if the source holds three quarters of its words. It knows no synonyms and no negation, so that its
+verdicts are worth nothing; requests, replies and all that follows are real.
 """
 
 import json
@@ -26,9 +24,9 @@ Object = dict[str, Any]
 
 
 class JudgeServer:
-    """Serves on a free port of 127.0.0.1 until it is closed: `with JudgeServer() as server.
+    """Serve on a free port of 127.0.0.1 until closed.
 
-    Rs.Endpoint("words", base_url=server.url)`.
+    `with JudgeServer() as server: rs.Endpoint("words", base_url=server.url)`.
 
     Attributes
     ----------
@@ -62,7 +60,7 @@ class JudgeServer:
     def answer(
         self, path: str, body: Object, headers: dict[str, str]
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and content for a request."""
+        """Return status, headers and content for a request."""
         with self.lock:
             self.requests.append(body)
         given = (
@@ -74,7 +72,7 @@ class JudgeServer:
 
 
 def completed(body: Object, text: str, finish: str = "stop") -> Object:
-    """A chat completion with this text."""
+    """Return a chat completion with this text."""
     asked = sum(len(message["content"]) for message in body["messages"]) // 4
     usage = {
         "prompt_tokens": asked,
@@ -97,7 +95,7 @@ def completed(body: Object, text: str, finish: str = "stop") -> Object:
 
 
 def embedded(body: Object) -> Object:
-    """Counts of words as vectors."""
+    """Return an embeddings reply: word counts as vectors."""
     data = [
         {"object": "embedding", "index": n, "embedding": vector(text)}
         for n, text in enumerate(body["input"])
@@ -112,7 +110,7 @@ def embedded(body: Object) -> Object:
 
 
 def vector(text: str) -> list[float]:
-    """How often each word stands in a text, words counted by their hash."""
+    """Return the counts of a text's words, by the hash of each word."""
     counts = [0.0] * _DIMENSIONS
     for word in words(text):
         counts[zlib.crc32(word.encode()) % _DIMENSIONS] += 1
@@ -120,7 +118,7 @@ def vector(text: str) -> list[float]:
 
 
 def judged(body: Object) -> Object:
-    """The reply that the request's schema asks for, by the words of what it shows."""
+    """Return the reply that the request's schema asks for, judged by shared words."""
     shown = json.loads(body["messages"][1]["content"])
     shape = set(body["response_format"]["json_schema"]["schema"]["required"])
     if "score" in shape:
@@ -178,18 +176,18 @@ def _verdict(one: Object, source: str) -> Object:
 
 
 def support(claim: str, source: str) -> float:
-    """The share of a claim's words that a source holds."""
+    """Return the share of a claim's words that a source holds."""
     wanted = set(words(claim))
     return len(wanted & set(words(source))) / max(len(wanted), 1)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, in lower case."""
+    """Return the words of a text in lower case."""
     return re.findall(r"\w+", text.casefold())
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text."""
+    """Return the sentences of a text."""
     return [one.strip() for one in re.split(r"(?<=[.!?])\s+", text) if words(one)]
 
 
@@ -215,6 +213,6 @@ def _handler(server: JudgeServer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: notebooks and tests print what they mean to."""
+            """Say nothing: notebooks and tests print their own lines."""
 
     return Handler

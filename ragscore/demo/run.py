@@ -1,7 +1,4 @@
-"""`ragscore demo`.
-
-Build the corpus, run four systems over the golden questions, store, score and compare the runs.
-"""
+"""`ragscore demo`: run four systems over the golden queries; store, score and compare them."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -44,10 +41,10 @@ BASELINE, CANDIDATE = "hybrid", "hybrid_rerank"
 
 
 def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
-    """Everything from the manuals to the comparison, with its files under `out`.
+    """Run everything from the manuals to the comparison, with all files under `out`.
 
-    Writes `report.md`, `runs/` (a store) and `per_query/` (the same runs as JSON lines, without
-    texts of the manuals). The vectors of the passages are kept in `cache/`.
+    Files are `report.md`, `runs/` (a store), `per_query/` (the same runs as JSON lines, without
+    texts of the manuals) and `cache/` (vectors of the passages).
     """
     golden = load_golden(golden_file)
     documents, chunks = build_corpus()
@@ -76,10 +73,10 @@ def run_demo(out: Path, golden_file: Path, report: Any = print) -> Comparison:
 
 
 def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[Results, str]:
-    """Ask every system every question; returns the runs, and what tuning the refusal rule came to."""
+    """Ask every system every query; return the runs, and a sentence on the tuned refusal rule."""
     queries = golden.queries
     read = Familiarity(index)
-    index.vectors, index.lexical  # noqa: B018  # built before the clock of any question starts
+    index.vectors, index.lexical  # noqa: B018  # built before the first query is timed
     asked: dict[str, list[tuple[Ranking, float]]] = {}
     started: dict[str, pd.Timestamp] = {}
     for system in SYSTEMS:
@@ -105,7 +102,7 @@ def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[
 def ask(
     index: Index, system: str, queries: pd.DataFrame, clock: Callable[[], float] = perf_counter
 ) -> list[tuple[Ranking, float]]:
-    """One system's ranking for each question, and the milliseconds it took by the clock."""
+    """Return one system's ranking of each query, and the milliseconds it took by the clock."""
     asked = []
     for question in queries["query"]:
         start = clock()
@@ -117,7 +114,7 @@ def ask(
 def familiarity(
     read: Familiarity, asked: list[tuple[Ranking, float]], queries: pd.DataFrame
 ) -> Values:
-    """How familiar each question is, given the passages that were found for it."""
+    """Return the familiarity of each query, given the passages found for it."""
     return np.array(
         [
             read.of(question, ranking)
@@ -127,7 +124,7 @@ def familiarity(
 
 
 def answerer_config(threshold: float) -> dict[str, Any]:
-    """The answerer's part of a config snapshot."""
+    """Return the answerer's part of a config snapshot."""
     return {"refuse_below": round(threshold, 4), "rule": "familiarity of the question's words"}
 
 
@@ -140,10 +137,9 @@ def answered(
     chunks: pd.DataFrame,
     timed: str = "elapsed_ms",
 ) -> Results:
-    """One run as frames.
+    """Return one run as frames: hits, answer and citations of each query.
 
-    What was found, answered and cited for each question; `timed` names the column of its
-    milliseconds.
+    `timed` names the column of its milliseconds.
     """
     tables: dict[str, list[dict[str, Any]]] = {"responses": [], "hits": [], "citations": []}
     for (query_id, question), (ranking, elapsed), known in zip(
@@ -166,7 +162,7 @@ def answered(
 
 
 def without_texts(results: Results, run_id: str) -> Results:
-    """One run under another id, without hit texts and catalogue: what may be published."""
+    """Return one run under another id, without hit texts and chunks, as it may be published."""
     frames = {
         name: getattr(results, name).assign(run_id=run_id)
         for name in ("runs", "responses", "hits", "citations")
@@ -176,9 +172,12 @@ def without_texts(results: Results, run_id: str) -> Results:
 
 
 def _tuned(familiar: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
-    """The refusal threshold, tuned on every other question for all systems at once, and how it does on the rest."""
+    """Return the refusal threshold and a sentence on it.
+
+    It is tuned on every other query for all systems at once, and measured on the rest.
+    """
     answerable = queries["answerable"].fillna(True).to_numpy(dtype=bool)
-    # Every other question of each kind, paraphrases of one intent kept together.
+    # Every other query, answerable or not, with paraphrases of one intent on the same side.
     intent = (
         queries["group"].fillna(queries["query_id"]) if "group" in queries else queries["query_id"]
     )
@@ -194,15 +193,15 @@ def _tuned(familiar: np.ndarray, queries: pd.DataFrame) -> tuple[float, str]:
     return (
         threshold,
         (
-            f"refusal rule: refuse a question whose words have a familiarity below {threshold:.3f},"
-            f" tuned on {half.sum()} questions; on the other {(~half).sum()} it refuses {right:.0%}"
+            f"refusal rule: refuse a query whose words have a familiarity below {threshold:.3f},"
+            f" tuned on {half.sum()} queries; on the other {(~half).sum()} it refuses {right:.0%}"
             f" of those it should and {wrong:.0%} of those it shouldn't"
         ),
     )
 
 
 def ranked_hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    """The passages of a ranking as rows of the hits frame."""
+    """Yield the passages of a ranking as rows of the hits frame."""
     found = chunks.iloc[ranking.chunk]
     for rank, (row, score_, lexical, vector) in enumerate(
         zip(found.to_dict("records"), ranking.score, ranking.lexical, ranking.vector, strict=True),
@@ -248,7 +247,7 @@ def _rounded(table: pd.DataFrame, n: pd.Series) -> str:
 
 
 def default_golden() -> Path:
-    """The golden questions of a checkout, `data/demo/golden.yaml`.
+    """Return the golden file of a checkout, `data/demo/golden.yaml`.
 
     Also when run from elsewhere in it.
     """
@@ -264,7 +263,7 @@ def default_golden() -> Path:
 
 
 def progress(items: Iterable[Any], total: int) -> Iterable[Any]:
-    """A progress bar over the embedding of passages."""
+    """Show a progress bar over the embedding of passages."""
     from tqdm.auto import tqdm
 
     return tqdm(items, total=total, desc="embedding passages", unit="text", mininterval=0.5)

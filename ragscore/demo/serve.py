@@ -1,9 +1,7 @@
-"""Systems behind a chatbot's ask endpoint on this machine.
+"""A local server that puts systems behind a chatbot's endpoint, `POST /api/v1/ask`.
 
-`POST /api/v1/ask`, with `?debug=true` all that the debug part says.
-
-`ragscore demo --serve` serves the demo's four systems; `DemoServer` serves any, in a notebook or a
-test.
+`?debug=true` adds the debug part to replies. `ragscore demo --serve` serves the demo's four
+systems; `DemoServer` serves any system in a notebook or a test.
 """
 
 import json
@@ -39,15 +37,14 @@ Object = dict[str, Any]
 
 
 class DemoServer:
-    """Serves systems on 127.0.0.1 until it is closed: `with DemoServer({"mine": search}) as server.
+    """Serve systems on 127.0.0.1 until closed.
 
-    Rs.collect(server.url, golden, out)`.
-
-    A request is `{"question": ..., "mode": ..., "k": ..., "with_answer": ..., "filters": ...,
-    "folders": ...}`: `mode` names the system and may be left out if there is only one; all else
-    goes to the system, and what it can't be told is refused. Errors are `{"error": ...}`: 400 no
-    JSON object, 404 another address, 422 a field that can't be used, 500 the system failed; hits
-    found all the same are in the debug part.
+    `with DemoServer({"mine": search}) as server: rs.collect(server.url, golden, out)`. A request is
+    `{"question": ..., "mode": ..., "k": ..., "with_answer": ..., "filters": ..., "folders": ...}`:
+    `mode` names the system and may be left out if there is only one; all else goes to the system,
+    and what it can't be told is refused. Errors are `{"error": ...}`: 400 no JSON object, 404
+    another address, 422 a field that can't be used, 500 the system failed; hits found all the same
+    are in the debug part.
 
     Parameters
     ----------
@@ -94,7 +91,7 @@ class DemoServer:
         self.close()
 
     def close(self) -> None:
-        """Stop serving; what is being answered is left to itself."""
+        """Stop serving; requests under way are not waited for."""
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -102,12 +99,12 @@ class DemoServer:
             system.close()
 
     def wait(self) -> None:
-        """Go on serving until the server is closed, or Ctrl-C."""
+        """Serve until the server is closed, or Ctrl-C."""
         while self._thread.is_alive():
-            self._thread.join(1.0)  # a wait without an end can't be interrupted everywhere
+            self._thread.join(1.0)  # an endless wait can't be interrupted on every platform
 
     def answer(self, address: str, content: bytes) -> tuple[int, Object]:
-        """Status and body of the reply to a request."""
+        """Return status and body of the reply to a request."""
         parts = urlsplit(address)
         if parts.path != ASK:
             return _error(404, f"nothing at {parts.path}; POST {ASK}")
@@ -122,13 +119,13 @@ class DemoServer:
             return self._asked(*self._read(body), debug)
         except DataError as error:
             return _error(422, str(error))
-        except Exception as error:  # one question's fault is no reason to stop serving
+        except Exception as error:  # one failing request must not stop the server
             return _error(500, f"{type(error).__name__}: {error}")
 
     def _read(self, body: Object) -> tuple[System, Request]:
-        """The system that is meant and what to ask it.
+        """Return the system that a request names, and the request without unset fields.
 
-        Null, "" and empty lists stand for what isn't set.
+        Null, "" and empty lists count as not set.
         """
         given = {
             name: value
@@ -147,7 +144,7 @@ class DemoServer:
                 raise DataError(f"found {describe(given[name])}", field=name, allowed=allowed)
         system = self._system(given.pop("mode", None))
         if given.get("with_answer") is True and not _takes(system, "with_answer"):
-            del given["with_answer"]  # it answers, or doesn't, anyway
+            del given["with_answer"]  # the system answers, or doesn't, by itself
         for name in given:
             if not _takes(system, name):
                 raise DataError(
@@ -167,7 +164,7 @@ class DemoServer:
         return found
 
     def _asked(self, system: System, request: Request, debug: bool) -> tuple[int, Object]:
-        """What the system says; a system that fails may have found something all the same."""
+        """Return status and reply of a system; a failed one may still have found hits."""
         fault: str | None = None
         started = perf_counter()
         try:
@@ -191,21 +188,18 @@ class DemoServer:
 
 
 def demo_server(cache: Path, port: int = 0) -> DemoServer:
-    """The demo's four systems over the manuals of this machine, served when they are ready.
+    """Serve the demo's four systems over the manuals of this machine.
 
-    Vectors are kept in `cache`.
+    Vectors are stored in `cache`.
     """
-    # a port that can't be had is told before the index is built
+    # Fail before the index is built if the port can't be had.
     _bound(port, BaseHTTPRequestHandler).server_close()
     index, version = demo_index(cache), chunker_version()
     return DemoServer(systems_over(index, version), port, index_coverage(index, version))
 
 
 def index_coverage(index: Index, version: str) -> Object:
-    """What the demo's index holds.
-
-    Documents, passages, and the versions of what cut and what embedded them.
-    """
+    """Return the counts of documents and passages, and the versions of chunker and index."""
     n = len(index.chunks)
     counts = {
         "docs_processed": int(index.chunks["doc_id"].nunique()),
@@ -224,9 +218,9 @@ def serve_demo(out: Path, port: int = PORT, report: Callable[[str], None] = prin
 
 
 def _recorded(request: Request, reply: Any, fault: str | None) -> tuple[Object, Object]:
-    """A reply as a record, and what the system says of itself.
+    """Return a reply as a record, and the config that the system reports.
 
-    Hits are kept where only the answer can't be read.
+    If only the answer can't be read, its hits are kept.
     """
     try:
         return record_of(request, reply, 0.0, fault)
@@ -238,7 +232,7 @@ def _recorded(request: Request, reply: Any, fault: str | None) -> tuple[Object, 
 
 
 def _answer(record: Object) -> Object:
-    """The reply without its debug part."""
+    """Return the reply without its debug part."""
     answer = record.get("answer")
     values: Object = {"answer": answer} if isinstance(answer, str) else answer or {}
     found = {
@@ -254,7 +248,7 @@ def _answer(record: Object) -> Object:
 
 
 def _debug(record: Object, coverage: Object) -> Object:
-    """The debug part: what was retrieved, where and how long it took, and from what index."""
+    """Return the debug part: hits, scope, latency, and coverage of the index."""
     hits = [
         {"rank": rank} | _renamed(hit, _HIT_NAMES)
         for rank, hit in enumerate(record.get("hits_top_k") or [], 1)
@@ -279,13 +273,13 @@ def _debug(record: Object, coverage: Object) -> Object:
 
 
 def _renamed(item: Object, names: Mapping[str, str]) -> Object:
-    """A hit or citation of a record under the endpoint's names."""
+    """Return a hit or citation of a record under the endpoint's names."""
     ours = {own: name for name, own in names.items()}
     return {ours.get(own, own): value for own, value in item.items()}
 
 
 def _is_of(value: Any, kind: type) -> bool:
-    """Whether a field holds what it should; true is no number."""
+    """Check the type of a field; true is no number."""
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and value >= 1
     if kind is list:
@@ -302,7 +296,7 @@ def _error(status: int, text: str) -> tuple[int, Object]:
 
 
 def _bound(port: int, handler: type[BaseHTTPRequestHandler]) -> "_Http":
-    """A server that has its port."""
+    """Return a server that has its port."""
     try:
         return _Http(("127.0.0.1", port), handler)
     except (OSError, OverflowError) as error:
@@ -313,19 +307,19 @@ def _bound(port: int, handler: type[BaseHTTPRequestHandler]) -> "_Http":
 
 class _Http(ThreadingHTTPServer):
     daemon_threads = True
-    # as many as ask at once; five, the default, would make the others wait a second
+    # Connections that may wait; with the default of five, further clients wait a second.
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a client that has gone is no news, and faults of systems are replies."""
+        """Say nothing: clients may leave, and errors of systems are replies."""
 
 
 def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = PATIENCE
-        # headers and body are sent one after the other, and the second would wait 40 ms for the
-        # first
+        # Headers and body are sent one after the other; with Nagle's algorithm the body would wait
+        # 40 ms.
         disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
@@ -346,10 +340,7 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
         def send_error(
             self, code: int, message: str | None = None, explain: str | None = None
         ) -> None:
-            """What the server itself can't take, as JSON too.
-
-            What is left of the request isn't read.
-            """
+            """Send the server's own errors as JSON, too, and close the connection unread."""
             self.close_connection = True
             self._send(code, {"error": message or self.responses[code][0]})
 
@@ -368,6 +359,6 @@ def _handler(server: DemoServer) -> type[BaseHTTPRequestHandler]:
                 self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: notebooks and tests print what they mean to."""
+            """Say nothing: notebooks and tests print their own lines."""
 
     return Handler

@@ -315,7 +315,7 @@ def test_the_demo_command_from_corpus_to_report(small, golden, tmp_path, monkeyp
     assert main(["demo", "--out", str(out), "--golden", str(GOLDEN)]) == 0
     printed = capsys.readouterr().out
     assert (
-        "refusal rule: refuse a question whose words have a familiarity below" in printed
+        "refusal rule: refuse a query whose words have a familiarity below" in printed
         and "hit@5 by category" in printed
     )
     first = rs.RunStore(out / "runs").runs()
