@@ -1,7 +1,7 @@
 """Scores of several runs side by side: values by query, run and metric.
 
-In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedScores`, the array on which
-comparisons, leaderboards and slices are computed.
+In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedScores`, the array
+from which comparisons, leaderboards and slices are computed.
 """
 
 from dataclasses import dataclass
