@@ -149,7 +149,7 @@ def _with_known_types(seen: pa.DataType, known: pa.DataType) -> pa.DataType:
 
 
 def _check_names(seen: pa.DataType, known: pa.DataType) -> None:
-    """Leave names that resemble a known one to the per-line reader, which warns with their lines."""
+    """Leave names that resemble a known one to the per-line reader, which warns of typos."""
     for level, names in _LEVELS:
         _require(known != level or all(suggest_field(field.name, names) is None for field in seen))
     # Even a null span_unit changes how start, end and kind are read; a column can't tell null from

@@ -26,7 +26,7 @@ SAMPLE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Sample:
-    """What can be seen of a file without reading it whole.
+    """The beginning of a file, from which its format is told.
 
     Attributes
     ----------

@@ -1,8 +1,4 @@
-"""What the writers share.
-
-Whole files that are there or not, JSON lines, one run at a time, and what a format has no place
-for.
-"""
+"""Parts of all writers: whole files, JSON lines, and warnings of what a format can't hold."""
 
 import gzip
 import json
@@ -18,7 +14,7 @@ from ragscore.io.values import row_dicts
 
 
 def check_one_run(results: Results) -> None:
-    """Refuse anything but one run, for formats in which a file is a run."""
+    """Raise a DataError for anything but one run, where a file holds one."""
     if len(results.runs) != 1:
         raise DataError(
             f"found {len(results.runs)} runs",
@@ -28,7 +24,10 @@ def check_one_run(results: Results) -> None:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a file, gzip if it ends in .gz, beside and renamed, so that a crash leaves the old file or the new one; its folder is created."""
+    """Write a file, gzip if it ends in .gz; its folder is created.
+
+    It is written beside and renamed, so that a crash leaves the old file or the new one.
+    """
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
     staging = file.with_name(f".{file.name}.staging")
@@ -39,19 +38,19 @@ def write_text(path: str | Path, text: str) -> Path:
 
 
 def write_lines(path: str | Path, records: Iterable[dict[str, Any]]) -> Path:
-    """Write JSON objects, one a line."""
+    """Write JSON objects, one per line."""
     return write_text(path, "".join(f"{json_line(record)}\n" for record in records))
 
 
 def write_json(path: str | Path, content: dict[str, Any], indent: int = 1) -> Path:
-    """Write one indented JSON object; NaN is refused, it has no place in JSON."""
+    """Write one indented JSON object; NaN is a ValueError, since JSON has none."""
     return write_text(
         path, json.dumps(content, ensure_ascii=False, indent=indent, allow_nan=False) + "\n"
     )
 
 
 def json_line(record: dict[str, Any]) -> str:
-    """A record as one line of JSON."""
+    """Return a record as one line of JSON."""
     try:
         return json.dumps(record, ensure_ascii=False)
     except TypeError as error:
@@ -64,13 +63,13 @@ def json_line(record: dict[str, Any]) -> str:
 
 
 def warn_of_left_out(path: str | Path, counts: dict[str, int]) -> None:
-    """One warning that counts what a format has no place for, as seen by whoever called the writer."""
+    """Warn once of what a format has no place for: counts by name."""
     if left := [f"{n} {what}" for what, n in counts.items() if n]:
         warn(f"{path} has no place for {', '.join(left)}")
 
 
 def by_query(frame: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
-    """The rows of each query as plain dicts, without what is unknown."""
+    """Return the rows of each query as plain dicts, without missing values."""
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in row_dicts(frame.drop(columns="run_id", errors="ignore")):
         rows.setdefault(row.pop("query_id"), []).append(row)

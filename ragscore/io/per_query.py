@@ -1,6 +1,6 @@
-"""Our run file, `per_query.jsonl` with `run.json` beside it -> `Results`; and the tool's SQLite file.
+"""Our run file, `per_query.jsonl` with `run.json` beside it, or kebab's SQLite file -> `Results`.
 
-This per-line reader defines the format, a superset of the seed tool's record. arrow_lines.py reads
+This per-line reader defines the format, a superset of kebab's record. arrow_lines.py reads
 large regular files faster and gives the same frames. Older records without later fields load.
 Fields that no column takes are kept in `x_*` columns.
 """

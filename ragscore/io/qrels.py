@@ -1,10 +1,7 @@
-"""Judged documents of questions -> `Golden`.
+"""Relevance judgements (qrels) -> `Golden`, and files with the texts of queries.
 
-What every format of relevance judgements (qrels) shares.
-
-Texts of questions that stand in a file of their own.
-
-TREC topics, a table of two columns, or JSON lines.
+The parts that all formats of judgements share. Texts come from TREC topics, a table of two columns,
+or JSON lines.
 """
 
 import re
@@ -17,7 +14,8 @@ import pandas as pd
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.errors import warn
 from ragscore.io.golden_read import check_catalogue
-from ragscore.io.source import Problems, as_id, as_text, describe, json_rows, read_text
+from ragscore.io.source import Problems, as_id, as_text, json_rows, read_text
+from ragscore.io.values import ID_ALLOWED
 
 HIGHEST = 2**31 - 1
 _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
@@ -25,14 +23,14 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,10}")
 
 @dataclass
 class Qrels:
-    """Questions and their judged documents while a file is read.
+    """Queries and their judged documents while a file is read.
 
     Attributes
     ----------
     queries
-        Id of each question -> the other columns of its row.
+        Id of each query -> the other columns of its row.
     grades
-        Its documents and their grades, in file order.
+        Id of each query -> its documents and their grades, in file order.
     lines
         The line of each judgement, where judgements stand on lines of their own.
     """
@@ -44,9 +42,9 @@ class Qrels:
     n_repeated: int = 0
 
     def add(self, query_id: str, doc_id: str, grade: int, line: int, problems: Problems) -> None:
-        """One judgement on a line of its own.
+        """Add one judgement that stands on a line of its own.
 
-        A negative grade means "not judged"; the same judgement again adds nothing.
+        A negative grade means "not judged". The same judgement again counts once.
         """
         known = self.grades.setdefault(query_id, {})
         if grade < 0:
@@ -57,23 +55,30 @@ class Qrels:
         elif known[doc_id] == grade:
             self.n_repeated += 1
         else:
-            found = (
-                f"{doc_id!r} has grade {grade} here and {known[doc_id]} on line"
-                f" {self.lines[query_id, doc_id]} for query {query_id!r}"
-            )
             problems.add(
-                found, line=line, field="grade", allowed="one grade per query and document"
+                f"{doc_id!r} has grade {grade} here and {known[doc_id]} on line"
+                f" {self.lines[query_id, doc_id]} for query {query_id!r}",
+                line=line,
+                field="grade",
+                allowed="one grade per query and document",
             )
 
     def golden(
         self, problems: Problems, absent_docs: str, catalogue: pd.DataFrame | None
     ) -> Golden:
-        """The frames.
+        """Return the golden set.
 
-        A question without a relevant document is unlabelled, unless `absent_docs` says that it
-        should be refused.
+        A query without a relevant document is unlabelled; with `absent_docs="refuse"` it should be
+        refused.
         """
-        self._say_what_is_left_out(problems)
+        for n, reason in (
+            (self.n_negative, "judgements with a negative grade are left out: those documents count"
+            " as not judged"),
+            (self.n_repeated, "judgements that stand there twice count once"),
+        ):  # fmt: skip
+            if n:
+                problems.note(f"{n} {reason}", field="grade")
+                warn(f"{problems.file}: {n} {reason}")
         otherwise = False if absent_docs == "refuse" else None
         queries, targets = [], []
         for position, (query_id, more) in enumerate(self.queries.items()):
@@ -107,24 +112,9 @@ class Qrels:
             problems=problems.frame(),
         )
 
-    def _say_what_is_left_out(self, problems: Problems) -> None:
-        for n, found in (
-            (
-                self.n_negative,
-                (
-                    "judgements with a negative grade are left out: those documents count as not"
-                    " judged"
-                ),
-            ),
-            (self.n_repeated, "judgements that stand there twice count once"),
-        ):
-            if n:
-                problems.note(f"{n} {found}", field="grade")
-                warn(f"{problems.file}: {n} {found}")
-
 
 def as_grade(text: str) -> int | None:
-    """A grade as written in a table: a whole number, possibly negative; None for anything else."""
+    """Return a grade written in a table, possibly negative; None if it isn't a whole number."""
     return int(text) if _WHOLE.fullmatch(text) and abs(int(text)) <= HIGHEST else None
 
 
@@ -136,7 +126,7 @@ _TITLE = re.compile(r"<title>\s*(?:Topic:)?([^<]*)", re.IGNORECASE)
 
 
 def read_topics(path: Path, problems: Problems) -> dict[str, str]:
-    """The text of each question by its id; for TREC topics, the title."""
+    """Return the text of each query by its id; for TREC topics, the title."""
     text = read_text(path)
     of_topics = Problems(path, problems.strict)
     if text.lstrip().startswith("{"):
@@ -150,7 +140,11 @@ def read_topics(path: Path, problems: Problems) -> dict[str, str]:
 
 
 def read_queries(path: Path, problems: Problems) -> dict[str, str]:
-    """Questions as JSON lines with an id (`_id`, `id`, `qid`, `query_id`) and a text (`text`, `query`, `question`, `title`; empty if absent)."""
+    """Return the text of each query by its id, from JSON lines.
+
+    The id is called `_id`, `id`, `qid` or `query_id`; the text is called `text`, `query`,
+    `question` or `title`, and empty if absent.
+    """
     return {
         query_id: text for query_id, (text, _) in read_queries_with_fields(path, problems).items()
     }
@@ -159,32 +153,22 @@ def read_queries(path: Path, problems: Problems) -> dict[str, str]:
 def read_queries_with_fields(
     path: Path, problems: Problems
 ) -> dict[str, tuple[str, dict[str, Any]]]:
-    """The same questions, each with its other fields."""
+    """Return the text and the other fields of each query by its id, from JSON lines."""
     texts: dict[str, tuple[str, dict[str, Any]]] = {}
     for row in json_rows(path, problems):
         written = next((row.values[key] for key in ID_KEYS if key in row.values), None)
         query_id = as_id(written)
         if query_id is None:
-            problems.add(
-                f"found {describe(written)}",
-                line=row.line,
-                field="_id",
-                allowed="text that isn't empty, or a whole number",
-            )
+            problems.reject(written, row.line, "_id", ID_ALLOWED)
             continue
         name = next((key for key in TEXT_KEYS if row.values.get(key) is not None), "text")
         value = row.values.get(name, "")
         text = as_text(value)
         if text is None:
-            problems.add(f"found {describe(value)}", line=row.line, field="text", allowed="text")
+            problems.reject(value, row.line, "text", "text")
         taken = (next(key for key in ID_KEYS if key in row.values), name)
-        _keep(
-            texts,
-            query_id,
-            (text or "", {key: value for key, value in row.values.items() if key not in taken}),
-            row.line,
-            problems,
-        )
+        rest = {key: value for key, value in row.values.items() if key not in taken}
+        _keep(texts, query_id, (text or "", rest), row.line, problems)
     return texts
 
 
@@ -211,12 +195,8 @@ def _table(text: str, problems: Problems) -> dict[str, str]:
             continue
         query_id, tab, query = line.partition("\t")
         if not tab or not query_id.strip():
-            problems.add(
-                f"found {describe(line)}",
-                line=number,
-                field="topics",
-                allowed="an id, a tab, a text; TREC topics; or JSON lines",
-            )
+            allowed = "an id, a tab, a text; TREC topics; or JSON lines"
+            problems.reject(line, number, "topics", allowed)
             continue
         _keep(texts, query_id.strip(), query.strip(), number, problems)
     return texts

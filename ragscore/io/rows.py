@@ -1,13 +1,8 @@
-"""Rows of a table whatever holds it.
+"""Rows of a table or of a YAML list, whatever holds them.
 
-CSV, JSON lines, a JSON array, `{columns, data}`, Parquet, or a DataFrame.
-
-In: a path or a frame. Out: `Row`s of plain Python values (None = missing), so that a reader never
-asks where its table came from.
-
-A YAML list of mappings as `Row`s.
-
-Scalars keep their spelling, and every fault is one with its line.
+In: a path (CSV, JSON lines, a JSON array, `{columns, data}`, Parquet, YAML) or a DataFrame. Out:
+`Row`s of plain Python values (None = missing). Scalars of YAML keep their spelling, and every fault
+has its line.
 """
 
 import ast
@@ -33,7 +28,6 @@ from ragscore.io.source import (
     YamlDate,
     YamlFloat,
     YamlInt,
-    describe,
     json_rows,
     parse_json,
     read_text,
@@ -41,13 +35,13 @@ from ragscore.io.source import (
 
 Source = Path | pd.DataFrame
 CELL_LIMIT = 1 << 24
-"""The longest CSV cell: retrieved texts of one query stand in one cell, and the csv module's own limit is 128 KB."""
+"""The longest CSV cell. One cell may hold all retrieved texts of a query; csv's limit is 128 KB."""
 
 
 def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
-    """One row per record.
+    """Yield one row per record; one that isn't a mapping is a problem.
 
-    A row that isn't a mapping is a problem with its line (in a frame, its row from 1).
+    The line of a frame's row is its number, from 1.
     """
     if isinstance(source, pd.DataFrame):
         yield from _frame_rows(source)
@@ -64,16 +58,15 @@ def table_rows(source: Source, problems: Problems) -> Iterator[Row]:
 
 
 def json_value(path: Path, allowed: str = "one JSON value") -> Any:
-    """The one JSON value that a file holds.
+    """Return the one JSON value that a file holds.
 
     Raises
     ------
     DataError
         Not JSON: cut short, nested too deeply, a key twice, half a surrogate pair.
     """
-    text = read_text(path)
     try:
-        value = parse_json(text)
+        return parse_json(read_text(path))
     except RecursionError as error:
         raise DataError("nested too deeply", file=path, allowed=allowed) from error
     except ValueError as error:
@@ -83,7 +76,6 @@ def json_value(path: Path, allowed: str = "one JSON value") -> Any:
             line=getattr(error, "lineno", None),
             allowed=allowed,
         ) from error
-    return value
 
 
 def _begins(path: Path, mark: bytes) -> bool:
@@ -95,29 +87,23 @@ def _begins(path: Path, mark: bytes) -> bool:
 
 def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
     value = json_value(path)
-    if (
-        isinstance(value, dict)
-        and isinstance(value.get("data"), list)
-        and isinstance(value.get("columns"), list)
-    ):
-        value = [
-            dict(zip(value["columns"], one, strict=False)) if isinstance(one, list) else one
-            for one in value["data"]
-        ]
     if isinstance(value, dict):
+        columns, data = value.get("columns"), value.get("data")
         value = [value]
-    for number, one in enumerate(value if isinstance(value, list) else [value], 1):
-        if isinstance(one, dict):
-            yield Row({str(key): _plain(cell) for key, cell in one.items()}, number)
+        if isinstance(columns, list) and isinstance(data, list):
+            value = [
+                dict(zip(columns, cells, strict=False)) if isinstance(cells, list) else cells
+                for cells in data
+            ]
+    for number, record in enumerate(value if isinstance(value, list) else [value], 1):
+        if isinstance(record, dict):
+            yield Row({str(key): _plain(cell) for key, cell in record.items()}, number)
         else:
-            problems.add(f"found {describe(one)}", line=number, allowed="an array of JSON objects")
+            problems.reject(record, number, None, "an array of JSON objects")
 
 
 def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
-    """Cells as text, empty ones as None.
-
-    A row with more or fewer cells than the header is a problem.
-    """
+    """Yield cells as text, empty ones as None; more or fewer than in the header is a problem."""
     csv.field_size_limit(CELL_LIMIT)
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
@@ -171,7 +157,7 @@ def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
 
 
 def _plain(cell: Any) -> Any:
-    """Python's own types for numpy's and pandas'; NaN, NaT and NA as None."""
+    """Return a cell as plain Python values; NaN, NaT and NA as None."""
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if isinstance(cell, np.generic):
@@ -193,7 +179,7 @@ def _plain(cell: Any) -> Any:
 
 
 def nested(cell: Any) -> Any:
-    """A list or mapping that a CSV cell holds as JSON or as Python's repr; any other cell as it is."""
+    """Return the list or mapping that a CSV cell holds as JSON or Python's repr, else the cell."""
     if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "{"):
         return cell
     for parse in (json.loads, ast.literal_eval):
@@ -212,9 +198,9 @@ _DEEPEST = 1000
 
 
 def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterator[Row]:
-    """One row per mapping of a top-level YAML list, each field with its own line.
+    """Yield one row per mapping of a top-level YAML list, each field with its own line.
 
-    `text`, if given, is what the file holds.
+    Pass `text` if the file's content is at hand.
     """
     root = _root(path, read_text(path) if text is None else text)
     if root is None:
@@ -224,7 +210,7 @@ def yaml_rows(path: Path, problems: Problems, text: str | None = None) -> Iterat
             f"the top level is a {_kind(root)}",
             file=path,
             line=_line(root),
-            allowed="a list of questions",
+            allowed="a list of queries",
         )
     builder = yaml.constructor.SafeConstructor()
     for node in root.value:
@@ -265,9 +251,9 @@ def _root(path: Path, text: str) -> yaml.Node | None:
 
 
 def _refuse_depth(text: str, path: Path) -> None:
-    """Composing recurses in C, where too deep a file ends the whole process.
+    """Raise a DataError for deep nesting: composing it recurses in C and would end the process.
 
-    The events before it come one after the other.
+    Parsing into events doesn't recurse.
     """
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
@@ -285,13 +271,13 @@ def _refuse_depth(text: str, path: Path) -> None:
 
 
 def _bad_line(text: str) -> int:
-    """The line of the first character that YAML has no place for."""
+    """Return the line of the first character that YAML doesn't allow."""
     bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
     return text.count("\n", 0, bad.start() if bad else 0) + 1
 
 
 def _value(node: yaml.Node, builder: Any, problems: Problems, above: frozenset[int]) -> Any:
-    """The plain value of a node; `above` are the nodes that it stands in."""
+    """Return the plain value of a node; `above` are the ids of the nodes around it."""
     if isinstance(node, yaml.ScalarNode):
         return _scalar(node, builder)
     if id(node) in above:
@@ -309,7 +295,7 @@ def _value(node: yaml.Node, builder: Any, problems: Problems, above: frozenset[i
                 allowed="give each key once",
             )
         seen.add(_key(key))
-    builder.flatten_mapping(node)  # takes in what `<<` names
+    builder.flatten_mapping(node)  # merges the mappings that `<<` names
     return {_key(key): _value(value, builder, problems, inside) for key, value in node.value}
 
 
@@ -346,10 +332,5 @@ def _line(node: yaml.Node) -> int:
 
 
 def _kind(node: yaml.Node) -> str:
-    return (
-        "mapping"
-        if isinstance(node, yaml.MappingNode)
-        else "list"
-        if isinstance(node, yaml.SequenceNode)
-        else "scalar"
-    )
+    kinds: dict[type, str] = {yaml.MappingNode: "mapping", yaml.SequenceNode: "list"}
+    return kinds.get(type(node), "scalar")

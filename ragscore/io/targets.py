@@ -1,4 +1,4 @@
-"""What meets a query in our golden file: expected ids, anchors, and groups of them.
+"""Targets of a query in our golden file: expected ids, anchors, and groups of them.
 
 In: a `Row` of the golden file. Out: rows of targets and support_groups. golden_write.py writes them
 back by the same tables of fields.

@@ -169,7 +169,7 @@ def test_ids_stay_as_written(write_golden):
         ),
         ("- id: a\n  query: q\n  query: r\n", r":3: query: the key appears twice"),
         ("- id: a\n  query: 'q\n", r"not valid YAML"),
-        ("id: a\n", r":1: the top level is a mapping; a list of questions"),
+        ("id: a\n", r":1: the top level is a mapping; a list of queries"),
         (
             "- id: a\n  query: q\n  gold_supports: [{heading: H}]\n",
             r":3: gold_supports: found a mapping: .*; a mapping with path",
