@@ -351,7 +351,7 @@ class _Credit:
     ideals: dict[tuple[GainFunction, int], Values] = field(default_factory=dict)  # of all cuts
     first: Values | None = None
 
-    def upto(self, k: int | None) -> "_Credit":
+    def at_cutoff(self, k: int | None) -> "_Credit":
         """Return the same of hits up to rank k, selected once for all metrics at this k.
 
         They are few, and everything else of a formula is work on them.
@@ -453,7 +453,7 @@ def ranking_columns(
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
-                values = FORMULAS[label.name](credit.upto(label.k), label.k)
+                values = FORMULAS[label.name](credit.at_cutoff(label.k), label.k)
                 columns[label.text] = np.where(is_undefined, np.nan, values)
     return columns
 

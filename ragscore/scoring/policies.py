@@ -29,7 +29,7 @@ POLICIES = {
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
 }  # fmt: skip
-VACUOUS = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
+EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
 # What a row without a golden query still counts in.
 EXTRA_METRICS = (

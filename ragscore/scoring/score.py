@@ -43,9 +43,9 @@ from ragscore.scoring.matching import (
 )
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
 from ragscore.scoring.policies import (
+    EMPTY_VALUE,
     NEVER_VACUOUS,
     STATES,
-    VACUOUS,
     fill_empty_gold,
     hit_at_run_k,
     read_refusals,
@@ -233,8 +233,8 @@ def scores_at(
         else:
             columns[label.text] = (ranking if label.is_ranking else answers)[label.text]
     if policies["empty_gold"] != "nan":
-        vacuous = VACUOUS[policies["empty_gold"]]
-        fill_empty_gold(columns, labels, vacuous, rows, golden, keep_refusals)
+        empty_value = EMPTY_VALUE[policies["empty_gold"]]
+        fill_empty_gold(columns, labels, empty_value, rows, golden, keep_refusals)
     scores = with_policies(rows, columns, policies["errors"], policies["missing"])
     valued = partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
     return scores, valued, notes
