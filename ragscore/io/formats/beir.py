@@ -176,25 +176,24 @@ def _read_row(row: Row, qrels: Qrels, lines: dict[str, int], problems: Problems)
     stated_id, docs = values.pop("query_id", None), values.pop("relevant_docs", None)
     query_id, query = as_id(stated_id), as_text(values.pop("query", None))
     if query_id is None:
-        found, field, allowed = f"found {describe(stated_id)}", "query_id", ID_ALLOWED
+        problems.reject(stated_id, row.line, "query_id", ID_ALLOWED)
     elif query_id in lines:
         found = f"'{query_id}' stood on line {lines[query_id]} already"
-        field, allowed = "query_id", "one line per query"
+        problems.add(found, line=row.line, field="query_id", allowed="one line per query")
     elif query is None:
-        found, field, allowed = f"found {describe(row.values.get('query'))}", "query", "text"
+        problems.reject(row.values.get("query"), row.line, "query", "text")
     elif not isinstance(docs, dict):
-        found, field = f"found {describe(docs)}", "relevant_docs"
         allowed = "an object {document: grade}, which may be empty"
+        problems.reject(docs, row.line, "relevant_docs", allowed)
     elif bad := [doc for doc, grade in docs.items() if not doc or not _is_grade(grade)]:
-        found, field = f"{bad[0]!r} has {describe(docs[bad[0]])}", "relevant_docs"
+        found = f"{bad[0]!r} has {describe(docs[bad[0]])}"
         allowed = f"whole grades from 0 to {HIGHEST_GRADE}"
+        problems.add(found, line=row.line, field="relevant_docs", allowed=allowed)
     else:
         lines[query_id] = row.line
         answer = take_columns(values, QRELS_ANSWER, row.line, problems)
         qrels.queries[query_id] = {"query": query} | answer | flatten(values)
         qrels.grades[query_id] = dict(docs)
-        return
-    problems.add(found, line=row.line, field=field, allowed=allowed)
 
 
 def _is_grade(value: Any) -> bool:

@@ -24,7 +24,7 @@ from ragscore.io.formats.fields import (
     take_columns,
 )
 from ragscore.io.output import by_query, check_one_run, write_json, write_lines
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     extra_fields,
     flag,
@@ -184,8 +184,7 @@ def _read_row(
     values = dict(row.values)
     query_id = as_id(values.pop("test_case_id", None))
     if query_id is None:
-        found = f"found {describe(row.values.get('test_case_id'))}"
-        problems.add(found, line=row.line, field="test_case_id", allowed="text")
+        problems.reject(row.values.get("test_case_id"), row.line, "test_case_id", "text")
         return
     if query_id in lines:
         found = f"'{query_id}' stood on line {lines[query_id]} already"
@@ -220,9 +219,7 @@ def _part(values: Record, name: str, row: Row, problems: Problems) -> Record:
     """Return a copy of an object of the row, which replaces it in `values` and may be emptied."""
     part = values.get(name)
     if part is not None and not isinstance(part, dict):
-        problems.add(
-            f"found {describe(part)}", line=row.line, field=name, allowed="an object or null"
-        )
+        problems.reject(part, row.line, name, "an object or null")
     values[name] = dict(part) if isinstance(part, dict) else {}
     return values[name]
 
@@ -232,8 +229,7 @@ def _objects(items: Any, name: str, row: Row, problems: Problems) -> list[Record
     listed = items if isinstance(items, list) else [] if items is None else [items]
     for item in listed:
         if not isinstance(item, dict):
-            found = f"found {describe(item)}"
-            problems.add(found, line=row.line, field=name, allowed="a list of objects")
+            problems.reject(item, row.line, name, "a list of objects")
     return [item for item in listed if isinstance(item, dict)]
 
 
@@ -287,8 +283,7 @@ def _claims(
         return []
     del judge[key]
     if not isinstance(claims, list) or not all(isinstance(claim, str) for claim in claims):
-        found = f"found {describe(claims)}"
-        problems.add(found, line=row.line, field=field, allowed="a list of texts")
+        problems.reject(claims, row.line, field, "a list of texts")
         return []
     return [
         {

@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, records_of
 from ragscore.io.golden_read import TAG_FIELDS, golden_of
 from ragscore.io.output import by_query, write_lines
-from ragscore.io.source import Problems, Row, describe, json_rows
+from ragscore.io.source import Problems, Row, json_rows
 from ragscore.io.targets import SUPPORT_EXTRAS
 from ragscore.io.values import extra_fields, flatten, unify_types
 
@@ -53,11 +53,8 @@ def _golden_row(row: Row, own: dict[str, Any], problems: Problems) -> Row:
     values = {name: row.values[name] for name in SAME_FIELDS if name in row.values}
     rule = values.get("recency_conflict_rule")
     if rule is not None and rule not in RULES:
-        problems.add(
-            f"found {describe(rule)}",
-            line=row.line,
-            field="recency_conflict_rule",
-            allowed=f"one of {', '.join(RULES)}, or null",
+        problems.reject(
+            rule, row.line, "recency_conflict_rule", f"one of {', '.join(RULES)}, or null"
         )
         values["recency_conflict_rule"] = None
     if values.get("answerable") is None:

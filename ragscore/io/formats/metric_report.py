@@ -14,7 +14,7 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, json_object, named_fields, run_name, take_columns
 from ragscore.io.output import check_one_run, write_text
-from ragscore.io.source import Problems, as_id, describe
+from ragscore.io.source import Problems, as_id
 from ragscore.io.values import extra_fields, flatten, number, row_dicts, text
 
 # The column of each is a value of `statistic`, named as in `rs.summarize` where that has it.
@@ -66,8 +66,7 @@ def read_report(path: Path, strict: bool) -> Results:
     )
     metrics = content.pop("metrics", None)
     if not isinstance(metrics, list):
-        found = f"found {describe(metrics)}"
-        problems.add(found, field="metrics", allowed="a list of objects")
+        problems.reject(metrics, None, "metrics", "a list of objects")
         metrics = []
     reported: list[dict[str, Any]] = []
     left: dict[str, Any] = {}
@@ -75,8 +74,7 @@ def read_report(path: Path, strict: bool) -> Results:
     for entry in metrics:
         metric = as_id(entry.get("metric")) if isinstance(entry, dict) else None
         if metric is None or metric in seen:
-            allowed = "objects with a `metric`, each once"
-            problems.add(f"found {describe(entry)}", field="metrics", allowed=allowed)
+            problems.reject(entry, None, "metrics", "objects with a `metric`, each once")
             continue
         seen.add(metric)
         cell = {"run_id": run_id, "metric": metric}
@@ -105,8 +103,7 @@ def _statistics(entry: dict[str, Any], metric: str, problems: Problems) -> list[
     """One row per known summary statistic, those of the confidence interval last."""
     interval = entry.get("ci") or {}
     if not isinstance(interval, dict):
-        found, field = f"found {describe(interval)}", f"{metric}.ci"
-        problems.add(found, field=field, allowed="an object or null")
+        problems.reject(interval, None, f"{metric}.ci", "an object or null")
         interval = {}
     values = take_columns(dict(entry), STATISTICS, 1, problems, f"{metric}.")
     values |= take_columns(dict(interval), INTERVAL, 1, problems, f"{metric}.ci.")
@@ -122,14 +119,13 @@ def _values(entry: dict[str, Any], metric: str, problems: Problems) -> list[dict
     field = f"{metric}.per_query"
     pairs = entry.get("per_query") or []
     if not isinstance(pairs, list):
-        problems.add(f"found {describe(pairs)}", field=field, allowed="a list of [query, value]")
+        problems.reject(pairs, None, field, "a list of [query, value]")
         pairs = []
     values: dict[str, float | None] = {}
     for pair in pairs:
         query_id = as_id(pair[0]) if isinstance(pair, list) and len(pair) == 2 else None
         if query_id is None or query_id in values:
-            allowed = "[query, value], each query once"
-            problems.add(f"found {describe(pair)}", field=field, allowed=allowed)
+            problems.reject(pair, None, field, "[query, value], each query once")
             continue
         values[query_id] = number(pair[1], field, 1, problems)
     return [{"query_id": query_id, "value": value} for query_id, value in values.items()]

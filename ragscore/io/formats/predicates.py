@@ -112,8 +112,7 @@ def _read_row(row: Row, tables: Tables, n_by_text: dict[str, int], problems: Pro
         problems.add(found, line=line, field="query", allowed="text that isn't empty")
         return
     if not isinstance(filters, (dict, type(None))):
-        found = f"found {describe(filters)}"
-        problems.add(found, line=line, field="filters", allowed="a mapping or null")
+        problems.reject(filters, line, "filters", "a mapping or null")
     query_id = numbered(query_key(query), n_by_text)
     problems.typos.check(values, KNOWN_FIELDS | OWN_FIELDS, line)
     known = {name: value for name, value in values.items() if name in KNOWN_FIELDS}

@@ -16,7 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, frames_of, json_object, named_fields, run_name
 from ragscore.io.output import by_query, check_one_run, write_text
-from ragscore.io.source import Problems, as_id, as_text, describe
+from ragscore.io.source import Problems, as_id, as_text
 from ragscore.io.values import extra_fields, flatten, number, row_dicts
 
 RESPONSE: Fields = {"query": ("query", as_text), "response": ("answer", as_text)}
@@ -65,8 +65,7 @@ def read_ragchecker(path: Path, strict: bool) -> Results:
         response = cell | _columns(values, RESPONSE) | {"error": None} | flatten(values)
         records["responses"].append(response)
         if not isinstance(metrics, dict):
-            found, field = f"found {describe(metrics)}", f"{place}.metrics"
-            problems.add(found, field=field, allowed="an object of numbers")
+            problems.reject(metrics, None, f"{place}.metrics", "an object of numbers")
             continue
         for name, value in metrics.items():
             score = number(value, f"{place}.metrics.{name}", 1, problems)
@@ -92,8 +91,7 @@ def read_ragchecker_golden(
     for position, (place, query_id, values) in enumerate(results):
         query, reference = as_text(values.get("query")), as_text(values.get("gt_answer"))
         if query is None:
-            found = f"found {describe(values.get('query'))}"
-            problems.add(found, field=f"{place}.query", allowed="text")
+            problems.reject(values.get("query"), None, f"{place}.query", "text")
             continue
         queries.append(
             {
@@ -116,7 +114,7 @@ def _content(path: Path, problems: Problems) -> dict[str, Any]:
         problems.add(error.found, line=error.line, allowed=error.allowed)
         return {}
     if not isinstance(content.get("results"), list):
-        problems.add(f"found {describe(content)}", field="results", allowed=allowed)
+        problems.reject(content, None, "results", allowed)
         return {}
     return content
 
@@ -131,10 +129,8 @@ def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str
         place = f"results[{index}]"
         query_id = as_id(result.get("query_id")) if isinstance(result, dict) else None
         if query_id is None:
-            problems.add(
-                f"found {describe(result)}",
-                field=f"{place}.query_id",
-                allowed="an object with query_id, text or a whole number",
+            problems.reject(
+                result, None, f"{place}.query_id", "an object with query_id, text or a whole number"
             )
         elif query_id in results:
             problems.add(
@@ -156,10 +152,8 @@ def _columns(values: dict[str, Any], fields: Fields) -> dict[str, Any]:
 def _hits(retrieved: Any, place: str, problems: Problems) -> list[dict[str, Any]]:
     """Return the retrieved passages in their order; without a doc_id, a passage is only a text."""
     if not isinstance(retrieved, list) or not all(isinstance(one, dict) for one in retrieved):
-        problems.add(
-            f"found {describe(retrieved)}",
-            field=f"{place}.retrieved_context",
-            allowed="a list of objects with doc_id and text",
+        problems.reject(
+            retrieved, None, f"{place}.retrieved_context", "a list of objects with doc_id and text"
         )
         return []
     passages = [dict(passage) for passage in retrieved]

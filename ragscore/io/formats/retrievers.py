@@ -18,7 +18,7 @@ from ragscore.io.detect import Sample
 from ragscore.io.formats.fields import Fields, frames_of, named_fields, ranks_of, take_columns
 from ragscore.io.formats.predicates import numbered, query_key, warn_of_repeats
 from ragscore.io.output import by_response, write_lines
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import (
     extra_fields,
     flag,
@@ -105,13 +105,11 @@ def _read_row(row: Row, records: _Records, problems: Problems) -> None:
     query, retriever = as_text(values.get("query")), as_id(values.get("retriever"))
     hits = values.get("hits")
     if query is None or not query_key(query):
-        found = f"found {describe(values.get('query'))}"
-        problems.add(found, line=line, field="query", allowed="text that isn't empty")
+        problems.reject(values.get("query"), line, "query", "text that isn't empty")
     elif retriever is None:
-        found = f"found {describe(values.get('retriever'))}"
-        problems.add(found, line=line, field="retriever", allowed="text that isn't empty")
+        problems.reject(values.get("retriever"), line, "retriever", "text that isn't empty")
     elif not isinstance(hits, (list, type(None))):
-        problems.add(f"found {describe(hits)}", line=line, field="hits", allowed="a list")
+        problems.reject(hits, line, "hits", "a list")
     elif hits is None and values.get("error") is None and not values.keys() & set(SUMMARY):
         problems.add(
             "the record has neither hits nor an outcome nor an error",
@@ -156,12 +154,11 @@ def _query_id(
 def _response(values: dict[str, Any], query: str, line: int, problems: Problems) -> dict[str, Any]:
     error = values.get("error")
     if error is not None and not isinstance(error, str):
-        problems.add(f"found {describe(error)}", line=line, field="error", allowed="text or null")
+        problems.reject(error, line, "error", "text or null")
         error = None if error is False else json.dumps(error, ensure_ascii=False)
     kind = text(values.get("kind"), "kind", line, problems)
     if kind is not None and kind not in KINDS:
-        allowed = f"one of {', '.join(KINDS)}"
-        problems.add(f"found {describe(kind)}", line=line, field="kind", allowed=allowed)
+        problems.reject(kind, line, "kind", f"one of {', '.join(KINDS)}")
         kind = None
     elapsed_ms = number(values.get("elapsed_ms"), "elapsed_ms", line, problems)
     response = {"query": query, "error": error, "elapsed_ms": elapsed_ms}
@@ -188,8 +185,7 @@ def _hits(
     """Yield each hit and the rows of its metadata."""
     for hit, rank in zip(hits, ranks_of(hits, "hits.rank", line, problems), strict=True):
         if not isinstance(hit, dict):
-            found = f"found {describe(hit)}"
-            problems.add(found, line=line, field="hits", allowed="a list of objects")
+            problems.reject(hit, line, "hits", "a list of objects")
             continue
         values = hit | {"rank": rank}
         known = metadata(values.pop("metadata", None), "hits.metadata", line, problems)

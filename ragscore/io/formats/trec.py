@@ -96,12 +96,8 @@ def read_judgements(path: Path, qrels: Qrels, problems: Problems) -> None:
         query_id, doc_id, written = (parts[place] for place in places)
         grade = as_grade(written)
         if grade is None:
-            problems.add(
-                f"found {describe(written)}",
-                line=number,
-                field="grade",
-                allowed=f"a whole number up to {HIGHEST}; a negative one means not judged",
-            )
+            allowed = f"a whole number up to {HIGHEST}; a negative one means not judged"
+            problems.reject(written, number, "grade", allowed)
             continue
         qrels.add(query_id, doc_id, grade, number, problems)
 
@@ -145,16 +141,9 @@ def _hits(path: Path, problems: Problems) -> pd.DataFrame:
             continue
         rank, score = as_grade(parts[3]), _score(parts[4])
         if rank is None or rank < 0:
-            problems.add(
-                f"found {describe(parts[3])}",
-                line=number,
-                field="rank",
-                allowed="a whole number from 0",
-            )
+            problems.reject(parts[3], number, "rank", "a whole number from 0")
         elif score is None:
-            problems.add(
-                f"found {describe(parts[4])}", line=number, field="score", allowed="a number"
-            )
+            problems.reject(parts[4], number, "score", "a number")
         else:
             query_id.append(parts[0])
             doc_id.append(parts[2])

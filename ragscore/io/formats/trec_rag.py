@@ -18,7 +18,7 @@ from ragscore.frames.data import DataError, Results, from_records
 from ragscore.io.formats.by_document import ID_COLUMNS, ranked_documents
 from ragscore.io.formats.fields import frames_of
 from ragscore.io.output import by_response, warn_of_left_out, write_lines
-from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
+from ragscore.io.source import Problems, Row, as_id, as_text, json_rows
 from ragscore.io.values import extra_fields, flatten, is_int, row_dicts
 
 IDS = {"run_id": "run_id", "topic_id": "query_id"}
@@ -60,8 +60,7 @@ def _read_row(
     for name, column in IDS.items():
         found = as_id(values.pop(name, None))
         if found is None:
-            text = f"found {describe(row.values.get(name))}"
-            problems.add(text, line=row.line, field=name, allowed="text")
+            problems.reject(row.values.get(name), row.line, name, "text")
             return
         ids[column] = found
     cell = (ids["run_id"], ids["query_id"])
@@ -81,18 +80,12 @@ def _read_row(
             allowed="one answer per topic",
         )
     elif None in names:
-        found = f"found {describe(references)}"
-        problems.add(found, line=row.line, field="references", allowed="a list of passage ids")
+        problems.reject(references, row.line, "references", "a list of passage ids")
     elif not isinstance(answer, list) or not all(
         isinstance(sentence, dict) and as_text(sentence.get("text")) is not None
         for sentence in answer
     ):
-        problems.add(
-            f"found {describe(answer)}",
-            line=row.line,
-            field="answer",
-            allowed="a list of objects with text and citations",
-        )
+        problems.reject(answer, row.line, "answer", "a list of objects with text and citations")
     else:
         lines[cell] = row.line
         text = " ".join(str(as_text(sentence["text"])).strip() for sentence in answer)
@@ -124,11 +117,8 @@ def _citations(
     for number, sentence in enumerate(answer, 1):
         indices = sentence.get("citations") or []
         if not isinstance(indices, list) or not all(is_int(index) for index in indices):
-            problems.add(
-                f"found {describe(indices)}",
-                line=row.line,
-                field="answer.citations",
-                allowed="a list of indices into references, from 0",
+            problems.reject(
+                indices, row.line, "answer.citations", "a list of indices into references, from 0"
             )
             continue
         for index in indices:

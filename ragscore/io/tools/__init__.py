@@ -1,1 +1,1 @@
-"""Importers of what other evaluation tools write."""
+"""Importers of the files of other evaluation tools."""

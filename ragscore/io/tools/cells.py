@@ -12,7 +12,7 @@ from typing import Any
 from ragscore.frames.errors import DataError
 from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
-from ragscore.io.source import Problems, Row, as_id, as_text, describe
+from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.tools.cases import Case, Imported, Stored, imported
 
 SAME = {
@@ -203,9 +203,7 @@ class Cells:
         return [one for one in items if isinstance(one, dict)]
 
     def _refuse(self, value: Any, names: tuple[str, ...], allowed: str) -> None:
-        self.problems.add(
-            f"found {describe(value)}", line=self.line, field=names[0], allowed=allowed
-        )
+        self.problems.reject(value, self.line, names[0], allowed)
 
 
 def hits_of(
@@ -339,7 +337,7 @@ def with_roles(case: Case, row: Row, columns: dict[str, str], problems: Problems
 
 
 def _scores(cells: Cells) -> list[Stored]:
-    """Return the scores of the roles `score.<metric>`, `reason.<metric>`, `scorer_error.<metric>`."""
+    """Return the scores of `score.<metric>`, `reason.<metric>` and `scorer_error.<metric>`."""
     metrics = dict.fromkeys(
         role.removeprefix(prefix)
         for role in cells.values

@@ -80,7 +80,7 @@ def _trace_case(spans: list[Row], columns: dict[str, str], problems: Problems) -
 
 
 def _attribute(row: Row, name: str) -> Any:
-    """Return an attribute from its own column, or from a mapping in the column of its first part."""
+    """Return an attribute from its own column, or from the mapping in a column of its prefix."""
     if (value := row.values.get(f"attributes.{name}")) is not None:
         return value
     first, _, rest = name.partition(".")

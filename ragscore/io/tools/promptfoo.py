@@ -83,12 +83,7 @@ def _rows(source: Source, problems: Problems) -> tuple[list[Row], Any]:
         if isinstance(one, dict):
             found.append(Row(one, number))
         else:
-            problems.add(
-                f"found {describe(one)}",
-                line=number,
-                field="results.results",
-                allowed="a list of objects",
-            )
+            problems.reject(one, number, "results.results", "a list of objects")
     return found, top.get("config")
 
 
