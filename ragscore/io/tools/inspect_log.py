@@ -18,7 +18,7 @@ from ragscore.io.tools.cells import Cells, json_text, labels_in, stored, with_ro
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 SAME = {**COMMON, "exact": "exact_match", "f1": "token_f1"}
-"""Its scorers with our formula. It rounds f1 to two digits; both take the best of several targets."""
+"""Its scorers with our formula. It rounds f1 to two digits; both take the best of the targets."""
 DETERMINISTIC = ("includes", "match", "exact", "f1", "choice", "pattern", "answer")
 
 
