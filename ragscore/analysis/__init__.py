@@ -1,1 +1,1 @@
-"""Questions put to scores."""
+"""Analyses of scores: comparison, trend, leaderboard, slices, refusals, failure causes, ..."""

@@ -264,7 +264,7 @@ def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any
 
 
 def _append(file: Path, lines: list[str]) -> None:
-    """Write the lines at the end of the file at once, so that lines of several writers never mix.
+    """Append the lines in one write, so that lines of several writers never mix.
 
     An unfinished last line is ended first.
     """

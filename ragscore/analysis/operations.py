@@ -1,7 +1,7 @@
-"""Operational figures of a run: refusals, latency, errors and cost, its index, multi-hop answers.
+"""Operational figures of a run: refusals, latency, errors, cost, index, multi-hop answers.
 
-In: `Results` (the hops frame for multi-hop answers), and a golden set where needed. Out: figures per
-run that are not means of a per-query column; for hops also per query and per kind of step.
+In: `Results` (the hops frame for multi-hop answers), and a golden set where needed. Out: figures
+per run that are not means of a per-query column; for hops also per query and per kind of step.
 """
 
 import json

@@ -1,7 +1,7 @@
 """One query through several runs, side by side.
 
 In: `Results` and `Golden`. Out: a `QueryView` of the ranked lists, the targets that were met, the
-moves between lists and the answers. Its frames are plain; its notebook form is HTML without scripts.
+moves between lists and the answers. Its notebook form is HTML without scripts.
 """
 
 from dataclasses import dataclass

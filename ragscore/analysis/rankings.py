@@ -180,7 +180,7 @@ def _shares_above(scored: pd.DataFrame, table: pd.DataFrame) -> list[float]:
 def rank_overlap(
     results: Results, a: str, b: str, *, by: str = "auto", p: float = 0.9
 ) -> pd.DataFrame:
-    """Return the rank-biased overlap of two runs' rankings, for every query that both were asked.
+    """Return the rank-biased overlap of two runs, for every query that both were asked.
 
     RBO weighs agreement at the top most: with p = .9 the first ten ranks carry 86 % of the weight.
     It is extrapolated from the lists' ends, as if the agreement seen there went on (Webber, Moffat

@@ -261,7 +261,7 @@ def metric_applies(rows: pd.DataFrame, golden: Golden, metric: str) -> Flags:
 
 
 def right_answers(rows: pd.DataFrame, right: str | None, threshold: float | None) -> Values:
-    """Return 1 where the metric says that an answer is right, 0 where wrong, NaN where unknown."""
+    """Return 1 for a right answer, 0 for a wrong one, NaN where the metric has no value."""
     criterion = right_metric(rows, right, threshold)
     if criterion is None:
         return np.full(len(rows), np.nan)

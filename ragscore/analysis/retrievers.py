@@ -130,8 +130,8 @@ def predicate_matrix(
     -------
     One row per query (index query_id, in the order of the golden set), one column per retriever, by
     name. "✅ #rank": passed with its first right hit at that rank ("✅ #?": the rank is undecided);
-    "✅": passed without a rank (no hit, or no forbidden source); "❌": failed; "?": not asked, nothing
-    to judge it by, or undecided because texts are cut.
+    "✅": passed without a rank (no hit, or no forbidden source); "❌": failed; "?": not asked,
+    nothing to judge it by, or undecided because texts are cut.
     """
     return _matrix(predicate_rows(results, golden, k, hits, **options), golden)
 

@@ -1,4 +1,4 @@
-"""Risk against coverage if a system refused by the score of its top hit (selective prediction).
+"""Risk and coverage of refusing by the score of the top hit (selective prediction).
 
 In: scores, golden set and the results with their hits. Out: one row per run and threshold; the area
 under that curve, and the threshold for an acceptable risk.

@@ -102,7 +102,7 @@ def slice_means(
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
 class SliceComparison(TableResult):
-    """Where run b (candidate) differs from run a (baseline), slice by slice.
+    """Differences of run b (candidate) from run a (baseline), slice by slice.
 
     Exploratory: it says where to look, and proves nothing by itself.
 
@@ -279,7 +279,7 @@ def _prepare(
     runs: list[str] | None,
     cluster: str | None,
 ) -> tuple[AlignedScores, list[tuple[dict[str, str], Flags]], Groups | None]:
-    """Return aligned scores, every slice's labels with a flag per query, and groups of queries."""
+    """Return aligned scores, the slices (labels, a flag per query) and groups of queries."""
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
     columns = _columns(by)
     if reserved := [name for name in columns if name in RESERVED]:

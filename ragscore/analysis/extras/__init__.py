@@ -1,1 +1,1 @@
-"""What only some systems need."""
+"""Analyses that only some systems need: behaviour, chunk lint, freshness, knowledge gain."""

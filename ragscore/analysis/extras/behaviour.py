@@ -1,4 +1,4 @@
-"""Behaviour of answers: required and forbidden terms, valid JSON, budgets, tools that must be called.
+"""Behaviour of answers: required and forbidden terms, valid JSON, budgets and tools.
 
 In: `Results` and expectations per query. Out: one row per check, and one per response with its
 share of passed checks.

@@ -1,4 +1,4 @@
-"""Freshness of hits: documents that a newer one replaces, and versions of one thing side by side.
+"""Freshness of hits: outdated documents, and versions of one thing side by side.
 
 In: `Results` and the documents frame (`rs.load_documents`). Out: one row per hit, per query (as
 metric columns), per run.
@@ -140,7 +140,7 @@ def version_conflicts(
 
 
 def stale_flag_rate(results: Results, k: int = 10) -> pd.DataFrame:
-    """Return how often the systems themselves marked their first k hits as stale (`hits.stale`).
+    """Return how often systems marked their own first k hits as stale (`hits.stale`).
 
     Returns
     -------

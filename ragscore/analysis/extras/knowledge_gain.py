@@ -1,4 +1,4 @@
-"""Knowledge gain: the metrics that a run with more documents improves, and the documents behind it.
+"""Knowledge gain of a run with more documents, and the documents that bring it.
 
 In: scores of a baseline and a candidate run, or texts and embeddings of candidate and known chunks.
 Out: gains per metric, per query and per document; the novelty of documents.
