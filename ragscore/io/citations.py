@@ -10,7 +10,7 @@ from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.io.source import describe
-from ragscore.io.values import SPAN_ALLOWED, Fields, flatten, is_int, is_span, text
+from ragscore.io.values import SPAN_ALLOWED, FieldReader, flatten, is_int, is_span, text
 
 SPAN_FIELDS = {
     "line": ("start", "end", 1),
@@ -29,7 +29,7 @@ KIND_ALLOWED = f"one of {', '.join(CITATION_KINDS)}"
 HEADING_SEPARATOR = " > "
 
 
-def read_span(fields: Fields, path_field: str) -> dict[str, Any]:
+def read_span(fields: FieldReader, path_field: str) -> dict[str, Any]:
     """Take path and half-open span of a hit or citation out of its fields.
 
     Its own path (`path_field`) comes before that of the citation object, which is kept where it
@@ -45,7 +45,7 @@ def read_span(fields: Fields, path_field: str) -> dict[str, Any]:
     return found | {"path": path} | other
 
 
-def _read_citation(fields: Fields) -> dict[str, Any]:
+def _read_citation(fields: FieldReader) -> dict[str, Any]:
     citation = fields.pop("citation")
     if citation is None:
         return {}
@@ -74,7 +74,7 @@ def _read_citation(fields: Fields) -> dict[str, Any]:
     return found | flatten({"citation": values})
 
 
-def _with_stated_span(found: dict[str, Any], fields: Fields) -> dict[str, Any]:
+def _with_stated_span(found: dict[str, Any], fields: FieldReader) -> dict[str, Any]:
     """Add the span that stands beside a citation; one that contradicts it is a problem."""
     stated: dict[str, Any] = {"span_unit": fields.text("span_unit")}
     start, end = fields.pop("start"), fields.pop("end")
@@ -104,7 +104,7 @@ def _with_stated_span(found: dict[str, Any], fields: Fields) -> dict[str, Any]:
     return found | stated_values
 
 
-def read_heading(fields: Fields) -> dict[str, Any]:
+def read_heading(fields: FieldReader) -> dict[str, Any]:
     """Take the heading path as one text.
 
     A path whose parts the text couldn't give back also stays among the fields.

@@ -14,7 +14,7 @@ from ragscore.io.citations import read_heading, read_span
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
 from ragscore.io.values import (
     ID_ALLOWED,
-    Fields,
+    FieldReader,
     as_json,
     extra_fields,
     flag,
@@ -93,7 +93,7 @@ class Tables:
 
 def read_record(row: Row, tables: Tables, problems: Problems) -> None:
     """Add one record to the tables; one without an id, or with that of another, is a problem."""
-    record, line = Fields(row.values, "", row.line, problems), row.line
+    record, line = FieldReader(row.values, "", row.line, problems), row.line
     problems.typos.check(record.values, KNOWN_RECORD, line)
     query_id = _query_id(record, tables)
     if query_id is None:
@@ -121,7 +121,7 @@ def read_record(row: Row, tables: Tables, problems: Problems) -> None:
         tables.hit_meta += [{"query_id": query_id, "rank": hit["rank"], **pair} for pair in meta]
 
 
-def _query_id(record: Fields, tables: Tables) -> str | None:
+def _query_id(record: FieldReader, tables: Tables) -> str | None:
     line, problems = record.line, record.problems
     if "query_id" not in record.values:
         problems.add("the field is missing", line=line, field="query_id", allowed=ID_ALLOWED)
@@ -141,7 +141,7 @@ def _query_id(record: Fields, tables: Tables) -> str | None:
     return query_id
 
 
-def _error(record: Fields) -> str | None:
+def _error(record: FieldReader) -> str | None:
     """Return why a query failed; a value that isn't text counts as a failure, too."""
     error = record.pop("error")
     if error is None or isinstance(error, str):
@@ -161,7 +161,7 @@ def _answer(
     if value is None:
         return {}
     values = value if isinstance(value, dict) else {"answer": value}
-    answer = Fields(values, "answer.", line, problems)
+    answer = FieldReader(values, "answer.", line, problems)
     problems.typos.check(answer.values, KNOWN_ANSWER, line)
     found: dict[str, Any] = {name: answer.text(name) for name in ("answer", "refusal_reason")}
     found["grounded"] = answer.flag("grounded")
@@ -182,7 +182,7 @@ def _answer(
     return found | flatten({"answer": answer.values})
 
 
-def _refused(answer: Fields, found: dict[str, Any]) -> bool | None:
+def _refused(answer: FieldReader, found: dict[str, Any]) -> bool | None:
     """Return what an answer states about being a refusal, else what it implies."""
     stated = answer.pop("refused")
     if stated == UNKNOWN:
@@ -199,18 +199,18 @@ def implied_refusal(answer: str | None, grounded: bool | None) -> bool | None:
     return None if answer is None else not answer.strip()
 
 
-def _tokens(answer: Fields) -> dict[str, int | None]:
+def _tokens(answer: FieldReader) -> dict[str, int | None]:
     """Take the tokens out of `usage`; its other fields stay in it."""
     if not isinstance(answer.values.get("usage"), dict):
         return {}
-    usage = Fields(answer.pop("usage"), "answer.usage.", answer.line, answer.problems)
+    usage = FieldReader(answer.pop("usage"), "answer.usage.", answer.line, answer.problems)
     found = {name: usage.whole(name) for name in TOKENS}
     if usage.values:
         answer.values["usage"] = usage.values
     return found
 
 
-def _citations(answer: Fields, query_id: str) -> list[dict[str, Any]]:
+def _citations(answer: FieldReader, query_id: str) -> list[dict[str, Any]]:
     items, allowed = answer.pop("citations"), "a list of objects"
     if not isinstance(items, (list, type(None))):
         answer.reject(items, "citations", allowed)
@@ -220,7 +220,7 @@ def _citations(answer: Fields, query_id: str) -> list[dict[str, Any]]:
         if not isinstance(item, dict):
             answer.reject(item, "citations", allowed)
             continue
-        citation = Fields(item, "answer.citations.", answer.line, answer.problems)
+        citation = FieldReader(item, "answer.citations.", answer.line, answer.problems)
         answer.problems.typos.check(item, KNOWN_CITATION, answer.line)
         found.append(
             {
@@ -269,7 +269,7 @@ def _hop_numbers(hops: list[dict[str, Any]], line: int, problems: Problems) -> l
 
 
 def _hop(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
-    hop = Fields(values, "answer.hops.", line, problems)
+    hop = FieldReader(values, "answer.hops.", line, problems)
     hop.pop("iter")
     found: dict[str, Any] = {"kind": hop.text("kind")}
     queries = hop.pop("sub_queries")
@@ -309,7 +309,7 @@ def _hits(
 
 def _hit(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any]:
     problems.typos.check(values, KNOWN_HIT, line)
-    hit = Fields(values, "hits_top_k.", line, problems)
+    hit = FieldReader(values, "hits_top_k.", line, problems)
     hit.pop("rank")
     hit.pop("metadata")
     found: dict[str, Any] = {name: hit.identifier(name) for name in ("chunk_id", "doc_id")}
@@ -324,7 +324,7 @@ def _hit(values: dict[str, Any], line: int, problems: Problems) -> dict[str, Any
     return found | flatten(hit.values)
 
 
-def _scores(hit: Fields) -> dict[str, float | None]:
+def _scores(hit: FieldReader) -> dict[str, float | None]:
     """Take the scores of a hit out of `retrieval`, else out of the hit itself.
 
     Other fields of `retrieval` stay in it.

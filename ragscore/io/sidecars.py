@@ -30,7 +30,7 @@ from ragscore.io.source import (
 )
 from ragscore.io.values import (
     ID_ALLOWED,
-    Fields,
+    FieldReader,
     extra_fields,
     flatten,
     is_int,
@@ -214,7 +214,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
 
 def _document(row: Row, lines: dict[str, int], problems: Problems) -> dict[str, Any] | None:
     """Return one document; None, and a problem, without an id or with that of another."""
-    document = Fields(row.values, "", row.line, problems)
+    document = FieldReader(row.values, "", row.line, problems)
     written = document.pop("doc_id")
     doc_id = as_id(written)
     if doc_id is None:
@@ -292,7 +292,7 @@ def read_judgments(file: Path, run_id: str, problems: Problems) -> pd.DataFrame 
 
 def _judgment(row: Row, problems: Problems) -> dict[str, Any] | None:
     """Return one verdict; None, and a problem, if it names no query or no criterion."""
-    judgment = Fields(row.values, "", row.line, problems)
+    judgment = FieldReader(row.values, "", row.line, problems)
     found: dict[str, Any] = {name: judgment.identifier(name) for name in ("query_id", "criterion")}
     if missing := [name for name, value in found.items() if value is None]:
         if all(row.values.get(name) is None for name in missing):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.io.citations import HEADING_SEPARATOR
 from ragscore.io.source import Problems, Row, as_id, as_text, describe
-from ragscore.io.values import ID_ALLOWED, Fields, is_int, is_span, text
+from ragscore.io.values import ID_ALLOWED, FieldReader, is_int, is_span, text
 
 ID_FIELDS = {
     "doc": ("expected_doc_ids", "doc_id"),
@@ -175,7 +175,7 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
             f"grade is {describe(grade)}", line=line, field="gold_supports", allowed=GRADE_ALLOWED
         )
         return None
-    fields = Fields(support, "gold_supports.", line, problems)
+    fields = FieldReader(support, "gold_supports.", line, problems)
     if (date := _date(fields)) is not None:
         anchor["date"] = date
     start, end = fields.pop("start"), fields.pop("end")
@@ -195,7 +195,7 @@ def _anchor(support: Any, line: int, problems: Problems) -> dict[str, Any] | Non
     return anchor
 
 
-def _date(fields: Fields) -> str | None:
+def _date(fields: FieldReader) -> str | None:
     """Take a date or time as written; text that isn't one is a problem."""
     written = fields.pop("date")
     found = text(written, "gold_supports.date", fields.line, fields.problems)

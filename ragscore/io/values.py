@@ -26,7 +26,7 @@ SPAN_ALLOWED = "whole numbers, 0 ≤ start < end (half-open)"
 JSON_SUFFIX = ".json"
 
 
-class Fields:
+class FieldReader:
     """The fields of one object of a record, taken out one after the other.
 
     `values` is a copy that shrinks with every field taken. `place` begins the names of fields in
