@@ -208,8 +208,8 @@ def test_transitions_are_the_numbers_of_the_table():
         "",
         "1",
         "2",
-    ] and ax.get_title() == "8 questions"
-    with pytest.raises(rs.DataError, match="no question in it"):
+    ] and ax.get_title() == "8 queries"
+    with pytest.raises(rs.DataError, match="no query in it"):
         rs.plot.transitions(table * 0)
 
 

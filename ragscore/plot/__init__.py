@@ -1,6 +1,6 @@
 """Pictures: a frame in, matplotlib Axes out.
 
-Each draws one idea, says n, and computes nothing a table couldn't give.
+Each draws one idea, says n, and computes nothing that a table couldn't give.
 """
 
 from ragscore.plot.curves import k_curve, risk_coverage, tradeoff

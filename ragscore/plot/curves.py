@@ -1,4 +1,4 @@
-"""One metric against another figure: quality against what it takes, over k, over coverage."""
+"""Curves: a metric over k, risk over coverage, quality against time or cost."""
 
 from typing import TYPE_CHECKING
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 
 def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
-    """A ranking metric over its cut-off k.
+    """Draw a ranking metric over its cut-off k.
 
-    A line per run, with the 95 % intervals of its means as a band.
+    There is a line per run, with the 95 % intervals of its means as a band.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = N
 
 
 def _cut_off(column: str, name: str, level: str) -> int:
-    """K of a metric's column, 0 for columns of other metrics."""
+    """Return k of a metric's column, 0 for columns of other metrics."""
     try:
         label = parse_label(column)
     except DataError:
@@ -97,12 +97,11 @@ def _cut_off(column: str, name: str, level: str) -> int:
 
 
 def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """Risk against coverage as a threshold on the top score refuses more and more.
+    """Draw risk against coverage while a threshold on the top score refuses more and more.
 
-    A line per run, with 95 % intervals as a band.
-
-    On the right nothing more is refused (the mark); lower and further right is better. n are the
-    questions of which the answer's rightness is known.
+    There is a line per run, with 95 % intervals as a band. At its right end (the mark) the
+    threshold refuses nothing. Lower and further right is better. n counts the queries whose answers
+    are known to be right or wrong.
 
     Parameters
     ----------
@@ -145,8 +144,8 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         ax.fill_between(
             own["coverage"], own["risk_low"], own["risk_high"], color=colour, alpha=0.1, linewidth=0
         )
-    ax.set_xlabel("coverage: share of the questions that is answered")
-    ax.set_ylabel("risk: share of the answers that is wrong")
+    ax.set_xlabel("coverage: share of queries that are answered")
+    ax.set_ylabel("risk: share of answers that are wrong")
     ax.set_xlim(0, 1.02)
     unit_scale(ax, "0 to 1")
     legend(ax)
@@ -156,13 +155,11 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
 def tradeoff(
     scores: pd.DataFrame, metric: str, *, against: str = "latency_ms", ax: "Axes | None" = None
 ) -> "Axes":
-    """Quality against what it takes.
+    """Draw quality against time or cost: one point per run, and the Pareto front.
 
-    One point per run, with the 95 % intervals of both, and the Pareto front.
-
-    Times stand at their median, which one slow query doesn't move, everything else at its mean.
-    Ringed and joined by a line are the runs that no other run beats in one of the two without
-    losing in the other.
+    Both values have their 95 % intervals. Times are medians, which one slow query doesn't move; all
+    other values are means. Runs on the front are ringed and joined by a line: no other run is
+    better in one value without being worse in the other.
 
     Parameters
     ----------
@@ -235,7 +232,7 @@ def _centre(metric: str) -> str:
 
 
 def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Rows of a summary whose mean, low and high are what the metric is told by."""
+    """Return rows whose mean, low and high are the metric's median or mean with its interval."""
     return (
         rows.assign(mean=rows["p50"], low=rows["p50_low"], high=rows["p50_high"])
         if _centre(metric) == "median"
@@ -244,7 +241,7 @@ def _central(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def _front(x: pd.Series, y: pd.Series, better_x: str, better_y: str) -> list[str]:
-    """Runs that no other one beats in one value without losing in the other, from left to right."""
+    """Return the runs of the Pareto front from left to right."""
     gains = pd.DataFrame(
         {"x": -x if better_x == "lower" else x, "y": -y if better_y == "lower" else y}
     )

@@ -1,7 +1,4 @@
-"""Tables as pictures.
-
-Slices by run, the 2 × 2 of answerable × refused, what became of each question.
-"""
+"""Tables as pictures: slices by run, answerable × refused, transitions between classes."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +13,7 @@ from ragscore.scoring.metrics import describe
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# light and dark alike to colour-blind readers and in grey; no question is white
+# light and dark alike to colour-blind readers and in grey; a cell without queries is white
 MEANS_MAP, COUNTS_MAP = "cividis", "Blues"
 FEW = 10  # queries below which a slice says little
 # decision -> row and column of its cell: answerable or not, answered or refused
@@ -32,7 +29,7 @@ _GOOD, _BAD = "#CFE8DC", "#F5D6C6"
 def heat(
     summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Axes | None" = None
 ) -> "Axes":
-    """One metric by slice and run: a cell per mean, with its number in it and n beside the slice.
+    """Draw one metric by slice and run: a cell per mean, and n beside the slice.
 
     Parameters
     ----------
@@ -108,11 +105,10 @@ def _slice_label(name: str, low: int, high: int) -> str:
 
 
 def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """The 2 × 2 of answerable × refused of every run.
+    """Draw the 2 × 2 of answerable × refused of every run.
 
-    Questions in each cell, and their share of its row with 95 % interval.
-
-    What is wrong (over-refusals, unsupported answers) is hatched.
+    Cells show the number of queries and their share of the row, with its 95 % interval. Errors
+    (over-refusals, unsupported answers) are hatched.
 
     Parameters
     ----------
@@ -152,7 +148,7 @@ def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
 
 
 def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
-    """One cell: what is right is plain, what is wrong is hatched."""
+    """Draw one cell; errors are hatched."""
     down, right = _CELLS[row["decision"]]
     x, is_wrong = place * 2.4 + right, down != right
     ax.bar(
@@ -166,7 +162,7 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
         linewidth=0,
     )
     share = (
-        "no such question"
+        "no such query"
         if np.isnan(row["share"])
         else f"{100 * row['share']:.0f} % ({100 * row['low']:.0f}–{100 * row['high']:.0f})"
     )
@@ -183,9 +179,9 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
 
 
 def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
-    """How many questions went from which class to which between two runs; the diagonal is framed.
+    """Draw the number of queries that went from each class to each other between two runs.
 
-    Nothing changed there.
+    Framed cells on the diagonal hold queries that stayed in their class.
 
     Parameters
     ----------
@@ -195,12 +191,12 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     Raises
     ------
     DataError
-        Not that frame, or one without questions.
+        Not that frame, or one without queries.
     """
     check_columns(table, set(table.index), "table", "rs.fault_transitions(changes)")
     counts = table.to_numpy("float64")
     if not counts.sum():
-        raise DataError("no question in it", field="table", allowed="rs.fault_transitions(changes)")
+        raise DataError("no query in it", field="table", allowed="rs.fault_transitions(changes)")
     size = len(table)
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
     # colours by the root: one large cell doesn't hide the others
@@ -229,7 +225,7 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_yticks(np.arange(size), [wrapped(str(name), 24) for name in table.index], fontsize=9)
     ax.set_xlabel("after")
     ax.set_ylabel("before")
-    ax.set_title(f"{int(counts.sum())} questions", fontsize=10)
+    ax.set_title(f"{int(counts.sum())} queries", fontsize=10)
     return ax
 
 
@@ -247,7 +243,7 @@ def _grid(ax: "Axes", values: Any, limits: tuple[float, float] | None, colours: 
 
 
 def _in_cells(ax: "Axes", values: Any, texts: list[list[str]], image: Any) -> None:
-    """Numbers in the cells, dark on light and light on dark."""
+    """Write numbers into the cells, dark on light and light on dark."""
     light = image.cmap(image.norm(values))[..., :3] @ np.array([0.299, 0.587, 0.114]) > 0.5
     for row, line in enumerate(texts):
         for column, text in enumerate(line):

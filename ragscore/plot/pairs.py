@@ -1,4 +1,4 @@
-"""Two runs: what changed, by metric and by query."""
+"""Two runs: differences by metric, and changes by query."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -39,11 +39,10 @@ _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
 def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
-    """First-hit rank of every query in run a and run b, joined by a line.
+    """Draw the rank of every query's first hit in run a and in run b, joined by a line.
 
-    Thicker where more queries share it.
-
-    The lowest place is "miss". Only queries with a target and a row in both runs are drawn.
+    The line is thicker where more queries share it. The lowest place is "miss". Only queries with a
+    target and a row in both runs are drawn.
     """
     rows = cmp.per_query[
         cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])
@@ -96,13 +95,11 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
 def forest(
     deltas: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None
 ) -> "Axes":
-    """The differences of two runs, metric by metric.
+    """Draw the differences of two runs, metric by metric, with their verdicts.
 
-    A point with its paired 95 % interval, and what it allows to say.
-
-    A filled mark is a difference that was found (▲ better, ▼ worse, ◆ no worse than the margin), an
-    open circle one that can't be told. The two grey ticks on a line are the least difference that
-    so many queries find 4 times in 5; where there are none, no difference is detectable.
+    Each is a point with its paired 95 % interval. Filled marks are differences that were found (▲
+    better, ▼ worse, ◆ no worse than the margin); open circles can't be told. Grey ticks mark the
+    minimum detectable difference (80 % power); without them no difference is detectable.
 
     Parameters
     ----------
@@ -185,7 +182,7 @@ def _delta_label(metric: str, n: int) -> str:
 
 
 def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
-    """How many queries had each outcome of a comparison: one bar each, with its number.
+    """Draw the number of queries with each outcome of a comparison, one bar each.
 
     Parameters
     ----------
@@ -214,9 +211,9 @@ def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
 def scatter(
     scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None
 ) -> "Axes":
-    """One metric of every query in run a against the same in run b: above the line b is higher.
+    """Draw one metric of every query in run a against run b; above the line b is higher.
 
-    Larger where more queries share a place.
+    Points are larger where more queries share them.
 
     Parameters
     ----------

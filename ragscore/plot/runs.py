@@ -1,8 +1,6 @@
-"""Means of metrics, by run and by slice, with their intervals.
+"""Means with intervals by run and slice, and the scores of retrievers.
 
-The retrievers' own scores: by rank, and of relevant hits beside the others.
-
-Kinds of scores have no common scale, so each has axes of its own.
+Kinds of retriever scores have no common scale, so each kind has its own axes.
 """
 
 from typing import TYPE_CHECKING
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
 def bars(
     summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None
 ) -> "Axes":
-    """Metric bars of one or several runs, with their 95 % intervals.
+    """Draw metrics of one or several runs as bars, with their 95 % intervals.
 
     Parameters
     ----------
@@ -108,7 +106,9 @@ def slices(
     limit: int = MAX_SLICES,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """One metric by a column or tag of the golden set, a point with its 95 % interval per run and slice.
+    """Draw one metric by a column or tag of the golden set.
+
+    There is a point with its 95 % interval per run and slice.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def slices(
 def _sliced(
     scores: pd.DataFrame, golden: Golden | None, metric: str | None, by: str
 ) -> tuple[pd.DataFrame, str]:
-    """The rows to draw: those of a sliced summary, or of the one made from scores."""
+    """Return the rows to draw, from a sliced summary or from scores."""
     if "metric" not in scores:
         check_scores(scores)
         if metric is None:
@@ -209,12 +209,11 @@ HATCHED = dict(zip(RELEVANCE, ("", "//", "..", "xx", "\\\\", "--"), strict=True)
 def hit_scores(
     table: pd.DataFrame | Results, *, score_kind: str | None = None, ax: "Axes | None" = None
 ) -> "Axes":
-    """How the retrievers' own scores fall with the rank.
+    """Draw the retrievers' own scores by rank.
 
-    The median of each rank as a line, the middle half of the queries as a band.
-
-    Scores of different kinds (`score_kind`: rrf, bm25, cosine, ...) have no common scale, so that
-    one kind is drawn at a time and names the axis.
+    The line is the median of each rank, the band the middle half of the queries. Kinds of scores
+    (`score_kind`: rrf, bm25, cosine, ...) have no common scale, so one kind is drawn and names the
+    axis.
 
     Parameters
     ----------
@@ -259,12 +258,11 @@ def hit_scores(
 def score_distribution(
     table: pd.DataFrame, *, score_kind: str | None = None, ax: "Axes | None" = None
 ) -> "Axes":
-    """Scores of relevant hits beside those of the others.
+    """Draw the scores of relevant hits beside those of other hits.
 
-    The middle half as a box, its median, and from where to where nine of ten hits lie.
-
-    Relevant is plain, everything else hatched. Beside it n hits, and how often a relevant hit
-    scores higher than one of these.
+    The box holds the middle half of the hits with their median, the whiskers nine of ten hits.
+    Relevant hits are plain, others hatched. Beside a box is n, and how often a relevant hit scores
+    higher than one of its hits.
 
     Parameters
     ----------
@@ -326,7 +324,7 @@ def score_distribution(
 
 
 def score_distributions(table: pd.DataFrame, *, figure: "FigureBase | None" = None) -> "list[Axes]":
-    """`score_distribution` of every kind of score, one under the other, each on its own scale.
+    """Draw `score_distribution` of every kind of score, one below the other.
 
     Parameters
     ----------
@@ -359,7 +357,7 @@ def _drawn(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _of_kind(rows: pd.DataFrame, score_kind: str | None) -> tuple[pd.DataFrame, str]:
-    """The rows of the kind that is asked for, or of the only one."""
+    """Return the rows of the chosen kind, or of the only one."""
     known = rows["score_kind"].unique().tolist()
     chosen = known[0] if score_kind is None and len(known) == 1 else score_kind
     if chosen not in known:

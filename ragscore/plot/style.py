@@ -1,7 +1,4 @@
-"""What all figures share.
-
-Colours, hatches and markers, axes, legends, labels, and what a frame must be to be drawn.
-"""
+"""Shared by all figures: colours, markers, axes, legends, labels, checks of frames."""
 
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -29,7 +26,7 @@ ERROR_BAR = {"capsize": 2, "linewidth": 1, "ecolor": "#333333"}
 
 
 def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axes":
-    """The axes given, or those of a new figure of this size in inches."""
+    """Return the given axes, or those of a new figure of this size in inches."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -38,7 +35,7 @@ def new_axes(ax: "Axes | None", width: float = 6.4, height: float = 4.0) -> "Axe
 
 
 def new_figure(figure: "FigureBase | None", width: float, height: float) -> "FigureBase":
-    """The figure given, or a part of one; else a new figure of this size in inches."""
+    """Return the given figure or subfigure, or a new figure of this size in inches."""
     if figure is not None:
         return figure
     import matplotlib.pyplot as plt
@@ -47,7 +44,7 @@ def new_figure(figure: "FigureBase | None", width: float, height: float) -> "Fig
 
 
 def legend(ax: "Axes") -> None:
-    """Beside the data, never over it."""
+    """Put the legend beside the data, never over it."""
     if len(ax.get_legend_handles_labels()[0]):
         ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False, fontsize=9)
     for side in ("top", "right"):
@@ -55,7 +52,7 @@ def legend(ax: "Axes") -> None:
 
 
 def unit_scale(ax: "Axes", scale: str) -> None:
-    """An upward axis that starts at 0 and, for metrics of 0 to 1, ends at 1."""
+    """Start the upward axis at 0 and, for metrics of 0 to 1, end it at 1."""
     if scale != "any":
         ax.set_ylim(0, 1 if scale == "0 to 1" else None)
     ax.grid(axis="y", alpha=0.3)
@@ -63,17 +60,16 @@ def unit_scale(ax: "Axes", scale: str) -> None:
 
 
 def error_lengths(rows: pd.DataFrame) -> Any:
-    """Lengths of the error bars below and above the mean; 0 where there is no interval."""
+    """Return the lengths of error bars below and above the mean; 0 without an interval."""
     lengths = np.vstack([rows["mean"] - rows["low"], rows["high"] - rows["mean"]]).astype("float64")
     return np.nan_to_num(np.maximum(lengths, 0))
 
 
 def wrapped(text: str, width: int = 28) -> str:
-    """Text on several lines of at most `width` characters.
+    """Wrap a label at `width` characters, also after underscores.
 
-    Names may break after an underscore too, and a dollar is no formula.
-
-    Of texts that no figure has room for only the beginning is shown.
+    Dollars are escaped, since matplotlib would read them as formulas. Labels too long for any
+    figure are cut.
     """
     text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
     lines = (
@@ -87,7 +83,7 @@ def wrapped(text: str, width: int = 28) -> str:
 
 
 def scale_of(summary: pd.DataFrame, metric: str) -> str:
-    """A metric's range; a column of your own whose values are within 0 to 1 has that one."""
+    """Return a metric's range; for a column of your own 0 to 1 if its values are within."""
     declared = describe(metric).range
     values = summary.loc[summary["metric"] == metric, ["min", "max"]]
     return (
@@ -98,7 +94,7 @@ def scale_of(summary: pd.DataFrame, metric: str) -> str:
 
 
 def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
-    """Metrics of different scales have no common axis."""
+    """Refuse metrics of different scales, which have no common axis."""
     scales = {name: scale_of(table, name) for name in metrics}
     usual = "0 to 1" if "0 to 1" in scales.values() else scales[metrics[0]]
     other = [f"{name} ({scale})" for name, scale in scales.items() if scale != usual]
@@ -111,7 +107,7 @@ def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
 
 
 def check_summary(summary: pd.DataFrame) -> None:
-    """Only the frame of `rs.summarize` without slices has one bar per run and metric."""
+    """Refuse frames other than `rs.summarize` without slices: one row per run and metric."""
     if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
         what = (
             "a scores frame"
@@ -131,7 +127,7 @@ def check_summary(summary: pd.DataFrame) -> None:
 
 
 def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str) -> None:
-    """Refuse a frame that lacks columns of the one to pass."""
+    """Refuse a frame without these columns."""
     check_type(frame, pd.DataFrame, field)
     if not names <= set(frame.columns):
         raise DataError(
@@ -142,7 +138,7 @@ def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str
 
 
 def check_scores(scores: pd.DataFrame) -> None:
-    """Refuse what is no frame of `rs.score`."""
+    """Refuse frames other than those of `rs.score`."""
     if not {"run_id", "state", "level"} <= set(scores.columns):
         what = (
             "a summary"
@@ -153,7 +149,7 @@ def check_scores(scores: pd.DataFrame) -> None:
 
 
 def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
-    """The rows of these metrics, all of which must be there."""
+    """Return the rows of these metrics, or refuse metrics that are missing."""
     missing = [name for name in metrics if name not in set(summary["metric"])]
     if missing:
         raise DataError(
@@ -165,9 +161,9 @@ def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
 
 
 def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
-    """The runs drawn and their place among all runs of the scores.
+    """Return the drawn runs with their positions among all runs of the scores.
 
-    A run keeps its colour in every figure made from them.
+    So a run keeps its colour in every figure of these scores.
     """
     column = table["run_id"]
     present = set(column.astype("str"))
@@ -180,6 +176,6 @@ def numbered_runs(table: pd.DataFrame) -> dict[str, int]:
 
 
 def n_text(table: pd.DataFrame, column: str, value: str) -> str:
-    """The n of the rows where a column has this value: one number, or from which to which."""
+    """Return n of the rows where a column has this value: a number or a range."""
     n = table.loc[table[column].astype("str") == value, "n"]
     return str(n.min()) if n.min() == n.max() else f"{n.min()}–{n.max()}"

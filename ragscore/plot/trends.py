@@ -1,7 +1,4 @@
-"""A metric over runs, in order of time.
-
-Broken where what measures changed, joined by bridges, with the noise floor behind.
-"""
+"""A metric over runs in order of time, with breaks, bridges and the noise band."""
 
 from typing import TYPE_CHECKING
 
@@ -37,11 +34,11 @@ _LINE = 11  # points of a line of text above the axes
 def trend(
     table: pd.DataFrame | RunStore, metric: str | None = None, *, ax: "Axes | None" = None
 ) -> "Axes":
-    """One metric over runs, one line per system with its 95 % intervals as a band.
+    """Draw one metric over runs: a line per system, its 95 % intervals as a band.
 
-    A line ends where what measures changed; the reason stands above the break. A dashed line is a
-    bridge: it starts, hollow, where an earlier run stands when it is measured by the newer ruler.
-    The grey band is where a run of an unchanged system lands, a ring marks the baseline.
+    A line ends where the provenance of the scores changed; the reason is above the break. A dashed
+    line is a bridge: it starts, hollow, at the value of an earlier run under the newer provenance.
+    The grey band holds 95 % of the runs of an unchanged system. A ring marks the baseline.
 
     Parameters
     ----------
@@ -98,9 +95,9 @@ def trend_slices(
     limit: int = MAX_PANELS,
     figure: "FigureBase | None" = None,
 ) -> "list[Axes]":
-    """Small multiples of a sliced trend.
+    """Draw a sliced trend as small multiples, one panel per slice on one scale.
 
-    One panel per slice, all on one scale, runs numbered by their position.
+    Runs are numbered by their position.
 
     Parameters
     ----------
@@ -169,7 +166,7 @@ def _table(table: pd.DataFrame | RunStore, metric: str | None) -> pd.DataFrame:
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
-    """Runs by name; with their time where they are from several days."""
+    """Return run names, with times if the runs are from several days."""
     times = table["created_at"].dt.strftime("%Y-%m-%d %H:%M").fillna("")
     names = [wrapped(str(run), 24) for run in table["run_id"]]
     if table["created_at"].dt.date.nunique() < 2:
@@ -178,7 +175,7 @@ def _labels(table: pd.DataFrame) -> list[str]:
 
 
 def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> None:
-    """Lines, noise band, baseline and bridges of one panel."""
+    """Draw lines, noise band, baseline and bridges of one panel."""
     table = table.assign(system=table["system"].fillna("run"))
     names = pd.Series(
         [name if isinstance(name, str) else "run" for name in systems or table["system"].unique()]
@@ -220,7 +217,7 @@ def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> 
 
 
 def _top(table: pd.DataFrame) -> float:
-    """Where an axis of 0 to 1 may end: at the next tenth above all intervals."""
+    """Return the end of an axis of 0 to 1: the next tenth above all intervals."""
     return float(
         min(
             1.0,
@@ -284,7 +281,10 @@ def _draw_baseline(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
-    """From where the earlier run stands by the newer ruler, dashed, to the first run that this ruler measured."""
+    """Draw a dashed line from an earlier run's value under the newer provenance.
+
+    It ends at the first run that was scored that way.
+    """
     runs = table.set_index("run_id")[["position", "mean"]].astype("float64")
     first = table[table["bridge_mean"].notna() & table["bridge"].isin(runs.index)]
     earlier = runs.loc[first["bridge"]]
@@ -292,7 +292,7 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
         [earlier, first[["position", "mean", "bridge_mean", "provenance_effect"]].astype("float64")]
     ).tolist()
     for number, (x, y, position, mean, bridged, moved) in enumerate(ends):
-        label = "bridge: an earlier run,\nby the newer ruler" if number == 0 else None
+        label = "bridge: an earlier run,\nunder the newer provenance" if number == 0 else None
         ax.plot(
             [x, position],
             [bridged, mean],
@@ -325,7 +325,7 @@ def _draw_bridges(ax: "Axes", table: pd.DataFrame) -> None:
 
 
 def _write_breaks(ax: "Axes", table: pd.DataFrame) -> None:
-    """A dotted line at each break and, above the axes, what changed there."""
+    """Draw a dotted line at each break, and write its reason above the axes."""
     broken = table[table["break_reason"].notna()]
     for row, (position, reason) in enumerate(
         zip(broken["position"], broken["break_reason"], strict=True)

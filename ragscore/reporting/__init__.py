@@ -1,6 +1,6 @@
 """Runs and comparisons as one page.
 
-Frames in, one HTML file with its figures inside, one Markdown, one JSON that reloads.
+In: frames. Out: one HTML file with its figures inside, Markdown, or JSON that reloads.
 """
 
 from ragscore.reporting.build import report

@@ -1,11 +1,6 @@
-"""The frames of a report, from runs and golden set or from a comparison.
+"""Build the frames of a report from runs and a golden set, or from a comparison.
 
-What a page shows where the runs support it.
-
-Leaderboard, gates, trends, refusals, faults, risk; and why a part is left out.
-
-In: results, golden set, scores and comparisons. Out: frames, and a reason for every part that there
-is nothing for.
+A part that the data don't support is left out, and its reason is a row of `left_out`.
 """
 
 import warnings
@@ -46,7 +41,7 @@ FALLBACK = "hit@5"  # says whether an answer would have been right where nothing
 
 @dataclass
 class Measured:
-    """Parts of a page by name, and for each that is left out why."""
+    """The parts of a page by name, and a reason for each part that is left out."""
 
     scores: pd.DataFrame
     golden: Golden
@@ -55,7 +50,7 @@ class Measured:
     reasons: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, name: str, title: str, reason: str, make: Callable[[], Any]) -> None:
-        """Make a part unless there is a reason not to; what it can't be made from is a reason, too."""
+        """Make a part, or note the reason why it can't be made."""
         if not reason:
             try:
                 self.parts[name] = make()
@@ -74,7 +69,7 @@ def measure(
     results: Results, golden: Golden, scores: pd.DataFrame, compared: tuple[Comparison, ...], *,
     baseline: str | None, max_drop: Mapping[str, float] | None, rule: str, history: RunStore | None,
 ) -> Measured:  # fmt: skip
-    """Every part of a page that there is data for."""
+    """Make every part of a page that the data support."""
     found = Measured(scores, golden, results)
     alone = "" if len(results.runs) > 1 else "one run"
     found.add(
@@ -92,7 +87,7 @@ def measure(
     undecided = (
         ""
         if decided
-        else "no run says whether it refused, or no question is labelled answerable or not"
+        else "no run says whether it refused, or no query is labelled answerable or not"
     )
     found.add(
         "decisions", "Refusing as a decision", undecided, lambda: refusal_table(scores, golden)
@@ -110,13 +105,13 @@ def measure(
     )
     found.add(
         "faults",
-        "Whose fault wrong answers are",
+        "Failure causes of wrong answers",
         unjudged,
         lambda: fault_table(scores, golden, results),
     )
     found.add(
         "transitions",
-        "What became of each question",
+        "How failure causes changed",
         alone or unjudged,
         lambda: _transitions(found, compared),
     )
@@ -132,7 +127,7 @@ def measure(
 def gates(
     compared: tuple[Comparison, ...], max_drop: Mapping[str, float] | None, rule: str
 ) -> tuple[Gate, ...]:
-    """One gate per comparison."""
+    """Return one gate per comparison, or none without declared losses."""
     return tuple(gate(cmp, max_drop, rule=rule) for cmp in compared) if max_drop else ()
 
 
@@ -151,7 +146,7 @@ def _no_trend(results: Results, history: RunStore | None) -> str:
 
 
 def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
-    """`rs.trend` of the traced metrics, one below the other."""
+    """Return `rs.trend` of the traced metrics, one below the other."""
     names = [name for name in TRACED if name in found.scores and found.scores[name].notna().any()]
     if not names:
         raise DataError(f"none of {', '.join(TRACED)} was measured")
@@ -165,7 +160,7 @@ def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
 
 
 def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFrame:
-    """One row per comparison, class before and class after: `n` questions."""
+    """One row per comparison, class before and class after, with `n` queries."""
     faults = answer_faults(found.scores, found.golden, found.results)
     parts = []
     for cmp in compared:
@@ -184,7 +179,7 @@ def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFr
 
 
 def _curve(found: Measured, right: str | None) -> pd.DataFrame:
-    """`rs.refusal_curve`; a run without one is named among what is left out."""
+    """Return `rs.refusal_curve`; runs without a curve are noted as left out."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         table = refusal_curve(found.scores, found.golden, found.results, right=right)
@@ -221,11 +216,10 @@ def report(
     margins: dict[str, float] | None = None, vary: list[str] | str | None = None,
     allow_different: bool | list[str] = False,
 ) -> Report:  # fmt: skip
-    """A page to decide from.
+    """Build a page to decide from, about runs or a comparison.
 
-    What changed from run to run, how good each run is, for which slices, and what each run was.
-
-    Parts that there is no data for are left out, and named at the end with the reason.
+    It shows what changed from run to run, how good each run is, for which slices, and what each run
+    was. Parts without data are left out, and listed at the end with the reason.
 
     Parameters
     ----------
@@ -356,7 +350,7 @@ def _oldest_first(results: Results) -> Results:
 
 
 def _pairs(results: Results, baseline: str | None) -> list[tuple[str, str]]:
-    """Baseline and candidate of every comparison, newest first."""
+    """Return baseline and candidate of every comparison, newest first."""
     names = results.runs["run_id"].astype("str").tolist()
     if baseline is None:
         return list(pairwise(names))[::-1]
@@ -365,7 +359,7 @@ def _pairs(results: Results, baseline: str | None) -> list[tuple[str, str]]:
 
 
 def _runs(results: Results, golden: Golden) -> pd.DataFrame:
-    """What each run is, and how much of the golden set it answered."""
+    """One row per run: its description, and how much of the golden set it answered."""
     known = [
         name for name in DESCRIBED if name in results.runs and results.runs[name].notna().any()
     ]
@@ -383,7 +377,7 @@ def _runs(results: Results, golden: Golden) -> pd.DataFrame:
 def _config(results: Results, run_ids: list[str]) -> pd.DataFrame:
     """One row per config key and run that has it.
 
-    `value` as JSON text, `differs` where not all runs have the same.
+    `value` is JSON text; `differs` is true where not all runs have the same value.
     """
     rows = [
         (key, run_id, value)
@@ -400,7 +394,7 @@ def _config(results: Results, run_ids: list[str]) -> pd.DataFrame:
 
 
 def _answers(results: Results, compared: tuple[Comparison, ...]) -> pd.DataFrame:
-    """What was answered to the questions that changed."""
+    """Return the answers to queries that changed, one row per run and query."""
     changed = pd.concat(
         [pd.Series([], dtype="str"), *(one.changed()["query_id"] for one in compared)]
     )
@@ -412,7 +406,7 @@ def _answers(results: Results, compared: tuple[Comparison, ...]) -> pd.DataFrame
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
-    """Run ids as text, so that a reloaded frame equals this one; the order of the rows is theirs."""
+    """Return a frame with run ids as text, so that a reloaded frame equals it."""
     return (
         frame.assign(run_id=frame["run_id"].astype("str")).reset_index(drop=True)
         if "run_id" in frame

@@ -1,4 +1,4 @@
-"""`ReportFrames`: what the sections of a page are written from."""
+"""`ReportFrames`: the frames that the sections of a page are written from."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from ragscore.analysis.leaderboard import Leaderboard
 
 @dataclass(frozen=True)
 class ReportFrames:
-    """The frames of a report; `Report` tells of each and gives the forms of the page."""
+    """The frames of a report; `Report` documents each of them."""
 
     title: str
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)

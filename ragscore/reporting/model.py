@@ -1,4 +1,4 @@
-"""`Report`: the frames that a page is written from, and its forms."""
+"""`Report`: frames with their forms, HTML, Markdown and JSON."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from ragscore.scoring.profiles import Profile
 
 @dataclass(frozen=True)
 class Report(ReportFrames):
-    """What a page says, as frames; the same frames always give the same page, to the byte.
+    """The content of a page as frames; equal frames give equal pages, to the byte.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Report(ReportFrames):
     faults
         `rs.fault_table`.
     transitions
-        One row per comparison (baseline, candidate), class before and class after: `n` questions,
+        One row per comparison (baseline, candidate), class before and class after: `n` queries,
         as `rs.fault_transitions` counts them.
     curve
         `rs.refusal_curve`, and `right_by`, what says that an answer is right.
@@ -55,18 +55,18 @@ class Report(ReportFrames):
     """
 
     def to_html(self) -> str:
-        """One page that needs nothing else.
+        """Return one HTML page that needs no other file.
 
-        Style, figures and the script that sorts its tables are inside, every text is escaped.
+        Style, figures and the script that sorts its tables are inside; every text is escaped.
         """
         return to_html(self.title, sections(self))
 
     def to_markdown(self) -> str:
-        """The same sections and tables as Markdown, without figures and answers."""
+        """Return the same sections and tables as Markdown, without figures and answers."""
         return to_markdown(self.title, sections(self))
 
     def to_json(self) -> str:
-        """The frames as JSON, NaN as null; `from_json` reloads it."""
+        """Return the frames as JSON, NaN as null; `from_json` reloads it."""
         board = None if self.leaderboard is None else json.loads(self.leaderboard.to_json())
         return dump(
             self,
@@ -76,7 +76,7 @@ class Report(ReportFrames):
 
     @classmethod
     def from_json(cls, text: str, profile: Profile | None = None) -> "Report":
-        """The report that `to_json` wrote.
+        """Return the report that `to_json` wrote.
 
         Parameters
         ----------

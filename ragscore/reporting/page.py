@@ -1,12 +1,7 @@
-"""A report's sections as one HTML page.
+"""`Section`, and the sections of a report as one HTML page or as Markdown.
 
-Style, script and figures inside, nothing loaded, every text escaped.
-
-Figures as images inside a page: SVG as a data address, the same bytes for the same frames.
-
-A report's sections as Markdown: sentences and tables, without figures and folded texts.
-
-A section of a page: what HTML and Markdown are written from.
+In the HTML page style, script and figures are inside, nothing is loaded, and every text is escaped.
+Figures are SVG in data addresses, the same bytes for the same frames.
 """
 
 from __future__ import annotations
@@ -39,7 +34,7 @@ _STYLE: dict[str, Any] = {"svg.hashsalt": "ragscore", "svg.fonttype": "none", "f
 
 
 def image(alt: str, draw: Callable[[], Axes]) -> str:
-    """An `<img>` element with the figure in it; `alt` is escaped already."""
+    """Return an `<img>` element with the figure in it; `alt` is escaped already."""
     svg = _svg(draw)
     size = re.search(r'<svg [^>]*?viewBox="0 0 ([\d.]+) ([\d.]+)"', svg)
     width = f' width="{float(size[1]) * PIXELS:.0f}"' if size else ""
@@ -72,10 +67,9 @@ Figure = tuple[str, Callable[[], "Axes"]]
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with what stands below it, in this order: sentences, figures, a table, notes to it.
+    """A heading, and below it sentences, figures, a table and its notes, in this order.
 
-    `folded` are columns of the table whose long texts are opened on request; Markdown leaves them
-    out.
+    `folded` are columns of long texts that open on a click; Markdown leaves them out.
     """
 
     title: str
@@ -88,12 +82,12 @@ class Section:
 
 
 def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
-    """Rows of some columns."""
+    """Return rows as tuples of these columns."""
     return list(zip(*(rows[name] for name in names), strict=True))
 
 
 def by_verdict(cmp: Comparison) -> dict[str, str]:
-    """Verdict -> the headline metrics that it is said of."""
+    """Return verdict -> the headline metrics with this verdict, as text."""
     measured = cmp.deltas[cmp.deltas["n"] > 0].set_index("metric")["verdict"]
     names = [name for name in HEADLINE if name in measured.index] or list(measured.index)
     return {
@@ -150,7 +144,7 @@ MARKED = ("better", "worse", "win", "regression")
 
 
 def to_html(title: str, parts: list[Section]) -> str:
-    """The whole page. Its policy forbids every address and every script but the one in it."""
+    """Return the whole page; its policy forbids all addresses and other scripts."""
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     policy = (
         "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src"
@@ -203,7 +197,7 @@ def _table(table: pd.DataFrame, folded: tuple[str, ...]) -> str:
 
 
 def _cells(texts: list[str], is_folded: bool) -> list[str]:
-    """The cells of one column; numbers stand on the right if there is nothing else in it."""
+    """Return the cells of one column; a column of numbers is aligned right."""
     if is_folded:
         return [
             f"<td><details><summary>show</summary><pre>{escape(text)}</pre></details></td>"
@@ -238,7 +232,7 @@ def _text(value: object) -> str:
 
 
 def to_markdown(title: str, parts: list[Section]) -> str:
-    """The whole page; a text can't open a tag, a table cell or a heading of its own."""
+    """Return the whole page; a text can't open a tag, a table cell or a heading."""
     return (
         "\n\n".join(
             [f"# {markdown_line(title)}", *(block for part in parts for block in _blocks(part))]

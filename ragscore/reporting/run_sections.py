@@ -1,7 +1,4 @@
-"""The sections that need several runs, several times, decisions or judged answers.
-
-What each says, from the report's frames.
-"""
+"""The sections about several runs, trends, refusals and failure causes, from a report's frames."""
 
 from __future__ import annotations
 
@@ -23,17 +20,13 @@ from ragscore.reporting.frames import ReportFrames
 from ragscore.reporting.page import Figure, Section, by_verdict, each
 
 RESULTS = ("hit@5", "mrr@10", "passed")  # what a run is told by in one line
-# classes that are shown where some question is in them
+# classes that are shown if some query is in them
 RARE = (*APART, "refused", "unmeasured", "unchecked answer")
 KEYS = 4  # config keys named in one cell
 
 
 def run_by_run(report: ReportFrames) -> list[Section]:
-    """One row per run.
-
-    Its description, what changed in its config, its results, and the difference to the run it is
-    compared with.
-    """
+    """One row per run: description, config changes, results, difference to its baseline."""
     if not len(report.runs):
         return []
     run_ids = report.runs["run_id"].tolist()
@@ -77,7 +70,7 @@ def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> st
 
 
 def _difference(cmp: Comparison) -> str:
-    """One word, and the metrics it comes from."""
+    """Return the verdict of a comparison as one word, and the metrics behind it."""
     told = [
         f"{verdict}: {names}"
         for verdict, names in by_verdict(cmp).items()
@@ -100,7 +93,7 @@ def _results_of(summary: pd.DataFrame, run_id: str) -> str:
 
 
 def gate_sections(gate: Gate) -> list[Section]:
-    """The answer, why, and which queries lost most."""
+    """Return the section of a gate: its answer, the reason, and the largest losses."""
     found = [
         Section(
             gate.headline(),
@@ -117,7 +110,7 @@ def gate_sections(gate: Gate) -> list[Section]:
 
 
 def leaderboard_sections(report: ReportFrames) -> list[Section]:
-    """Runs × metrics, and each run against the baseline."""
+    """Return the leaderboard, and each run against the baseline."""
     board = report.leaderboard
     if board is None:
         return []
@@ -141,12 +134,12 @@ def leaderboard_sections(report: ReportFrames) -> list[Section]:
 
 
 def _turned(table: pd.DataFrame) -> pd.DataFrame:
-    """One row per metric, one column per run: pages are longer than wide."""
+    """Return one row per metric and one column per run: pages are longer than wide."""
     return table.set_index("run").T.rename_axis(index="metric", columns=None).reset_index()
 
 
 def trend_sections(report: ReportFrames) -> list[Section]:
-    """A figure per metric, and one row per run and metric."""
+    """Return a figure per metric, and one row per run and metric."""
     if not len(report.trends):
         return []
     found = [
@@ -195,7 +188,7 @@ def _trend_table(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def decision_sections(report: ReportFrames) -> list[Section]:
-    """The 2 × 2 of answerable × refused, and quality beside coverage."""
+    """Return the 2 × 2 of answerable × refused, and quality beside coverage."""
     rows = report.decisions
     if not len(rows):
         return []
@@ -205,7 +198,7 @@ def decision_sections(report: ReportFrames) -> list[Section]:
         else "Nothing says which answers are right."
     )
     figure = (
-        "Answerable and refused questions of every run; the numbers are in the table below",
+        "Answerable and refused queries of every run; the numbers are in the table below",
         partial(plot.refusals, rows),
     )
     found = [
@@ -238,7 +231,7 @@ def decision_sections(report: ReportFrames) -> list[Section]:
             table=table,
             notes=(
                 (
-                    "Of answerable questions: a system that answers only what is easy has good"
+                    "Of answerable queries: a system that answers only easy ones has good"
                     " answers."
                 ),
             ),
@@ -247,7 +240,7 @@ def decision_sections(report: ReportFrames) -> list[Section]:
 
 
 def fault_sections(report: ReportFrames) -> list[Section]:
-    """Whose fault wrong answers are, and what became of each question between two runs."""
+    """Return failure causes, and how queries moved between them from run to run."""
     rows = report.faults
     if not len(rows):
         return []
@@ -255,7 +248,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         f"Hit: {rows['hit_by'].iloc[0]}; right: {rows['right_by'].iloc[0]}. Memory: right without a"
         " hit."
     )
-    found = [Section("Whose fault wrong answers are", table=_shares(rows, "fault"), notes=(note,))]
+    found = [Section("Failure causes of wrong answers", table=_shares(rows, "fault"), notes=(note,))]
     for (baseline, candidate), part in (
         report.transitions.groupby(["baseline", "candidate"], sort=False)
         if len(report.transitions)
@@ -264,7 +257,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         wide = part.pivot(index="before", columns="after", values="n")
         seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
         wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
-        title = f"What became of each question: {baseline} to {candidate}"
+        title = f"How failure causes changed: {baseline} to {candidate}"
         figure: Figure = (
             f"{title}; the numbers are in the table below",
             partial(plot.transitions, wide),
@@ -283,7 +276,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
 
 
 def curve_sections(report: ReportFrames) -> list[Section]:
-    """What if a threshold on the top score refused."""
+    """Return risk against coverage for a threshold on the top score."""
     rows = report.curve
     if not len(rows):
         return []
@@ -311,12 +304,12 @@ def curve_sections(report: ReportFrames) -> list[Section]:
 
 
 def left_out_sections(report: ReportFrames) -> list[Section]:
-    """What this page doesn't show, and why."""
+    """Return the list of parts that are left out, with reasons."""
     return [Section("Left out", table=report.left_out)] if len(report.left_out) else []
 
 
 def _shares(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Classes × runs: n of how many, share, interval."""
+    """Return classes × runs as text: n of total, share, interval."""
     seen = rows.groupby(name)["n"].transform("sum") > 0
     table = rows[(rows["n_total"] > 0) & (seen | ~rows[name].isin(RARE))].assign(
         text=lambda t: [_share(*row) for row in each(t, "n", "n_total", "share", "low", "high")]
@@ -332,7 +325,7 @@ def _share(n: int, of: int, share: float, low: float, high: float) -> str:
 
 
 def _with_interval(rows: pd.DataFrame, *names: str) -> list[str]:
-    """A value with its interval, as precise as the interval makes worth showing."""
+    """Return values with their intervals, rounded by the width of the interval."""
     found = []
     for value, low, high in each(rows, *names):
         places: Any = max(decimals_for((high - low) / 4), 2)

@@ -1,8 +1,4 @@
-"""What a report says, section by section.
-
-Sentences, tables of text and figures, all from its frames. HTML and Markdown are written from
-these.
-"""
+"""The sections of a report: sentences, tables of text and figures, from its frames."""
 
 from __future__ import annotations
 
@@ -32,9 +28,9 @@ from ragscore.scoring.metrics import HEADLINE, describe
 
 
 def sections(report: ReportFrames) -> list[Section]:
-    """All of a report, the answer first.
+    """Return all sections of a report, the answer first.
 
-    What changed, then how good each run is, for whom, and what it was.
+    Changes come first, then how good each run is, for which slices, and what each run was.
     """
     found = [_in_short(report)] if len(report.comparisons) > 1 else []
     found += run_by_run(report)
@@ -53,10 +49,7 @@ def sections(report: ReportFrames) -> list[Section]:
 
 
 def _in_short(report: ReportFrames) -> Section:
-    """One row per comparison.
-
-    Does it pass, and which headline metrics are better, worse, or can't be told apart.
-    """
+    """One row per comparison: gate, and headline metrics by verdict."""
     rows = []
     for cmp in report.comparisons:
         rows.append(
@@ -142,7 +135,7 @@ def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
 
 
 def _differs(cmp: Comparison) -> list[Section]:
-    """What else differs between the two runs: config keys, and what should be equal and isn't."""
+    """List differences of the two runs: config keys, and invariants that should be equal."""
     config = cmp.config_diff.rename(columns={"key": "what"}).assign(state="config")
     other = cmp.invariants[cmp.invariants["state"] == "differs"].rename(columns={"name": "what"})
     table = pd.concat([config, other], ignore_index=True)
@@ -163,7 +156,7 @@ def _differs(cmp: Comparison) -> list[Section]:
 
 
 def _moved(cmp: Comparison) -> list[Section]:
-    """The largest moves of every metric, and the answers that flipped."""
+    """Return the largest changes of every metric, and the answers that flipped."""
     if cmp.profile is not None:
         return []
     found = (
@@ -199,7 +192,7 @@ def _changed(cmp: Comparison, answers: pd.DataFrame) -> Section:
 
 
 def _said(rows: pd.DataFrame) -> dict[str, str]:
-    """Query id -> what the run answered, or why it didn't."""
+    """Return query id -> the run's answer, or the reason for none."""
     found = {}
     for row in rows.to_dict("records"):
         failed, answer = row.get("error"), row.get("answer")
@@ -215,7 +208,7 @@ def _said(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def _results(report: ReportFrames) -> list[Section]:
-    """Means of every run, with figures."""
+    """Return the means of every run, with figures."""
     summary = report.summary
     if not len(summary):
         return []
@@ -336,7 +329,7 @@ def _slices(report: ReportFrames) -> list[Section]:
 
 
 def _described(report: ReportFrames) -> list[Section]:
-    """What each run was: its description, and its config, keys that differ first."""
+    """Return descriptions and configs of the runs, differing keys first."""
     if not len(report.runs):
         return []
     turned = report.runs.set_index("run_id").T.rename_axis("what").map(_shown_value).reset_index()

@@ -294,7 +294,7 @@ def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
     assert (
         made.comparisons == ()
         and "## Results" in text
-        and "| What became of each question | one run |" in text
+        and "| How failure causes changed | one run |" in text
     )
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert not any(
@@ -383,7 +383,7 @@ ALLOWED_LOSS = {"mrr@10": 0.01, "hit@5": 0.9, "judge_correctness": 0}
 SECTIONS = (
     "In short", "Run by run", "Leaderboard", "Results", "By difficulty", "Trend",
     "Refusing as a decision", "Quality beside coverage", "What if a threshold refused",
-    "Whose fault wrong answers are", "What became of each question", "The runs", "Configuration",
+    "Failure causes of wrong answers", "How failure causes changed", "The runs", "Configuration",
     "Largest regressions",
     "Gate failed by mrr@10, 1 not evaluated", "Gate passed, 1 not evaluated",
 )  # fmt: skip
@@ -418,9 +418,9 @@ def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_
     assert dict(one.left_out.to_numpy().tolist()) == {
         "Leaderboard": "one run", "Gate": "one run",
         "Trend": "not every run says when it was made (created_at)",
-        "What became of each question": "one run",
+        "How failure causes changed": "one run",
         **dict.fromkeys(
-            ("Refusing as a decision", "Quality beside coverage", "Whose fault wrong answers are",
+            ("Refusing as a decision", "Quality beside coverage", "Failure causes of wrong answers",
             "What if a threshold refused"),
             "no run says whether it refused, or no question is labelled answerable or not",
         ),
