@@ -422,7 +422,7 @@ def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_
         **dict.fromkeys(
             ("Refusing as a decision", "Quality beside coverage", "Failure causes of wrong answers",
             "What if a threshold refused"),
-            "no run says whether it refused, or no question is labelled answerable or not",
+            "no run says whether it refused, or no query is labelled answerable or not",
         ),
     }  # fmt: skip
     days = [write_run(name, RUN_A, created_at="2026-01-01T00:00:00Z", system=name) for name in "bc"]
