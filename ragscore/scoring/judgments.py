@@ -1,7 +1,7 @@
-"""Judges' stored verdicts -> one value per response and criterion, and how many judgments failed.
+"""Judges' stored verdicts as scores: one value per response and criterion.
 
 In: `results.judgments`, written by any judge or read from another tool's log. Out: columns of the
-answer scores. A stored score of the whole answer (item "") counts as it is; without one the
+answer scores. A stored score of the whole answer (item "") counts as it is. Without one, the
 verdicts on its parts (claims, chunks, questions, facts) are put together by the formulas of RAGAS.
 Nothing here asks a judge.
 """
@@ -23,7 +23,7 @@ FROM_ITEMS = (*OF_CLAIMS, "context_precision", "answer_relevance", "key_facts")
 WHOLE_ONLY = ("judge_groundedness", "judge_correctness", "judge_refused")
 CRITERIA = (*FROM_ITEMS, *WHOLE_ONLY)
 FAILED = "judge_failed"
-NOT_MEASURABLE = "not_measurable"  # the judge did its work, and found nothing to measure
+NOT_MEASURABLE = "not_measurable"  # the judge gave a verdict: there is nothing to measure
 NO_CLAIMS = "no_claims"  # the verdict on a text that claims nothing
 VERDICTS = {"supported": 1.0, "unsupported": 0.0}
 RELEVANT = 0.5  # from here on a chunk counts as relevant; judges give 0 or 1
@@ -35,17 +35,17 @@ _PASS = [*_CELL, "judge", "repeat"]  # one judge going once over the parts of on
 def score_judgments(
     results: Results, place: Codes, n_responses: int, no_claims: float = np.nan
 ) -> dict[str, Values]:
-    """One column per criterion, and `judge_failed`.
+    """Compute one column per criterion, and `judge_failed`.
 
     Repeats, and the values of several judges, are averaged. A pass over the parts of an answer in
-    which a judgment failed has no value: what is left of its claims would not be the answer's.
+    which a judgment failed has no value: the rest of its claims would not stand for the answer.
 
     Parameters
     ----------
     place
         The position of the response of each row of `results.judgments`, -1 for none.
     no_claims
-        What a share of claims is where a judge found none.
+        The value of a share of claims where a judge found none.
 
     Returns
     -------
@@ -54,34 +54,28 @@ def score_judgments(
     none did, NaN where there is none.
     """
     columns = {name: np.full(n_responses, np.nan) for name in (*CRITERIA, FAILED)}
-    judged = (
-        _judged(results, no_claims).assign(place=place) if results.judgments is not None else None
-    )
-    if judged is None or not len(judged):
+    if results.judgments is None or not len(results.judgments):
         return columns
+    judged = _judged(results, no_claims).assign(place=place)
     judged = judged[judged["place"] >= 0]
-    n_judged, n_failed = (
-        np.bincount(judged["place"], weight, n_responses)
-        for weight in (np.ones(len(judged)), judged["failed"].astype("float64"))
-    )
+    n_judged = np.bincount(judged["place"], np.ones(len(judged)), n_responses)
+    n_failed = np.bincount(judged["place"], judged["failed"].astype("float64"), n_responses)
     columns[FAILED] = np.where(n_judged > 0, (n_failed > 0).astype("float64"), np.nan)
-    whole, parts = (
-        judged[judged["item"] == ""],
-        judged[(judged["item"] != "") & judged["criterion"].isin(FROM_ITEMS)],
-    )
+    is_whole = judged["item"] == ""
+    whole, parts = judged[is_whole], judged[~is_whole & judged["criterion"].isin(FROM_ITEMS)]
     stored = whole[~whole["failed"]].groupby(_PASS, dropna=False)["value"].mean()
     computed = _of_passes(parts, results)
     values = pd.concat([stored, computed[~computed.index.isin(stored.index)]]).groupby(_CELL).mean()
+    criterion = values.index.get_level_values("criterion")
     for name in CRITERIA:
-        of_one = values[values.index.get_level_values("criterion") == name]
-        columns[name][of_one.index.get_level_values("place").to_numpy("int64")] = of_one.to_numpy(
-            "float64"
-        )
+        found = values[criterion == name]
+        rows = found.index.get_level_values("place").to_numpy("int64")
+        columns[name][rows] = found.to_numpy("float64")
     return columns
 
 
 def with_judged_refusals(results: Results, override: bool = False) -> Results:
-    """The results with `responses.refused` as the abstention judge read the answers, where that isn't known otherwise.
+    """Fill in `responses.refused` from the abstention judge's verdicts, where it isn't known.
 
     `refusal_correct`, `answered_unanswerable` and `false_refusal` are then measured by it. Where
     several verdicts differ, more than half of them make a refusal.
@@ -89,7 +83,7 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     Parameters
     ----------
     override
-        The judge's verdict goes before what the run says, or what loading took from an answer that
+        Let the judge's verdict replace what the run says, or what loading took from an answer that
         is there: a refusal in words.
     """
     check_type(results, Results, "results")
@@ -97,17 +91,15 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     rows = results.judgments if results.judgments is not None else responses.iloc[:0]
     judged = score_judgments(results, response_of(rows, responses), len(responses))["judge_refused"]
     verdict = pd.Series(judged > 0.5, index=responses.index, dtype="boolean").mask(np.isnan(judged))
-    known = (
-        responses["refused"]
-        if "refused" in responses
-        else pd.Series(pd.NA, index=responses.index, dtype="boolean")
-    )
+    known = pd.Series(pd.NA, index=responses.index, dtype="boolean")
+    if "refused" in responses:
+        known = responses["refused"]
     first, second = (verdict, known) if override else (known, verdict)
     return replace(results, responses=responses.assign(refused=first.fillna(second)))
 
 
 def judge_counts(results: Results) -> pd.DataFrame:
-    """Count judgments, before their means are trusted.
+    """Count judgments and failures, to be read before their means are trusted.
 
     Returns
     -------
@@ -115,116 +107,80 @@ def judge_counts(results: Results) -> pd.DataFrame:
     judge gave no usable verdict) and `n_not_measurable` (it did, and found nothing to measure).
     """
     check_type(results, Results, "results")
-    names = ["n_responses", "n_judgments", "n_failed", "n_not_measurable"]
     if results.judgments is None or not len(results.judgments):
-        return pd.DataFrame(
-            {
-                "run_id": pd.Series(dtype="str"),
-                "criterion": pd.Series(dtype="str"),
-                **{name: pd.Series(dtype="int64") for name in names},
-            }
-        )
-    judged = _judged(results, np.nan).assign(
-        nothing=lambda frame: frame["value"].isna() & ~frame["failed"]
-    )
+        counts = ("n_responses", "n_judgments", "n_failed", "n_not_measurable")
+        dtypes = {"run_id": "str", "criterion": "str"} | dict.fromkeys(counts, "int64")
+        return pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in dtypes.items()})
+    judged = _judged(results, np.nan)
+    judged = judged.assign(is_empty=judged["value"].isna() & ~judged["failed"])
     counted = judged.groupby(["run_id", "criterion"], observed=True, sort=False).agg(
         n_responses=("query_id", "nunique"),
         n_judgments=("value", "size"),
         n_failed=("failed", "sum"),
-        n_not_measurable=("nothing", "sum"),
+        n_not_measurable=("is_empty", "sum"),
     )
     return counted.astype("int64").reset_index()
 
 
 def _judged(results: Results, no_claims: float) -> pd.DataFrame:
-    """The judgments with the columns that count here.
+    """Return the judgments with the columns used here.
 
-    `failed` where the judge gave no usable verdict.
+    `failed` is True where the judge gave no usable verdict.
     """
     assert results.judgments is not None
-    wanted = [
-        "run_id",
-        "query_id",
-        "criterion",
-        "item",
-        "value",
-        "verdict",
-        "judge",
-        "repeat",
-        "state",
-    ]
-    judged = results.judgments.reindex(columns=wanted)
+    columns = ["run_id", "query_id", "criterion", "item", "value", "judge", "repeat"]
+    judged = results.judgments.reindex(columns=[*columns, "verdict", "state"])
     # A verdict in words stands for its value where no value was stored.
     value = judged["value"].fillna(judged["verdict"].map(VERDICTS).astype("float64"))
     if not np.isnan(no_claims):
-        value = value.mask(
-            (judged["verdict"] == NO_CLAIMS) & judged["criterion"].isin(OF_CLAIMS), no_claims
-        )
-    return (
-        judged.drop(columns="verdict")
-        .assign(value=value, failed=judged["state"].astype("str").eq(FAILED).to_numpy(dtype=bool))
-        .drop(columns="state")
-    )
+        claims_nothing = (judged["verdict"] == NO_CLAIMS) & judged["criterion"].isin(OF_CLAIMS)
+        value = value.mask(claims_nothing, no_claims)
+    failed = judged["state"].astype("str").eq(FAILED).to_numpy(dtype=bool)
+    return judged[columns].assign(value=value, failed=failed)
 
 
 def _of_passes(parts: pd.DataFrame, results: Results) -> pd.Series:
-    """The value of each pass over the parts of an answer.
+    """Return the value of each pass over the parts of an answer.
 
-    Their mean, for chunks the mean precision at the relevant ones.
+    Their mean; for chunks the mean precision at the relevant ones.
     """
-    grouped = parts.groupby(_PASS, dropna=False)
-    is_whole = ~grouped["failed"].transform("any") if len(parts) else parts["failed"]
-    kept = parts[is_whole & parts["value"].notna()]
-    is_chunk = (kept["criterion"] == "context_precision").to_numpy()
-    means = kept[~is_chunk].groupby(_PASS, dropna=False)["value"].mean()
-    chunks = (
-        kept[is_chunk]
-        .assign(rank=_ranks(kept[is_chunk], results))
-        .sort_values("rank", kind="stable")
-    )
+    is_whole = parts["failed"]
+    if len(parts):
+        is_whole = ~parts.groupby(_PASS, dropna=False)["failed"].transform("any")
+    usable = parts[is_whole & parts["value"].notna()]
+    is_chunk = (usable["criterion"] == "context_precision").to_numpy()
+    means = usable[~is_chunk].groupby(_PASS, dropna=False)["value"].mean()
+    chunks = usable[is_chunk]
+    chunks = chunks.assign(rank=_ranks(chunks, results)).sort_values("rank", kind="stable")
     return pd.concat([means, _average_precision(chunks)])
 
 
 def _average_precision(chunks: pd.DataFrame) -> pd.Series:
-    """Σ precision at the ranks of relevant chunks / relevant chunks, 0 if none is.
+    """Return Σ precision at the ranks of relevant chunks / relevant chunks, 0 if none is.
 
     Chunks come best first.
     """
-    relevant = (chunks["value"] >= RELEVANT).astype("float64")
-    of_pass = relevant.groupby([chunks[name] for name in _PASS], dropna=False)
+    relevant, keys = (chunks["value"] >= RELEVANT).astype("float64"), [chunks[n] for n in _PASS]
+    of_pass = relevant.groupby(keys, dropna=False)
     precision = of_pass.cumsum() / (of_pass.cumcount() + 1)
-    sums = (
-        pd.DataFrame({"precision": precision * relevant, "relevant": relevant})
-        .groupby([chunks[name] for name in _PASS], dropna=False)
-        .sum()
-    )
+    terms = pd.DataFrame({"precision": precision * relevant, "relevant": relevant})
+    sums = terms.groupby(keys, dropna=False).sum()
     return (sums["precision"] / sums["relevant"].clip(lower=1)).rename("value")
 
 
 def _ranks(chunks: pd.DataFrame, results: Results) -> Values:
-    """The rank of each judged chunk.
+    """Return the rank of each judged chunk.
 
     That of the hit whose chunk id its item is, else the number that it is; others come last.
     """
     number = pd.to_numeric(chunks["item"], errors="coerce").to_numpy("float64", na_value=np.nan)
-    keys = ["run_id", "query_id", "chunk_id"]
-    if "chunk_id" in results.hits and len(chunks):
-        near = results.hits[results.hits["query_id"].isin(chunks["query_id"].unique())].dropna(
-            subset=["chunk_id"]
-        )
-        known = (
-            near[[*keys, "rank"]]
-            .astype(dict.fromkeys(keys, "str"))
-            .sort_values("rank")
-            .drop_duplicates(keys)
-        )
-        wanted = (
-            chunks[["run_id", "query_id", "item"]]
-            .astype("str")
-            .rename(columns={"item": "chunk_id"})
-        )
-        found = wanted.merge(known, on=keys, how="left")["rank"].to_numpy(
-            "float64", na_value=np.nan
-        )
-        number = np.where(np.isnan(found), number, found)
+    hits, keys = results.hits, ["run_id", "query_id", "chunk_id"]
+    if "chunk_id" in hits and len(chunks):
+        near = hits[hits["query_id"].isin(chunks["query_id"].unique())].dropna(subset=["chunk_id"])
+        known = near[[*keys, "rank"]].astype(dict.fromkeys(keys, "str"))
+        known = known.sort_values("rank").drop_duplicates(keys)
+        judged = chunks[["run_id", "query_id", "item"]].astype("str")
+        found = judged.rename(columns={"item": "chunk_id"}).merge(known, on=keys, how="left")
+        rank = found["rank"].to_numpy("float64", na_value=np.nan)
+        number = np.where(np.isnan(rank), number, rank)
     return np.where(np.isnan(number), np.inf, number)

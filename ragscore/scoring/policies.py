@@ -1,11 +1,8 @@
-"""What a scoring may be asked to do with failures, missing rows and queries without a relevant document: policies, by name, and their effect.
+"""Policies: what a scoring does with failures, missing rows and queries without a relevant target.
 
-In: names and values as given, a profile's own. Out: each policy as it holds, and score columns with
-it applied.
-
-`passed`: one 0/1 value across kinds of queries, what it means for a query is its kind.
-
-In: ranking and refusal columns of a scoring. Out: the column `passed`.
+In: policies by name as given, a profile's own, and the columns of a scoring. Out: each policy as it
+holds; score columns with the policies applied; and the column `passed`, one 0/1 value across all
+kinds of queries.
 """
 
 from dataclasses import replace
@@ -17,86 +14,73 @@ import pandas as pd
 from ragscore.frames.codes import codes_of, has_pair, is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import warn
-from ragscore.scoring.matching import LEVELS, RANKLESS, at_level
+from ragscore.scoring.matching import LEVELS, RANKLESS, Flags, at_level
 from ragscore.scoring.metrics import Label, parse_label
 from ragscore.scoring.profiles import Profile
 
+Values = npt.NDArray[np.float64]
+
 STATES = ("scored", "failed", "missing", "extra")
 
-# Each policy with what it may be, its default first.
+# Each policy with the values it may have, its default first.
 POLICIES = {
     "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
 }  # fmt: skip
-EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # what a ranking metric is where nothing is relevant
+EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # value of a ranking metric where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
-# What a row without a golden query still counts in.
+# The metrics in which a row without a golden query counts.
 EXTRA_METRICS = (
-    "empty",
-    "empty_all",
-    "empty_response",
-    "timeout",
-    "failed",
-    "latency_ms",
-    "latency_ms_all",
-    "cost_usd",
-)
+    "empty", "empty_all", "empty_response", "timeout", "failed",
+    "latency_ms", "latency_ms_all", "cost_usd",
+)  # fmt: skip
+# The metrics that count failed rows whatever `errors` says.
+OF_FAILED_ROWS = ("failed", "timeout", "empty_all", "latency_ms_all")
+NO_LIMIT = 2**31 - 1  # no list is longer: ranks have 32 bits
 
 
 def resolve_policies(profile: Profile | None, given: dict[str, str]) -> dict[str, str]:
-    """Every policy as it holds: as given, else as the profile has it, else its default.
+    """Return every policy as it holds: as given, else as the profile has it, else its default.
 
     Raises
     ------
     DataError
-        What is no policy, or no value of one.
+        An unknown policy, or a value that it can't have.
     """
     if unknown := sorted(given.keys() - POLICIES.keys()):
         raise DataError(
             f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}"
         )
-    return {
-        name: _policy(profile, name, given.get(name, allowed[0]))
-        for name, allowed in POLICIES.items()
-    }
-
-
-def _policy(profile: Profile | None, name: str, value: str) -> str:
-    """A policy as asked for; where that is the default, as the profile has it."""
-    if profile is not None and value == POLICIES[name][0]:
-        value = profile.policies.get(name, value)
-    _check(name, value, POLICIES[name])
-    return value
-
-
-def _check(name: str, value: str, allowed: tuple[str, ...]) -> None:
-    if value not in allowed:
-        raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
+    policies = {}
+    for name, allowed in POLICIES.items():
+        value = given.get(name, allowed[0])
+        if profile is not None and value == allowed[0]:
+            value = profile.policies.get(name, value)
+        if value not in allowed:
+            raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
+        policies[name] = value
+    return policies
 
 
 def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
-    """The golden set with "should refuse" read as the profile reads it."""
+    """Return the golden set with "should refuse" read as the profile reads it."""
     if profile is None or profile.should_refuse == "labels":
         return golden
     with_docs = golden.targets.loc[golden.targets["level"] == "doc", "query_id"]
-    return replace(
-        golden,
-        queries=golden.queries.assign(
-            answerable=pd.array(is_among(golden.queries["query_id"], with_docs), dtype="boolean")
-        ),
-    )
+    answerable = pd.array(is_among(golden.queries["query_id"], with_docs), dtype="boolean")
+    return replace(golden, queries=golden.queries.assign(answerable=answerable))
 
 
 def fill_empty_gold(
-    columns: dict[str, npt.NDArray[np.float64]],
+    columns: dict[str, Values],
     labels: list[Label],
-    empty_value: float,
+    vacuous: float,
     rows: pd.DataFrame,
     golden: Golden,
     keep_refusals: bool,
 ) -> None:
-    """Give queries without any relevant target their empty value.
+    """Give queries without any relevant target their vacuous value, in place.
 
     A query that the run never answered gets 0.
     """
@@ -105,28 +89,22 @@ def fill_empty_gold(
     if not keep_refusals:
         is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
     here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
-    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, empty_value)
+    value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
     for label in labels:
         if label.is_ranking and label.name not in NEVER_VACUOUS:
-            columns[label.text] = np.where(
-                here, 0.0 if label.name == "precision" else value, columns[label.text]
-            )
+            filled = 0.0 if label.name == "precision" else value
+            columns[label.text] = np.where(here, filled, columns[label.text])
 
 
 def with_policies(
-    rows: pd.DataFrame, columns: dict[str, npt.NDArray[np.float64]], errors: str, missing: str
+    rows: pd.DataFrame, columns: dict[str, Values], errors: str, missing: str
 ) -> pd.DataFrame:
-    """Apply what failed, missing and extra rows mean, and name the index."""
+    """Apply what failed, missing and extra rows mean, and return the scores frame."""
     state = codes_of(rows["state"])
     failed, absent, extra = state == 1, state == 2, state == 3
     table = np.array(list(columns.values())).reshape(len(columns), len(rows))  # a copy
     for label, column in zip(map(parse_label, columns), table, strict=True):
-        if errors == "exclude" and label.name not in (
-            "failed",
-            "timeout",
-            "empty_all",
-            "latency_ms_all",
-        ):
+        if errors == "exclude" and label.name not in OF_FAILED_ROWS:
             column[failed] = np.nan
         if missing == "exclude" or not (label.is_ranking or label.name == "passed"):
             column[absent] = np.nan
@@ -134,19 +112,15 @@ def with_policies(
             column[extra] = np.nan
         if missing == "zero" and label.text == "failed":
             column[absent] = 1.0
-    frame = pd.DataFrame(
-        table.T,
-        columns=list(columns),
-        index=pd.Index(rows["query_id"], name="query_id"),
-        copy=False,
-    )
+    index = pd.Index(rows["query_id"], name="query_id")
+    frame = pd.DataFrame(table.T, columns=list(columns), index=index, copy=False)
     for at, name in enumerate(("run_id", "state", "level")):
         frame.insert(at, name, rows[name].array)
     return frame
 
 
 def warn_of_missing(scores: pd.DataFrame) -> None:
-    """Warn of golden queries that a run has no row for; how many, by run."""
+    """Warn of golden queries that a run has no row for, with their number by run."""
     absent = codes_of(scores["state"]) == STATES.index("missing")
     if absent.any():
         runs = scores.loc[absent, "run_id"].astype("str").value_counts(sort=False)
@@ -157,11 +131,8 @@ def warn_of_missing(scores: pd.DataFrame) -> None:
         )
 
 
-NO_LIMIT = 2**31 - 1  # no list is longer: ranks have 32 bits
-
-
 def hit_at_run_k(results: Results) -> pd.Series:
-    """Per run (index run_id) the metric that says whether a hit within the run's own k is right.
+    """Return per run (index run_id) the label of the hit metric at the run's own k.
 
     A run without a k has no limit.
     """
@@ -174,82 +145,71 @@ def success_values(
     results: Results,
     golden: Golden,
     rows: pd.DataFrame,
-    ranking: dict[str, npt.NDArray[np.float64]],
-    refusal_correct: npt.NDArray[np.float64],
+    ranking: dict[str, Values],
+    refusal_correct: Values,
     keep_refusals: bool,
-) -> npt.NDArray[np.float64]:
-    """One 0/1 value across kinds of queries; what it means for a query is its kind."""
-    run = codes_of(rows["run_id"])
-    wanted = hit_at_run_k(results).reindex(rows["run_id"].cat.categories.astype("str")).tolist()
-    met = np.full(len(rows), np.nan)
-    for label in dict.fromkeys(wanted):
-        met = np.where(np.array([one == label for one in wanted])[run], ranking[label], met)
+) -> Values:
+    """Return the column `passed`: 1 if a query got what its kind asks for.
+
+    No hit where none is expected, no forbidden source, a refusal where one is due; for all others a
+    relevant hit within the run's k.
+    """
+    run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories.astype("str")
+    labels = hit_at_run_k(results).reindex(run_ids).tolist()
+    success = np.full(len(rows), np.nan)
+    for label in dict.fromkeys(labels):
+        is_here = np.array([one == label for one in labels])[run]
+        success = np.where(is_here, ranking[label], success)
     checks = golden.checks
-    none = np.zeros(len(rows), dtype=bool)
     expects_none, forbids = (
-        (
-            is_among(rows["query_id"], checks["query_id"][is_among(checks["kind"], [kind])])
-            if len(checks)
-            else none
-        )
+        is_among(rows["query_id"], checks.loc[is_among(checks["kind"], [kind]), "query_id"])
+        if len(checks)
+        else np.zeros(len(rows), dtype=bool)
         for kind in RANKLESS
     )
-    kinds = [expects_none, forbids, ~np.isnan(refusal_correct)]
-    passed = np.select(
-        kinds,
+    success = np.select(
+        [expects_none, forbids, ~np.isnan(refusal_correct)],
         [
             rows["n_hits"].to_numpy() == 0,
             ~_has_forbidden_source(results, golden, rows),
             refusal_correct,
         ],
-        met,
+        success,
     )
-    lost = rows["failed"].to_numpy() | (
-        codes_of(rows["state"]) == rows["state"].cat.categories.get_loc("missing")
-    )
-    # What failed has not passed, also where its hits can't be judged.
-    return (
-        np.where(
-            lost & (~np.isnan(passed) | _has_targets(golden, rows, keep_refusals)), 0.0, passed
-        )
-        if lost.any()
-        else passed
-    )
+    is_missing = codes_of(rows["state"]) == rows["state"].cat.categories.get_loc("missing")
+    is_lost = rows["failed"].to_numpy() | is_missing
+    if not is_lost.any():
+        return success
+    # A failed query has not passed, also where its hits can't be judged.
+    is_lost &= ~np.isnan(success) | _has_targets(golden, rows, keep_refusals)
+    return np.where(is_lost, 0.0, success)
 
 
-def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> npt.NDArray[np.bool_]:
-    """Whether each row's query has a relevant target at the level that it is judged at."""
+def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> Flags:
+    """Flag rows whose query has a relevant target at the level that it is matched at."""
     found, level = np.zeros(len(rows), dtype=bool), codes_of(rows["level"])
     for code in np.unique(level[level >= 0]).tolist():
         targets = at_level(golden, rows["level"].cat.categories[code], keep_refusals).targets
-        found |= (level == code) & is_among(
-            rows["query_id"], targets["query_id"][targets["grade"].to_numpy() > 0]
-        )
+        relevant = targets["query_id"][targets["grade"].to_numpy() > 0]
+        found |= (level == code) & is_among(rows["query_id"], relevant)
     return found
 
 
-def _has_forbidden_source(
-    results: Results, golden: Golden, rows: pd.DataFrame
-) -> npt.NDArray[np.bool_]:
-    """Whether the source key of a hit within its run's k holds a forbidden token (case-insensitive substring)."""
-    if "source_key" not in results.hits or not len(golden.checks):
+def _has_forbidden_source(results: Results, golden: Golden, rows: pd.DataFrame) -> Flags:
+    """Flag rows with a hit, within the run's k, whose source key holds a forbidden token.
+
+    Tokens are substrings, whatever the case.
+    """
+    checks, hits, runs = golden.checks, results.hits, results.runs
+    tokens = checks.loc[checks["kind"] == "forbidden_source_key", ["query_id", "text"]]
+    if "source_key" not in hits or not len(tokens):
         return np.zeros(len(rows), dtype=bool)
-    tokens = golden.checks.loc[
-        golden.checks["kind"] == "forbidden_source_key", ["query_id", "text"]
-    ]
-    if not len(tokens):
-        return np.zeros(len(rows), dtype=bool)
-    run_k = pd.Series(
-        results.runs["k"].to_numpy("float64", na_value=np.inf) if "k" in results.runs else np.inf,
-        index=results.runs["run_id"].astype("str"),
-    )
-    hits = results.hits.loc[
-        is_among(results.hits["query_id"], tokens["query_id"]),
-        ["run_id", "query_id", "rank", "source_key"],
-    ].dropna()
-    pairs = hits[
-        hits["rank"].to_numpy() <= run_k.reindex(hits["run_id"].astype("str")).to_numpy()
-    ].merge(tokens, on="query_id")
+    k = runs["k"].to_numpy("float64", na_value=np.inf) if "k" in runs else np.inf
+    run_k = pd.Series(k, index=runs["run_id"].astype("str"))
+    columns = ["run_id", "query_id", "rank", "source_key"]
+    hits = hits.loc[is_among(hits["query_id"], tokens["query_id"]), columns].dropna()
+    k_of_hit = run_k.reindex(hits["run_id"].astype("str")).to_numpy()
+    pairs = hits[hits["rank"].to_numpy() <= k_of_hit].merge(tokens, on="query_id")
     # Substring search has no column form in pandas where both sides vary by row.
     holds = [
         token.lower() in key.lower()

@@ -1,8 +1,6 @@
-"""Each run's aggregate as another harness writes it.
+"""Aggregates of runs as another harness writes them.
 
-What `profiles` says, worked out from the scores.
-
-In: `Results`, `Golden` and a profile. Out: plain dicts, ready for JSON.
+In: `Results`, `Golden` and a profile. Out: per run a plain dict, ready for JSON.
 """
 
 import re
@@ -28,7 +26,7 @@ def aggregate(
 
     Returns
     -------
-    {run_id: its JSON object}, round_half_away as that harness rounds; None where it writes null.
+    {run_id: its JSON object}, rounded as that harness rounds; None where it writes null.
 
     Raises
     ------
@@ -49,45 +47,34 @@ def aggregate(
 
 
 def scores_by_run(results: Results, golden: Golden, profile: Profile) -> dict[str, pd.DataFrame]:
-    """The scores of each run from which a profile's aggregates are made.
+    """Return the rows of `rs.score` per run that a profile's aggregates count.
 
-    Rows of `rs.score`, missing ones where they count there.
+    Missing rows are among them only if the profile counts them.
     """
-    scores = _quietly(results, golden, profile, sorted(set(k_of_runs(results).values())))
-    by_run = {str(run_id): rows for run_id, rows in scores.groupby("run_id", observed=False)}
+    labels = profile.labels(sorted(set(k_of_runs(results).values())))
+    with warnings.catch_warnings():
+        # no news there: the other harness leaves missing rows out
+        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
+        scores = score(results, golden, list(dict.fromkeys([*labels, "failed"])), profile=profile)
+    counts_missing = profile.policies.get("missing") == "zero"
     return {
-        run_id: (
-            rows if profile.policies.get("missing") == "zero" else rows[rows["state"] != "missing"]
-        )
-        for run_id, rows in by_run.items()
+        str(run_id): rows if counts_missing else rows[rows["state"] != "missing"]
+        for run_id, rows in scores.groupby("run_id", observed=False)
     }
 
 
 def k_of_runs(results: Results) -> dict[str, int]:
-    """The k of each run, the default where it states none."""
-    stated = (
-        results.runs["k"] if "k" in results.runs else pd.Series(pd.NA, index=results.runs.index)
-    )
+    """Return the k of each run, the default where it states none."""
+    runs = results.runs
+    stated = runs["k"] if "k" in runs else pd.Series(pd.NA, index=runs.index)
     return {
         str(run_id): DEFAULT_K if pd.isna(k) else int(k)
-        for run_id, k in zip(results.runs["run_id"], stated, strict=True)
+        for run_id, k in zip(runs["run_id"], stated, strict=True)
     }
 
 
-def _quietly(results: Results, golden: Golden, profile: Profile, run_ks: list[int]) -> pd.DataFrame:
-    """Scores of a profile; missing rows are no news there, its harness leaves them out."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
-        return score(
-            results,
-            golden,
-            list(dict.fromkeys([*profile.labels(run_ks), "failed"])),
-            profile=profile,
-        )
-
-
 def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str, Any]:
-    """The aggregate of these rows of one run (see `scores_by_run`)."""
+    """Return the aggregate of these rows of one run (see `scores_by_run`)."""
     found: dict[str, Any] = {}
     for key, expression in profile.aggregate.items():
         if "{k}" in expression:
@@ -104,8 +91,8 @@ def aggregate_rows(rows: pd.DataFrame, profile: Profile, run_k: int) -> dict[str
         "asked": int(rows["state"].ne("extra").sum()),
         "failed": int(rows["failed"].sum()),
     }
-    for key, what in profile.totals.items():
-        set_nested(found, key, counts[what])
+    for key, counted in profile.totals.items():
+        set_nested(found, key, counts[counted])
     return found
 
 
@@ -118,22 +105,20 @@ def set_nested(found: dict[str, Any], key: str, value: Any) -> None:
 
 
 def get_nested(found: Any, key: str) -> Any:
-    """The value at a dotted key; None where there is none."""
+    """Return the value at a dotted key, None where there is none."""
     for name in key.split("."):
         found = found.get(name) if isinstance(found, dict) else None
     return found
 
 
 def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> float | None:
-    """One statistic of one column: `label` (its mean), or `p50(label)`, `p95(label)`, `sum(label)`."""
+    """Return a statistic of a column: `label` (its mean), `p50(label)`, `p95(label)`, `sum(label)`."""
     statistic, label = re.fullmatch(r"(?:(\w+)\()?([^()]+)\)?", expression).groups()  # type: ignore[union-attr]
-    column = rows[label].to_numpy("float64")
-    is_asked = rows["state"].ne("extra").to_numpy()
-    values = (
-        np.nan_to_num(column[is_asked])
-        if key in profile.over_all_rows
-        else column[~np.isnan(column)]
-    )
+    values = rows[label].to_numpy("float64")
+    if key in profile.over_all_rows:
+        values = np.nan_to_num(values[rows["state"].ne("extra").to_numpy()])
+    else:
+        values = values[~np.isnan(values)]
     if not len(values):
         return 0.0 if key in profile.zero_if_none else None
     return round_half_away(
@@ -142,7 +127,7 @@ def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> f
 
 
 def _percentile(values: Values, share: float, profile: Profile) -> float:
-    """Linear interpolation, or the value at position floor(share · n), as some harnesses take it."""
+    """Interpolate linearly, or take the value at position floor(share · n), as the profile says."""
     if profile.percentile == "floor":
         return float(np.sort(values)[min(int(share * len(values)), len(values) - 1)])
     return float(np.quantile(values, share))
@@ -157,10 +142,7 @@ STATISTICS: dict[str, Callable[[Values, Profile], Any]] = {
 
 
 def round_half_away(value: float, decimals: int | None) -> float:
-    """Round half away from zero (Python's own rounds half to even).
-
-    `None` leaves the value as it is.
-    """
+    """Round half away from zero (Python's own rounds half to even); None leaves the value."""
     if decimals is None or np.isnan(value):
         return value
     return float(np.copysign(np.floor(abs(value) * 10**decimals + 0.5) / 10**decimals, value))

@@ -1,7 +1,7 @@
-"""Named conventions of other harnesses, as plain data. No other module mentions a profile by name.
+"""Profiles: named conventions of other harnesses, as plain data.
 
 `score`, `compare` and `aggregate` take a profile's name and read everything they need from its row
-here.
+here. No other module mentions a profile by name.
 """
 
 import math
@@ -17,7 +17,7 @@ METRICS_JSON = "chatbot"  # whose metrics.json `rs.write_metrics_json` writes
 
 @dataclass(frozen=True)
 class Profile:
-    """One harness's reading of the same runs.
+    """Conventions by which one harness scores and aggregates runs.
 
     Attributes
     ----------
@@ -26,10 +26,10 @@ class Profile:
         one: `p50(latency_ms)`. `{k}` makes it a mapping over `ks`; `{run_k}` is the run's own k
         (`DEFAULT_K` if it states none).
     zero_if_none, omit_if_none
-        Keys that it writes as 0, or leaves out, where no query counts (the others: null).
+        Keys that it writes as 0, or leaves out, where no query counts; the others become null.
     over_all_rows
-        Keys whose mean is taken over every golden query with a row, those to which the metric
-        doesn't apply counting 0.
+        Keys whose mean is taken over every golden query with a row; queries to which the metric
+        doesn't apply count 0.
     policies
         Arguments of `rs.score` that differ from its defaults: match, errors, missing, ...
     percentile
@@ -38,19 +38,19 @@ class Profile:
         Key of its aggregate JSON -> "rows" (stored responses), "asked" (those of golden queries) or
         "failed".
     should_refuse
-        "labels": as the golden set says; "no_expected_docs": whatever expects no document.
+        "labels": as the golden set says; "no_expected_docs": every query that expects no document.
     score_refusals
-        Whether should-refuse queries that have targets are judged by retrieval too.
+        Judge should-refuse queries that have targets by retrieval, too.
     decimals
         Values are rounded half away from zero before they are compared; None: never.
     levels, fallback_levels
-        Which of a query's targets make its per-query rank, finest first, while chunker versions
-        agree and when not.
+        The levels of the targets that make a query's per-query rank, finest first: where chunker
+        versions agree, and where they don't.
     no_claims
-        What a judged share of claims (faithfulness, ...) is where the text claims nothing: NaN, or
-        a value such as 1.0.
+        The value of a judged share of claims (faithfulness, ...) where the text claims nothing:
+        NaN, or one such as 1.0.
     one_side_missing
-        How a query that only one run has counts in a comparison: "apart" (only_a, only_b) or
+        A query that only one run has counts in a comparison as "apart" (only_a, only_b) or as
         "no_hit".
     outcomes
         Outcome of ours -> its word for it; others keep their name.
@@ -77,7 +77,7 @@ class Profile:
     outcomes: dict[str, str] = field(default_factory=dict)
 
     def labels(self, run_ks: Iterable[int] = ()) -> list[str]:
-        """Every metric label that the aggregate needs, for runs of these k."""
+        """Return every metric label that the aggregate needs, for runs of these k."""
         found: list[str] = []
         cuts = tuple(run_ks) or (DEFAULT_K,)
         for expression in self.aggregate.values():
@@ -147,12 +147,12 @@ PROFILES = {
         levels=("doc",),
         fallback_levels=("doc",),
     ),
-    # Its flaws, and what stands here. As there: questions to refuse count 0 in retrieval and "no"
-    # in scope_miss_rate, a snippet beyond a stored text's cut is not found, recall is whether any
-    # support was found. As ours: headings are compared part by part ("Overview" is not
-    # "Overview2"); a question that ended in an error counts in every mean (there it has no row), in
-    # error_rate once, and "timed out" is a time-out. There, recall_all needs the category
-    # multi_hop; here support groups are enough.
+    # Where that harness has flaws, this profile keeps some and corrects others. Kept: queries to refuse
+    # count 0 in retrieval and "no" in scope_miss_rate; a snippet beyond a stored text's cut is not
+    # found; recall is 1 if any support was found. Ours: headings are compared part by part
+    # ("Overview" is not "Overview2"); a query that ended in an error counts in every mean (there it
+    # has no row), in error_rate once, and "timed out" is a time-out. There, recall_all needs the
+    # category multi_hop; here support groups are enough.
     "chatbot": Profile(
         name="chatbot",
         aggregate={
@@ -184,7 +184,7 @@ PROFILES = {
 
 
 def find_profile(profile: "str | Profile | None") -> Profile | None:
-    """The profile of this name; a `Profile` of your own is taken as it is."""
+    """Return the profile of this name; a `Profile` of your own is taken as it is."""
     if profile is None or isinstance(profile, Profile):
         return profile
     if profile not in PROFILES:

@@ -1,14 +1,8 @@
-"""Rulers.
+"""Provenance: a fingerprint of how scores were measured, and by which judges.
 
-A fingerprint of what measures, so that a change of the labels is not taken for one of the system.
-
-In: results and golden set, or what a store kept of them. Out: one hash and text per run and
-component; a refusal to set side by side what was measured by different rulers.
-
-Who judged.
-
-A fingerprint of the judges behind a run's judgments, so that only scores of the same judges are
-compared.
+A change of labels, settings or judges is then not taken for one of the system. In: results and
+golden set, or what a store recorded of them. Out: one hash and text per run and component; a
+refusal to compare scores of different provenance.
 """
 
 import json
@@ -22,6 +16,7 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.frames.errors import warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
+from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.matching import Rule
@@ -30,67 +25,319 @@ from ragscore.scoring.profiles import Profile
 from ragscore.scoring.score import scoring
 from ragscore.scoring.value_states import OF_GIVEN_ANSWER, OF_REFUSAL, label_of
 
-REPORTED = "x_judge_fingerprint"  # what another tool wrote of its judges
+Parts = dict[str, Any]
+
+COMPONENTS = ("golden", "rule", "policies", "judge_fingerprint", "metric_versions", "fields")
+_RANKING = "(ranking)"
+# Result field -> metrics that are measured otherwise without it. A field whose absence only leaves
+# them NaN is not here: that shows.
+FIELDS = {
+    "responses.refused": (*OF_REFUSAL, *OF_GIVEN_ANSWER, "passed", "empty_response"),
+    "responses.grounded": ("citation_coverage", "citation_coverage_weak"),
+    "responses.scope": ("citation_out_of_scope",),
+    "chunks": ("citation_coverage", "citation_out_of_scope"),
+    "hits.chunk_id": ("citation_coverage", "citation_fabricated", "retrieved_cited"),
+    "citations.chunk_id": (
+        "citation_coverage", "citation_fabricated", "citation_precision", "citation_recall",
+        "retrieved_cited",
+    ),
+    "hits.text": (_RANKING, "passed", "scope_miss_proxy"),
+}  # fmt: skip
+REPORTED = "x_judge_fingerprint"  # column of the runs: another tool's own fingerprint of its judges
 PARTS = (
-    "criterion",
-    "judge",
-    "prompt_hash",
-    "x_prompt_version",
-    "x_embedding_model",
-    "x_context_order",
-    "temperature",
-)
+    "criterion", "judge", "prompt_hash", "x_prompt_version", "x_embedding_model",
+    "x_context_order", "temperature",
+)  # fmt: skip
 SAME_TEMPERATURE = 0.001  # temperatures up to this far apart are the same
+_ROUNDING = 1e-12  # so that 0.701 and 0.7 are
+
+
+def ruler(
+    results: Results,
+    golden: Golden,
+    metrics: list[str] | str | None = None,
+    *,
+    rule: Rule | None = None,
+    profile: str | Profile | None = None,
+    **policies: str,
+) -> pd.DataFrame:
+    """Describe how these runs are measured; equal descriptions mean that scores are comparable.
+
+    If two values have the same provenance, their difference is due to the system.
+
+    Parameters
+    ----------
+    metrics
+        Labels, or one; by default all default metrics. They decide which versions, judges and
+        fields count.
+    rule, profile, policies
+        As for `rs.score`.
+
+    Returns
+    -------
+    One row per run and component, with its `hash` and its `content` in words. Components: *golden*,
+    the queries and what is expected of each (tags and other notes left out); *rule* and match
+    level; *policies*; *judge_fingerprint*, judge, prompt and temperature of every criterion among
+    the metrics; *metric_versions*; *fields*, the result fields present that decide how a metric is
+    measured (NA content: none of these metrics depends on any).
+
+    Raises
+    ------
+    DataError
+        An unknown metric, policy or profile.
+    """
+    check_inputs(results, golden)
+    labels = [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
+    described = scoring(results, golden, rule=rule, profile=profile, **policies)
+    frame = provenance_frame(provenance_parts(results, golden, labels, described), labels)
+    return frame.astype({"run_id": results.runs["run_id"].dtype})
+
+
+def provenance_parts(
+    results: Results, golden: Golden, columns: Iterable[str], described: pd.DataFrame
+) -> dict[str, Parts]:
+    """Return the provenance of each run by component, as JSON holds it.
+
+    Parameters
+    ----------
+    described
+        The scoring, from `rs.scoring`.
+    """
+    content = golden_digest(query_parts(golden))
+    versions = _versions(columns)
+    level = str(described["level"].iloc[0]) if len(described) else "doc"
+    recorded = recorded_parts(results, level)
+    parts = {}
+    for of_run in described.to_dict("records"):
+        profile = {} if pd.isna(of_run["profile"]) else {"profile": of_run["profile"]}
+        measured = {
+            "golden": f"{len(golden.queries)} queries, content {content}",
+            "rule": f"{level}: {of_run['rule']}",
+            "policies": {**json.loads(of_run["policies"]), **profile},
+            "metric_versions": versions,
+        }
+        run_id = str(of_run["run_id"])
+        parts[run_id] = {**measured, **recorded[run_id]}
+    return parts
+
+
+def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
+    """Return the components that lie in the results: judges by criterion, and fields present."""
+    judges = judges_by_criterion(results)
+    return {
+        str(run_id): {"judge_fingerprint": judges.get(str(run_id), {}), "fields": fields}
+        for run_id, fields in fields_of(results, level).to_dict("index").items()
+    }
+
+
+def _versions(columns: Iterable[str]) -> dict[str, int]:
+    """Return the formula's version of each of our metrics, by its name in the table."""
+    described = [describe(name) for name in columns]
+    return {metric.name: metric.version for metric in described if metric.name in BY_NAME}
+
+
+def fields_of(results: Results, level: str) -> pd.DataFrame:
+    """Return which of FIELDS the results of each run have: runs by fields.
+
+    None where a run has nothing that could carry a field.
+    """
+    frames = {
+        "responses": results.responses[has_value(results.responses, "answer")],
+        "hits": results.hits,
+        "citations": results.citations,
+    }
+    found: dict[str, list[bool | None]] = {}
+    for field in FIELDS:
+        name, _, column = field.partition(".")
+        if field == "hits.text" and level not in (*READS_TEXT, "per_query"):
+            found[field] = [None] * len(results.runs)
+            continue
+        if field == "chunks":
+            carriers, carried = results.citations, results.chunks
+        else:
+            carriers = frames[name]
+            carried = carriers[has_value(carriers, column)]
+        found[field] = [
+            bool(n_carried) if n_carriers else None
+            for n_carried, n_carriers in zip(
+                _rows_per_run(results, carried), _rows_per_run(results, carriers), strict=True
+            )
+        ]
+    return pd.DataFrame(found, index=results.runs["run_id"].astype("str"), dtype=object)
+
+
+def _rows_per_run(results: Results, frame: pd.DataFrame | None) -> npt.NDArray[np.int64]:
+    """Count the rows of a frame that each run has; rows of no run in particular count for all."""
+    n_runs = len(results.runs)
+    if frame is None:
+        return np.zeros(n_runs, dtype=np.int64)
+    codes = frame["run_id"].cat.codes.to_numpy() if "run_id" in frame else np.full(len(frame), -1)
+    return np.bincount(codes[codes >= 0], minlength=n_runs) + int((codes < 0).sum())
+
+
+def provenance_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame:
+    """Return the provenance of several runs as a frame; see `ruler`."""
+    names, rows = list(columns), []
+    for run_id, of_run in parts.items():
+        for component in COMPONENTS:
+            content = content_of(of_run, component, names)
+            text = json.dumps(content, sort_keys=True, ensure_ascii=False)
+            words: str | None = str(content)
+            if isinstance(content, dict):
+                listed = [f"{key} {_shown(value)}" for key, value in content.items()]
+                words = ", ".join(listed) or None
+            rows.append([run_id, component, short_hash(text) if content else None, words])
+    return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
+
+
+def check_provenance(
+    parts: dict[str, Parts],
+    columns: Iterable[str],
+    ignore: bool | list[str],
+    *,
+    details: str = "",
+    remedy: str = "",
+) -> pd.DataFrame:
+    """Refuse runs whose scores differ in provenance; warn of components to be ignored.
+
+    Returns
+    -------
+    One row per component that differs between any two of the runs: component, `run_a`, `run_b`,
+    their contents `a`, `b`.
+
+    Raises
+    ------
+    DataError
+        A component differs that isn't ignored: it is named with both contents. `ignore` names no
+        component.
+    """
+    ignored, names = check_ignored(ignore), list(columns)
+    found = [
+        row
+        for component in COMPONENTS
+        if (row := _first_difference(parts, component, names)) is not None
+    ]
+    for component, run_a, run_b, a, b in found:
+        text = f"{run_a} was measured by {a}, {run_b} by {b}"
+        if details and component == "golden":
+            text += f" ({details})"
+        if component not in ignored:
+            raise DataError(
+                text,
+                field=component,
+                allowed=f"equal provenance{remedy}, or allow_different=['{component}']",
+            )
+        warn(f"scores of different provenance side by side: {component}: {text}")
+    return pd.DataFrame(found, columns=["component", "run_a", "run_b", "a", "b"], dtype="str")
+
+
+def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
+    """Return the components that `allow_different` names."""
+    if isinstance(ignore, bool):
+        return COMPONENTS if ignore else ()
+    named = (ignore,) if isinstance(ignore, str) else tuple(ignore)
+    unknown = [name for name in named if name not in COMPONENTS]
+    if unknown:
+        raise DataError(
+            f"found {', '.join(map(repr, unknown))}",
+            field="allow_different",
+            allowed=f"True, False, or some of {', '.join(COMPONENTS)}",
+        )
+    return named
+
+
+def _first_difference(
+    parts: dict[str, Parts], component: str, columns: list[str]
+) -> tuple[str, str, str, str, str] | None:
+    """Return the first two runs whose contents of a component contradict each other.
+
+    An unknown content contradicts nothing.
+    """
+    known: dict[str, tuple[str, Any]] = {}
+    for run_id, of_run in parts.items():
+        content = content_of(of_run, component, columns)
+        for key, value in (content if isinstance(content, dict) else {"": content}).items():
+            other_id, other = known.setdefault(key, (run_id, value))
+            if isinstance(other, list) and isinstance(value, list):
+                is_same = _same_settings(other, value)
+            else:
+                is_same = bool(other == value)
+            if not is_same:
+                named = f"{key} = " if key else ""
+                a, b = (f"{named}{_shown(one)}" for one in (other, value))
+                return component, other_id, run_id, a, b
+    return None
+
+
+def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
+    """Return the content of a component, as far as these metric columns depend on it.
+
+    Unknown keys are left out.
+    """
+    content = parts.get(component)
+    if content is None:
+        return {}
+    labels = [label_of(name) for name in columns]
+    names = {label.name for label in labels}
+    if component == "policies":  # the level that `match` led to is the rule's
+        return {key: value for key, value in content.items() if key != "match"}
+    if component == "judge_fingerprint":
+        wanted = CRITERIA if FAILED in names else [name for name in CRITERIA if name in names]
+        return {name: content[name] for name in wanted if name in content}
+    if component == "metric_versions":
+        return {name: version for name, version in content.items() if name in _versions(columns)}
+    if component == "fields":
+        names |= {_RANKING} if any(label.is_ranking for label in labels) else set()
+        return {
+            name: is_there
+            for name, is_there in content.items()
+            if is_there is not None and names & set(FIELDS.get(name, ()))
+        }
+    return content
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return repr(settings_text(value))
+    if isinstance(value, bool):
+        return "recorded" if value else "not recorded"
+    return str(value) if isinstance(value, int) else repr(str(value))
 
 
 def judge_fingerprint(results: Results) -> pd.Series:
-    """The judges of each run, as one text.
+    """Return the judges of each run, as one text.
 
     Returns
     -------
     One text per run (index run_id): `criterion:judge:prompt_hash:prompt version:embedding
     model:temperature` of every distinct setting, parts that aren't known left out, sorted and
-    joined with `|`; what another tool wrote of its judges where there are no judgments here; ""
+    joined with `|`. Without judgments here: the text that another tool wrote of its judges, or ""
     where nobody judged.
     """
-    run_ids = results.runs["run_id"].astype("str")
-    reported = (
-        results.runs[REPORTED].fillna("")
-        if REPORTED in results.runs
-        else pd.Series("", index=results.runs.index)
-    )
-    found = pd.Series(
-        reported.astype("str").to_numpy(),
-        index=pd.Index(run_ids, name="run_id"),
-        dtype="str",
-        name="judge_fingerprint",
-    )
-    if results.judgments is None or not len(results.judgments):
+    runs, rows = results.runs, results.judgments
+    index = pd.Index(runs["run_id"].astype("str"), name="run_id")
+    found = pd.Series("", index=index, dtype="str", name="judge_fingerprint")
+    if REPORTED in runs:
+        found[:] = runs[REPORTED].fillna("").astype("str").to_numpy()
+    if rows is None or not len(rows):
         return found
-    rows = results.judgments
     parts = [rows[name].map(_text, na_action="ignore") for name in PARTS if name in rows]
-    table = (
-        pd.concat(parts, axis=1)
-        .astype("str")
-        .assign(run_id=rows["run_id"].astype("str"))
-        .drop_duplicates()
-    )
-    names = [name for name in table.columns if name != "run_id"]
+    table = pd.concat(parts, axis=1).astype("str").assign(run_id=rows["run_id"].astype("str"))
+    table = table.drop_duplicates()
     settings = [
         ":".join(value for value in row if isinstance(value, str))
-        for row in table[names].itertuples(index=False)
+        for row in table.drop(columns="run_id").itertuples(index=False)
     ]
-    joined = (
-        pd.Series(settings, index=table["run_id"])
-        .groupby(level=0)
-        .agg(lambda one: "|".join(sorted(set(one))))
-    )
+    by_run = pd.Series(settings, index=table["run_id"]).groupby(level=0)
+    joined = by_run.agg(lambda one: "|".join(sorted(set(one))))
     found.loc[joined.index] = joined
     return found
 
 
 def same_judges(results: Results, a: str, b: str) -> str:
-    """The fingerprint that two runs share (the first run's, where temperatures differ by no more than 0.001).
+    """Return the fingerprint of the judges that two runs share.
+
+    It is the first run's, where temperatures differ by no more than 0.001.
 
     Raises
     ------
@@ -109,9 +356,9 @@ def same_judges(results: Results, a: str, b: str) -> str:
 
 
 def judges_agree(results: Results, a: str, b: str) -> bool:
-    """Whether the judges of two runs (run ids) are the same, their temperatures to within 0.001.
+    """Tell if two runs (run ids) have the same judges, their temperatures to within 0.001.
 
-    Nobody agrees with nobody.
+    Two runs that nobody judged agree.
     """
     fingerprints = judge_fingerprint(results)
     if fingerprints[a] == fingerprints[b]:
@@ -120,18 +367,18 @@ def judges_agree(results: Results, a: str, b: str) -> bool:
     texts = [name for name in PARTS if name != "temperature"]
     if not len(first) or len(first) != len(second) or not first[texts].equals(second[texts]):
         return False
-    close = np.isclose(
+    is_close = np.isclose(
         first["temperature"],
         second["temperature"],
         rtol=0,
-        atol=SAME_TEMPERATURE + 1e-12,
+        atol=SAME_TEMPERATURE + _ROUNDING,
         equal_nan=True,
     )
-    return bool(close.all())
+    return bool(is_close.all())
 
 
 def judges_by_criterion(results: Results) -> dict[str, dict[str, list[dict[str, Any]]]]:
-    """The judges of each run by criterion.
+    """Return the judges of each run by criterion.
 
     Every distinct setting, in order, with what is known of judge, prompt and temperature.
     """
@@ -139,345 +386,39 @@ def judges_by_criterion(results: Results) -> dict[str, dict[str, list[dict[str, 
     for run_id in results.runs["run_id"].astype("str"):
         for setting in _settings(results, run_id).to_dict("records"):
             criterion = str(setting.pop("criterion"))
-            judges.setdefault(run_id, {}).setdefault(criterion, []).append(
-                {str(name): value for name, value in setting.items() if not pd.isna(value)}
-            )
+            known = {str(name): value for name, value in setting.items() if not pd.isna(value)}
+            judges.setdefault(run_id, {}).setdefault(criterion, []).append(known)
     return judges
 
 
-def settings_agree(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> bool:
-    """Whether two lists of settings are the same, temperatures to within 0.001."""
-    return len(a) == len(b) and all(_agrees(one, other) for one, other in zip(a, b, strict=True))
+def _same_settings(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> bool:
+    """Tell if two lists of settings are the same, temperatures to within 0.001."""
+    return len(a) == len(b) and all(
+        one.keys() == other.keys()
+        and all(
+            (
+                abs(one[name] - other[name]) <= SAME_TEMPERATURE + _ROUNDING
+                if name == "temperature"
+                else one[name] == other[name]
+            )
+            for name in one
+        )
+        for one, other in zip(a, b, strict=True)
+    )
 
 
 def settings_text(settings: list[dict[str, Any]]) -> str:
-    """Settings as a fingerprint writes them."""
+    """Return settings as a fingerprint writes them."""
     return "|".join(":".join(_text(value) for value in one.values()) for one in settings)
 
 
-def _agrees(a: dict[str, Any], b: dict[str, Any]) -> bool:
-    return a.keys() == b.keys() and all(
-        (
-            abs(a[name] - b[name]) <= SAME_TEMPERATURE + 1e-12
-            if name == "temperature"
-            else a[name] == b[name]
-        )
-        for name in a
-    )
-
-
 def _settings(results: Results, run_id: str) -> pd.DataFrame:
-    """The distinct settings of a run's judges, in order."""
+    """Return the distinct settings of a run's judges, in order."""
     rows = results.judgments if results.judgments is not None else pd.DataFrame(columns=["run_id"])
     found = rows[rows["run_id"].astype("str") == run_id].reindex(columns=list(PARTS))
-    texts = {name: "str" for name in PARTS if name != "temperature"}
-    return (
-        found.astype(texts | {"temperature": "float64"})
-        .drop_duplicates()
-        .sort_values(list(PARTS), ignore_index=True)
-    )
+    dtypes = dict.fromkeys(PARTS, "str") | {"temperature": "float64"}
+    return found.astype(dtypes).drop_duplicates().sort_values(list(PARTS), ignore_index=True)
 
 
 def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-COMPONENTS = ("golden", "rule", "policies", "judge_fingerprint", "metric_versions", "fields")
-_RANKING = "(ranking)"
-FIELDS = {
-    "responses.refused": (*OF_REFUSAL, *OF_GIVEN_ANSWER, "passed", "empty_response"),
-    "responses.grounded": ("citation_coverage", "citation_coverage_weak"),
-    "responses.scope": ("citation_out_of_scope",),
-    "chunks": ("citation_coverage", "citation_out_of_scope"),
-    "hits.chunk_id": ("citation_coverage", "citation_fabricated", "retrieved_cited"),
-    "citations.chunk_id": (
-        "citation_coverage",
-        "citation_fabricated",
-        "citation_precision",
-        "citation_recall",
-        "retrieved_cited",
-    ),
-    "hits.text": (_RANKING, "passed", "scope_miss_proxy"),
-}
-"""Result field -> metrics that are measured otherwise without it. One that only leaves them NaN is not here: that shows."""
-
-Parts = dict[str, Any]
-
-
-def ruler(
-    results: Results,
-    golden: Golden,
-    metrics: list[str] | str | None = None,
-    *,
-    rule: Rule | None = None,
-    profile: str | Profile | None = None,
-    **policies: str,
-) -> pd.DataFrame:
-    """What these runs are measured by: two values with the same ruler differ because of the system.
-
-    Parameters
-    ----------
-    metrics
-        Labels, or one; by default all default metrics. They decide which versions, judges and
-        fields count.
-    rule, profile, policies
-        As for `rs.score`.
-
-    Returns
-    -------
-    One row per run and component, with its `hash` and its `content` in words. Components: *golden*,
-    what is asked and expected, query by query (tags and other notes left out); *rule* and match
-    level; *policies*; *judge_fingerprint*, judge, prompt and temperature of every criterion among
-    the metrics; *metric_versions*; *fields*, which result fields are there that decide how a metric
-    is measured (NA content: nothing among these metrics hangs on it).
-
-    Raises
-    ------
-    DataError
-        An unknown metric, policy or profile.
-    """
-    check_inputs(results, golden)
-    labels = [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
-    parts = provenance_parts(
-        results, golden, labels, scoring(results, golden, rule=rule, profile=profile, **policies)
-    )
-    return provenance_frame(parts, labels).astype({"run_id": results.runs["run_id"].dtype})
-
-
-def provenance_parts(
-    results: Results, golden: Golden, columns: Iterable[str], about: pd.DataFrame
-) -> dict[str, Parts]:
-    """The ruler of each run by component, as JSON holds it; `about` is from `rs.scoring`."""
-    asked, versions = (
-        f"{len(golden.queries)} queries, content {golden_digest(query_parts(golden))}",
-        _versions(columns),
-    )
-    level = str(about["level"].iloc[0]) if len(about) else "doc"
-    recorded = recorded_parts(results, level)
-    parts = {}
-    for made in about.to_dict("records"):
-        profile = {} if pd.isna(made["profile"]) else {"profile": made["profile"]}
-        policies = {**json.loads(made["policies"]), **profile}
-        measured = {
-            "golden": asked,
-            "rule": f"{level}: {made['rule']}",
-            "policies": policies,
-            "metric_versions": versions,
-        }
-        parts[str(made["run_id"])] = {**measured, **recorded[str(made["run_id"])]}
-    return parts
-
-
-def recorded_parts(results: Results, level: str) -> dict[str, Parts]:
-    """The components of each run's ruler that lie in its results.
-
-    Judges by criterion, and which fields are there.
-    """
-    judged = judges_by_criterion(results)
-    run_ids = results.runs["run_id"].astype("str")
-    fields = fields_of(results, level).to_dict("index")
-    return {
-        run_id: {"judge_fingerprint": judged.get(run_id, {}), "fields": fields[run_id]}
-        for run_id in run_ids
-    }
-
-
-def _versions(columns: Iterable[str]) -> dict[str, int]:
-    """The formula's version of each of our metrics among these columns, by its name in the table."""
-    found = [describe(name) for name in columns]
-    return {metric.name: metric.version for metric in found if metric.name in BY_NAME}
-
-
-def fields_of(results: Results, level: str) -> pd.DataFrame:
-    """Which fields of FIELDS the results of each run have.
-
-    Runs by fields; None where a run has nothing that could carry them.
-    """
-    rows = {
-        name: frame
-        for name in ("responses", "hits", "citations")
-        if (frame := getattr(results, name)) is not None
-    }
-    answers = rows["responses"]
-    rows["responses"] = (
-        answers[answers["answer"].notna().to_numpy()] if "answer" in answers else answers.iloc[:0]
-    )
-    found: dict[str, list[bool | None]] = {}
-    for field in FIELDS:
-        frame, _, column = field.partition(".")
-        if field == "chunks":
-            found[field] = _there(
-                _n_of_runs(results, results.chunks) > 0, _n_of_runs(results, rows["citations"])
-            )
-        elif field == "hits.text" and level not in (*READS_TEXT, "per_query"):
-            found[field] = [None] * len(results.runs)
-        else:
-            carried = (
-                rows[frame][rows[frame][column].notna().to_numpy()]
-                if column in rows[frame]
-                else None
-            )
-            found[field] = _there(
-                _n_of_runs(results, carried) > 0, _n_of_runs(results, rows[frame])
-            )
-    return pd.DataFrame(found, index=results.runs["run_id"].astype("str"), dtype=object)
-
-
-def _there(is_there: npt.NDArray[np.bool_], n_rows: npt.NDArray[np.int64]) -> list[bool | None]:
-    return [bool(there) if n else None for there, n in zip(is_there, n_rows, strict=True)]
-
-
-def _n_of_runs(results: Results, frame: pd.DataFrame | None) -> npt.NDArray[np.int64]:
-    """How many rows of a frame each run has; rows of no run in particular are everybody's."""
-    n_runs = len(results.runs)
-    if frame is None:
-        return np.zeros(n_runs, dtype=np.int64)
-    codes = frame["run_id"].cat.codes.to_numpy() if "run_id" in frame else np.full(len(frame), -1)
-    return np.bincount(codes[codes >= 0], minlength=n_runs) + int((codes < 0).sum())
-
-
-def provenance_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame:
-    """The rulers of several runs as a frame; see `ruler`."""
-    names = list(columns)
-    rows = []
-    for run_id, of_run in parts.items():
-        for component in COMPONENTS:
-            content = content_of(of_run, component, names)
-            text = json.dumps(content, sort_keys=True, ensure_ascii=False)
-            rows.append(
-                [run_id, component, short_hash(text) if content else None, _in_words(content)]
-            )
-    return pd.DataFrame(rows, columns=["run_id", "component", "hash", "content"], dtype="str")
-
-
-def check_provenance(
-    parts: dict[str, Parts],
-    columns: Iterable[str],
-    ignore: bool | list[str],
-    *,
-    details: str = "",
-    remedy: str = "",
-) -> pd.DataFrame:
-    """Refuse runs that were measured by different rulers.
-
-    Components to be ignored are warned of instead.
-
-    Returns
-    -------
-    One row per component that differs between any two of the runs: component, `run_a`, `run_b`,
-    their contents `a`, `b`.
-
-    Raises
-    ------
-    DataError
-        A component differs that isn't ignored: it is named with both contents. `ignore` names no
-        component.
-    """
-    ignored = check_ignored(ignore)
-    names = list(columns)
-    found = [
-        row
-        for component in COMPONENTS
-        if (row := _first_difference(parts, component, names)) is not None
-    ]
-    for component, run_a, run_b, a, b in found:
-        said = f"{run_a} was measured by {a}, {run_b} by {b}" + (
-            f" ({details})" if details and component == "golden" else ""
-        )
-        if component not in ignored:
-            raise DataError(
-                said,
-                field=component,
-                allowed=f"one ruler{remedy}, or allow_different=['{component}']",
-            )
-        warn(f"scores of different rulers side by side: {component}: {said}")
-    return pd.DataFrame(found, columns=["component", "run_a", "run_b", "a", "b"], dtype="str")
-
-
-def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
-    """The components that `allow_different` names."""
-    if isinstance(ignore, bool):
-        return COMPONENTS if ignore else ()
-    unknown = [
-        name for name in ([ignore] if isinstance(ignore, str) else ignore) if name not in COMPONENTS
-    ]
-    if unknown:
-        raise DataError(
-            f"found {', '.join(map(repr, unknown))}",
-            field="allow_different",
-            allowed=f"True, False, or some of {', '.join(COMPONENTS)}",
-        )
-    return (ignore,) if isinstance(ignore, str) else tuple(ignore)
-
-
-def _first_difference(
-    parts: dict[str, Parts], component: str, columns: list[str]
-) -> tuple[str, str, str, str, str] | None:
-    """The first two runs whose contents of a component contradict each other.
-
-    What is unknown contradicts nothing.
-    """
-    known: dict[str, tuple[str, Any]] = {}
-    for run_id, of_run in parts.items():
-        content = content_of(of_run, component, columns)
-        for key, value in (content if isinstance(content, dict) else {"": content}).items():
-            other_id, other = known.setdefault(key, (run_id, value))
-            if not _agree(other, value):
-                named = f"{key} = " if key else ""
-                return (
-                    component,
-                    other_id,
-                    run_id,
-                    f"{named}{_shown(other)}",
-                    f"{named}{_shown(value)}",
-                )
-    return None
-
-
-def _agree(a: Any, b: Any) -> bool:
-    return settings_agree(a, b) if isinstance(a, list) and isinstance(b, list) else bool(a == b)
-
-
-def content_of(parts: Parts, component: str, columns: list[str]) -> Any:
-    """What a component says of these metric columns.
-
-    Keys that are unknown, or that none of them hangs on, left out.
-    """
-    content = parts.get(component)
-    if content is None:
-        return {}
-    labels = [label_of(name) for name in columns]
-    names = {label.name for label in labels}
-    if component == "policies":  # the level that `match` led to is the rule's
-        return {key: value for key, value in content.items() if key != "match"}
-    if component == "judge_fingerprint":
-        wanted = CRITERIA if FAILED in names else [name for name in CRITERIA if name in names]
-        return {name: content[name] for name in wanted if name in content}
-    if component == "metric_versions":
-        return {name: version for name, version in content.items() if name in _versions(columns)}
-    if component == "fields":
-        names |= {_RANKING} if any(label.is_ranking for label in labels) else set()
-        return {
-            name: there
-            for name, there in content.items()
-            if there is not None and names & set(FIELDS.get(name, ()))
-        }
-    return content
-
-
-def _in_words(content: Any) -> str | None:
-    if not isinstance(content, dict):
-        return str(content)
-    return ", ".join(f"{key} {_shown(value)}" for key, value in content.items()) or None
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return repr(settings_text(value))
-    return (
-        {True: "recorded", False: "not recorded"}[value]
-        if isinstance(value, bool)
-        else str(value)
-        if isinstance(value, int)
-        else repr(str(value))
-    )

@@ -1,8 +1,7 @@
-"""Scores -> means: one row per run and metric, and by slice.
+"""Means of scores: one row per run and metric, or per run, slice and metric.
 
-The mean of a metric is the plain mean of its column.
-
-Per-query values from elsewhere as columns of the scores, so that they are summarized, compared and gated like any metric.
+In: the scores frame, and the golden set for slices. Out: summary frames. Values from elsewhere can
+be added to the scores as columns, and are then summarised, compared and gated like any metric.
 """
 
 from dataclasses import fields
@@ -49,8 +48,8 @@ def summarize(
     scores
         From `rs.score` or `store.scores`.
     golden
-        Needed for `by`; with it `n_expected` knows to which of the missing queries a metric would
-        have applied.
+        Needed for `by`. With it, `n_expected` counts a missing query only for metrics that would
+        have applied to it.
     by
         A column of `golden.queries` (difficulty, category, ...), a kind of tag ("tag", "vault",
         "folder"), or "doc_type", the endings of the files its targets are from. A query with
@@ -58,15 +57,16 @@ def summarize(
     metrics
         Only these columns; by default all that hold numbers. True and false count as 1 and 0.
     results
-        What the scores were made from; with them `n_expected` also counts what was refused, not
-        judged or not recorded (see `rs.explain`), and leaves out what the run records nowhere.
+        The results behind the scores. With them, `n_expected` also counts queries that were
+        refused, not judged or not recorded (see `rs.explain`), and leaves out metrics that the run
+        records nowhere.
     bounds
         Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
         value that is missing were 0, or 1. NaN for metrics that don't range from 0 to 1.
     cluster
         With a golden set: the column of `golden.queries` whose equal values make queries depend on
-        each other (paraphrases, a source, a conversation); intervals allow for it. None: every
-        query stands alone. Repeats of a run are no queries of their own: average them first
+        each other (paraphrases, a source, a conversation). Intervals allow for it. None: queries
+        are independent. Repeats of a run are no queries of their own: average them first
         (`rs.average_repeats`).
 
     Returns
@@ -91,13 +91,18 @@ def summarize(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    grouping, groups = _grouped(_keys(rows, golden, by, chosen))
+    keys = _keys(rows, golden, by, chosen)
+    names = [name for name in keys if name != "row"]
+    codes = np.asarray(keys.groupby(names, observed=True).ngroup().fillna(-1), dtype=np.int64)
+    groups = keys[names].iloc[Grouping.by_codes(codes).firsts()]
+    grouping = Grouping.by_codes(codes, keys["row"].to_numpy() if len(names) > 1 else None)
     clusters = query_clusters(golden, pd.Index(rows["query_id"]), cluster)
-    parts = _measured(rows, chosen, grouping, clusters) | _counted(
-        rows, chosen, grouping, ValueStates(rows, golden, results)
-    )
-    table = _with_metrics(groups, chosen).assign(
-        **{name: parts[name].ravel() for name in STATISTICS}
+    states = ValueStates(rows, golden, results)
+    parts = _measured(rows, chosen, grouping, clusters) | _counted(rows, chosen, grouping, states)
+    table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
+    table = table.assign(
+        metric=pd.array(chosen * len(groups), dtype="str"),
+        **{name: parts[name].ravel() for name in STATISTICS},
     )
     return _with_bounds(table) if bounds else table
 
@@ -105,7 +110,7 @@ def summarize(
 def _measured(
     rows: pd.DataFrame, chosen: list[str], grouping: Grouping, clusters: Groups | None
 ) -> dict[str, Values]:
-    """Statistics and their intervals: of each one row per group, one column per metric."""
+    """Return statistics and their intervals, each with a row per group and a column per metric."""
     columns = [rows[name].to_numpy() for name in chosen]
     found = statistics(columns, grouping)
     parts = {field.name: getattr(found, field.name) for field in fields(found)}
@@ -118,30 +123,25 @@ def _measured(
 
 
 def _counted(
-    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, ledger: ValueStates
+    rows: pd.DataFrame, chosen: list[str], grouping: Grouping, states: ValueStates
 ) -> dict[str, Codes]:
-    """Rows of each group that a value was expected of, and that failed or are missing.
+    """Count rows of each group with an expected value, failed rows and missing ones.
 
     Shaped as the statistics.
     """
-    expected = [grouping.count(ledger.is_expected(name)) for name in chosen]
-    parts = {
-        "n_expected": np.array(expected, dtype=np.int64).reshape(len(chosen), len(grouping.sizes)).T
-    }
+    expected = [grouping.count(states.is_expected(name)) for name in chosen]
+    shape = (len(chosen), len(grouping.sizes))
+    parts = {"n_expected": np.array(expected, dtype=np.int64).reshape(shape).T}
     for name, state in (("n_failed", "failed"), ("n_missing", "missing")):
-        parts[name] = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))[:, None].repeat(
-            len(chosen), axis=1
-        )
+        counts = grouping.count(rows["state"].eq(state).to_numpy(dtype=bool))
+        parts[name] = counts[:, None].repeat(len(chosen), axis=1)
     return parts
 
 
 def _keys(
     rows: pd.DataFrame, golden: Golden | None, by: str | None, chosen: list[str]
 ) -> pd.DataFrame:
-    """Run, and slice, of every row, with its position `row`.
-
-    A row that is in several slices stands in several lines, one in none in no line.
-    """
+    """Return run, slice and position `row` of every row, once per slice that it is in."""
     keys = rows[["run_id"]].assign(row=np.arange(len(rows)))
     if by is None:
         return keys
@@ -155,42 +155,17 @@ def _keys(
             field="by",
             allowed="a name that no column of the summary has",
         )
-    return keys.assign(query_id=rows["query_id"]).merge(
-        slices(golden, by), on="query_id", how="inner"
-    )[["run_id", by, "row"]]
-
-
-def _grouped(keys: pd.DataFrame) -> tuple[Grouping, pd.DataFrame]:
-    """The rows of every run, or run and slice, and what these are called: by run, then slice."""
-    names = [name for name in keys if name != "row"]
-    codes = np.asarray(keys.groupby(names, observed=True).ngroup().fillna(-1), dtype=np.int64)
-    firsts = Grouping.by_codes(codes).firsts()
-    rows = keys["row"].to_numpy() if len(names) > 1 else None
-    return Grouping.by_codes(codes, rows), keys[names].iloc[firsts]
-
-
-def _with_metrics(groups: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
-    """One row per group and metric, in the order of the scores."""
-    table = groups.iloc[np.arange(len(groups)).repeat(len(chosen))].reset_index(drop=True)
-    return table.assign(metric=pd.array(chosen * len(groups), dtype="str"))
+    keys = keys.assign(query_id=rows["query_id"]).merge(slices(golden, by), on="query_id")
+    return keys[["run_id", by, "row"]]
 
 
 def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
-    """The lowest and highest mean that the values which are missing leave possible."""
-    ranges = (
-        table["metric"]
-        .map(
-            {
-                name: describe(name).kind in ("binary", "bounded")
-                for name in table["metric"].unique()
-            }
-        )
-        .to_numpy(dtype=bool)
-    )
-    total, n_expected = (
-        table["sum"].fillna(0.0),
-        table["n_expected"].where(ranges & (table["n_expected"] > 0)),
-    )
+    """Add the lowest and highest mean that the missing values leave possible."""
+    is_bounded = {
+        name: describe(name).kind in ("binary", "bounded") for name in table["metric"].unique()
+    }
+    applies = table["metric"].map(is_bounded).to_numpy(dtype=bool) & (table["n_expected"] > 0)
+    total, n_expected = table["sum"].fillna(0.0), table["n_expected"].where(applies)
     return table.assign(
         lower_bound_missing=total / n_expected,
         upper_bound_missing=(total + n_expected - table["n"]) / n_expected,
@@ -198,7 +173,7 @@ def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def slices(golden: Golden, by: str) -> pd.DataFrame:
-    """Which slice each query belongs to: one row per query and value of `by`.
+    """One row per query and value of `by`: the slices that each query belongs to.
 
     Raises
     ------
@@ -208,7 +183,9 @@ def slices(golden: Golden, by: str) -> pd.DataFrame:
     check_type(golden, Golden, "golden")
     kinds = golden.tags["kind"].unique().tolist()
     query_ids = golden.queries[["query_id"]]
-    if by in golden.queries.columns and by not in ("query_id", "query", "position"):
+    hidden = ("query_id", "query", "position")
+    columns = [str(name) for name in golden.queries.columns if name not in hidden]
+    if by in columns:
         if by in kinds:
             raise DataError(
                 f"{by!r} is a column of the queries and a kind of tag",
@@ -218,33 +195,26 @@ def slices(golden: Golden, by: str) -> pd.DataFrame:
         return query_ids.assign(**{by: golden.queries[by].astype("str").fillna(NO_VALUE)})
     kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
     if kind in kinds:
-        tags = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]].rename(
-            columns={"value": by}
+        values = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
+        values = values.rename(columns={"value": by})
+    elif by == "doc_type":
+        values = _doc_types(golden)
+    else:
+        raise DataError(
+            f"no column or kind of tag {by!r}",
+            field="by",
+            allowed=f"one of {', '.join(dict.fromkeys([*columns, *kinds, 'doc_type']))}",
         )
-        return query_ids.merge(tags, on="query_id", how="left").fillna({by: NO_VALUE})
-    if by == "doc_type":
-        return query_ids.merge(_doc_types(golden), on="query_id", how="left").fillna({by: NO_VALUE})
-    columns = [
-        name for name in golden.queries.columns if name not in ("query_id", "query", "position")
-    ]
-    raise DataError(
-        f"no column or kind of tag {by!r}",
-        field="by",
-        allowed=f"one of {', '.join(dict.fromkeys([*columns, *kinds, 'doc_type']))}",
-    )
+    return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
 
 
 def _doc_types(golden: Golden) -> pd.DataFrame:
-    """The endings of the files that each query's targets are from, each once."""
-    paths = (
-        golden.targets[["query_id", "path"]].dropna()
-        if "path" in golden.targets
-        else golden.targets[["query_id"]].iloc[:0].assign(path="")
-    )
+    """List the endings of the files that each query's targets are from, each once."""
+    targets = golden.targets.assign(path="") if "path" not in golden.targets else golden.targets
+    paths = targets[["query_id", "path"]].dropna()
     ending = paths["path"].astype("str").str.extract(r"\.(\w+)$")[0].str.lower()
-    return (
-        pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending}).dropna().drop_duplicates()
-    )
+    types = pd.DataFrame({"query_id": paths["query_id"], "doc_type": ending})
+    return types.dropna().drop_duplicates()
 
 
 def add_columns(
@@ -254,7 +224,7 @@ def add_columns(
     *,
     partial: bool = False,
 ) -> pd.DataFrame:
-    """The scores with further metric columns, joined by run and query.
+    """Add metric columns from elsewhere to the scores, joined by run and query.
 
     Parameters
     ----------
@@ -264,16 +234,16 @@ def add_columns(
         One row per run and query: run_id, query_id, and numbers (`rs.freshness`, `rs.behaviour`,
         your own).
     columns
-        Which of its columns; by default all whose name holds a dot or an @, as the names of metrics
-        from elsewhere do.
+        Columns to add; by default all whose name holds a dot or an @, as the names of metrics from
+        elsewhere do.
     partial
-        Whether answered queries may be absent from the table; they become NaN.
+        Let answered queries be absent from the table; they become NaN.
 
     Returns
     -------
     A new frame: the scores, then one float64 column per name; NaN for queries that the run has no
-    answer to. Which direction of a column of your own is better isn't known: comparisons say of it
-    "higher" or "lower", not "better" or "worse".
+    answer to. A column of your own has no better direction: comparisons call it "higher" or
+    "lower", not "better" or "worse".
 
     Raises
     ------
@@ -281,11 +251,9 @@ def add_columns(
         The table knows other queries than the scores, or one of them twice; a column is absent, or
         there already.
     """
-    chosen = (
-        columns
-        if columns is not None
-        else [name for name in table.columns if "." in name or "@" in name]
-    )
+    chosen = columns
+    if chosen is None:
+        chosen = [name for name in table.columns if "." in name or "@" in name]
     lacking = [name for name in ("run_id", "query_id", *chosen) if name not in table.columns]
     if lacking or not chosen:
         raise DataError(
@@ -293,46 +261,46 @@ def add_columns(
             field="columns",
             allowed=f"the table has {', '.join(table.columns)}",
         )
-    if there := [name for name in chosen if name in scores.columns]:
+    if known := [name for name in chosen if name in scores.columns]:
         raise DataError(
-            f"{', '.join(there)} is among the scores already",
+            f"{', '.join(known)} is among the scores already",
             field="columns",
             allowed="other names",
         )
     cells = pd.MultiIndex.from_arrays(
         [scores["run_id"].astype("str"), scores.index.astype("str")], names=["run_id", "query_id"]
     )
-    keyed = table.set_index([table["run_id"].astype("str"), table["query_id"].astype("str")])[
-        chosen
-    ].astype("float64")
+    keys = [table["run_id"].astype("str"), table["query_id"].astype("str")]
+    keyed = table.set_index(keys)[chosen].astype("float64")
     _refuse_others(keyed.index, cells, scores, partial)
     found = keyed.reindex(cells)
     return scores.assign(**{name: found[name].to_numpy() for name in chosen})
 
 
 def _refuse_others(keys: pd.Index, cells: pd.Index, scores: pd.DataFrame, partial: bool) -> None:
+    """Refuse a table whose runs and queries are not those of the scores, each once."""
+
+    def first(some: pd.Index) -> str:
+        return " / ".join(map(str, some[0]))
+
     if keys.has_duplicates:
         raise DataError(
-            f"{_named(keys[keys.duplicated()])} stands there twice",
+            f"{first(keys[keys.duplicated()])} appears twice",
             field="table",
             allowed="one row per run and query",
         )
     unknown = keys.difference(cells)
     if len(unknown):
         raise DataError(
-            f"{len(unknown)} rows have no score, first {_named(unknown)}",
+            f"{len(unknown)} rows have no score, first {first(unknown)}",
             field="table",
             allowed="the runs and queries of the scores",
         )
-    asked = cells[~scores["state"].eq("missing").to_numpy()] if "state" in scores else cells
-    absent = asked.difference(keys)
+    answered = cells[~scores["state"].eq("missing").to_numpy()] if "state" in scores else cells
+    absent = answered.difference(keys)
     if len(absent) and not partial:
         raise DataError(
-            f"{len(absent)} answered queries have no row, first {_named(absent)}",
+            f"{len(absent)} answered queries have no row, first {first(absent)}",
             field="table",
             allowed="the queries of the scores, or partial=True",
         )
-
-
-def _named(keys: pd.Index) -> str:
-    return " / ".join(map(str, keys[0]))

@@ -1,9 +1,7 @@
-"""What became of every (run, query, metric) cell.
+"""Value states: for every (run, query, metric), scored, or why there is no value.
 
-Scored, or why not, told from causes and not from NaN alone.
-
-In: a scores frame, the golden set, and where they are given the results behind the scores. Out: one
-state per cell, which is also what `n_expected` of a summary counts.
+In: a scores frame, the golden set and, if they are given, the results behind the scores. Out: one
+state per cell, told from causes and not from NaN alone; `n_expected` of a summary counts them.
 """
 
 from collections.abc import Callable
@@ -19,52 +17,33 @@ from ragscore.scoring.applicability import (
     OF_LABELLED_CITATIONS,
     OF_REFERENCE,
     Applicability,
-    Availability,
-    Flags,
     RowFacts,
 )
 from ragscore.scoring.judgments import CRITERIA, FAILED
+from ragscore.scoring.matching import Flags
 from ragscore.scoring.metrics import BY_NAME, Label, describe, parse_label
 
 STATES = (
-    "scored",
-    "not_applicable",
-    "refused",
-    "system_error",
-    "judge_failed",
-    "undecided",
-    "missing",
+    "scored", "not_applicable", "refused", "system_error", "judge_failed", "undecided", "missing",
     "unexplained",
-)
+)  # fmt: skip
 NOT_EXPECTED = ("not_applicable", "unexplained")
 FIXED_COLUMNS = ("run_id", "query_id", "state", "level", "created_at", "system")
 OF_FAILURE = ("failed", "timeout", "empty_all", "latency_ms_all")  # a failure is what these measure
 # a failed query is not expected to have these
 IF_FINISHED = (
-    "empty",
-    "empty_response",
-    "scope_miss",
-    "scope_miss_proxy",
-    "latency_ms",
-    "cost_usd",
-)
+    "empty", "empty_response", "scope_miss", "scope_miss_proxy", "latency_ms", "cost_usd",
+)  # fmt: skip
 OF_REFUSAL = ("refusal_correct", "answered_unanswerable", "false_refusal")
 OF_ANSWER_TEXT = (
-    "answer_checks",
-    "answer_checks_all",
-    "attribution_hit",
-    "recency_ok",
-    "key_facts_literal",
+    "answer_checks", "answer_checks_all", "attribution_hit", "recency_ok", "key_facts_literal",
     *OF_REFERENCE,
-)
+)  # fmt: skip
 OF_GIVEN_ANSWER = (*OF_CITATIONS, *OF_LABELLED_CITATIONS, "retrieved_cited")
 OF_CITED = (
-    "citation_precision",
-    "citation_fabricated",
-    "citation_out_of_scope",
-    "citation_duplicate",
-)
-WANTED = {
+    "citation_precision", "citation_fabricated", "citation_out_of_scope", "citation_duplicate",
+)  # fmt: skip
+NEEDED = {
     "recall_all": "support group", "false_refusal": "label that says it is answerable",
     "refusal_correct": "label that says to refuse it",
     "answered_unanswerable": "label that says to refuse it", "attribution_hit": "anchor",
@@ -73,7 +52,7 @@ WANTED = {
     **dict.fromkeys(OF_REFERENCE, "reference answer"),
     **{metric: kind.replace("_", " ") for metric, kind in CHECKS_OF.items()},
 }  # fmt: skip
-"""What a query must have so that a metric applies to it; a target, for those that aren't here."""
+"""Metric -> what a query must have so that it applies; a target, for those that aren't here."""
 UNMEASURABLE = {
     "citation_out_of_scope": "neither catalogue nor folders are known",
     "citation_precision": "citations don't carry what targets are matched by",
@@ -81,7 +60,7 @@ UNMEASURABLE = {
     "scope_miss_proxy": "the folder mode is off or unknown",
     "recency_ok": "the rule for supports that disagree is not known",
 }  # fmt: skip
-"""Why an answer has no value at these where no other cause holds."""
+"""Metric -> why an answer has no value of it where no other cause holds."""
 
 Reasons = npt.NDArray[np.object_]
 # texts of their own for each row are written only where they are read
@@ -94,7 +73,7 @@ def explain(
     metrics: list[str] | str | None = None,
     results: Results | None = None,
 ) -> pd.DataFrame:
-    """What became of every query at a metric: the ledger behind its mean.
+    """Tell for every query why it counts in a metric's mean, or why it doesn't.
 
     Parameters
     ----------
@@ -128,10 +107,9 @@ def explain(
     check_type(results, (Results, type(None)), "results", "a Results, as rs.load_results gives it")
     chosen = chosen_columns(scores, metrics)
     rows = score_rows(scores, chosen)
-    ledger = ValueStates(rows, golden, results)
-    parts = []
+    states, parts = ValueStates(rows, golden, results), []
     for name in chosen:
-        codes, reasons = ledger.of(name)
+        codes, reasons = states.of(name)
         part = rows[["run_id", "query_id"]].assign(
             metric=name,
             value=rows[name],
@@ -139,34 +117,30 @@ def explain(
             reason=pd.array(reasons, dtype="str"),
         )
         parts.append(part)
-    return (
-        pd.concat(parts, ignore_index=True)
-        if parts
-        else pd.DataFrame(columns=["run_id", "query_id", "metric", "value", "state", "reason"])
-    )
+    if not parts:
+        columns = ["run_id", "query_id", "metric", "value", "state", "reason"]
+        return pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True)
 
 
 class ValueStates:
-    """The state of each row of a scores frame at one metric after another, all from the same facts about the rows."""
+    """The state of each score row at one metric after another, all from the same facts."""
 
     def __init__(
         self, rows: pd.DataFrame, golden: Golden | None, results: Results | None = None
     ) -> None:
-        self.rows, self.knows_golden = rows, golden is not None
-        self.applying = Applicability(golden, rows) if golden is not None else None
-        self.facts = RowFacts(rows, results)
-        self.is_due = (
-            self.applying.is_due() if self.applying is not None else np.zeros(len(rows), dtype=bool)
-        )
+        self.rows, self.facts = rows, RowFacts(rows, results)
+        self.applicability: Applicability | None = None
+        self.should_refuse = np.zeros(len(rows), dtype=bool)
+        if golden is not None:
+            self.applicability = Applicability(golden, rows)
+            self.should_refuse = self.applicability.by_query(self.applicability.should_refuse)
 
     def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
-        """State (a position in STATES) and reason of every row, the first cause that holds."""
+        """Return state (a position in STATES) and reason of every row: the first cause that holds."""
         n = len(self.rows)
-        codes, reasons = (
-            np.full(n, STATES.index("unexplained"), dtype=np.int8),
-            np.full(n, "no cause found", dtype=object),
-        )
-        is_open = np.ones(n, dtype=bool)
+        codes = np.full(n, STATES.index("unexplained"), dtype=np.int8)
+        reasons, is_open = np.full(n, "no cause found", dtype=object), np.ones(n, dtype=bool)
         for holds, state, reason in self._causes(name, self._is_nan(name)):
             here = is_open & holds
             codes[here] = STATES.index(state)
@@ -175,9 +149,9 @@ class ValueStates:
         return codes, reasons
 
     def is_expected(self, name: str) -> Flags:
-        """Where a value was expected.
+        """Flag rows of which a value was expected.
 
-        There is one, or what kept it away is a failure and not the question.
+        They have one, or a failure is the cause that they have none, and not the query.
         """
         is_nan = self._is_nan(name)
         expected, is_open = ~is_nan, is_nan.copy()
@@ -191,7 +165,7 @@ class ValueStates:
         return np.isnan(self.rows[name].to_numpy("float64"))
 
     def _causes(self, name: str, is_nan: Flags) -> list[Cause]:
-        """What can have become of a metric's value, in the order in which it is asked."""
+        """List the possible causes of a metric's values, in order of precedence."""
         label = label_of(name)
         return [
             *self._golden_causes(label, is_nan),
@@ -201,92 +175,70 @@ class ValueStates:
         ]
 
     def _golden_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
-        """Why a metric doesn't apply to a query. A value that a policy gave all the same counts."""
+        """List why a metric doesn't apply to a query. A value that a policy gave still counts."""
         extra = self.facts.extra & is_nan
-        if self.applying is None:
+        if self.applicability is None:
             return [(extra, "not_applicable", "no golden query")]
-        off = ~self.applying.to_rows(label) & is_nan & ~self.facts.extra
-        wanted = WANTED.get(
-            label.name, "target at this match level" if label.is_ranking else "target"
-        )
-        asks_to_refuse = self.is_due & (label.name not in (*OF_REFUSAL, "answer_checks_all"))
+        off = ~self.applicability.of_rows(label) & is_nan & ~self.facts.extra
+        target = "target at this match level" if label.is_ranking else "target"
+        is_excused = self.should_refuse & (label.name not in (*OF_REFUSAL, "answer_checks_all"))
         return [
             (extra, "not_applicable", "no golden query"),
-            (off & asks_to_refuse, "not_applicable", "the query should be refused"),
-            (off, "not_applicable", f"the query has no {wanted}"),
+            (off & is_excused, "not_applicable", "the query should be refused"),
+            (off, "not_applicable", f"the query has no {NEEDED.get(label.name, target)}"),
         ]
 
     def _run_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
-        """What the run or the system did, in the order in which it stops a value from coming about."""
+        """List what the run or the system did, in the order in which it prevents a value."""
         facts, name = self.facts, label.name
-        recorded = _recorded(facts, name)
+        if name in (*CRITERIA, FAILED):
+            recorded = facts.has_judgment(name)
+        elif name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, "empty_response"):
+            recorded = facts.has_answer
+        else:
+            recorded = facts.has_column(name)  # None: read from hits
         causes: list[Cause] = []
         if recorded is not None:
-            causes.append(
-                (is_nan & ~recorded.in_run, "not_applicable", f"the run records no {recorded.what}")
-            )
+            never = f"the run records no {recorded.what}"
+            causes.append((is_nan & ~recorded.in_run, "not_applicable", never))
         causes.append((facts.missing, "missing", "no response"))
         if name in IF_FINISHED:
-            causes.append(
-                (facts.failed, "not_applicable", "the query failed, and finished ones are measured")
-            )
+            text = "the query failed, and finished ones are measured"
+            causes.append((facts.failed, "not_applicable", text))
         elif name not in OF_FAILURE:
             causes.append((facts.failed, "system_error", facts.errors))
         if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, *CRITERIA):
-            causes += self._refusal_causes(label, is_nan)
+            refused, text = facts.refused, "the system refused, as it should"
+            # Where a refusal is due, answer_checks_all judges the text that the system refuses with.
+            if name != "answer_checks_all":
+                causes.append((refused & self.should_refuse & is_nan, "not_applicable", text))
+            causes.append((refused & ~self.should_refuse, "refused", "the system refused"))
         if name in (*CRITERIA, FAILED):
             causes += _judge_causes(facts, name, is_nan)
         if recorded is not None:
             causes.append((is_nan & ~recorded.here, "missing", f"no {recorded.what} recorded"))
         return causes + _hit_causes(facts, label, is_nan)
 
-    def _refusal_causes(self, label: Label, is_nan: Flags) -> list[Cause]:
-        refused = self.facts.refused
-        # Where a refusal is due, answer_checks_all judges the text that the system refuses with.
-        if label.name == "answer_checks_all":
-            return [(refused & ~self.is_due, "refused", "the system refused")]
-        return [
-            (refused & self.is_due & is_nan, "not_applicable", "the system refused, as it should"),
-            (refused & ~self.is_due, "refused", "the system refused"),
-        ]
-
     def _last_causes(self, label: Label) -> list[Cause]:
-        """What NaN means where no cause is known.
+        """List what NaN means where no cause is known.
 
         Cut texts at a ranking metric, nothing at a column of your own.
         """
         everywhere = np.ones(len(self.rows), dtype=bool)
         if label.name not in BY_NAME and label.k is None and not label.is_ranking:
             return [(everywhere, "not_applicable", describe(label.text).nan_when)]
-        is_cut = (
-            label.is_ranking
-            and label.name != "judged"
-            and self.knows_golden
-            and not self.facts.known
-        )
-        return [(everywhere, "undecided", "hits can't be judged on cut text")] if is_cut else []
-
-
-def _recorded(facts: RowFacts, name: str) -> Availability | None:
-    """Whether the run recorded what the metric is read from; None where it is read from hits."""
-    if name in (*CRITERIA, FAILED):
-        return facts.has_judgment(name)
-    if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, "empty_response"):
-        return facts.has_answer
-    return facts.has_column(name)
+        knows_golden_only = self.applicability is not None and self.facts.results is None
+        if label.is_ranking and label.name != "judged" and knows_golden_only:
+            return [(everywhere, "undecided", "hits can't be judged on cut text")]
+        return []
 
 
 def _judge_causes(facts: RowFacts, name: str, is_nan: Flags) -> list[Cause]:
     n_judged, n_failed = facts.judged(name)
 
     def texts() -> Reasons:
-        return np.array(
-            [
-                f"{failed} of {n} judgments failed"
-                for failed, n in zip(n_failed, n_judged, strict=True)
-            ],
-            dtype=object,
-        )
+        counts = zip(n_failed, n_judged, strict=True)
+        return np.array([f"{failed} of {n} judgments failed" for failed, n in counts], dtype=object)
 
     return [
         (is_nan & (n_failed > 0), "judge_failed", texts),
@@ -295,11 +247,16 @@ def _judge_causes(facts: RowFacts, name: str, is_nan: Flags) -> list[Cause]:
 
 
 def _hit_causes(facts: RowFacts, label: Label, is_nan: Flags) -> list[Cause]:
-    """What hits and citations lack."""
-    name = label.name
-    if not facts.known:
-        return []
-    causes: list[Cause] = []
+    """List what hits and citations lack."""
+    name, causes = label.name, list[Cause]()
+    if facts.results is None:
+        return causes
+
+    def cut_texts() -> Reasons:
+        # few distinct counts: a text for each, not for each row
+        counts, place = np.unique(facts.n_cut, return_inverse=True)
+        return np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]
+
     if name in ("judged", "retrieved_cited"):
         causes.append((is_nan & (facts.n_hits == 0), "not_applicable", "no hit"))
     if name in ("citation_coverage", "citation_coverage_weak"):
@@ -307,28 +264,19 @@ def _hit_causes(facts: RowFacts, label: Label, is_nan: Flags) -> list[Cause]:
     if name in OF_CITED:
         causes.append((is_nan & (facts.n_cited == 0), "not_applicable", "nothing cited"))
     if label.is_ranking or name in ("passed", "scope_miss_proxy"):
-        causes.append((is_nan & (facts.n_cut > 0), "undecided", lambda: _cut_texts(facts)))
+        causes.append((is_nan & (facts.n_cut > 0), "undecided", cut_texts))
     if name in UNMEASURABLE:
         causes.append((is_nan, "not_applicable", UNMEASURABLE[name]))
     return causes
 
 
-def _cut_texts(facts: RowFacts) -> Reasons:
-    # few: a text for each, not for each row
-    counts, place = np.unique(facts.n_cut, return_inverse=True)
-    return np.array([f"{n} hits have cut text" for n in counts], dtype=object)[place]
-
-
 def label_of(column: str) -> Label:
-    """The label behind a column of a scores frame; a column of your own is its own name."""
+    """Return the label behind a column of a scores frame; a column of your own is its own name."""
     return parse_label(column) if describe(column).name in BY_NAME else Label(column, column)
 
 
 def metric_columns(scores: pd.DataFrame) -> list[str]:
-    """The metric columns of a scores frame, in its order.
-
-    Columns of your own are among them if they hold numbers.
-    """
+    """Return the metric columns of a scores frame, with columns of your own that hold numbers."""
     return [
         name
         for name in scores.columns
@@ -337,7 +285,7 @@ def metric_columns(scores: pd.DataFrame) -> list[str]:
 
 
 def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> list[str]:
-    """The metric columns asked for, each once; all of them by default."""
+    """Return the metric columns asked for, each once; all of them by default."""
     check_type(scores, pd.DataFrame, "scores")
     known = metric_columns(scores)
     if metrics is None:
@@ -354,26 +302,20 @@ def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> lis
 
 
 def score_rows(scores: pd.DataFrame, chosen: list[str]) -> pd.DataFrame:
-    """A scores frame with its query ids as a column, and these metric columns as float64."""
+    """Return a scores frame with query ids as a column, and these metric columns as float64."""
     rows = scores if "query_id" in scores else scores.reset_index()
-    missing = [name for name in ("run_id", "query_id", "state", "level") if name not in rows]
+    keys = ("run_id", "query_id", "state", "level")
+    missing = [name for name in keys if name not in rows]
     if missing:
         raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
-    values = {name: _as_float64(rows[name]) for name in chosen}
+    columns = {name: rows[name].reset_index(drop=True) for name in keys}
     # Without copies: there may be a hundred columns.
-    return pd.DataFrame(
-        {
-            name: rows[name].reset_index(drop=True)
-            for name in ("run_id", "query_id", "state", "level")
-        }
-        | values,
-        copy=False,
-    )
-
-
-def _as_float64(column: pd.Series) -> npt.NDArray[np.float64]:
-    return (
-        column.to_numpy()
-        if column.dtype == np.float64
-        else column.to_numpy("float64", na_value=np.nan)
-    )
+    values = {
+        name: (
+            rows[name].to_numpy()
+            if rows[name].dtype == np.float64
+            else rows[name].to_numpy("float64", na_value=np.nan)
+        )
+        for name in chosen
+    }
+    return pd.DataFrame(columns | values, copy=False)

@@ -183,7 +183,9 @@ def refused(store, component, message, columns=None):
     with pytest.raises(rs.DataError, match=message) as error:
         store.scores(columns)
     assert error.value.field == component
-    with pytest.warns(UserWarning, match=f"different rulers side by side: {component}: ") as warned:
+    with pytest.warns(
+        UserWarning, match=f"different provenance side by side: {component}: "
+    ) as warned:
         assert len(store.scores(columns, allow_different=[component])) == 6
     assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match=component):
@@ -205,7 +207,7 @@ def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, w
     refused(
         store,
         "golden",
-        told + r"\(a to b: 1 of 3 queries relabelled\); one ruler: refresh\(golden\), or",
+        told + r"\(a to b: 1 of 3 queries relabelled\); equal provenance: refresh\(golden\), or",
     )
     with pytest.raises(rs.DataError, match="golden: a was measured by"):
         store.metrics()
@@ -306,7 +308,7 @@ def test_runs_saved_without_a_ruler_are_told_apart_by_the_hash_of_their_golden_s
             ),
         ):
             store.scores(["mrr"])
-        with pytest.warns(UserWarning, match="different rulers side by side: golden"):
+        with pytest.warns(UserWarning, match="different provenance side by side: golden"):
             assert len(store.scores(["mrr"], allow_different=["golden"])) == 6
 
 
@@ -353,12 +355,12 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
         rs.DataError,
         match=(
             r"judge_fingerprint: a was measured by faithfulness = 'm:p1:0', b by faithfulness = .*;"
-            r" one ruler: judge both runs alike, or"
+            r" equal provenance: judge both runs alike, or"
         ),
     ):
         rs.compare_runs(results, golden, "a", "b", metrics=["hit@1", "faithfulness"])
     with pytest.warns(
-        UserWarning, match="different rulers side by side: judge_fingerprint"
+        UserWarning, match="different provenance side by side: judge_fingerprint"
     ) as warned:
         cmp = rs.compare_runs(
             results,

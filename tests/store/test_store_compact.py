@@ -111,7 +111,7 @@ def test_what_came_changed_or_went_since_is_read_as_it_is(runs, golden, store, w
         else store.root.fs.rm(f"{store.root.path}/run 4", recursive=True)
     )
     assert copied(store) == ["run 1", "run 5"]
-    with pytest.warns(UserWarning, match="scores of different rulers side by side"):
+    with pytest.warns(UserWarning, match="scores of different provenance side by side"):
         found = store.scores("mrr", allow_different=True)
     assert found["run_id"].drop_duplicates().tolist() == [
         "run 6",

@@ -87,7 +87,7 @@ def test_a_store_refuses_the_relabelled_scores_and_says_why(weeks, tmp_path):
     store.save(results.select("friday"), golden=new)
     with pytest.raises(rs.DataError, match=r"golden: .*: 6 of 10 queries relabelled\)"):
         store.scores(["recall@5"])
-    with pytest.warns(UserWarning, match="different rulers side by side: golden"):
+    with pytest.warns(UserWarning, match="different provenance side by side: golden"):
         scores = store.scores(["recall@5"], allow_different=["golden"])
     changed = store.golden_changes("monday", "friday")["query_id"]
     assert scores.groupby("run_id", observed=True)["recall@5"].mean().round(

@@ -179,7 +179,7 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
     table = rs.trend(
         store, "mrr@10", golden=[golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
     )
-    with pytest.warns(UserWarning, match="different rulers"):
+    with pytest.warns(UserWarning, match="different provenance"):
         stored = (
             store.metrics(allow_different=True)
             .query("metric == 'mrr@10'")
