@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +22,15 @@ from ragscore.io.tools.cases import Imported
 Read = Callable[[Source, Problems, dict[str, Any], dict[str, str]], Imported]
 
 
-@dataclass(frozen=True)
-class Tool:
-    """A tool whose files can be imported, with their recogniser and their reader."""
-
-    name: str
-    fits: Callable[[Sample], bool]
-    read: Read
-
-
 TOOLS = [
-    Tool("ragas", ragas.fits, ragas.read),
-    Tool("promptfoo", promptfoo.fits, promptfoo.read),
-    Tool("inspect", inspect_log.fits, inspect_log.read),
-    Tool("deepeval", deepeval.fits, deepeval.read),
-    Tool("mlflow", mlflow.fits, mlflow.read),
-    Tool("phoenix", phoenix.fits, phoenix.read),
-    Tool("table", cells.fits, cells.read),
+    Format("ragas", ragas.fits, ragas.read),
+    Format("promptfoo", promptfoo.fits, promptfoo.read),
+    Format("inspect", inspect_log.fits, inspect_log.read),
+    Format("deepeval", deepeval.fits, deepeval.read),
+    Format("mlflow", mlflow.fits, mlflow.read),
+    Format("phoenix", phoenix.fits, phoenix.read),
+    Format("table", cells.fits, cells.read),
 ]
-_FORMATS = [Format(tool.name, tool.fits, tool.read) for tool in TOOLS]
 
 
 def import_results(
@@ -151,7 +141,7 @@ def _tool(source: str | os.PathLike[str] | pd.DataFrame, format: str | None) -> 
         raise DataError("no such file", file=str(source), allowed="a path or a DataFrame")
     else:
         seen = sample(Path(source))
-    return matching_format(seen, _FORMATS, format, "tools' results")
+    return matching_format(seen, TOOLS, format, "tools' results")
 
 
 def _read(
@@ -184,7 +174,7 @@ def golden_formats() -> list[Format]:
     return [Format(tool.name, tool.fits, _golden_part(tool)) for tool in TOOLS]
 
 
-def _results_part(tool: Tool) -> Callable[[Path, bool], Results]:
+def _results_part(tool: Format) -> Callable[[Path, bool], Results]:
     def read(path: Path, strict: bool) -> Results:
         found = _read(tool.read, path, None, {}, strict).results
         if found is None:
@@ -198,7 +188,7 @@ def _results_part(tool: Tool) -> Callable[[Path, bool], Results]:
     return read
 
 
-def _golden_part(tool: Tool) -> Callable[[Path, bool, str, pd.DataFrame | None], Golden]:
+def _golden_part(tool: Format) -> Callable[[Path, bool, str, pd.DataFrame | None], Golden]:
     def read(path: Path, strict: bool, absent_docs: str, catalogue: pd.DataFrame | None) -> Golden:
         with warnings.catch_warnings():
             # Repeats concern the results only.
