@@ -77,16 +77,18 @@ def test_the_table_of_metrics_is_the_one_in_the_code():
     assert markdown_table(table) in README
 
 
-def test_every_command_and_module_is_in_the_readme():
+def test_every_command_is_in_the_readme():
     for command in next(action for action in make_parser()._actions if action.choices).choices:
         assert f"ragscore {command}" in README, command
-    for file in (ROOT / "ragscore").rglob("*.py"):
-        path = file.relative_to(ROOT / "ragscore")
-        if not path.name.startswith("_"):
-            assert any(
-                f"`{name}`" in README
-                for name in (path.as_posix(), *(f"{folder.as_posix()}/" for folder in path.parents))
-            ), path
+
+
+def test_the_architecture_names_every_folder_and_only_what_exists():
+    chapter = README.partition("## Architecture\n")[2].partition("\n## ")[0]
+    package = ROOT / "ragscore"
+    for folder in (file.parent for file in package.rglob("__init__.py")):
+        assert folder == package or f"{folder.name}/" in chapter, folder
+    for name in re.findall(r"`([\w/]+(?:/|\.pyi?))`", chapter):
+        assert (package / name).exists() or (ROOT / name).exists(), name
 
 
 def test_every_outcome_is_defined_in_the_readme():
