@@ -21,8 +21,8 @@ from ragscore.frames.errors import DataError
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
-# Seconds: the first random wait before a retry is at most FIRST_WAIT, each later one at most twice
-# the one before, and none longer than LONGEST_WAIT.
+# Waits before retries are random, in seconds: up to FIRST_WAIT before the first, up to twice as
+# long before each next one, and never more than LONGEST_WAIT.
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0
 RESERVED = frozenset(("query", "query_id", *SETTINGS, *CARRIED))
 _TAGS = {"vault": "vaults", "folder": "folders"}

@@ -26,9 +26,8 @@ from ragscore.stats import cohen_kappa, krippendorff_alpha, weighted_kappa, wils
 
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
-GOOD_FROM = {
-    5.0: 4.0
-}  # upper end of a scale -> lowest good value; other scales split in the middle
+# Upper end of a scale -> lowest good value; other scales are split in the middle.
+GOOD_FROM = {5.0: 4.0}
 RELIABILITY_FILE = "judge_reliability.json"
 _CELL = ["run_id", "query_id", "criterion"]
 _COEFFICIENTS = ("kappa", "weighted_kappa", "alpha")

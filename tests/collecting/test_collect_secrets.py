@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -228,3 +229,12 @@ def test_secrets_of_a_snapshot_are_found():
         "llm": {"api_key": "***", "max_tokens": 5},
         "command": ["run", "--token", "***", "--secret=***", "-k", "5"],
     }
+
+
+def test_finding_secrets_imports_nothing_else():
+    code = (
+        "import sys, ragscore.collecting.secrets;"
+        " print(sorted(name for name in sys.modules if name.startswith(('ragscore.', 'pandas'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['ragscore.collecting', 'ragscore.collecting.secrets']"
