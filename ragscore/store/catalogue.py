@@ -1,7 +1,7 @@
-"""The runs of a store at one look: their descriptions are read once, however much is asked of them.
+"""Snapshot of the runs of a store: each `run.json` is read once for whatever is asked of it.
 
-In: what the `run.json` of each run says. Out: their names as people give them, and whether they may
-be set side by side.
+In: the stored runs. Out: their table, run ids for the names that people give, and errors for runs
+that can't be compared.
 """
 
 import json
@@ -17,16 +17,16 @@ from ragscore.frames.data import DataError, from_records, run_names
 from ragscore.frames.golden_versions import changes_of, counted
 from ragscore.scoring.provenance import check_provenance
 from ragscore.store.files import Place, read_parquet
-from ragscore.store.runs import Stored, stored_runs
+from ragscore.store.runs import StoredRun, stored_runs
 from ragscore.store.scoring import choices_of
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The runs that a store held when it was looked at."""
+class Catalogue:
+    """The runs that a store held at one moment."""
 
     root: Place
-    stored: dict[str, Stored]
+    stored: dict[str, StoredRun]
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -40,13 +40,16 @@ class Listing:
         )
 
     def about(self, names: list[str]) -> pd.DataFrame:
-        """The rows of these runs, in this order."""
+        """Return the rows of these runs in the table, in this order."""
         return self.table.iloc[
             pd.Index(self.table["run_id"].astype("str")).get_indexer(pd.Index(names))
         ]
 
     def names(self, runs: list[str] | str | None = None) -> list[str]:
-        """Run ids of all runs, or of those named (by run_id, or by a system that only one run has), each once."""
+        """Return run ids of all runs, or of those named, each once.
+
+        A name is a run id, or a system that only one run has.
+        """
         table = self.table
         names = (
             run_names(table, [runs] if isinstance(runs, str) else runs)
@@ -60,7 +63,7 @@ class Listing:
         return list(dict.fromkeys(names))
 
     def find(self, system: str | None, since: Any, until: Any, config: dict[str, Any]) -> list[str]:
-        """Run ids by system, time and keys of their config; see `RunStore.find`."""
+        """Return run ids by system, time and keys of their config; see `RunStore.find`."""
         table = self.table
         keep = np.ones(len(table), dtype=bool)
         if system is not None:
@@ -69,12 +72,12 @@ class Listing:
                 if "system" in table
                 else False
             )
-        made = (
+        created_at = (
             table["created_at"]
             if "created_at" in table
             else pd.Series(pd.NaT, index=table.index, dtype="datetime64[us, UTC]")
         )
-        for bound, holds in ((since, made.ge), (until, made.lt)):
+        for bound, holds in ((since, created_at.ge), (until, created_at.lt)):
             if bound is not None:
                 keep &= holds(_time(bound)).to_numpy()
         configs = (
@@ -83,7 +86,7 @@ class Listing:
             else [None] * len(table)
         )
         for key, value in config.items():
-            keep &= np.array([_at(one, key) == value for one in configs], dtype=bool)
+            keep &= np.array([_value_at(one, key) == value for one in configs], dtype=bool)
         return table.loc[keep, "run_id"].astype("str").tolist()
 
     def check_scored(self, names: list[str]) -> None:
@@ -97,12 +100,14 @@ class Listing:
                 f"{', '.join(without)} saved without scores", file=str(self.root), allowed=allowed
             )
 
-    def check_policies(self, names: list[str], wanted: dict[str, str | None]) -> None:
-        """Refuse scores that were made otherwise than asked for."""
-        made = {name: choices_of(self.stored[name].scoring) for name in names} if wanted else {}
-        for policy, value in wanted.items():
-            if others := [name for name, choices in made.items() if choices[policy] != value]:
-                found = f"{', '.join(others)} scored with {policy}={made[others[0]][policy]!r}"
+    def check_policies(self, names: list[str], policies: dict[str, str | None]) -> None:
+        """Refuse scores that were made by other policies than asked for."""
+        if not policies:
+            return
+        used = {name: choices_of(self.stored[name].scoring) for name in names}
+        for policy, value in policies.items():
+            if others := [name for name, choices in used.items() if choices[policy] != value]:
+                found = f"{', '.join(others)} scored with {policy}={used[others[0]][policy]!r}"
                 raise DataError(
                     found,
                     file=str(self.root),
@@ -111,29 +116,26 @@ class Listing:
                 )
 
     def rulers(self, names: list[str]) -> dict[str, dict[str, Any]]:
-        """What run.json says of the ruler of each of these runs that has one, by component."""
+        """Return the provenance of each of these runs that has one, by component."""
         return {name: self._rulers[name] for name in names if name in self._rulers}
 
     @cached_property
     def _rulers(self) -> dict[str, dict[str, Any]]:
-        """The rulers of all runs, equal ones the same object.
-
-        Comparing them again costs nothing then.
-        """
+        """The provenance of all runs; equal ones are one object, so that comparing is cheap."""
         distinct: list[dict[str, Any]] = []
-        found = {}
-        for name, ruler in (
-            (name, run.scoring["ruler"])
-            for name, run in self.stored.items()
-            if "ruler" in run.scoring
-        ):
-            found[name] = next((one for one in distinct if one is ruler or one == ruler), ruler)
-            if found[name] is ruler and not any(one is ruler for one in distinct):
+        rulers = {}
+        for name, run in self.stored.items():
+            if "ruler" not in run.scoring:
+                continue
+            ruler = run.scoring["ruler"]
+            same = next((one for one in distinct if one == ruler), None)
+            if same is None:
                 distinct.append(ruler)
-        return found
+            rulers[name] = ruler if same is None else same
+        return rulers
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
-        """What became of each query between the golden sets that two runs were scored by."""
+        """Return what became of each query between the golden sets of two runs."""
         old, new = (
             read_parquet(self.stored[name].folder / "golden.parquet").set_index("query_id")
             for name in (baseline, candidate)
@@ -141,7 +143,7 @@ class Listing:
         return changes_of(old, new)
 
     def check_rulers(self, names: list[str], columns: list[str], ignore: bool | list[str]) -> None:
-        """Refuse runs that different rulers measured; components to be ignored are warned of."""
+        """Refuse runs that were measured differently; warn of components to be ignored."""
         parts = self.rulers(names)
         a, b = next(
             ((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]),
@@ -157,9 +159,9 @@ class Listing:
     def _by_hash(
         self, names: list[str], parts: dict[str, dict[str, Any]]
     ) -> dict[str, dict[str, Any]]:
-        """The rulers of runs of which some were saved without one.
+        """Return the provenance of runs of which some were saved without one.
 
-        All that run.json knows of those is the hash of the golden set.
+        Of those run.json only knows the hash of the golden set.
         """
         hashes = {name: self.stored[name].scoring.get("golden_hash") for name in names}
         return {
@@ -169,8 +171,8 @@ class Listing:
         }
 
 
-def listing_of(root: Place, before: Listing | None = None) -> Listing:
-    """The runs that are in a store now; `before` itself where nothing has changed since."""
+def open_catalogue(root: Place, before: Catalogue | None = None) -> Catalogue:
+    """Return the catalogue of a store now; `before` itself if nothing has changed since."""
     seen = before.stored if before is not None else {}
     stored = {run.run_id: run for run in stored_runs(root, seen.values())}
     is_same = (
@@ -178,16 +180,16 @@ def listing_of(root: Place, before: Listing | None = None) -> Listing:
         and stored.keys() == seen.keys()
         and all(run is seen[name] for name, run in stored.items())
     )
-    return before if before is not None and is_same else Listing(root, stored)
+    return before if before is not None and is_same else Catalogue(root, stored)
 
 
 def _distinct(parts: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The first run of each ruler: a thousand runs of one suite mostly have the same."""
-    kept: dict[str, dict[str, Any]] = {}
+    """Keep the first run of each provenance: a thousand runs of one suite mostly share one."""
+    first: dict[str, dict[str, Any]] = {}
     for name, part in parts.items():
-        if part not in kept.values():
-            kept[name] = part
-    return kept
+        if part not in first.values():
+            first[name] = part
+    return first
 
 
 def _time(bound: Any) -> pd.Timestamp:
@@ -200,11 +202,11 @@ def _time(bound: Any) -> pd.Timestamp:
     return time.tz_localize("UTC") if time.tzinfo is None else time
 
 
-def _at(config: Any, key: str) -> Any:
-    """The value of a key, those inside others with dots; a key that holds a dot itself goes first."""
+def _value_at(config: Any, key: str) -> Any:
+    """Return the value of a key; dots lead into nested objects, unless the key itself has one."""
     if not isinstance(config, dict):
         return None
     if key in config:
         return config[key]
     outer, has_more, inner = key.partition(".")
-    return _at(config.get(outer), inner) if has_more else None
+    return _value_at(config.get(outer), inner) if has_more else None

@@ -1,17 +1,11 @@
-"""Many small tables in one file.
+"""Copy small tables of many runs into one file, and read stored scores from there or from runs.
 
-What a store reads in one go after `compact`, and which of it still holds.
+The file says where the rows of each run are, and what its run.json and its table were when copied.
+Rows of a run that was overwritten, scored anew or deleted since are not read; a later run is read
+from its own folder. In: the catalogue. Out: the compact files; the scores of runs as one frame.
 
-The file says of each run where its rows are, and what its run.json and its table were when they
-were copied. Rows of a run that was overwritten, scored anew or deleted since are not read; a run
-that came later is read from its own folder.
-
-The stored scores of many runs as one frame.
-
-From the compact file where its rows still hold, else from each run's own.
-
-There may be millions of rows: state and level are read as codes, and rows of runs that lie one
-after the other are taken in one piece.
+Scores may have millions of rows: state and level are read as codes, and adjacent rows of several
+runs are taken in one piece.
 """
 
 import json
@@ -31,18 +25,17 @@ import pyarrow.parquet as pq
 from ragscore.frames.data import DataError, categorical
 from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.policies import STATES
-from ragscore.store.catalogue import Listing, listing_of
+from ragscore.store.catalogue import Catalogue
 from ragscore.store.files import Place, open_parquet, stamps, whole_file, write_parquet
-from ragscore.store.noted import NOTES_KEY, written_notes
-from ragscore.store.runs import notes_of
 
 INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
 KINDS_COMPACTED = ("scores", "hits")
-ROWS_OF_GROUP = 2**17  # whole runs are put together up to about as many
+# Whole runs share a row group up to so many rows: a few runs can be read without most of the file.
+ROWS_OF_GROUP = 2**17
 _ADDED = ("created_at", "system")  # so that SQL can choose runs without a join
 
 
-class Copied(NamedTuple):
+class CompactRows(NamedTuple):
     """The rows of one run in a compact file, and what they were copied from."""
 
     first: int
@@ -52,32 +45,22 @@ class Copied(NamedTuple):
     stamp: str
 
 
-def compact_tables(there: Listing, kinds: tuple[str, ...]) -> pd.DataFrame:
-    """Write one file per kind of table with the rows of every run, and the runs' own table.
+def compact_tables(catalogue: Catalogue) -> pd.DataFrame:
+    """Write one file per compacted table with the rows of every run, and the table of runs.
 
-    What came of each run.
+    Return one row per table and run: `n_rows` copied, `left_out`.
     """
-    names = there.table["run_id"].astype("str").tolist()
-    done = [_copy_table(there, kind, names) for kind in kinds]
-    # looked at again: what was written just before has settled meanwhile
-    now = listing_of(there.root, there)
-    runs = now.table.assign(run_id=now.table["run_id"].astype("str"))
-    write_parquet(
-        there.root / "runs.parquet",
-        runs,
-        notes={NOTES_KEY: written_notes(notes_of(now.stored.values()))},
-    )
-    return (
-        pd.concat(done, ignore_index=True)
-        if done
-        else pd.DataFrame(columns=["table", "run_id", "n_rows", "left_out"])
-    )
+    table = catalogue.table.assign(run_id=catalogue.table["run_id"].astype("str"))
+    run_ids = table["run_id"].tolist()
+    copied = [_copy_table(catalogue, kind, run_ids) for kind in KINDS_COMPACTED]
+    write_parquet(catalogue.root / "runs.parquet", table)
+    return pd.concat(copied, ignore_index=True)
 
 
-def _copy_table(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
+def _copy_table(catalogue: Catalogue, kind: str, names: list[str]) -> pd.DataFrame:
     """Copy a table of all runs that have it, oldest run first, into one file."""
-    files = {name: there.stored[name].folder / f"{kind}.parquet" for name in names}
-    now = stamps(there.root, [f"{there.stored[name].at}/{kind}.parquet" for name in names])
+    files = {name: catalogue.stored[name].folder / f"{kind}.parquet" for name in names}
+    now = stamps(catalogue.root, [f"{catalogue.stored[name].at}/{kind}.parquet" for name in names])
     stamped = {name: stamp for name, stamp in zip(names, now, strict=True) if stamp is not None}
     shapes = {name: _shape(files[name]) for name in stamped}
     schema, of_run, left_out = _one_schema({name: shape[0] for name, shape in shapes.items()})
@@ -85,17 +68,17 @@ def _copy_table(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
         {"table": kind, "run_id": name, "n_rows": 0, "left_out": reason}
         for name, reason in left_out.items()
     ]
-    about = {str(run["run_id"]): run for run in there.table.to_dict("records")}
-    index: dict[str, Copied] = {}
+    about = {str(run["run_id"]): run for run in catalogue.table.to_dict("records")}
+    index: dict[str, CompactRows] = {}
     first = 0
     for name, columns in of_run.items():
-        index[name] = Copied(
-            first, shapes[name][1], columns, there.stored[name].digest, stamped[name]
+        index[name] = CompactRows(
+            first, shapes[name][1], columns, catalogue.stored[name].digest, stamped[name]
         )
         first += shapes[name][1]
         rows.append({"table": kind, "run_id": name, "n_rows": shapes[name][1], "left_out": None})
     if of_run:
-        added = [name for name in _ADDED if name in there.table]
+        added = [name for name in _ADDED if name in catalogue.table]
         full = pa.schema([*schema, *(_field(name) for name in added)])
         parts = (_with_about(_read(files[name]), full, about[name], added) for name in of_run)
         ids = [
@@ -104,7 +87,7 @@ def _copy_table(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
             if name.endswith("_id") or name in ("system", "state", "level")
         ]
         with (
-            whole_file(there.root / f"{kind}.parquet") as staging,
+            whole_file(catalogue.root / f"{kind}.parquet") as staging,
             pq.ParquetWriter(staging, full, compression="zstd", use_dictionary=ids) as writer,
         ):
             for group in _gathered(parts):
@@ -118,7 +101,10 @@ def _copy_table(there: Listing, kind: str, names: list[str]) -> pd.DataFrame:
 def _one_schema(
     schemas: dict[str, pa.Schema],
 ) -> tuple[pa.Schema, dict[str, list[str]], dict[str, str]]:
-    """One schema for all runs, the columns of each, and why runs are left out whose columns have other types."""
+    """Return one schema for all runs, the columns of each, and why runs are left out.
+
+    A run is left out if a column has another type than in the runs before it.
+    """
     common: dict[str, pa.Field] = {}
     of_run, left_out = {}, {}
     for name, schema in schemas.items():
@@ -138,15 +124,15 @@ def _one_schema(
 
 
 def _plain(field: pa.Field) -> pa.Field:
-    """A field without its dictionary.
+    """Return a field without its dictionary.
 
-    Codes of different runs' dictionaries don't go together, and files have dictionaries anyway.
+    Dictionaries differ from run to run, and Parquet makes its own anyway.
     """
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
 def _shape(file: Place) -> tuple[pa.Schema, int]:
-    """Columns and number of rows of a table."""
+    """Return the columns of a table, and its number of rows."""
     with open_parquet(file) as source:
         return pa.schema([_plain(field) for field in source.schema_arrow]), int(
             source.metadata.num_rows
@@ -166,7 +152,7 @@ def _field(name: str) -> pa.Field:
 def _with_about(
     table: pa.Table, schema: pa.Schema, about: dict[Any, Any], added: list[str]
 ) -> pa.Table:
-    """A run's table with the columns of all, and what chooses runs."""
+    """Return a run's table with the columns of all runs, and those that tell runs apart."""
     for name in added:
         value = None if pd.isna(about[name]) else about[name]
         table = table.append_column(
@@ -184,22 +170,19 @@ def _with_about(
 
 
 def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Whole runs put together to row groups; a larger run is one by itself."""
-    kept: list[pa.Table] = []
+    """Join whole runs to row groups; a larger run is a group by itself."""
+    group: list[pa.Table] = []
     for table in tables:
-        if kept and sum(map(len, kept)) + len(table) > ROWS_OF_GROUP:
-            yield pa.concat_tables(kept)
-            kept = []
-        kept.append(table)
-    if kept:
-        yield pa.concat_tables(kept)
+        if group and sum(map(len, group)) + len(table) > ROWS_OF_GROUP:
+            yield pa.concat_tables(group)
+            group = []
+        group.append(table)
+    if group:
+        yield pa.concat_tables(group)
 
 
-def _written_index(index: dict[str, Copied]) -> str:
-    """The index as text.
-
-    Lists of columns, which runs share, and the rest of each run with the number of its list.
-    """
+def _written_index(index: dict[str, CompactRows]) -> str:
+    """Return the index as text: the distinct lists of columns, and each run with its list."""
     lists = list(dict.fromkeys(tuple(one.columns) for one in index.values()))
     numbers = {columns: number for number, columns in enumerate(lists)}
     return json.dumps(
@@ -213,31 +196,31 @@ def _written_index(index: dict[str, Copied]) -> str:
     )
 
 
-def _read_index(written: bytes) -> dict[str, Copied]:
+def _read_index(written: bytes) -> dict[str, CompactRows]:
     read = json.loads(written)
     return {
-        name: Copied(first, n_rows, read["columns"][number], digest, stamp)
+        name: CompactRows(first, n_rows, read["columns"][number], digest, stamp)
         for name, (first, n_rows, number, digest, stamp) in read.get("runs", {}).items()
     }
 
 
-def copied_runs(there: Listing, kind: str, names: list[str]) -> dict[str, Copied]:
-    """Of these runs, those whose rows in the compact file are still theirs."""
-    file = there.root / f"{kind}.parquet"
+def valid_rows(catalogue: Catalogue, kind: str, names: list[str]) -> dict[str, CompactRows]:
+    """Return where the compact file holds rows of these runs that are still up to date."""
+    file = catalogue.root / f"{kind}.parquet"
     if not file.exists():
         return {}
     with open_parquet(file) as source:
         index = _read_index((source.metadata.metadata or {}).get(INDEX_KEY, b"{}"))
-    found = {
-        name: index[name]
+    same = [
+        name
         for name in names
-        if name in index and index[name].digest == there.stored[name].digest
-    }
-    now = stamps(there.root, [f"{there.stored[name].at}/{kind}.parquet" for name in found])
+        if name in index and index[name].digest == catalogue.stored[name].digest
+    ]
+    now = stamps(catalogue.root, [f"{catalogue.stored[name].at}/{kind}.parquet" for name in same])
     return {
-        name: one
-        for (name, one), stamp in zip(found.items(), now, strict=True)
-        if one.stamp == stamp
+        name: index[name]
+        for name, stamp in zip(same, now, strict=True)
+        if index[name].stamp == stamp
     }
 
 
@@ -246,11 +229,10 @@ _IDS = ["query_id", *_CODED]  # few values, and many times the same
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Scores of runs.
+class _ScoreRows:
+    """Scores of runs: state and level as codes, the other columns as a table.
 
-    State and level as codes, and the other columns; of each run, where its rows begin and how many
-    they are.
+    `first` and `n_rows` tell where the rows of each run are.
     """
 
     codes: dict[str, npt.NDArray[np.int8]]
@@ -259,39 +241,34 @@ class _Rows:
     n_rows: dict[str, int]
 
 
-def scores_of(there: Listing, names: list[str], metrics: list[str] | None) -> pd.DataFrame:
-    """The scores of these runs in this order, all or these metrics.
+def scores_of(catalogue: Catalogue, names: list[str], metrics: list[str] | None) -> pd.DataFrame:
+    """Return the scores of these runs in this order, of all metrics or of these.
 
-    Run_id, state, level, metrics; index query_id.
+    Columns run_id, state, level, metrics; index query_id.
 
     Raises
     ------
     DataError
         A metric wasn't scored.
     """
-    copied = copied_runs(there, "scores", names)
+    copied = valid_rows(catalogue, "scores", names)
     columns = {name: one.columns for name, one in copied.items()}
     for name, own in columns.items():
-        _check_scored(there, name, own, metrics)
-    read = (
-        [_compacted_rows(there.root / "scores.parquet", copied, _asked(columns.values(), metrics))]
-        if copied
-        else []
-    )
-    tables = _own_tables(there, [name for name in names if name not in copied], metrics)
-    read += [_rows_of(alike) for alike in _alike(tables)]
+        _check_scored(catalogue, name, own, metrics)
+    read = []
+    if copied:
+        asked = _columns_to_read(columns.values(), metrics)
+        read.append(_compacted_rows(catalogue.root / "scores.parquet", copied, asked))
+    tables = _own_tables(catalogue, [name for name in names if name not in copied], metrics)
+    read += [_rows_of(group) for group in _by_schema(tables)]
     columns |= {name: table.column_names for name, table in tables.items()}
-    return _frame(
-        read,
-        names,
-        [name for name in _asked((columns[name] for name in names), metrics) if name not in _CODED],
-    )
+    asked = _columns_to_read((columns[name] for name in names), metrics)
+    return _frame(read, names, [name for name in asked if name not in _CODED])
 
 
-def with_about(there: Listing, names: list[str], scores: pd.DataFrame) -> pd.DataFrame:
-    """The scores of these runs, in their order, with what chooses runs: `created_at` and `system`."""
-    place = {name: at for at, name in enumerate(there.table["run_id"].astype("str"))}
-    about = there.table.take([place[name] for name in names])
+def with_about(catalogue: Catalogue, names: list[str], scores: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns `created_at` and `system` to the scores of these runs, in their order."""
+    about = catalogue.about(names)
     n_rows = np.bincount(scores["run_id"].cat.codes.to_numpy(), minlength=len(names))
     for name in ("created_at", "system"):
         if name in about:
@@ -300,7 +277,7 @@ def with_about(there: Listing, names: list[str], scores: pd.DataFrame) -> pd.Dat
 
 
 def _repeated(values: pd.Series, n_rows: npt.NDArray[np.int64]) -> Any:
-    """Each value as often as its run has rows; texts by arrow, in half the time."""
+    """Repeat each value for the rows of its run; texts by arrow, in half the time."""
     if values.dtype != "str":
         return values.array.repeat(n_rows)
     texts = pa.array(values[n_rows > 0].tolist(), pa.large_string(), from_pandas=True)
@@ -308,19 +285,21 @@ def _repeated(values: pd.Series, n_rows: npt.NDArray[np.int64]) -> Any:
     return pd.array(pa.chunked_array([pc.run_end_decode(runs)]), dtype="str")
 
 
-def _asked(columns: Iterable[list[str]], metrics: list[str] | None) -> list[str]:
-    """The columns to be read of runs that have these."""
+def _columns_to_read(columns: Iterable[list[str]], metrics: list[str] | None) -> list[str]:
+    """Return the columns to read of runs that have these."""
     if metrics is not None:
         return list(dict.fromkeys([*_IDS, *metrics]))
-    # runs of a compact file share their lists
-    distinct = {id(one): one for one in columns}.values()
-    return list(dict.fromkeys(name for one in distinct for name in one))
+    # Runs of a compact file share their lists: a thousand runs have few distinct ones.
+    distinct = {id(names): names for names in columns}.values()
+    return list(dict.fromkeys(name for names in distinct for name in names))
 
 
-def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[str] | None) -> None:
+def _check_scored(
+    catalogue: Catalogue, name: str, columns: list[str], metrics: list[str] | None
+) -> None:
     if unknown := [metric for metric in metrics or () if metric not in columns]:
         file, allowed = (
-            str(there.stored[name].folder / "scores.parquet"),
+            str(catalogue.stored[name].folder / "scores.parquet"),
             "rs.score(store.load(...), golden, metrics=[...])",
         )
         raise DataError(
@@ -331,11 +310,8 @@ def _check_scored(there: Listing, name: str, columns: list[str], metrics: list[s
         )
 
 
-def _compacted_rows(file: Place, copied: dict[str, Copied], columns: list[str]) -> _Rows:
-    """The rows of these runs from the compact file, and those between them.
-
-    All row groups that hold some.
-    """
+def _compacted_rows(file: Place, copied: dict[str, CompactRows], columns: list[str]) -> _ScoreRows:
+    """Read the row groups of the compact file that hold rows of these runs."""
     with open_parquet(file, read_dictionary=_IDS) as source:
         begins = np.cumsum(
             [0, *(source.metadata.row_group(n).num_rows for n in range(source.num_row_groups))]
@@ -355,7 +331,8 @@ def _compacted_rows(file: Place, copied: dict[str, Copied], columns: list[str]) 
             if groups
             else source.schema_arrow.empty_table().select(columns)
         )
-    skipped = np.zeros(len(begins), dtype=np.int64)  # rows before each group that are not read
+    # the number of rows before each group that were not read
+    skipped = np.zeros(len(begins), dtype=np.int64)
     skipped[groups] = begins[groups] - np.cumsum([0, *np.diff(begins)[groups]])[:-1]
     return _rows(
         table,
@@ -364,25 +341,26 @@ def _compacted_rows(file: Place, copied: dict[str, Copied], columns: list[str]) 
     )
 
 
-def _own_tables(there: Listing, names: list[str], metrics: list[str] | None) -> dict[str, pa.Table]:
-    """The scores of runs from their own folders, several at once."""
+def _own_tables(
+    catalogue: Catalogue, names: list[str], metrics: list[str] | None
+) -> dict[str, pa.Table]:
+    """Read the scores of runs from their own folders, several at once."""
 
     def read(name: str) -> pa.Table:
-        with open_parquet(there.stored[name].folder / "scores.parquet") as source:
-            # one small file gains nothing by them
-            table = source.read(
-                _asked([], metrics) if metrics is not None else None, use_threads=False
-            )
+        with open_parquet(catalogue.stored[name].folder / "scores.parquet") as source:
+            columns = _columns_to_read([], metrics) if metrics is not None else None
+            # Files are read in parallel; threads inside a small file would only cost.
+            table = source.read(columns, use_threads=False)
         table = table.drop_columns("run_id") if "run_id" in table.column_names else table
-        _check_scored(there, name, table.column_names, metrics)
+        _check_scored(catalogue, name, table.column_names, metrics)
         return table
 
     with ThreadPoolExecutor(max_workers=pa.cpu_count()) as pool:
         return dict(zip(names, pool.map(read, names), strict=True))
 
 
-def _alike(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
-    """Tables of the same columns together: a thousand small ones take long one by one."""
+def _by_schema(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
+    """Group tables with the same columns: a thousand small ones take long one by one."""
     groups: list[tuple[pa.Schema, dict[str, pa.Table]]] = []
     for name, table in tables.items():
         group = next((group for schema, group in groups if schema.equals(table.schema)), None)
@@ -392,26 +370,26 @@ def _alike(tables: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
     return [group for _, group in groups]
 
 
-def _rows_of(tables: dict[str, pa.Table]) -> _Rows:
+def _rows_of(tables: dict[str, pa.Table]) -> _ScoreRows:
     n_rows = {name: len(table) for name, table in tables.items()}
     first = dict(zip(tables, accumulate(n_rows.values(), initial=0), strict=False))
     return _rows(pa.concat_tables(tables.values()), first, n_rows)
 
 
-def _rows(table: pa.Table, first: dict[str, int], n_rows: dict[str, int]) -> _Rows:
+def _rows(table: pa.Table, first: dict[str, int], n_rows: dict[str, int]) -> _ScoreRows:
     codes = {name: _codes(table.column(name), values) for name, values in _CODED.items()}
     rest = table.drop_columns(list(_CODED))
     types = {
         field.name: field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         for field in rest.schema
     } | {"query_id": pa.large_string()}
-    return _Rows(codes, rest.cast(pa.schema(list(types.items()))), first, n_rows)
+    return _ScoreRows(codes, rest.cast(pa.schema(list(types.items()))), first, n_rows)
 
 
 def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> npt.NDArray[np.int8]:
-    """The place of each value among these, -1 for none.
+    """Return the position of each value among these, -1 for none.
 
-    Found once for each entry of the column's dictionary.
+    Looked up once per entry of the column's dictionary, not per row.
     """
     coded = (
         (column if pa.types.is_dictionary(column.type) else column.dictionary_encode())
@@ -428,11 +406,8 @@ def _codes(column: pa.ChunkedArray, values: tuple[str, ...]) -> npt.NDArray[np.i
     ]
 
 
-def _pieces(read: list[_Rows], names: list[str]) -> Iterator[tuple[_Rows, int, int]]:
-    """The rows of runs in their order, each from where to where.
-
-    Those that lie one after the other are one piece.
-    """
+def _pieces(read: list[_ScoreRows], names: list[str]) -> Iterator[tuple[_ScoreRows, int, int]]:
+    """Yield the rows of runs in their order, from where to where; adjacent ones as one piece."""
     of_run = {name: rows for rows in read for name in rows.first}
     now, first, end = read[0], 0, 0
     for name in names:
@@ -444,7 +419,7 @@ def _pieces(read: list[_Rows], names: list[str]) -> Iterator[tuple[_Rows, int, i
     yield now, first, end
 
 
-def _frame(read: list[_Rows], names: list[str], columns: list[str]) -> pd.DataFrame:
+def _frame(read: list[_ScoreRows], names: list[str], columns: list[str]) -> pd.DataFrame:
     pieces = list(_pieces(read, names))
     joined = pa.concat_tables(
         [rows.table.slice(first, end - first) for rows, first, end in pieces],
@@ -464,7 +439,7 @@ def _frame(read: list[_Rows], names: list[str], columns: list[str]) -> pd.DataFr
     }
     frame = joined.to_pandas()
     query_ids = pd.Index(frame["query_id"].astype("str"), name="query_id")
-    # One block of columns after the other: inserting them one by one would copy the frame for each.
+    # Joined as blocks: inserting columns one by one would copy the frame for each.
     return pd.concat([pd.DataFrame(codes), frame.drop(columns="query_id")], axis=1).set_axis(
         query_ids, axis=0
     )

@@ -1,13 +1,8 @@
-"""The files of a stored run.
+"""Read and write the files of a store: Parquet tables and JSON, whole or not at all.
 
-Parquet tables and JSON, written whole or not at all; one that can't be read is named.
-
-Where files of a store lie.
-
-In a folder, or on any file system that fsspec knows, such as object storage.
-
-A `RemotePath` has as much of `Path`'s interface as a store needs, so that its code is the same for
-both.
+They lie in a folder of this machine, or on any file system that fsspec knows. A `RemotePath` has as
+much of `Path`'s interface as a store needs, so that the code is the same for both. Errors name the
+file.
 """
 
 import base64
@@ -32,7 +27,8 @@ import pyarrow.parquet as pq
 from ragscore.frames.data import KINDS, conform
 from ragscore.frames.errors import DataError
 
-SETTLED_NS = 10**9  # file systems tell times apart by a few milliseconds, some by a second
+# A file this old shows a later write by its time: file systems keep times to a second at worst.
+SETTLED_NS = 10**9
 
 
 @dataclass(frozen=True)
@@ -50,21 +46,21 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the path."""
         return self.path.rpartition("/")[2]
 
     @property
     def parent(self) -> "RemotePath":
-        """The folder it is in."""
+        """The enclosing folder."""
         return RemotePath(self.fs, self.path.rpartition("/")[0])
 
     def exists(self) -> bool:
-        """Whether it is there now; listings seen before don't count."""
+        """Return whether it exists now, whatever fsspec has cached."""
         self.fs.invalidate_cache()
         return bool(self.fs.exists(self.path))
 
     def read_bytes(self) -> bytes:
-        """All it holds."""
+        """Return the content of the file."""
         return bytes(self.fs.cat_file(self.path))
 
 
@@ -72,17 +68,18 @@ Place = Path | RemotePath
 
 
 def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) -> Place:
-    """A folder by its path, or by a URL of any file system that fsspec knows (`s3://bucket/runs`).
+    """Return a folder by its path, or by a URL of a file system that fsspec knows.
 
     Parameters
     ----------
     storage_options
-        What the file system is told: end point, credentials, and the like.
+        Options for the file system: end point, credentials, and the like.
 
     Raises
     ------
     DataError
-        No such file system, or its package is missing; options for a folder of this machine.
+        The file system is unknown, or its package is missing; options are given for a folder of
+        this machine.
     """
     scheme, has_scheme, rest = str(root).partition("://")
     if not has_scheme or scheme in ("file", "local"):
@@ -108,13 +105,13 @@ def place_of(root: str | Path, storage_options: dict[str, Any] | None = None) ->
 
 
 def arrow_source(file: Place) -> tuple[str, Any]:
-    """A file as pyarrow and pandas take it: its path, and its file system (None: this machine's)."""
+    """Return a file's path and file system (None: this machine's), as pyarrow takes them."""
     return (str(file), None) if isinstance(file, Path) else (file.path, file.fs)
 
 
 @contextmanager
 def whole_file(file: Place) -> Iterator[Path]:
-    """A path to write to: `file` is there once all of it is written, and as it was till then."""
+    """Yield a path to write to; `file` changes only when all is written."""
     if isinstance(file, Path):
         staging = file.with_name(f".{file.name}.staging")
         yield staging
@@ -127,12 +124,12 @@ def whole_file(file: Place) -> Iterator[Path]:
 
 
 def write_new(file: RemotePath, content: bytes) -> None:
-    """Write a file that must not be there yet: of several that try at once, one succeeds.
+    """Write a file that must not exist yet; of several writers at once, one succeeds.
 
     Raises
     ------
     FileExistsError
-        It is there already.
+        The file exists already.
     """
     file.fs.invalidate_cache()
     with file.fs.open(file.path, "xb") as out:
@@ -140,7 +137,7 @@ def write_new(file: RemotePath, content: bytes) -> None:
 
 
 def file_names(folder: Place) -> set[str]:
-    """The names of what is in a folder; none of one that isn't there."""
+    """Return the names of all in a folder; none if it doesn't exist."""
     if isinstance(folder, Path):
         return set(os.listdir(folder)) if folder.is_dir() else set()  # noqa: PTH208
     folder.fs.invalidate_cache()
@@ -149,28 +146,31 @@ def file_names(folder: Place) -> set[str]:
 
 
 def remove(folder: RemotePath) -> None:
-    """Remove a folder and all in it; what isn't there needs no removing."""
+    """Remove a folder and all in it, if it exists."""
     file_names = folder.fs.find(folder.path) if folder.exists() else []
     if file_names:
         folder.fs.rm(file_names)
 
 
-def stamps(root: Place, files: list[str]) -> list[str | None]:
-    """What tells the present content of files in a folder from an older one.
+# By which object storages tell versions of a file apart, the surest first.
+_VERSION_KEYS = ("ETag", "LastModified", "created", "mtime")
 
-    Size and time, or what the object storage says; None for one that isn't there.
+
+def stamps(root: Place, files: list[str]) -> list[str | None]:
+    """Return a stamp of each file that changes with its content; None if it doesn't exist.
+
+    The stamp is size, time and inode, or size and what the object storage offers.
     """
     if isinstance(root, Path):
-        # no Path of each: there may be thousands
+        # Plain texts: making a Path of each takes longer than asking for thousands of files.
         return [_stamp_of(f"{root}/{file}") for file in files]
     root.fs.invalidate_cache()
     listed = root.fs.find(root.path, detail=True) if root.exists() else {}  # all in one request
     known = {
         str(name).lstrip("/"): (
-            f"{one['size']}"
-            f" {one.get('ETag') or one.get('LastModified') or one.get('created') or one.get('mtime')}"
+            f"{info['size']} {next((info[key] for key in _VERSION_KEYS if info.get(key)), None)}"
         )
-        for name, one in listed.items()
+        for name, info in listed.items()
     }
     return [known.get(f"{root.path}/{file}".lstrip("/")) for file in files]
 
@@ -184,10 +184,7 @@ def _stamp_of(file: str | Path) -> str | None:
 
 
 def settled_stamp(file: Path) -> str | None:
-    """The file's stamp.
-
-    None if it was written just now, when another write could leave the same one.
-    """
+    """Return the file's stamp; None right after a write, when another could leave the same one."""
     return _stamp_of(file) if time.time_ns() - file.stat().st_mtime_ns > SETTLED_NS else None
 
 
@@ -200,22 +197,22 @@ _TEXTS_OF_FEW_VALUES = (
     "rule",
     "level",
 )
-# of a file's metadata: at which response of the run each row group begins
+# Keys of a file's metadata: the response of the run that each row group begins at, and the number
+# of rows of each response, where rows lie in the order of the responses.
 RESPONSES_KEY = b"ragscore.responses"
-# of a file's metadata: how many rows each response of the run has, where rows lie in their order
 LENGTHS_KEY = b"ragscore.lengths"
-# the first row of each row group, and the first response that it holds rows of
+# The first row of each row group, and the first response that it holds rows of.
 Groups = tuple[list[int], list[int]]
 Lengths = npt.NDArray[np.int32]
 
 
 def read_json(file: Place) -> dict[str, Any]:
-    """A JSON object."""
+    """Read a JSON object."""
     return json_object(file.read_bytes(), file)
 
 
 def json_object(written: bytes, file: Place | str) -> dict[str, Any]:
-    """What a file holds that must be a JSON object."""
+    """Parse the content of a file, which must be a JSON object."""
     try:
         content = json.loads(written.decode("utf-8"))
     except ValueError as error:
@@ -226,7 +223,7 @@ def json_object(written: bytes, file: Place | str) -> dict[str, Any]:
 
 
 def json_bytes(content: dict[str, Any]) -> bytes:
-    """A JSON object as a file holds it; NaN is refused, it has no place in JSON."""
+    """Return a JSON object as the content of a file; NaN is refused, JSON has none."""
     return f"{json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False)}\n".encode()
 
 
@@ -238,7 +235,7 @@ def write_json(file: Place, content: dict[str, Any]) -> None:
 
 
 def read_parquet(file: Place, columns: list[str] | None = None) -> pd.DataFrame:
-    """A Parquet table, or these columns of it."""
+    """Read a Parquet table, or these columns of it."""
     if not file.exists():
         raise _missing(file)
     source, filesystem = arrow_source(file)
@@ -256,7 +253,7 @@ def _missing(file: Place) -> DataError:
 
 @contextmanager
 def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Iterator[pq.ParquetFile]:
-    """A Parquet file to read parts of; columns of `read_dictionary` are left as codes."""
+    """Open a Parquet file to read parts of it; columns of `read_dictionary` stay codes."""
     if not isinstance(file, Path) and not file.exists():
         raise _missing(file)
     source, filesystem = arrow_source(file)
@@ -274,7 +271,7 @@ def open_parquet(file: Place, read_dictionary: list[str] | None = None) -> Itera
 
 
 def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]:
-    """The columns of a table but for these; "x_*" are all those of your own."""
+    """Return the column names of a table except these; "x_*" are all columns of your own."""
     return [
         name
         for name in file.schema_arrow.names
@@ -283,13 +280,13 @@ def columns_without(file: pq.ParquetFile, without: tuple[str, ...]) -> list[str]
 
 
 def known_columns(names: Iterable[str], kind: str) -> list[str]:
-    """Those of these columns that the kind knows."""
+    """Return the names of columns that are declared for this kind of frame."""
     known, prefixes = KINDS[kind].dtypes, KINDS[kind].open_prefixes or ("\0",)
     return [name for name in names if name in known or str(name).startswith(prefixes)]
 
 
 def read_frame(file: Place, kind: str) -> pd.DataFrame:
-    """A table as a frame of this kind; columns that the kind doesn't know are left out."""
+    """Read a table as a frame of this kind, without undeclared columns."""
     frame = read_parquet(file)
     try:
         return conform(frame[known_columns(frame.columns, kind)], kind)
@@ -306,10 +303,7 @@ def write_frame(
     groups: Groups | None = None,
     lengths: Lengths | None = None,
 ) -> None:
-    """Write a frame of one run.
-
-    Every table carries its run, also one whose rows are shared by all runs.
-    """
+    """Write a frame of one run; every table carries its run, shared frames too."""
     rows, notes = None, {}
     if groups is not None:
         rows, notes[RESPONSES_KEY] = groups[0], json.dumps(groups[1])
@@ -319,7 +313,7 @@ def write_frame(
 
 
 def of_run(frame: pd.DataFrame, run_id: str) -> pd.DataFrame:
-    """A frame whose every row is the run's."""
+    """Return the frame with the run in every row."""
     with_run = frame if "run_id" in frame else frame.assign(run_id=run_id)
     return with_run.assign(
         run_id=pd.Categorical(with_run["run_id"].astype("str").fillna(run_id), categories=[run_id])
@@ -332,14 +326,14 @@ def write_parquet(
     rows: list[int] | None = None,
     notes: dict[bytes, str] | None = None,
 ) -> None:
-    """Write a table, ids as dictionaries: small, and fast to join when read.
+    """Write a table. Ids are written as dictionaries: small, and fast to join when read.
 
     Parameters
     ----------
     rows
-        At which rows its row groups begin; one by default.
+        The first rows of its row groups; one group by default.
     notes
-        For the file's metadata. They are no part of the schema: who reads the table and writes it
+        Values for the file's metadata. They are not in the schema, so whoever writes the table
         elsewhere, in another order, doesn't carry them along.
     """
     table = as_table(frame)
@@ -355,7 +349,7 @@ def write_parquet(
 
 
 def as_table(frame: pd.DataFrame) -> pa.Table:
-    """A frame as the table that is written of it."""
+    """Return the arrow table that is written of a frame."""
     columns = {
         name: column.astype("category") if name == "run_id" else column
         for name, column in frame.items()
@@ -364,15 +358,12 @@ def as_table(frame: pd.DataFrame) -> pa.Table:
 
 
 def packed(lengths: Lengths) -> str:
-    """Numbers of rows as a file's metadata hold them; most runs have the same number everywhere."""
+    """Pack numbers of rows for a file's metadata; mostly all are equal and compress well."""
     return base64.b64encode(zlib.compress(lengths.astype("<i4").tobytes(), 1)).decode("ascii")
 
 
 def lengths_of(file: pq.ParquetFile) -> Lengths | None:
-    """How many rows each response has.
-
-    None where the file doesn't say so, or nothing that can be understood.
-    """
+    """Return the number of rows of each response; None if the file doesn't say it legibly."""
     try:
         return np.frombuffer(
             zlib.decompress(base64.b64decode((file.metadata.metadata or {})[LENGTHS_KEY])), "<i4"
@@ -384,12 +375,15 @@ def lengths_of(file: pq.ParquetFile) -> Lengths | None:
 def write_groups(
     file: Place, tables: Iterable[tuple[pa.Table, int]], lengths: Lengths | None = None
 ) -> list[int]:
-    """Write tables of the same columns as the row groups of one file, one after the other, each with the response that it begins at; those are returned."""
+    """Write tables of the same columns as the row groups of one file.
+
+    Each comes with the response that it begins at. Return those.
+    """
     begins: list[int] = []
-    with whole_file(file) as staging, ExitStack() as open_until_here:
+    with whole_file(file) as staging, ExitStack() as stack:
         for table, begin in tables:
             if not begins:
-                writer = open_until_here.enter_context(
+                writer = stack.enter_context(
                     pq.ParquetWriter(staging, table.schema, **_options(table))
                 )
             writer.write_table(table, row_group_size=max(len(table), 1))
@@ -409,7 +403,7 @@ def _options(table: pa.Table) -> dict[str, Any]:
 
 
 def check_columns(frame: pd.DataFrame, kind: str) -> None:
-    """Refuse columns of your own that Parquet can't hold: values of several types in one column."""
+    """Refuse columns that Parquet can't hold: values of several types."""
     for name in [name for name, column in frame.items() if column.dtype == object]:
         try:
             pa.array(frame[name], from_pandas=True)

@@ -1,11 +1,11 @@
-"""A run file of any size into a store.
+"""Write a run file of any size into a store.
 
-Read block by block, written row group by row group, a part at a time in memory.
+The file is read block by block and written row group by row group. In: a `per_query.jsonl`. Out:
+its tables as `tables.write_run` writes them, and the content of its run.json.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,65 +17,51 @@ import pandas as pd
 import pyarrow as pa
 
 from ragscore.frames.data import Results, conform, empty
-from ragscore.io.per_query import begin_run, stream_per_query
+from ragscore.io.per_query import stream_per_query
 from ragscore.io.sidecars import run_description
 from ragscore.io.source import Problems
 from ragscore.io.stream import TableOnDisk
 from ragscore.store import tables as run_tables
 from ragscore.store.files import Place, as_table, of_run, write_frame, write_groups
-from ragscore.store.runs import Stored, put_run
-from ragscore.store.scoring_in_parts import Wanted, scored_in_parts
+from ragscore.store.runs import StoredRun
+from ragscore.store.scoring import ScoringRequest, score_written_run
 from ragscore.store.tables import by_response, groups_at, with_text, write_scores
 
-# of a row group, in memory before it is written: long texts make it end before it has all its rows
+# Memory that a row group may take before it is written: with long texts it ends earlier.
 GROUP_BYTES = 1 << 27
-Begun = tuple[dict[str, Any], Problems]
 
 
-def begin(file: Path, strict: bool) -> Begun:
-    """What is known of a run before its records are read, its `run_id` first."""
-    return begin_run(file, strict)
-
-
-def ingest_run(
-    root: Place,
+def write_file(
+    folder: Place,
     file: Path,
-    begun: Begun,
-    wanted: Wanted | None,
-    *,
-    overwrite: bool,
+    run: dict[str, Any],
+    problems: Problems,
+    request: ScoringRequest | None,
     text: str,
     progress: bool | None,
-) -> None:
-    """Bring a run into the store, as `begin` began it, and its scores, if some are wanted.
-
-    Whole or not at all.
-    """
-    write = partial(_write, file=file, begun=begun, wanted=wanted, text=text, progress=progress)
-    put_run(root, begun[0]["run_id"], write, overwrite)
-
-
-def _write(
-    folder: Place, file: Path, begun: Begun, wanted: Wanted | None, text: str, progress: bool | None
 ) -> dict[str, Any]:
-    """The tables of a run; returned is the content of its run.json."""
-    run, problems = begun
-    # Scores are made of whole texts; without any, nothing would tell that there were some.
-    text_first = "full" if wanted is not None and (wanted.reads_text or text == "none") else text
+    """Write the tables of a run file, and its scores if some are requested.
+
+    Return the content of its run.json. `run` and `problems` are from `begin_run`.
+    """
+    # Scores are made from whole texts. Without any text nothing would tell that there were some.
+    needs_text = request is not None and (request.reads_text or text == "none")
+    text_first = "full" if needs_text else text
     with TemporaryDirectory(
         prefix=".read-", dir=folder if isinstance(folder, Path) else None
     ) as spool:
-        with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as told:
-            streamed, beside = stream_per_query(file, run, problems, Path(spool), told)
+        with _bar(file.stat().st_size, f"reading {run['run_id']}", "B", progress) as report:
+            streamed, beside = stream_per_query(file, run, problems, Path(spool), report)
         problems.typos.warn()
         _write_tables(folder, streamed.tables, run["run_id"], text_first, progress)
         _write_beside(folder, beside, streamed.query_ids, run["run_id"])
         if "responses" not in streamed.tables:
             write_frame(folder / "responses.parquet", empty("responses"), run["run_id"])
         described = run_description(beside.runs) | {"text": text}
-        if wanted is None:
+        if request is None:
             return described
-        made = scored_in_parts(Stored(folder.parent, folder.name, described, ""), beside, wanted)
+        written = StoredRun(folder.parent, folder.name, described, "")
+        scored = score_written_run(written, beside, request)
         if text_first != text and "hits" in streamed.tables:
             _write_tables(
                 folder,
@@ -84,15 +70,15 @@ def _write(
                 text,
                 progress,
             )
-    return write_scores(folder, described, made)
+    return write_scores(folder, described, scored)
 
 
 def _write_tables(
     folder: Place, tables: dict[str, TableOnDisk], run_id: str, text: str, progress: bool | None
 ) -> None:
-    """The tables of the records.
+    """Write the tables of the records.
 
-    Hits first, and responses in the same parts, so that one part of hits needs one of responses.
+    Hits come first. Responses get the same row groups, so that a part reads one of each.
     """
     n_rows, begins = 0, [0]
     with _bar(
@@ -116,7 +102,7 @@ def _write_tables(
 
 
 def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: str) -> None:
-    """The tables that stand in files of their own beside the records, and what could not be taken."""
+    """Write the tables from files of their own beside the records, and what could not be read."""
     for kind in ("judgments", "problems"):
         frame = getattr(beside, kind)
         if frame is not None and len(frame):
@@ -148,9 +134,10 @@ def _told(
 def _in_groups(
     tables: Iterable[pa.Table], rows_per_response: npt.NDArray[np.int64], begins: list[int]
 ) -> Iterator[tuple[pa.Table, int]]:
-    """Row groups that begin at these responses, if there are several, else as `by_response` makes them; each with its first response.
+    """Yield row groups, each with the response that it begins at.
 
-    The first one begins at the first response, whether that has rows or not.
+    They begin at the responses `begins`, if there are several, else where `by_response` would begin
+    them. The first one begins at the first response, whether that has rows or not.
     """
     first_row = np.concatenate([[0], np.cumsum(rows_per_response)])
     is_large = first_row[-1] > run_tables.GROUP_ROWS
@@ -168,7 +155,10 @@ def _in_groups(
 
 
 def _grouped(tables: Iterable[pa.Table], rows: list[int]) -> Iterator[pa.Table]:
-    """The same rows as row groups that begin at these rows, and wherever one more table would make them too large; tables end between responses."""
+    """Regroup tables, which end between responses.
+
+    Groups begin at these rows, and wherever one more table would make a group too large.
+    """
     kept: list[pa.Table] = []
     starts, at, n_bytes = np.array(rows), 0, 0
     for table in tables:

@@ -1,235 +1,216 @@
-"""What decides the match level of stored runs.
+"""Find the match level of stored runs without reading all their hits.
 
-What their files' statistics tell, or a few of their hits, looked for part by part.
+The level depends on which columns of the hits hold values, which chunker versions occur, and
+whether expected chunk ids occur. Parquet statistics tell the first, a sample of hits the rest.
 
-In: the batches of `score_parts`. Out: the setting with the one level that all runs together lead
-to.
+In: the batches of `part_scoring`. Out: the job with the one level that all runs lead to.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import Codes, SmallCodes, codes_of, is_among, is_present
+from ragscore.frames.codes import codes_of, is_among, is_present
 from ragscore.frames.data import Results, concat_results, empty, from_records, narrowed
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS, response_of
 from ragscore.scoring.score import keeps_refusals
-from ragscore.store.part_scoring import Batch, Setting, read_batch
-from ragscore.store.parts import READ, filled, head_of
+from ragscore.store.part_scoring import Batch, ScoringJob, read_batch
+from ragscore.store.parts import READ, head_of, statistics_of
 
-FEW = 512  # responses of a run that is read at once
-_DECIDING = ("start", "path", "doc_id", "source_key", "text")
+# A run of at most so many responses is read whole: its first ones alone would save nothing.
+SMALL_RUN = 512
+_LEVEL_COLUMNS = ("start", "path", "doc_id", "source_key", "text")
 
 
 @dataclass(frozen=True)
-class Found:
-    """What decides the match level, of one run or batch.
+class LevelEvidence:
+    """What one run, or a batch of small ones, says about the match level.
 
-    A few of its hits, and at which levels its citations can be compared.
+    Attributes
+    ----------
+    results
+        A sample of the hits, from which the level follows as from all of them.
+    citation_levels
+        The levels at which citations can be compared; None without any citation.
     """
 
     number: int
     results: Results
-    carried: set[str]
-    cites: bool
+    citation_levels: set[str] | None
 
 
-def find_level(group: list[Batch], number: int, setting: Setting) -> Found:
-    """Look through the parts of one run, or a batch of small ones, for what decides the match level, until all that there may be is found; runs on a worker."""
+def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvidence:
+    """Search the parts of a run, or a batch of small runs, until nothing more can turn up.
+
+    Runs on a worker.
+    """
     runs = [part.run for part in group[0]]
-    wanted = (
-        setting.golden.targets.loc[setting.golden.targets["level"] == "chunk", "chunk_id"]
-        if "chunk_id" in setting.golden.targets
+    targets = job.golden.targets
+    expected = (
+        targets.loc[targets["level"] == "chunk", "chunk_id"]
+        if "chunk_id" in targets
         else pd.Series(dtype="str")
     )
-    cites = any(not label.is_ranking for label in setting.labels) and any(
+    has_citations = any(not label.is_ranking for label in job.labels) and any(
         (run.folder / "citations.parquet").exists() for run in runs
     )
-    if not cites and not len(wanted) and (told := _told_by_files(group[0], setting)) is not None:
-        return Found(number, told, set(), cites=False)
-    looked_at = (
-        group if len(runs) > 1 or group[-1][0].last <= FEW else [(head_of(group[0][0]),), *group]
+    if not has_citations and not len(expected):
+        from_files = _from_file_statistics(group[0], job)
+        if from_files is not None:
+            return LevelEvidence(number, from_files, None)
+    # The first responses of a large run mostly hold all that its other parts could show.
+    is_small = len(runs) > 1 or group[-1][0].last <= SMALL_RUN
+    batches = group if is_small else [(head_of(group[0][0]),), *group]
+    missing = set[str]()
+    if len(batches) > 1:
+        columns = {*_LEVEL_COLUMNS, "chunker_version", *(["chunk_id"] if len(expected) else [])}
+        statistics = statistics_of(runs[0], "hits")
+        missing = {name for name in columns if statistics.get(name, False) is not False}
+        missing -= set(job.without)
+    missing_levels = (
+        set(levels_with_targets(job.golden, set(LEVELS))) if has_citations else set[str]()
     )
-    open_columns = set[str]()
-    if len(looked_at) > 1:
-        open_columns = {
-            *_DECIDING,
-            *(("chunk_id",) if len(wanted) else ()),
-            "chunker_version",
-        } - set(setting.without)
-        open_columns &= {
-            name for name, is_filled in filled(runs[0], "hits").items() if is_filled is not False
-        }
-    found: list[Results] = []
-    carried: set[str] = set()
-    has_cited, open_levels = (
-        False,
-        set(levels_with_targets(setting.golden, set(LEVELS))) if cites else set(),
-    )
-    kinds = (
-        READ
-        if cites
-        else tuple(kind for kind in READ if kind not in ("citations", "judgments", "matches"))
-    )
-    for batch in looked_at:
-        results, _ = read_batch(batch, setting, kinds)
-        ranked = collapsed(results) if setting.policies["collapse"] == "doc" else results
-        witness = _witness(ranked, wanted)
-        found.append(witness)
-        open_columns -= _decided(witness, wanted)
-        if cites:
-            of_part, cited_here = _carried(results)
-            carried, has_cited = carried | of_part, has_cited or cited_here
-        if not open_columns and not open_levels - carried:
+    kinds = [
+        kind for kind in READ if has_citations or kind not in ("citations", "judgments", "matches")
+    ]
+    samples: list[Results] = []
+    cited_at: set[str] | None = None
+    for batch in batches:
+        results, _ = read_batch(batch, job, tuple(kinds))
+        ranked = collapsed(results) if job.policies["collapse"] == "doc" else results
+        samples.append(_sample_hits(ranked, expected))
+        missing -= _settled_columns(samples[-1], expected)
+        if has_citations and (levels := _citation_levels(results)) is not None:
+            cited_at = levels | (cited_at or set())
+        if not missing and not missing_levels - (cited_at or set()):
             break
-    hits = pd.concat([one.hits for one in found], ignore_index=True)
+    hits = pd.concat([sample.hits for sample in samples], ignore_index=True)
     hits = hits.assign(rank=np.arange(1, len(hits) + 1, dtype=np.int32))
-    chunks = [one.chunks for one in found if one.chunks is not None]
-    meta = [one.hit_meta for one in found if one.hit_meta is not None]
-    return Found(
-        number,
-        narrowed(
-            found[0],
-            hits=hits,
-            chunks=chunks[0] if chunks else None,
-            hit_meta=meta[0] if meta else None,
-        ),
-        carried,
-        has_cited,
+    chunks = [sample.chunks for sample in samples if sample.chunks is not None]
+    meta = [sample.hit_meta for sample in samples if sample.hit_meta is not None]
+    joined = narrowed(
+        samples[0],
+        hits=hits,
+        chunks=chunks[0] if chunks else None,
+        hit_meta=meta[0] if meta else None,
     )
+    return LevelEvidence(number, joined, cited_at)
 
 
-def _told_by_files(batch: Batch, setting: Setting) -> Results | None:
-    """Stand-ins for the hits that decide, made of what the statistics of the files say.
+def with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob:
+    """Return the job with the match level that all runs together lead to."""
+    # Workers answer in any order, on which the level and its reasons must not depend.
+    ordered = sorted(evidence, key=lambda one: one.number)
+    results = (
+        ordered[0].results
+        if len(ordered) == 1
+        else concat_results([one.results for one in ordered])
+    )
+    level = choose_level(results, job.golden, job.policies["match"], keeps_refusals(job.profile))
+    cited_at = [one.citation_levels for one in ordered if one.citation_levels is not None]
+    comparable = set[str]().union(*cited_at) if cited_at else set(LEVELS)
+    cited = tuple(levels_with_targets(job.golden, comparable))
+    return replace(job, level=replace(level, citation_levels=cited))
 
-    None where these don't say enough, or the hits are to be collapsed.
+
+def _from_file_statistics(batch: Batch, job: ScoringJob) -> Results | None:
+    """Return one made-up hit per run, with a value in each column that holds any.
+
+    None where statistics don't suffice: they may be missing, and they don't say which hits remain
+    when hits are collapsed.
     """
-    if setting.policies["collapse"] != "none":
+    if job.policies["collapse"] != "none":
         return None
     hits, meta = [], []
     for part in batch:
-        found = filled(part.run, "hits")
-        is_there = {
-            name: found[name] for name in _DECIDING if name in found and name not in setting.without
+        has_values = {
+            name: is_filled
+            for name, is_filled in statistics_of(part.run, "hits").items()
+            if name in _LEVEL_COLUMNS and name not in job.without
         }
-        if None in is_there.values():
+        if None in has_values.values():
             return None
         key = {"run_id": part.run.run_id, "query_id": "", "rank": 1}
         if part.run_hits:
-            hits.append(
-                key
-                | {
-                    name: (0 if name == "start" else "?") if is_filled else None
-                    for name, is_filled in is_there.items()
-                }
-            )
-        if any(filled(part.run, "hit_meta").values()):
+            values = {
+                name: None if not is_filled else 0 if name == "start" else "?"
+                for name, is_filled in has_values.items()
+            }
+            hits.append(key | values)
+        if any(statistics_of(part.run, "hit_meta").values()):
             meta.append(key | {"key": "?", "value": "?"})
     runs = pd.concat([part.about for part in batch])
     return Results(
-        runs=runs.assign(run_id=runs["run_id"].astype("str")), responses=empty("responses"),
+        runs=runs.assign(run_id=runs["run_id"].astype("str")),
+        responses=empty("responses"),
         hits=from_records(hits, "hits"),
         hit_meta=from_records(meta, "hit_meta") if meta else None,
-    )  # fmt: skip
+    )
 
 
-def _witness(results: Results, wanted: pd.Series) -> Results:
-    """The few hits that decide at which level runs can be matched.
+def _sample_hits(results: Results, expected: pd.Series) -> Results:
+    """Keep a few hits of each run: one per column that holds a value, and per chunker version.
 
-    Of each run one for each column that holds something, and each chunker version.
+    And one whose chunk id is expected.
     """
     hits, run = results.hits, codes_of(results.hits["run_id"])
-    versions = np.zeros(0, dtype=np.int64)
-    holds = [
-        np.ones(len(hits), dtype=bool),
-        *(is_present(hits[name]) for name in _DECIDING if name in hits),
-    ]
+    conditions = [np.ones(len(hits), dtype=bool)]
+    conditions += [is_present(hits[name]) for name in _LEVEL_COLUMNS if name in hits]
     if "chunk_id" in hits:
-        holds.append(is_among(hits["chunk_id"], wanted))
+        conditions.append(is_among(hits["chunk_id"], expected))
+    rows = []
+    for holds in conditions:
+        at = np.flatnonzero(holds)
+        # Rows lie run by run, so the first of each run is where the run changes.
+        rows.append(at[np.diff(run[at], prepend=-1) != 0])
     if "chunker_version" in hits:
-        versions = np.flatnonzero(
-            ~hits.assign(run_id=run)[["run_id", "chunker_version"]].duplicated().to_numpy()
-        )
-    rows = np.unique(
-        np.concatenate([*(_first_of_each(run, is_there) for is_there in holds), versions])
-    )
-    few = hits.iloc[rows]
-    if "text" in few:
-        few = few.assign(text=few["text"].str.slice(0, 1))
-    chunks = (
-        None
-        if results.chunks is None
-        else results.chunks[is_among(results.chunks["chunk_id"], wanted)].drop_duplicates("run_id")
-    )
-    meta = (
-        None if results.hit_meta is None or not len(results.hit_meta) else results.hit_meta.head(1)
-    )
-    left_out = dict.fromkeys(("judgments", "reported", "matches", "hops", "documents"))
+        versions = hits.assign(run_id=run)[["run_id", "chunker_version"]]
+        rows.append(np.flatnonzero(~versions.duplicated().to_numpy()))
+    sample = hits.iloc[np.unique(np.concatenate(rows))]
+    if "text" in sample:
+        # Only whether there is a text counts, and samples come back from workers.
+        sample = sample.assign(text=sample["text"].str.slice(0, 1))
+    chunks, meta = results.chunks, results.hit_meta
+    if chunks is not None:
+        chunks = chunks[is_among(chunks["chunk_id"], expected)].drop_duplicates("run_id")
     return narrowed(
         results,
         responses=results.responses.iloc[:0],
         citations=results.citations.iloc[:0],
-        hits=few,
+        hits=sample,
         chunks=chunks,
-        hit_meta=meta,
-        **left_out,
+        hit_meta=meta.head(1) if meta is not None and len(meta) else None,
+        **dict.fromkeys(("judgments", "reported", "matches", "hops", "documents")),
     )
 
 
-def _first_of_each(run: SmallCodes, is_there: npt.NDArray[np.bool_]) -> Codes:
-    """The first row of each run for which this holds; rows lie run by run."""
-    rows = np.flatnonzero(is_there)
-    return rows[np.diff(run[rows], prepend=-1) != 0]
+def _settled_columns(sample: Results, expected: pd.Series) -> set[str]:
+    """Return the columns of which no further hits are needed.
+
+    Versions are settled where each run states its own.
+    """
+    hits, runs = sample.hits, sample.runs
+    settled = {name for name in _LEVEL_COLUMNS if name in hits and hits[name].notna().any()}
+    if "chunk_id" in hits and is_among(hits["chunk_id"], expected).any():
+        settled.add("chunk_id")
+    if "chunker_version" in runs and runs["chunker_version"].notna().all():
+        settled.add("chunker_version")
+    return settled
 
 
-def _decided(witness: Results, wanted: pd.Series) -> set[str]:
-    """Columns of which nothing more needs to be found; versions are, where the run states its own."""
-    hits, decided = (
-        witness.hits,
-        {name for name in _DECIDING if name in witness.hits and witness.hits[name].notna().any()},
-    )
-    if "chunk_id" in hits and is_among(hits["chunk_id"], wanted).any():
-        decided.add("chunk_id")
-    if "chunker_version" in witness.runs and witness.runs["chunker_version"].notna().all():
-        decided.add("chunker_version")
-    return decided
-
-
-def _carried(results: Results) -> tuple[set[str], bool]:
-    """The levels at which citations of these results can be compared, and whether there are any."""
+def _citation_levels(results: Results) -> set[str] | None:
+    """Return the levels at which citations can be compared; None without any citation."""
     responses = results.responses.reset_index(drop=True)
     citations = results.citations.reset_index(drop=True)
     place = response_of(citations, responses)
-    if not (place >= 0).any():
-        return set(), False
-    kept = citations[place >= 0].reset_index(drop=True)
-    return (
-        citation_levels(
-            cited_passages(results, kept, place[place >= 0], response_of(results.hits, responses))
-        ),
-        True,
-    )
-
-
-def settle(found: Iterable[Found], setting: Setting, match: str) -> Setting:
-    """The setting with the match level that all runs together lead to."""
-    looked = sorted(found, key=lambda one: one.number)
-    results = (
-        looked[0].results if len(looked) == 1 else concat_results([one.results for one in looked])
-    )
-    level = choose_level(results, setting.golden, match, keeps_refusals(setting.profile))
-    carried = (
-        set().union(*(one.carried for one in looked))
-        if any(one.cites for one in looked)
-        else set(LEVELS)
-    )
-    return replace(
-        setting,
-        level=replace(level, citation_levels=tuple(levels_with_targets(setting.golden, carried))),
-    )
+    has_response = place >= 0
+    if not has_response.any():
+        return None
+    own = citations[has_response].reset_index(drop=True)
+    hits = response_of(results.hits, responses)
+    return citation_levels(cited_passages(results, own, place[has_response], hits))

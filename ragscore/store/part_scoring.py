@@ -1,10 +1,9 @@
-"""Scoring a store part by part.
+"""Score stored runs part by part, here or on the workers of a cluster.
 
-The same function for each part of each run, here or on the workers of a cluster, and only scores
-come back.
+Each part is scored by the same function, and only its scores come back. What must be the same for
+all parts, above all the match level, is fixed before (`level_search`).
 
-What has to be the same for all parts is settled first, from what decides it in each run: the match
-level (see `deciding`).
+In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 """
 
 from collections import Counter
@@ -32,17 +31,19 @@ from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, rea
 from ragscore.store.tables import read_runs
 
 TEXT_TARGETS = (*READS_TEXT, "source_key")
-# of small runs, in as many hits as a part has: so that there are some for each thread and worker
-BATCHES = 8
-SMALL = 4  # at least so many runs make a full batch
-# of the scores of a batch, which hold every question of the golden set for each run
+# Small runs are scored together, an eighth of a part at a time: scoring a run has fixed costs, and
+# yet there should be a batch for each thread or worker.
+BATCHES_OF_PART = 8
+SMALLEST_BATCH = 4  # A run is small if at least so many fit into a batch.
+# The scores of a batch hold every golden query for each run: so many rows of the default metrics
+# take about 60 MB.
 BATCH_ROWS = 2**17
 Batch = tuple[Part, ...]  # a part of one run, or several small runs, each whole
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What all parts are scored by."""
+class ScoringJob:
+    """What all parts are scored by. The golden set has its refusals as the profile reads them."""
 
     golden: Golden
     labels: list[Label]
@@ -53,40 +54,42 @@ class Setting:
 
     @cached_property
     def without(self) -> tuple[str, ...]:
-        """Columns of hits that nothing here reads: their text is most of what a hit weighs."""
+        """Columns of hits that nothing reads; text is most of what a hit weighs."""
         if self.rule is not None:
             return ()
-        needs_text = bool(is_among(self.golden.targets["level"], TEXT_TARGETS).any())
-        return (
-            "x_*",
-            "score",
-            "score_lexical",
-            "score_vector",
-            "score_kind",
-            *(() if needs_text else ("text",)),
-        )
+        text = () if reads_text(self.golden, self.rule) else ("text",)
+        return ("x_*", "score", "score_lexical", "score_vector", "score_kind", *text)
 
     @property
     def joins_ids(self) -> bool:
-        """Whether hits are only ever joined by their ids, so that these may stay codes."""
+        """Whether hits are only joined by their ids, so that these may stay codes."""
         return "text" in self.without
 
     @property
     def part_hits(self) -> int:
-        """How many hits a part has by default: fewer where their texts are read."""
+        """The number of hits of a part by default: fewer where their texts are read."""
         return PART_HITS if self.joins_ids else PART_HITS_WITH_TEXT
 
-    def of_queries(self, here: npt.NDArray[np.bool_]) -> Golden:
-        """The golden set with these of its queries."""
+    def scores_of(
+        self, results: Results, golden: Golden
+    ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame], Notes]:
+        """Score these results; `golden` holds all or some of the job's queries."""
+        assert self.level is not None
+        return scores_at(
+            results, golden, self.labels, self.level, self.rule, self.profile, self.policies
+        )
+
+    def golden_of(self, has_query: npt.NDArray[np.bool_]) -> Golden:
+        """Return the golden set with these of its queries."""
         frames = {
-            name: _rows_where(getattr(self.golden, name), here[query])
+            name: _rows_where(getattr(self.golden, name), has_query[query])
             for name, query in self._query_of.items()
         }
-        return narrowed(self.golden, queries=_rows_where(self.golden.queries, here), **frames)
+        return narrowed(self.golden, queries=_rows_where(self.golden.queries, has_query), **frames)
 
     @cached_property
     def _query_of(self) -> dict[str, npt.NDArray[np.int64]]:
-        """The query of each row of each frame of the golden set, looked up once for all parts."""
+        """The query of each row of each golden frame, looked up once for all parts."""
         frames = {item.name: getattr(self.golden, item.name) for item in fields(self.golden)}
         ids = pd.Index(self.golden.queries["query_id"])
         return {
@@ -96,121 +99,111 @@ class Setting:
         }
 
 
-def _rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
-    """The rows for which this holds.
+def reads_text(golden: Golden, rule: Rule | None) -> bool:
+    """Whether scores may depend on the texts of hits."""
+    return rule is not None or bool(is_among(golden.targets["level"], TEXT_TARGETS).any())
 
-    Where they lie together, as those of a part do, they are not copied.
+
+def _rows_where(frame: pd.DataFrame, holds: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """Return the rows for which this holds.
+
+    Adjacent rows are not copied, and those of a part mostly are adjacent.
     """
     rows = np.flatnonzero(holds)
-    return (
-        frame.iloc[rows[0] : rows[-1] + 1]
-        if len(rows) and rows[-1] - rows[0] + 1 == len(rows)
-        else frame[holds]
-    )
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows):
+        return frame.iloc[rows[0] : rows[-1] + 1]
+    return frame[holds]
 
 
 @dataclass(frozen=True)
-class Scored:
-    """The scores of one batch.
+class BatchScores:
+    """The scores of one batch, as small as they can be sent.
 
-    For each of its runs of the golden queries by their position (`query`), then of the others by
-    their ids (`extra`).
+    Rows are, run by run, the golden queries at the positions `query`; after those of all runs,
+    responses without a golden query, with their ids in `extra` and the places of their runs in the
+    batch in `extra_run`. States and levels are codes.
     """
 
     number: int
     query: npt.NDArray[np.int32]
     extra: list[str]
-    extra_run: npt.NDArray[np.int32]  # by its place in the batch
+    extra_run: npt.NDArray[np.int32]
     state: npt.NDArray[np.int8]
     level: npt.NDArray[np.int8]
     values: npt.NDArray[np.float64]  # metrics by rows
-    valued: pd.DataFrame
+    counts: pd.DataFrame  # for `warn_of_no_value`
     notes: Notes
 
     def __sizeof__(self) -> int:
         # Dask asks: a worker must know what the scores it holds weigh.
-        return sum(
-            array.nbytes
-            for array in (self.query, self.extra_run, self.state, self.level, self.values)
-        ) + sum(map(len, self.extra))
+        arrays = (self.query, self.extra_run, self.state, self.level, self.values)
+        return sum(array.nbytes for array in arrays) + sum(map(len, self.extra))
 
 
-def batched(of_runs: list[list[Part]], n_queries: int, part_hits: int) -> list[list[Batch]]:
-    """The parts of each run, one by one.
-
-    Of small runs that follow each other many at once, for what a scoring costs that doesn't grow
-    with the hits.
-    """
+def batches_of(
+    parts_of_runs: list[list[Part]], n_queries: int, part_hits: int
+) -> list[list[Batch]]:
+    """Return the batches of each run, one per part; small runs in sequence share one batch."""
     groups: list[list[Batch]] = []
-    room = rows_left = 0
-    for parts in of_runs:
+    hits_left = rows_left = 0
+    for parts in parts_of_runs:
         hits, rows = parts[0].run_hits, max(n_queries, parts[0].last)
-        is_small = len(parts) == 1 and hits * BATCHES * SMALL <= part_hits
-        if is_small and hits <= room and rows <= rows_left:
+        is_small = len(parts) == 1 and hits * BATCHES_OF_PART * SMALLEST_BATCH <= part_hits
+        if is_small and hits <= hits_left and rows <= rows_left:
             groups[-1] = [(*groups[-1][0], parts[0])]
-            room, rows_left = room - hits, rows_left - rows
-        else:
-            groups.append([(part,) for part in parts])
-            room, rows_left = (
-                (part_hits // BATCHES - hits, BATCH_ROWS - rows) if is_small else (0, 0)
-            )
+            hits_left, rows_left = hits_left - hits, rows_left - rows
+            continue
+        groups.append([(part,) for part in parts])
+        hits_left = part_hits // BATCHES_OF_PART - hits if is_small else 0
+        rows_left = BATCH_ROWS - rows if is_small else 0
     return groups
 
 
 def read_batch(
-    batch: Batch, setting: Setting, kinds: tuple[str, ...] = READ
+    batch: Batch, job: ScoringJob, kinds: tuple[str, ...] = READ
 ) -> tuple[Results, npt.NDArray[np.bool_]]:
-    """What was found, and which golden queries it is about."""
-    asked = setting.golden.queries["query_id"]
+    """Return the results of a batch, and which golden queries it is about."""
+    query_ids = job.golden.queries["query_id"]
     if len(batch) > 1:
         about = pd.concat([part.about for part in batch])
-        return read_runs([part.run for part in batch], about, kinds, setting.without), np.ones(
-            len(asked), dtype=bool
-        )
-    coded_ids = setting.joins_ids and not (batch[0].run.folder / "citations.parquet").exists()
-    results, queries = read_part(batch[0], setting.without, kinds, coded_ids=coded_ids)
-    return results, queries.hold(asked)
+        results = read_runs([part.run for part in batch], about, kinds, job.without)
+        return results, np.ones(len(query_ids), dtype=bool)
+    coded_ids = job.joins_ids and not (batch[0].run.folder / "citations.parquet").exists()
+    results, queries = read_part(batch[0], job.without, kinds, coded_ids=coded_ids)
+    return results, queries.hold(query_ids)
 
 
-def score_batch(batch: Batch, number: int, setting: Setting) -> Scored:
+def score_batch(batch: Batch, number: int, job: ScoringJob) -> BatchScores:
     """Score one batch; runs on a worker."""
-    assert setting.level is not None
-    results, here = read_batch(batch, setting)
-    golden = setting.of_queries(here)
-    scores, valued, notes = scores_at(
-        results,
-        golden,
-        setting.labels,
-        setting.level,
-        setting.rule,
-        setting.profile,
-        setting.policies,
+    results, has_query = read_batch(batch, job)
+    scores, valued, notes = job.scores_of(results, job.golden_of(has_query))
+    values = [scores[label.text].to_numpy() for label in job.labels]
+    n_golden = len(batch) * int(has_query.sum())
+    return BatchScores(
+        number,
+        query=np.flatnonzero(has_query).astype(np.int32),
+        extra=scores.index[n_golden:].tolist(),
+        extra_run=codes_of(scores["run_id"])[n_golden:].astype(np.int32),
+        state=codes_of(scores["state"]).astype(np.int8),
+        level=codes_of(scores["level"]).astype(np.int8),
+        values=np.array(values).reshape(len(job.labels), len(scores)),
+        counts=valued(),
+        notes=notes,
     )
-    values = np.array([scores[label.text].to_numpy() for label in setting.labels]).reshape(
-        len(setting.labels), len(scores)
-    )
-    codes = [codes_of(scores[name]).astype(np.int8) for name in ("state", "level")]
-    known = len(batch) * int(here.sum())
-    return Scored(
-        number, np.flatnonzero(here).astype(np.int32), scores.index[known:].tolist(),
-        codes_of(scores["run_id"])[known:].astype(np.int32), codes[0], codes[1], values, valued(),
-        notes,
-    )  # fmt: skip
 
 
-def mapped(
-    function: Callable[..., Any], items: list[Any], setting: Setting, client: Any
+def run_each(
+    function: Callable[..., Any], items: list[Any], job: ScoringJob, client: Any
 ) -> Iterator[Any]:
-    """The function's value for each item, as they come.
+    """Yield the function's value for each item, as they come.
 
-    Here, in as many threads as arrow uses, or from the workers of a Dask cluster.
-
-    A rule of your own is called by one thread.
+    Here, in as many threads as arrow uses; with a client, from the workers of a Dask cluster. A
+    rule of your own is called by one thread only, since it need not be thread-safe.
     """
     if client is None:
-        n_threads = min(pa.cpu_count(), len(items)) if setting.rule is None else 1
+        n_threads = min(pa.cpu_count(), len(items)) if job.rule is None else 1
         with ThreadPoolExecutor(max(n_threads, 1)) as pool:
-            yield from pool.map(lambda at: function(items[at], at, setting), range(len(items)))
+            yield from pool.map(lambda at: function(items[at], at, job), range(len(items)))
         return
     try:
         import dask
@@ -221,9 +214,9 @@ def mapped(
             field="client",
             allowed="pip install 'ragscore[scale]'",
         ) from error
-    # A task, not scattered data: a worker that is lost with its copy gets the setting again.
+    # A task, not scattered data: a worker that is lost with its copy gets the job again.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
-        shared = client.submit(_same, setting, pure=False)
+        shared = client.submit(_same, job, pure=False)
         futures = [
             client.submit(function, item, number, shared, pure=False)
             for number, item in enumerate(items)
@@ -235,81 +228,65 @@ def mapped(
         yield value
 
 
-def _same(setting: Setting) -> Setting:
-    return setting
+def _same(job: ScoringJob) -> ScoringJob:
+    return job
 
 
-def assembled(
-    batches: list[Batch], made: Iterable[Scored], setting: Setting, run_ids: list[str]
+def assemble(
+    batches: list[Batch], results: Iterable[BatchScores], job: ScoringJob, run_ids: list[str]
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The frame of `rs.score` from the scores of all batches, and what they counted.
+    """Return the frame of `rs.score`, and what `warn_of_no_value` needs, of all batches.
 
-    Their warnings are given once.
+    Warns of what the batches noted, their numbers added up.
     """
-    asked = setting.golden.queries["query_id"]
-    n, of_run = len(asked), {run_id: number for number, run_id in enumerate(run_ids)}
-    values = np.full((len(setting.labels), len(run_ids) * n), np.nan)
+    query_ids = job.golden.queries["query_id"]
+    n, place = len(query_ids), {run_id: number for number, run_id in enumerate(run_ids)}
+    # Written to as batches come: the values of all and their copy would not fit in memory.
+    values = np.full((len(job.labels), len(run_ids) * n), np.nan)
     state, level = (np.full(len(run_ids) * n, -1, dtype=np.int8) for _ in range(2))
-    extras: dict[int, tuple[npt.NDArray[np.int64], Scored]] = {}
+    extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
     counts: list[pd.DataFrame] = []
     notes: Counter[tuple[str, str]] = Counter()
-    for one in made:
-        runs = np.array([of_run[part.run.run_id] for part in batches[one.number]])
-        rows, known = (
-            _as_slice(np.add.outer(runs * n, one.query).ravel()),
-            len(runs) * len(one.query),
-        )
-        values[:, rows], state[rows], level[rows] = (
-            one.values[:, :known],
-            one.state[:known],
-            one.level[:known],
-        )
+    for one in results:
+        runs = np.array([place[part.run.run_id] for part in batches[one.number]])
+        rows = _as_slice(np.add.outer(runs * n, one.query).ravel())
+        n_golden = len(runs) * len(one.query)
+        values[:, rows] = one.values[:, :n_golden]
+        state[rows], level[rows] = one.state[:n_golden], one.level[:n_golden]
         if one.extra:
-            extras[one.number] = (
-                runs[one.extra_run],
-                replace(
-                    one,
-                    values=one.values[:, known:].copy(),
-                    state=one.state[known:],
-                    level=one.level[known:],
-                ),
+            rest = replace(
+                one,
+                values=one.values[:, n_golden:].copy(),
+                state=one.state[n_golden:],
+                level=one.level[n_golden:],
             )
-        counts.append(one.valued)
+            extras[one.number] = runs[one.extra_run], rest
+        counts.append(one.counts)
         notes.update(one.notes)
     more = [extras[number] for number in sorted(extras)]
-    run_code = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
-    ids = pd.concat(
-        [*[asked] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)],
-        ignore_index=True,
-    )
-    columns = {
-        label.text: (
-            np.concatenate([values[at], *(one.values[at] for _, one in more)])
-            if more
-            else values[at]
+    run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
+    state = np.concatenate([state, *(one.state for _, one in more)])
+    level = np.concatenate([level, *(one.level for _, one in more)])
+    columns: dict[str, Any] = {
+        "run_id": categorical(run, run_ids),
+        "state": categorical(state, STATES),
+        "level": categorical(level, LEVELS),
+    }
+    for at, label in enumerate(job.labels):
+        own = values[at]
+        columns[label.text] = (
+            np.concatenate([own, *(one.values[at] for _, one in more)]) if more else own
         )
-        for at, label in enumerate(setting.labels)
-    }
-    states, levels = (
-        np.concatenate([codes, *(getattr(one, name) for _, one in more)])
-        for name, codes in (("state", state), ("level", level))
-    )
-    head = {
-        "run_id": categorical(run_code, run_ids),
-        "state": categorical(states, STATES),
-        "level": categorical(levels, LEVELS),
-    }
+    ids = [*[query_ids] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)]
+    index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
     warn_of_notes(notes)
     return (
-        pd.DataFrame({**head, **columns}, copy=False).set_axis(
-            pd.Index(ids, name="query_id"), axis=0
-        ),
+        pd.DataFrame(columns, copy=False).set_axis(index, axis=0),
         pd.concat(counts).groupby(level=0, sort=False).sum(),
     )
 
 
 def _as_slice(rows: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
-    """Rows that lie together, as those of a part do, as a slice: writing there is copying."""
-    return (
-        slice(int(rows[0]), int(rows[-1]) + 1) if len(rows) and (np.diff(rows) == 1).all() else rows
-    )
+    """Return adjacent rows, as those of a part mostly are, as a slice: writing there is copying."""
+    is_adjacent = len(rows) > 0 and bool((np.diff(rows) == 1).all())
+    return slice(int(rows[0]), int(rows[-1]) + 1) if is_adjacent else rows

@@ -1,8 +1,8 @@
-"""Parts of stored runs: ranges of a run's queries, each read without the rest.
+"""Read parts of stored runs: ranges of a run's queries, each without the rest.
 
-Tables of a large run are written in the order of its responses, in row groups that end between two
-of them; the file says at which response each group begins. Tables without that are read batch by
-batch, and what belongs to others is left out.
+Large tables lie in the order of the responses, in row groups that end between two of them, and the
+file says at which response each group begins. Other tables are read batch by batch, and rows of
+other parts are dropped. In: a stored run. Out: its parts, and their `Results`.
 """
 
 import json
@@ -29,26 +29,27 @@ from ragscore.store.files import (
     lengths_of,
     open_parquet,
 )
-from ragscore.store.runs import Stored
+from ragscore.store.runs import StoredRun
 
-# as many as a row group holds: some 250 MB in memory while they are scored, without their texts
+# As many as a row group holds: scoring them takes some 250 MB, without their texts.
 PART_HITS = 2**21
+# Fewer where texts are read: they are most of what a hit weighs.
 PART_HITS_WITH_TEXT = 2**19
-# what scoring looks at, beside responses
+# The tables that scoring looks at, beside responses.
 READ = ("hits", "citations", "hit_meta", "judgments", "chunks", "matches")
-HEAD = 64  # responses
-CODED = ("query_id", "doc_id", "chunk_id")  # of hits, where nothing but the join reads them
-BATCH_ROWS = 2**13  # read at a time: few enough for texts of any length
+HEAD = 64  # responses that mostly tell what columns of a run hold
+CODED = ("query_id", "doc_id", "chunk_id")  # ids of hits that stay codes where only joins read them
+BATCH_ROWS = 2**13  # rows read at a time, few enough for texts of any length
 
 
 @dataclass(frozen=True)
 class Part:
     """The queries of one run from its response `first` up to `last`.
 
-    The last part also has what no response was given for.
+    The last part also has the queries that the run has no response for.
     """
 
-    run: Stored
+    run: StoredRun
     about: pd.DataFrame  # its row of the runs frame
     first: int
     last: int
@@ -59,8 +60,11 @@ class Part:
     first_hit: int = 0
 
 
-def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> list[Part]:
-    """A run cut into ranges of its responses with about `part_hits` hits each, at row groups of its hits where they are larger."""
+def parts_of(run: StoredRun, about: pd.DataFrame, part_hits: int = PART_HITS) -> list[Part]:
+    """Cut a run into ranges of its responses with about `part_hits` hits each.
+
+    Cuts also lie where row groups of its hits begin, so that each part reads whole groups.
+    """
     with open_parquet(run.folder / "responses.parquet") as file:
         n_responses = file.metadata.num_rows
     bounds, lengths, run_hits = [0, n_responses], None, 0
@@ -107,7 +111,7 @@ def parts_of(run: Stored, about: pd.DataFrame, part_hits: int = PART_HITS) -> li
 
 
 def head_of(part: Part) -> Part:
-    """The part's first responses, which may tell already what the whole holds."""
+    """Return the part's first responses only."""
     last = min(part.first + HEAD, part.last)
     return replace(
         part,
@@ -119,18 +123,18 @@ def head_of(part: Part) -> Part:
 
 @dataclass(frozen=True)
 class Queries:
-    """Which queries a part has.
+    """The queries of a part: its `own`, and in the last part all that are not `answered`.
 
-    Its `own`; the last part also those that no response of the run (`answered`) is about.
+    `answered` are the queries of all responses of the run, None but in the last part.
     """
 
     own: pd.Index
     answered: pd.Index | None
 
     def hold(self, column: pd.Series) -> npt.NDArray[np.bool_]:
-        """Whether the query of each row belongs to the part."""
-        found = is_among(column, self.own)
-        return found if self.answered is None else found | ~is_among(column, self.answered)
+        """Return for each row whether its query belongs to the part."""
+        is_own = is_among(column, self.own)
+        return is_own if self.answered is None else is_own | ~is_among(column, self.answered)
 
 
 def read_part(
@@ -139,17 +143,16 @@ def read_part(
     kinds: tuple[str, ...] = READ,
     coded_ids: bool = False,
 ) -> tuple[Results, Queries]:
-    """The results of a part, and its queries.
+    """Return the results of a part, and its queries.
 
     Parameters
     ----------
     without
-        Columns of hits and chunks that aren't needed; "x_*" are all those of your own.
+        Columns of hits and chunks that aren't needed; "x_*" are all columns of your own.
     kinds
         The tables to read beside responses.
     coded_ids
-        Leave the ids of hits as the codes that they are stored as, which is much faster than making
-        texts of them.
+        Leave the ids of hits as the codes that they are stored as: much faster than texts.
     """
     folder = part.run.folder
     responses = _frame(
@@ -191,9 +194,9 @@ def read_part(
 def _hits_of(
     part: Part, queries: Queries, without: tuple[str, ...], coded: tuple[str, ...]
 ) -> pd.DataFrame:
-    """The hits of a part.
+    """Read the hits of a part.
 
-    Where the file says how many each response has, neither their run nor their queries are read.
+    If the file says how many each response has, neither their run nor their queries are read.
     """
     file = part.run.folder / "hits.parquet"
     if part.n_hits is None:
@@ -218,9 +221,9 @@ def _hits_of(
 
 
 def _as_saved(runs: pd.DataFrame, frames: dict[str, Any]) -> Results:
-    """The tables of one run as they were checked when it was saved.
+    """Return tables of one run as `Results` without checking them: they were checked when saved.
 
-    To check those of each part again would take more time than scoring a small one.
+    Checking each part again would take more time than scoring a small one.
     """
     run_id = pd.CategoricalDtype(runs["run_id"].tolist())
     own = {
@@ -239,35 +242,30 @@ def _nothing() -> Results:
     return Results(runs=empty("runs"), responses=empty("responses"))
 
 
-def filled(run: Stored, kind: str) -> dict[str, bool | None]:
-    """Whether any row of a table holds a value in each of its columns, by the file's statistics.
+def statistics_of(run: StoredRun, kind: str) -> dict[str, bool | None]:
+    """Return for each column of a table whether any row holds a value; None if unknown.
 
-    None where they don't say.
+    The file's own statistics say so. They hold whoever wrote the table (`save`, `ingest`, `add` or
+    another tool), which a note in run.json would not.
     """
     if not (run.folder / f"{kind}.parquet").exists():
         return {}
     with open_parquet(run.folder / f"{kind}.parquet") as file:
         groups = [file.metadata.row_group(n) for n in range(file.num_row_groups)]
         chunks = [group.column(n) for group in groups for n in range(group.num_columns)]
-    found: dict[str, set[bool | None]] = {}
+    has_values: dict[str, set[bool | None]] = {}
     for chunk in chunks:
-        found.setdefault(chunk.path_in_schema, set()).add(_is_filled(chunk))
+        is_known = chunk.is_stats_set and chunk.statistics.has_null_count
+        has_any = chunk.statistics.null_count < chunk.num_values if is_known else None
+        has_values.setdefault(chunk.path_in_schema, set()).add(has_any)
     return {
         name: True if True in of_groups else None if None in of_groups else False
-        for name, of_groups in found.items()
+        for name, of_groups in has_values.items()
     }
 
 
-def _is_filled(chunk: pq.ColumnChunkMetaData) -> bool | None:
-    return (
-        chunk.statistics.null_count < chunk.num_values
-        if chunk.is_stats_set and chunk.statistics.has_null_count
-        else None
-    )
-
-
 def _begins(file: pq.ParquetFile) -> list[int] | None:
-    """At which response each row group begins; None where the file doesn't say so."""
+    """Return the response that each row group begins at; None if the file doesn't say so."""
     written = (file.metadata.metadata or {}).get(RESPONSES_KEY)
     begins = json.loads(written) if written else None
     return begins if isinstance(begins, list) and len(begins) == file.num_row_groups else None
@@ -276,7 +274,7 @@ def _begins(file: pq.ParquetFile) -> list[int] | None:
 def _rows_between(
     file: Place, first: int, last: int, without: tuple[str, ...] = (), coded: tuple[str, ...] = ()
 ) -> pa.Table:
-    """These rows of a table, reading the row groups that hold them."""
+    """Read these rows of a table, from the row groups that hold them."""
     with open_parquet(file) as source:
         names = columns_without(source, without)
         begins = np.cumsum(
@@ -332,9 +330,9 @@ def _rows_of(
     without: tuple[str, ...],
     coded: tuple[str, ...] = (),
 ) -> pa.Table:
-    """The rows of a part's queries, batch by batch from the row groups that may hold some.
+    """Read the rows of a part's queries, batch by batch from row groups that may hold some.
 
-    All rows without queries.
+    All rows if `queries` is None.
     """
     with open_parquet(file) as source:
         names = columns_without(source, without)
@@ -376,9 +374,9 @@ def _groups(file: pq.ParquetFile, part: Part) -> list[int]:
 
 
 def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
-    """Whether the part's rows are these row groups, all of them.
+    """Return whether the part's rows are exactly these row groups.
 
-    It is the whole run, or begins and ends where they do.
+    They are if the part is the whole run, or begins and ends where the groups do.
     """
     if groups and part.first == 0 and part.is_last:
         return True
@@ -390,10 +388,7 @@ def _is_whole(file: pq.ParquetFile, part: Part, groups: list[int]) -> bool:
 
 
 def _frame(table: pa.Table, kind: str, coded: tuple[str, ...] = (), **columns: Any) -> pd.DataFrame:
-    """A table, with these columns beside, as a frame of its kind.
-
-    Columns that the kind doesn't know are left out.
-    """
+    """Return a table and further columns as a frame of its kind, without undeclared columns."""
     table = table.select(known_columns(table.column_names, kind))
     codes = [
         name

@@ -1,104 +1,306 @@
-"""What a store keeps of a scoring.
+"""What a store keeps of a scoring: scores, the matches behind them, and what measured them.
 
-Scores, the matches behind them, and what they were made of (level, rule, policies, profile).
+In: results in memory, or a run whose tables are written, and a `ScoringRequest`. Out: for each run
+what `tables.write_scores` writes. Results in memory are one part, whatever runs they hold.
 """
 
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
-from ragscore.frames.data import DataError, Golden, Results
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.data import DataError, Golden, Results, conform, empty
 from ragscore.frames.golden_versions import query_parts
 from ragscore.frames.ranking import collapsed
-from ragscore.scoring.grading import level_rule, level_rule_name, matches_to_store, rule_name
+from ragscore.scoring.grading import (
+    count_undecidable,
+    level_rule,
+    level_rule_name,
+    matches_to_store,
+    rule_name,
+)
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS, Rule
-from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies
-from ragscore.scoring.profiles import find_profile
-from ragscore.scoring.provenance import provenance_parts
-from ragscore.scoring.score import score, scoring
+from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies, warn_of_missing
+from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.provenance import fields_of, provenance_parts
+from ragscore.scoring.score import (
+    keeps_refusals,
+    labels_of,
+    warn_of_deep_cuts,
+    warn_of_no_value,
+    warn_of_notes,
+)
 from ragscore.scoring.summary import metric_columns, summarize
+from ragscore.store.level_search import find_evidence, with_level
+from ragscore.store.part_scoring import (
+    Batch,
+    ScoringJob,
+    assemble,
+    batches_of,
+    reads_text,
+    run_each,
+    score_batch,
+)
+from ragscore.store.parts import parts_of, read_part, statistics_of
+from ragscore.store.runs import StoredRun
 
 PROFILE = "profile"
 
 
-def scored(
-    results: Results, golden: Golden, rule: Rule | None, choices: dict[str, Any]
-) -> dict[str, dict[str, Any]]:
-    """For each run its `scores`, their `summary`, the `matches` behind them, the `scoring` that made them, with its ruler, and the hashes of `golden`.
+@dataclass(frozen=True)
+class ScoringRequest:
+    """What runs are to be scored by.
+
+    `choices` are policies of `rs.score` by name, and `profile`, a profile's name or None.
+    """
+
+    golden: Golden
+    rule: Rule | None
+    choices: dict[str, Any]
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether scores may depend on the texts of hits."""
+        return reads_text(self.golden, self.rule)
+
+    @property
+    def profile(self) -> Profile | None:
+        """The profile, if one is named."""
+        return find_profile(self.choices.get(PROFILE))
+
+    @property
+    def policies(self) -> dict[str, str]:
+        """Every policy, as the profile leaves them."""
+        given = {name: value for name, value in self.choices.items() if name != PROFILE}
+        return resolve_policies(self.profile, given)
+
+    def job_for(self, results: Results) -> ScoringJob:
+        """The job that scores these runs, before its match level is known."""
+        profile = self.profile
+        labels = labels_of(results, None, profile)
+        golden = read_refusals(self.golden, profile)
+        return ScoringJob(golden, labels, self.rule, profile, self.policies)
+
+
+@dataclass(frozen=True)
+class PartFacts:
+    """What a store keeps of one part, beside its scores.
+
+    Attributes
+    ----------
+    matches
+        None where a rule of your own would need text that was cut before.
+    n_undecidable, fields
+        Hits that can't be judged on cut text, and which fields are recorded, by run.
+    """
+
+    matches: pd.DataFrame | None
+    n_undecidable: pd.Series
+    fields: pd.DataFrame
+
+
+def score_stored_runs(
+    runs: list[StoredRun],
+    about: pd.DataFrame,
+    golden: Golden,
+    metrics: list[str] | str | None,
+    rule: Rule | None,
+    profile: Profile | None,
+    policies: dict[str, str],
+    *,
+    client: Any,
+    part_hits: int | None,
+) -> pd.DataFrame:
+    """Return the frame of `rs.score` of stored runs; `about` holds their rows of the runs frame."""
+    known = Results(runs=about, responses=empty("responses"))
+    labels = labels_of(known, metrics, profile)
+    resolved = resolve_policies(profile, policies)
+    job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
+    job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
+    warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
+    _warn_of_gaps(scores, counts, job)
+    return scores
+
+
+def _score_parts(
+    runs: list[StoredRun], about: pd.DataFrame, job: ScoringJob, part_hits: int, client: Any
+) -> tuple[ScoringJob, list[Batch], pd.DataFrame, pd.DataFrame]:
+    """Score runs part by part.
+
+    Returns
+    -------
+    The job with its match level, the batches, the scores, and what `warn_of_no_value` needs.
+    """
+    parts = [parts_of(run, about.iloc[at : at + 1], part_hits) for at, run in enumerate(runs)]
+    groups = batches_of(parts, len(job.golden.queries), part_hits)
+    job = with_level(run_each(find_evidence, groups, job, client), job)
+    batches = [batch for group in groups for batch in group]
+    run_ids = [run.run_id for run in runs]
+    scores, counts = assemble(batches, run_each(score_batch, batches, job, client), job, run_ids)
+    return job, batches, scores, counts
+
+
+def _warn_of_gaps(scores: pd.DataFrame, counts: pd.DataFrame, job: ScoringJob) -> None:
+    """Warn of missing queries, and of runs without any value."""
+    assert job.level is not None
+    if job.policies["missing"] == "exclude":
+        warn_of_missing(scores)
+    warn_of_no_value(counts, job.level)
+
+
+def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[str, Any]]:
+    """Score runs in memory, at one match level for all. Return what a store keeps of each run.
+
+    Its `scores`, their `summary`, the `matches` behind them, the `scoring` that made them, with its
+    provenance, and the hashes of `golden`.
+    """
+    job = request.job_for(results)
+    ranked = collapsed(results) if job.policies["collapse"] == "doc" else results
+    level = choose_level(ranked, job.golden, job.policies["match"], keeps_refusals(job.profile))
+    job = replace(job, level=level)
+    scores, valued, notes = job.scores_of(results, job.golden)
+    warn_of_notes(notes)
+    facts = _facts_of(results, job, request.golden, job.golden)
+    return _per_run(results, request, job, scores, valued(), [facts])
+
+
+def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) -> dict[str, Any]:
+    """Score a run part by part. Return what `score_results` gives of the whole run.
 
     Parameters
     ----------
-    choices
-        Policies of `rs.score` by name, and `profile`, a profile's name or None.
+    run
+        Its tables, with the hits' texts as they are if the scores may depend on them.
+    beside
+        Its row of the runs frame, and its judgments.
     """
-    chosen = find_profile(choices.get(PROFILE))
-    policies = resolve_policies(
-        chosen, {name: value for name, value in choices.items() if name != PROFILE}
-    )
-    scores = score(results, golden, rule=rule, profile=chosen, **policies)
-    read = read_refusals(golden, chosen)
-    about = scoring(results, golden, rule=rule, profile=chosen, **policies)
-    ranked = collapsed(results) if policies["collapse"] == "doc" else results
-    level = choose_level(
-        ranked, read, policies["match"], chosen is not None and chosen.score_refusals
-    )
-    used = (
-        [name for name in LEVELS if name in level.joinable]
-        if level.name == "per_query"
-        else [level.name]
-    )
-    matches = matches_to_store(
-        results,
-        golden,
-        {name: rule or level_rule(name, results, golden) for name in used},
-        has_own_rule=rule is not None,
-    )
-    made_by = {
-        "match": policies["match"],
-        "policies": policies,
-        PROFILE: None if chosen is None else chosen.name,
+    job = request.job_for(beside)
+    job, batches, scores, counts = _score_parts([run], beside.runs, job, job.part_hits, None)
+    facts = []
+    for (part,) in batches:
+        results, queries = read_part(part, job.without)
+        own, read = (
+            replace(golden, queries=golden.queries[queries.hold(golden.queries["query_id"])])
+            for golden in (request.golden, job.golden)
+        )
+        facts.append(_facts_of(results, job, own, read))
+    is_per_query = job.level is not None and job.level.name == "per_query"
+    if is_per_query and statistics_of(run, "hits").get("text", False) is not False:
+        # The parts may have been read without texts; the file tells that there are some.
+        facts[0] = replace(facts[0], fields=facts[0].fields.assign(**{"hits.text": True}))
+    return _per_run(beside, request, job, scores, counts, facts)[run.run_id]
+
+
+def _facts_of(results: Results, job: ScoringJob, golden: Golden, read: Golden) -> PartFacts:
+    """Collect the facts of a part; `golden` holds its queries, `read` as the profile reads them."""
+    assert job.level is not None
+    levels = job.level.used
+    rules = {level: job.rule or level_rule(level, results, golden) for level in levels}
+    matches = matches_to_store(results, golden, rules, has_own_rule=job.rule is not None)
+    n_undecidable = _sum(count_undecidable(results, read, level) for level in levels)
+    return PartFacts(matches, n_undecidable, fields_of(results, job.level.name))
+
+
+def _sum(counts: Iterable[pd.Series]) -> pd.Series:
+    """Add counts by run up."""
+    return reduce(pd.Series.add, counts)
+
+
+def _per_run(
+    runs: Results,
+    request: ScoringRequest,
+    job: ScoringJob,
+    scores: pd.DataFrame,
+    counts: pd.DataFrame,
+    facts: list[PartFacts],
+) -> dict[str, dict[str, Any]]:
+    """Join the facts of all parts, and split everything by run; warn of missing values.
+
+    Of `runs` only the runs frame and judgments are looked at.
+    """
+    level, golden = job.level, request.golden
+    assert level is not None
+    _warn_of_gaps(scores, counts, job)
+    scoring = {
+        "level": level.name,
+        "left_out": level.left_out,
+        "chunker_version_match": level.chunker_version_match,
+        "n_expected": len(job.golden.queries),
+        "n_undecidable": 0,
+        "golden_hash": golden.golden_hash,
+        "rule": rule_of_scoring(level.name, job.rule),
+        "match": job.policies["match"],
+        "policies": job.policies,
+        PROFILE: job.profile.name if job.profile else None,
     }
-    rulers, of_golden = (
-        provenance_parts(results, golden, metric_columns(scores), about),
-        query_parts(golden).reset_index(),
-    )
-    parts = {}
-    for made in about.to_dict("records"):
-        run_id = str(made["run_id"])
-        described = {
-            name: made[name]
-            for name in (
-                "level",
-                "left_out",
-                "chunker_version_match",
-                "n_expected",
-                "n_undecidable",
-                "golden_hash",
-                "rule",
-            )
-        }
-        described |= made_by | {"ruler": rulers[run_id]}
+    n_undecidable = _sum(one.n_undecidable for one in facts)
+    fields = _joined_fields([one.fields for one in facts])
+    matches = _joined_matches([one.matches for one in facts])
+    run_ids = runs.runs["run_id"].astype("str").tolist()
+    made_by = scoring | {"policies": json.dumps(job.policies, sort_keys=True)}
+    about = pd.DataFrame([made_by | {"run_id": run_id} for run_id in run_ids])
+    judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
+    provenance = provenance_parts(judges, golden, metric_columns(scores), about)
+    hashes = query_parts(golden).reset_index()
+    kept = {}
+    for run_id in run_ids:
         own = scores[scores["run_id"] == run_id]
-        kept = matches[matches["run_id"] == run_id] if matches is not None else None
-        parts[run_id] = {
-            "scores": own.assign(run_id=own["run_id"].astype("str")), "scoring": described,
-            "matches": kept, "summary": summarize(own, golden),
-            "golden": of_golden.assign(run_id=run_id),
-        }  # fmt: skip
-    return parts
+        kept[run_id] = {
+            "scores": own.assign(run_id=own["run_id"].astype("str")),
+            "scoring": scoring
+            | {"n_undecidable": int(n_undecidable[run_id])}
+            | {"ruler": provenance[run_id] | {"fields": fields[run_id]}},
+            "matches": None if matches is None else matches[matches["run_id"] == run_id],
+            "summary": summarize(own, golden),
+            "golden": hashes.assign(run_id=run_id),
+        }
+    return kept
+
+
+def _joined_fields(parts: list[pd.DataFrame]) -> dict[str, dict[str, bool | None]]:
+    """Return for each run which fields it records: those that any part does.
+
+    None where no part has anything that could carry the field.
+    """
+    # None < False < True
+    codes = np.max([part.map({None: 0, False: 1, True: 2}.get) for part in parts], axis=0)
+    values = pd.DataFrame(codes, index=parts[0].index, columns=parts[0].columns)
+    return {
+        str(run_id): {str(name): (None, False, True)[code] for name, code in row.items()}
+        for run_id, row in values.to_dict("index").items()
+    }
+
+
+def _joined_matches(parts: list[pd.DataFrame | None]) -> pd.DataFrame | None:
+    """Return the matches of all parts, level by level; queries that met nothing come last there."""
+    frames = [part.astype({"run_id": "str"}) for part in parts if part is not None]
+    if len(frames) < len(parts):
+        return None
+    if len(frames) == 1:
+        return frames[0]
+    matches = pd.concat(frames, ignore_index=True)
+    level = matches["level"].astype("str").map(LEVELS.index).to_numpy()
+    is_match = matches["rank"].gt(0).to_numpy()
+    if "undecidable" in matches:
+        # A part without undecidable matches has no such column; the whole run has one.
+        is_open = matches["undecidable"].isna() & is_match
+        has_any = matches["undecidable"].notna().groupby(level).transform("any")
+        matches["undecidable"] = matches["undecidable"].mask(is_open & has_any, False)
+    return conform(matches.iloc[np.lexsort([~is_match, level])], "matches")
 
 
 def rule_of_scoring(level: str, rule: Rule | None) -> str:
-    """The name of the rule a scoring was made by: one of your own, or the level's own."""
-    if rule is not None:
-        return rule_name(rule)
-    return level_rule_name(level)
+    """Return the name of the rule that scores were made by: yours, or the level's own."""
+    return rule_name(rule) if rule is not None else level_rule_name(level)
 
 
 def choices_of(described: dict[str, Any]) -> dict[str, Any]:
-    """Policies and profile that a stored scoring was made by.
-
-    One that doesn't say had the defaults.
-    """
+    """Return policies and profile of a stored scoring; what it doesn't say was the default."""
     defaults = {name: allowed[0] for name, allowed in POLICIES.items()}
     return (
         defaults
@@ -109,13 +311,7 @@ def choices_of(described: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_choices(wanted: dict[str, Any]) -> None:
-    """Refuse what is no policy, no value of one, or no profile.
-
-    Raises
-    ------
-    DataError
-        The first such choice.
-    """
+    """Refuse an unknown policy, value of one, or profile."""
     find_profile(wanted.get(PROFILE))
     resolve_policies(None, {name: value for name, value in wanted.items() if name != PROFILE})
     if not isinstance(wanted.get(PROFILE), (str, type(None))):

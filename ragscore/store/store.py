@@ -1,9 +1,7 @@
-"""`RunStore`.
+"""`RunStore`: a folder of runs as Parquet, one folder per run, as DuckDB and polars read them too.
 
-A folder of runs as Parquet, one folder per run, readable by DuckDB and polars as it is.
-
-The folder may lie on this machine or on object storage; a crash leaves the old run or the new one
-(`stored`).
+The public face of the store: its methods check what they are given and hand it on. The folder may
+lie on this machine or on object storage.
 """
 
 import os
@@ -13,26 +11,28 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_type, conform, empty
+from ragscore.frames.data import DataError, Golden, Results, check_type, conform
 from ragscore.io.load import load_results, record_file
+from ragscore.io.per_query import begin_run
 from ragscore.scoring.matching import Rule
 from ragscore.scoring.metrics import DEFAULT_METRICS
-from ragscore.scoring.policies import read_refusals, resolve_policies, warn_of_missing
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
-from ragscore.scoring.score import labels_of, warn_of_deep_cuts, warn_of_no_value
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
-from ragscore.store.catalogue import Listing, listing_of
-from ragscore.store.compact import KINDS_COMPACTED, compact_tables, scores_of, with_about
+from ragscore.store.catalogue import Catalogue, open_catalogue
+from ragscore.store.compact import compact_tables, scores_of, with_about
 from ragscore.store.files import check_columns, place_of, stamps, write_frame, write_json
-from ragscore.store.ingest import begin, ingest_run
-from ragscore.store.level_search import find_level, settle
-from ragscore.store.part_scoring import Setting, assembled, batched, mapped, score_batch
-from ragscore.store.parts import parts_of
+from ragscore.store.ingest import write_file
 from ragscore.store.runs import is_taken, put_run, stored_runs
-from ragscore.store.scoring import check_choices, choices_of, rule_of_scoring, scored
-from ragscore.store.scoring_in_parts import Wanted
+from ragscore.store.scoring import (
+    ScoringRequest,
+    check_choices,
+    choices_of,
+    rule_of_scoring,
+    score_results,
+    score_stored_runs,
+)
 from ragscore.store.tables import FRAMES, read_metrics, read_runs, write_run, write_scores
 
 TEXTS = ("cut", "full", "none")
@@ -43,7 +43,7 @@ IGNORED = (
 
 
 class RunStore:
-    """Runs on disk: save them, list them, load them and their scores again.
+    """A store of runs: save them, list them, load them and their scores again.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ class RunStore:
         version control. Or a URL of a file system that fsspec knows, such as `s3://bucket/runs`
         (extra `scale`).
     storage_options
-        What that file system is told: end point, credentials, and the like.
+        Options for that file system: end point, credentials, and the like.
     """
 
     def __init__(self, root: str | Path, *, storage_options: dict[str, Any] | None = None) -> None:
         self.root = place_of(root, storage_options)
-        self._seen: Listing | None = None
+        self._catalogue: Catalogue | None = None
 
     def __repr__(self) -> str:
         return f"RunStore({str(self.root)!r}): {len(stored_runs(self.root))} runs"
@@ -80,22 +80,21 @@ class RunStore:
     ) -> list[str]:
         """Write every run of `results`, and its scores if a golden set is given.
 
-        Matches and scores are computed from the whole text before it is cut, and kept: cutting
-        never changes a score. Problems of the load are kept.
+        Matches and scores are computed and stored before texts are cut, so that cutting never
+        changes a score. Problems of the load are stored, too.
 
         Parameters
         ----------
         golden
             With it `matches.parquet`, `scores.parquet` and `metrics.json` are written too.
         overwrite
-            Replace runs that are there already; without it that is an error, and nothing is
-            written.
+            Replace runs of the same ids. Without it such a run is an error, and nothing is written.
         text
-            What is kept of hit texts: "cut" (200 characters), "full" or "none".
+            How much of the hits' texts is stored: "cut" (200 characters), "full" or "none".
         match, rule, profile, policies
-            As for `rs.score`: policies are errors, missing, empty_gold, collapse and unknown, a
-            profile its name. They are stored with the scores; without a golden set they mean
-            nothing and are refused.
+            As for `rs.score`: policies are errors, missing, empty_gold, collapse and unknown; a
+            profile is given by its name. They are stored with the scores, and refused without a
+            golden set.
 
         Returns
         -------
@@ -108,17 +107,15 @@ class RunStore:
         for kind in FRAMES:
             if (frame := getattr(results, kind)) is not None:
                 check_columns(frame, kind)
-        parts = (
-            scored(results, golden, rule, choices | {"match": match}) if golden is not None else {}
-        )
+        scored: dict[str, dict[str, Any]] = {}
+        if golden is not None:
+            request = ScoringRequest(golden, rule, choices | {"match": match})
+            scored = score_results(results, request)
         self._make_folder()
         for run_id in run_ids:
-            put_run(
-                self.root,
-                run_id,
-                partial(write_run, run=results.select([run_id]), text=text, made=parts.get(run_id)),
-                overwrite,
-            )
+            run = results.select([run_id])
+            write = partial(write_run, run=run, text=text, scored=scored.get(run_id))
+            put_run(self.root, run_id, write, overwrite)
         return run_ids
 
     def ingest(
@@ -136,26 +133,24 @@ class RunStore:
         progress: bool | None = None,
         **policies: str,
     ) -> list[str]:
-        """Read one run from its file into the store.
+        """Read one run from its file into the store, in memory that doesn't grow with the file.
 
-        `save(rs.load_results(path), golden=golden)` in memory that doesn't grow with the file.
-
-        A `per_query.jsonl` (also .gz) is read block by block, written row group by row group, and
-        scored part by part as `score` does; for that time the store's folder (the system's
-        temporary one, for a store elsewhere) takes up to as much room more as the file. In memory
-        are the ids of the questions, `judgments.jsonl`, should it stand beside, and with a golden
-        set scores and matches. A file in another format is loaded whole.
+        The result is that of `save(rs.load_results(path), golden=golden)`. A `per_query.jsonl`
+        (also .gz) is read block by block, written row group by row group, and scored part by part.
+        Meanwhile the store's folder needs up to as much room again as the file (for a store
+        elsewhere, the system's temporary folder does). Query ids, a `judgments.jsonl` beside the
+        file, scores and matches are held in memory. A file in another format is loaded whole.
 
         Parameters
         ----------
         path
             The run's file, or the folder it is in.
         format, strict
-            As for `rs.load_results`; what could not be taken is `problems` of the stored run.
+            As for `rs.load_results`. Lines that could not be read are `problems` of the run.
         golden, overwrite, text, match, rule, profile, policies
             As for `save`. A rule of your own sees the hits of one part at a time.
         progress
-            Show a bar (needs tqdm); by default on a terminal.
+            Show a progress bar (needs tqdm); by default on a terminal.
 
         Returns
         -------
@@ -164,8 +159,8 @@ class RunStore:
         Raises
         ------
         DataError
-            As `rs.load_results` and `save`; the store is as it was before. `path` holds several
-            runs.
+            As `rs.load_results` and `save`; or `path` holds several runs. The store is then as it
+            was before.
 
         Warns
         -----
@@ -186,14 +181,15 @@ class RunStore:
                 **policies,
             )
         choices = _choices(golden, text, profile, policies) | {"match": match}
-        begun = begin(file, strict)
-        run_id = str(begun[0]["run_id"])
+        described, problems = begin_run(file, strict)
+        run_id = str(described["run_id"])
         self._check_free([run_id], overwrite)
         self._make_folder()
-        wanted = None if golden is None else Wanted(golden, rule, choices)
-        ingest_run(
-            self.root, file, begun, wanted, overwrite=overwrite, text=text, progress=progress
+        request = None if golden is None else ScoringRequest(golden, rule, choices)
+        write = partial(
+            write_file, file=file, run=described, problems=problems, request=request, text=text
         )
+        put_run(self.root, run_id, partial(write, progress=progress), overwrite)
         return [run_id]
 
     def runs(self) -> pd.DataFrame:
@@ -201,15 +197,15 @@ class RunStore:
 
         Columns as the `runs` frame.
         """
-        return self._listing().table.copy()
+        return self._open().table.copy()
 
     def load(self, runs: list[str] | str | None = None) -> Results:
-        """Stored runs as `Results`.
+        """Return stored runs as `Results`.
 
-        All of them, or those named (by run_id, or by a system that only one run has).
+        All of them, or those named by run_id, or by a system that only one run has.
         """
-        there = self._listing()
-        return _results_of(there, there.names(runs))
+        catalogue = self._open()
+        return _results_of(catalogue, catalogue.names(runs))
 
     def score(
         self,
@@ -223,12 +219,10 @@ class RunStore:
         part_hits: int | None = None,
         **policies: str,
     ) -> pd.DataFrame:
-        """Score stored runs part by part, here or on a Dask cluster.
+        """Score stored runs part by part, here or on a Dask cluster. Nothing is written.
 
-        The frame of `rs.score(store.load(runs), golden)`, of runs of any size.
-
-        A part is a range of a run's queries, or several small runs together; of each only its
-        scores come back. Nothing is written.
+        The result is that of `rs.score(store.load(runs), golden)`, for runs of any size. A part is
+        a range of a run's queries, or several small runs together.
 
         Parameters
         ----------
@@ -238,21 +232,22 @@ class RunStore:
         runs
             Run ids or systems; by default all.
         client
-            A `distributed.Client` (extra `scale`), whose workers can read the store; None: here, as
-            many parts at once as arrow has threads (one, for a rule of your own).
+            A `distributed.Client` (extra `scale`). Its workers read the store directly and return
+            only scores. None: score here, as many parts at once as arrow has threads (one, for a
+            rule of your own).
         part_hits
-            About as many hits are in memory at once, on each worker and here in each thread; by
-            default two million, half a million where a rule may read their texts.
+            The approximate number of hits that each worker or thread holds in memory. By default
+            two million; half a million where a rule may read their texts.
 
         Raises
         ------
         DataError
-            As `rs.score`; the store holds no run; no client, or no number of hits.
+            As `rs.score`; the store holds no run; `client` or `part_hits` is of another kind.
 
         Warns
         -----
         UserWarning
-            As `rs.score`; what several parts warn of is said once, with their numbers added up.
+            As `rs.score`, once for all parts.
         """
         check_type(golden, Golden, "golden")
         if part_hits is not None and (
@@ -265,32 +260,19 @@ class RunStore:
             raise DataError(
                 f"found {type(client).__name__}", field="client", allowed="a distributed.Client"
             )
-        chosen = find_profile(profile)
-        held = resolve_policies(chosen, policies)
-        there = self._listing()
-        names = there.names(runs)
-        about = there.about(names)
-        known = Results(runs=about.assign(run_id=names), responses=empty("responses"))
-        setting = Setting(
-            read_refusals(golden, chosen), labels_of(known, metrics, chosen), rule, chosen, held
+        catalogue = self._open()
+        names = catalogue.names(runs)
+        return score_stored_runs(
+            [catalogue.stored[name] for name in names],
+            catalogue.about(names).assign(run_id=names),
+            golden,
+            metrics,
+            rule,
+            find_profile(profile),
+            policies,
+            client=client,
+            part_hits=part_hits,
         )
-        size = part_hits or setting.part_hits
-        of_runs = [
-            parts_of(there.stored[name], about.iloc[at : at + 1], size)
-            for at, name in enumerate(names)
-        ]
-        groups = batched(of_runs, len(golden.queries), size)
-        setting = settle(mapped(find_level, groups, setting, client), setting, held["match"])
-        batches = [batch for group in groups for batch in group]
-        scores, valued = assembled(
-            batches, mapped(score_batch, batches, setting, client), setting, names
-        )
-        warn_of_deep_cuts(known, setting.labels, bool(metrics) and chosen is None)
-        if held["missing"] == "exclude":
-            warn_of_missing(scores)
-        assert setting.level is not None
-        warn_of_no_value(valued, setting.level)
-        return scores
 
     def scores(
         self,
@@ -300,68 +282,67 @@ class RunStore:
         allow_different: bool | list[str] = False,
         **policies: str | None,
     ) -> pd.DataFrame:
-        """Stored scores of all or some runs, oldest run first.
+        """Return stored scores of all or some runs, oldest run first.
 
-        The frame of `rs.score` with `created_at` and `system`.
+        The frame of `rs.score` with `created_at` and `system`. Nothing is computed.
 
         Parameters
         ----------
         allow_different
-            Components of the runs' rulers (see `rs.ruler`) that may differ, or True for all: they
-            are warned of instead.
+            Components of the runs' rulers (see `rs.ruler`) that may differ, or True for all.
+            Differences in these are only warned of.
         policies
-            Policies of `rs.score` and `profile` that the scores must have been made by, whatever is
-            left out; nothing is computed here.
+            Policies of `rs.score` and `profile` that the scores must have been made by. Those left
+            out may have any value.
 
         Raises
         ------
         DataError
-            A run was saved without a golden set (all of them are named), a metric wasn't scored, a
-            run was scored by another policy than asked for, or the runs were measured by different
-            rulers.
+            A run was saved without a golden set (all of them are named), or scored by another
+            policy than asked for; a metric wasn't scored; or runs have different rulers.
 
         Warns
         -----
         UserWarning
-            Runs were measured by different rulers, of which the components that differ are ignored.
+            Runs have different rulers, in components that may differ.
         """
         check_choices(policies)
-        there = self._listing()
-        names = there.names(runs)
-        there.check_scored(names)
-        there.check_policies(names, policies)
-        scores = scores_of(there, names, [metrics] if isinstance(metrics, str) else metrics)
-        there.check_rulers(names, metric_columns(scores), allow_different)
-        return with_about(there, names, scores)
+        catalogue = self._open()
+        names = catalogue.names(runs)
+        catalogue.check_scored(names)
+        catalogue.check_policies(names, policies)
+        scores = scores_of(catalogue, names, [metrics] if isinstance(metrics, str) else metrics)
+        catalogue.check_rulers(names, metric_columns(scores), allow_different)
+        return with_about(catalogue, names, scores)
 
     def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """What each scored run was measured by, oldest run first: the frame of `rs.ruler`."""
-        there = self._listing()
-        parts = there.rulers(there.table["run_id"].astype("str").tolist())
+        """Return what measured each scored run, oldest run first: the frame of `rs.ruler`."""
+        catalogue = self._open()
+        parts = catalogue.rulers(catalogue.table["run_id"].astype("str").tolist())
         return provenance_frame(
             parts, [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
         )
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
-        """What became of each query between the golden sets that two runs were scored by.
+        """Compare the golden sets that two runs were scored by, query by query.
 
-        Query_id, change; see `rs.golden_changes`.
+        One row per query: query_id, change; see `rs.golden_changes`.
 
         Raises
         ------
         DataError
             A run was saved without scores.
         """
-        there = self._listing()
-        (old,), (new,) = there.names(baseline), there.names(candidate)
-        return there.golden_changes(old, new)
+        catalogue = self._open()
+        (old,), (new,) = catalogue.names(baseline), catalogue.names(candidate)
+        return catalogue.golden_changes(old, new)
 
     def measured(
         self, metric: str, runs: list[str] | str | None = None
     ) -> tuple[pd.DataFrame, dict[str, dict[str, Any]]]:
-        """One metric of runs that different rulers may have measured, as stored, and what their run.json say of the scoring.
+        """Return stored scores of one metric, and by run what its run.json says of the scoring.
 
-        Nothing is checked: it is for readers that tell themselves what may be set side by side, as
+        Runs may have been measured differently: the caller must check what can be compared, as
         `rs.trend` does.
 
         Raises
@@ -369,38 +350,35 @@ class RunStore:
         DataError
             A run was saved without a golden set, or the metric wasn't scored.
         """
-        there = self._listing()
-        names = there.names(runs)
-        there.check_scored(names)
-        return scores_of(there, names, [metric]), {
-            name: there.stored[name].scoring for name in names
+        catalogue = self._open()
+        names = catalogue.names(runs)
+        catalogue.check_scored(names)
+        return scores_of(catalogue, names, [metric]), {
+            name: catalogue.stored[name].scoring for name in names
         }
 
     def metrics(
         self, runs: list[str] | str | None = None, *, allow_different: bool | list[str] = False
     ) -> pd.DataFrame:
-        """What the `metrics.json` of all or some runs say.
+        """Read the `metrics.json` of all or some runs, as the frame of `rs.summarize`.
 
-        The frame of `rs.summarize`, null as NaN. Runs without scores are left out.
-
-        Runs that were measured by different rulers are refused, unless ignored: see `scores`.
+        null is NaN. Runs without scores are left out. Runs that were measured differently are
+        refused, unless that is allowed: see `scores`.
         """
-        there = self._listing()
-        wanted = list(there.stored) if runs is None else there.names(runs)
-        names = [name for name, run in there.stored.items() if name in wanted and run.scoring]
-        parts = [read_metrics(there.stored[name].folder / "metrics.json") for name in names]
+        catalogue = self._open()
+        chosen = catalogue.stored.keys() if runs is None else set(catalogue.names(runs))
+        names = [name for name, run in catalogue.stored.items() if name in chosen and run.scoring]
+        parts = [read_metrics(catalogue.stored[name].folder / "metrics.json") for name in names]
         if not parts:
             raise DataError(
                 "no run of the store has scores",
                 file=str(self.root),
                 allowed="save(results, golden=...) or refresh(golden)",
             )
-        there.check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), allow_different)
-        # files of before may lack some
+        catalogue.check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), allow_different)
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
-        table = pd.concat(parts, ignore_index=True).reindex(
-            columns=["run_id", "metric", *STATISTICS]
-        )
+        columns = ["run_id", "metric", *STATISTICS]  # of which an older file may lack some
+        table = pd.concat(parts, ignore_index=True).reindex(columns=columns)
         return table.astype(
             {"run_id": "category", "metric": "str", **dict.fromkeys(numbers, "float64")}
         )
@@ -413,13 +391,11 @@ class RunStore:
         rule: Rule | None = None,
         **policies: str | None,
     ) -> list[str]:
-        """Score every stored run, or those named, anew and rewrite scores and `metrics.json`.
+        """Score stored runs anew, after labels or formulas have changed.
 
-        Formulas or labels have changed.
-
-        Each run keeps the policies and the profile it was saved with, but for those given here.
-        Hits whose text was cut keep the matches that were found before the cut, as long as rule and
-        question are unchanged.
+        Scores and `metrics.json` of all runs, or of those named, are rewritten. Each run keeps the
+        policies and the profile it was saved with, except for those given here. Hits whose text was
+        cut keep the matches found before the cut, as long as rule and query are unchanged.
 
         Returns
         -------
@@ -428,31 +404,26 @@ class RunStore:
         Raises
         ------
         DataError
-            A run was scored by another rule than its level's own, and no `rule` is given. No run is
-            refreshed then.
+            A run was scored by a rule of your own, and no `rule` is given. No run is refreshed.
         """
         check_type(golden, Golden, "golden")
         check_choices(policies)
-        there = self._listing()
-        names = there.names(runs) if there.stored else []
-        for run in (there.stored[name] for name in names):
-            rule_then = run.scoring.get("rule")
-            if (
-                rule is None
-                and run.scoring
-                and rule_then != rule_of_scoring(str(run.scoring.get("level")), None)
-            ):
+        catalogue = self._open()
+        names = catalogue.names(runs) if catalogue.stored else []
+        for run in (catalogue.stored[name] for name in names):
+            used = run.scoring.get("rule")
+            own = rule_of_scoring(str(run.scoring.get("level")), None)
+            if rule is None and run.scoring and used != own:
                 raise DataError(
-                    f"{run.run_id} was scored by the rule {rule_then}",
+                    f"{run.run_id} was scored by the rule {used}",
                     file=str(run.folder),
                     field="rule",
                     allowed="pass that rule, or another one",
                 )
-        for run in (there.stored[name] for name in names):
-            made = scored(
-                _results_of(there, [run.run_id]), golden, rule, choices_of(run.scoring) | policies
-            )[run.run_id]
-            write_json(run.home / "run.json", write_scores(run.folder, run.described, made))
+        for run in (catalogue.stored[name] for name in names):
+            request = ScoringRequest(golden, rule, choices_of(run.scoring) | policies)
+            scored = score_results(_results_of(catalogue, [run.run_id]), request)[run.run_id]
+            write_json(run.home / "run.json", write_scores(run.folder, run.described, scored))
         return names
 
     def add(self, run_id: str, *, overwrite: bool = False, **frames: pd.DataFrame) -> None:
@@ -466,9 +437,9 @@ class RunStore:
         overwrite
             Replace a frame that the run has already.
         """
-        there = self._listing()
-        (name,) = there.names(run_id)
-        folder = there.stored[name].folder
+        catalogue = self._open()
+        (name,) = catalogue.names(run_id)
+        folder = catalogue.stored[name].folder
         for kind, frame in frames.items():
             if kind not in FRAMES or kind in ("responses", "hits", "matches", "problems"):
                 raise DataError(
@@ -483,35 +454,29 @@ class RunStore:
                     field=kind,
                     allowed="overwrite=True",
                 )
-            checked = conform(
-                (
-                    frame
-                    if "run_id" in frame or kind in ("chunks", "documents")
-                    else frame.assign(run_id=name)
-                ),
-                kind,
-            )
+            if "run_id" not in frame and kind not in ("chunks", "documents"):
+                frame = frame.assign(run_id=name)
+            checked = conform(frame, kind)
             if "run_id" in checked and set(checked["run_id"].dropna().astype("str")) - {name}:
                 raise DataError(f"rows of other runs than {name}", field=f"{kind}.run_id")
             check_columns(checked, kind)
             write_frame(folder / f"{kind}.parquet", checked, name)
 
     def compact(self) -> pd.DataFrame:
-        """Copy the scores and hits of all runs into one file each, which `scores` then reads in one go; to be called again as runs gather.
+        """Copy the scores and hits of all runs into one file each, to be read in one go.
 
         The store's folder gets `scores.parquet`, `hits.parquet` (both with `system` and
-        `created_at`) and `runs.parquet`; runs stay where they are. The latter notes what each
-        run.json says, so that a store on this machine opened anew reads only those written since.
-        Runs that come, change or go later are read as they are then.
+        `created_at`) and `runs.parquet`; runs stay where they are. Runs that come, change or go
+        later are read as they are then. Call it again as runs gather.
 
         Returns
         -------
-        One row per table and run: `n_rows` copied, `left_out` says why a run is not among them (NA:
-        it is).
+        One row per table and run: `n_rows` copied; `left_out`, why a run was not copied (NA: it
+        was).
         """
-        there = self._listing()
-        there.names()
-        return compact_tables(there, KINDS_COMPACTED)
+        catalogue = self._open()
+        catalogue.names()
+        return compact_tables(catalogue)
 
     def find(
         self,
@@ -521,43 +486,44 @@ class RunStore:
         until: str | pd.Timestamp | None = None,
         config: dict[str, Any] | None = None,
     ) -> list[str]:
-        """Run ids by what their descriptions say, oldest first, to hand to `runs=` of `scores`, `score`, `load` and `metrics`: of other runs no table is opened.
+        """Return the ids of runs by system, time and configuration, oldest first.
+
+        They can be passed as `runs=` to `scores`, `score`, `load` and `metrics`, which then open no
+        table of other runs.
 
         Parameters
         ----------
         since, until
-            The first time and the one before which a run must have been made (`created_at`; without
-            a zone, UTC).
+            Bounds of `created_at`, from `since` up to but without `until`; without a zone, UTC.
         config
-            Keys of the run's config, those inside others with dots (`bm25.k1`), and the values they
-            must have.
+            Values that keys of the run's config must have; nested keys with dots (`bm25.k1`).
         """
-        return self._listing().find(system, since, until, config or {})
+        return self._open().find(system, since, until, config or {})
 
     def files(self, table: str, runs: list[str] | str | None = None) -> list[str]:
-        """Where a table of all or some runs lies, oldest run first, for DuckDB, polars or pyarrow.
+        """Return the files of a table, oldest run first, for DuckDB, polars or pyarrow.
 
-        `store.files("hits")`. Runs without it are left out.
+        Of all or some runs, as in `store.files("hits")`. Runs without the table are left out.
         """
-        there = self._listing()
-        found = [there.stored[name] for name in there.names(runs)]
-        now = stamps(self.root, [f"{run.at}/{table}.parquet" for run in found])
+        catalogue = self._open()
+        chosen = [catalogue.stored[name] for name in catalogue.names(runs)]
+        now = stamps(self.root, [f"{run.at}/{table}.parquet" for run in chosen])
         return [
             str(run.folder / f"{table}.parquet")
-            for run, stamp in zip(found, now, strict=True)
+            for run, stamp in zip(chosen, now, strict=True)
             if stamp is not None
         ]
 
     def path(self, run: str) -> Path:
-        """The folder of a run, by run_id or system, in a store on this machine.
+        """Return the folder of a run, by run_id or system, in a store on this machine.
 
         Raises
         ------
         DataError
-            No such run, or the store lies elsewhere.
+            There is no such run, or the store lies elsewhere.
         """
-        there = self._listing()
-        folder = there.stored[there.names(run)[0]].folder
+        catalogue = self._open()
+        folder = catalogue.stored[catalogue.names(run)[0]].folder
         if not isinstance(folder, Path):
             raise DataError(
                 "the run has no folder on this machine",
@@ -566,19 +532,16 @@ class RunStore:
             )
         return folder
 
-    def _listing(self) -> Listing:
-        """The runs that are there now.
-
-        What was read of them before and is unchanged isn't read again.
-        """
-        self._seen = listing_of(self.root, self._seen)
-        return self._seen
+    def _open(self) -> Catalogue:
+        """Return the runs that the store holds now; only new or changed ones are read."""
+        self._catalogue = open_catalogue(self.root, self._catalogue)
+        return self._catalogue
 
     def _check_free(self, run_ids: list[str], overwrite: bool) -> None:
-        there = [] if overwrite else [run_id for run_id in run_ids if is_taken(self.root, run_id)]
-        if there:
+        taken = [] if overwrite else [run_id for run_id in run_ids if is_taken(self.root, run_id)]
+        if taken:
             raise DataError(
-                f"{', '.join(there)} saved already",
+                f"{', '.join(taken)} saved already",
                 file=str(self.root),
                 field="run_id",
                 allowed="other run ids, or overwrite=True",
@@ -596,7 +559,7 @@ class RunStore:
 def _choices(
     golden: Golden | None, text: str, profile: str | None, policies: dict[str, str]
 ) -> dict[str, Any]:
-    """What scores are to be made by, checked like the rest of how a run is to be kept."""
+    """Check how a run is to be stored and scored; return policies and profile by name."""
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     if text not in TEXTS:
         raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
@@ -611,5 +574,5 @@ def _choices(
     return choices
 
 
-def _results_of(there: Listing, names: list[str]) -> Results:
-    return read_runs([there.stored[name] for name in names], there.about(names))
+def _results_of(catalogue: Catalogue, names: list[str]) -> Results:
+    return read_runs([catalogue.stored[name] for name in names], catalogue.about(names))

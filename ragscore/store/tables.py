@@ -1,11 +1,8 @@
-"""The tables of one stored run: written from `Results` and a scoring, read back as they were.
+"""Write the tables of a run, and read those of one or many runs back as they were.
 
-Tables of several runs read together.
-
-Joined as arrow holds them and made frames of once, which for small runs takes a fraction of the
-time.
-
-In: stored runs, and their rows of the runs frame. Out: the `Results` that they are one by one.
+In: `Results` and what a scoring made of them, or stored runs and their rows of the runs frame. Out:
+Parquet files and the content of run.json, or `Results`. Small runs are read together: arrow joins
+their tables, and each becomes a frame once, in a fraction of the time.
 """
 
 from typing import Any
@@ -32,7 +29,7 @@ from ragscore.store.files import (
     write_json,
     write_parquet,
 )
-from ragscore.store.runs import Stored
+from ragscore.store.runs import StoredRun
 
 FRAMES = (
     "responses",
@@ -47,17 +44,18 @@ FRAMES = (
     "documents",
     "problems",
 )
-# of a row group in a large table: each has its own dictionaries, and is what a part of a run reads
+# Rows of a row group in a large table. A part of a run reads whole groups, and each has its own
+# dictionaries: few large groups read faster, and two million hits still fit in memory.
 GROUP_ROWS = 2**21
 CUT_AT = 200  # characters of hit text that a store keeps by default
 
 
 def write_run(
-    folder: Place, run: Results, text: str, made: dict[str, Any] | None
+    folder: Place, run: Results, text: str, scored: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Write every table of a run, scores included if there are some.
+    """Write every table of a run, and its scores if there are some.
 
-    Returned is the content of its run.json, which is not written here.
+    Return the content of its run.json, which is not written here.
     """
     run_id = str(run.runs["run_id"].iloc[0])
     hits, of_hits = by_response(run.hits, run.responses)
@@ -66,7 +64,7 @@ def write_run(
         if frame is not None and (len(frame) or kind == "responses"):
             kept, groups = (hits, of_hits) if kind == "hits" else by_response(frame, run.responses)
             if kind == "responses" and of_hits is not None:
-                # in the same parts, so that one part of hits needs one of responses
+                # Grouped as the hits are, so that a part reads one group of each.
                 groups = of_hits[1], of_hits[1]
             lengths = lengths_in_order(kept, run.responses) if kind == "hits" else None
             write_frame(
@@ -77,15 +75,14 @@ def write_run(
                 lengths,
             )
     described = run_description(run.runs) | {"text": text}
-    return described if made is None else write_scores(folder, described, made)
+    return described if scored is None else write_scores(folder, described, scored)
 
 
 def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFrame, Groups | None]:
-    """A large table in the order of the responses, and where its row groups begin.
+    """Sort a large table by response, and return where its row groups begin.
 
-    Between two of them, so that a range of queries can be read alone.
-
-    Small tables stay as they are, in one group. Rows of a query that has no response come last.
+    They begin between two responses, so that a range of queries can be read alone. Small tables
+    stay as they are, in one group. Rows of a query without a response come last.
     """
     if len(frame) <= GROUP_ROWS or "query_id" not in frame:
         return frame, None
@@ -99,7 +96,10 @@ def by_response(frame: pd.DataFrame, responses: pd.DataFrame) -> tuple[pd.DataFr
 
 
 def lengths_in_order(frame: pd.DataFrame, responses: pd.DataFrame) -> Lengths | None:
-    """How many rows each response has, if rows lie in the order of the responses and none is nobody's: whose they are needs not be read then."""
+    """Return the number of rows of each response, from which the query of each row follows.
+
+    None if rows don't lie in the order of the responses, or have no response.
+    """
     place = response_of(frame, responses)
     if place.min(initial=0) < 0 or (np.diff(place) < 0).any():
         return None
@@ -107,38 +107,46 @@ def lengths_in_order(frame: pd.DataFrame, responses: pd.DataFrame) -> Lengths | 
 
 
 def groups_at(first_row: npt.NDArray[np.int64]) -> Groups:
-    """The row groups of a large table, given the first row of each response, and how many rows there are."""
+    """Return the row groups of a large table.
+
+    `first_row` holds the first row of each response, and the number of rows.
+    """
     number = first_row[:-1] // GROUP_ROWS
     starts = np.flatnonzero(np.diff(number, prepend=-1) > 0)
     rows, kept = np.unique(first_row[starts], return_index=True)
     return rows.tolist(), [0, *starts[kept][1:].tolist()]
 
 
-def write_scores(folder: Place, described: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+def write_scores(
+    folder: Place, described: dict[str, Any], scored: dict[str, Any]
+) -> dict[str, Any]:
     """Write scores, matches and metrics.json of a run.
 
-    Returned is its run.json with what they were made of, which is not written here.
+    Return the content of its run.json with the scoring, which is not written here.
     """
     run_id = str(described["run_id"])
-    write_parquet(folder / "scores.parquet", made["scores"].reset_index())
-    write_parquet(folder / "golden.parquet", made["golden"])
-    if made["matches"] is not None:
-        write_frame(folder / "matches.parquet", made["matches"], run_id)
-    summary = made["summary"].drop(columns="run_id").set_index("metric")
+    write_parquet(folder / "scores.parquet", scored["scores"].reset_index())
+    write_parquet(folder / "golden.parquet", scored["golden"])
+    if scored["matches"] is not None:
+        write_frame(folder / "matches.parquet", scored["matches"], run_id)
+    summary = scored["summary"].drop(columns="run_id").set_index("metric")
     values = summary.astype(object).where(summary.notna(), None).to_dict("index")
     write_json(
         folder / "metrics.json",
         {
             "run_id": run_id,
-            **{k: v for k, v in made["scoring"].items() if k != "ruler"},
+            **{k: v for k, v in scored["scoring"].items() if k != "ruler"},
             "metrics": values,
         },
     )
-    return described | {"golden_hash": made["scoring"]["golden_hash"], "scoring": made["scoring"]}
+    return described | {
+        "golden_hash": scored["scoring"]["golden_hash"],
+        "scoring": scored["scoring"],
+    }
 
 
 def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
-    """Hits with their text cut or dropped; `text_cut` says of which hits something is missing."""
+    """Return hits with their text cut or dropped; `text_cut` marks those that lack some."""
     if text == "full" or "text" not in hits:
         return hits
     if text == "none":
@@ -154,13 +162,12 @@ def with_text(hits: pd.DataFrame, text: str) -> pd.DataFrame:
     )
 
 
-def read_run(run: Stored, runs: pd.DataFrame) -> Results:
-    """A run as it was saved; `runs` is its row of the runs frame."""
-    there = [
-        kind for kind in FRAMES if kind == "responses" or (run.folder / f"{kind}.parquet").exists()
-    ]
+def read_run(run: StoredRun, runs: pd.DataFrame) -> Results:
+    """Read a run as it was saved; `runs` is its row of the runs frame."""
     frames: dict[str, Any] = {
-        kind: read_frame(run.folder / f"{kind}.parquet", kind) for kind in there
+        kind: read_frame(run.folder / f"{kind}.parquet", kind)
+        for kind in FRAMES
+        if kind == "responses" or (run.folder / f"{kind}.parquet").exists()
     }
     return Results(
         runs=runs.assign(run_id=runs["run_id"].astype("str")).reset_index(drop=True), **frames
@@ -168,7 +175,7 @@ def read_run(run: Stored, runs: pd.DataFrame) -> Results:
 
 
 def read_metrics(file: Place) -> pd.DataFrame:
-    """What a `metrics.json` says, one row per metric."""
+    """Read a `metrics.json`: one row per metric."""
     content = read_json(file)
     metrics = content.get("metrics")
     if (
@@ -190,20 +197,20 @@ def read_metrics(file: Place) -> pd.DataFrame:
     )
 
 
-MANY_ROWS = 2**16  # for which handing columns to threads pays
+MANY_ROWS = 2**16  # from which reading columns in threads is faster
 
 
 class _OddTable(Exception):
-    """A table that isn't as the store writes it."""
+    """A table is not as the store writes it."""
 
 
 def read_runs(
-    runs: list[Stored],
+    runs: list[StoredRun],
     about: pd.DataFrame,
     kinds: tuple[str, ...] = FRAMES,
     without: tuple[str, ...] = (),
 ) -> Results:
-    """Runs as they were saved.
+    """Read runs as they were saved.
 
     Parameters
     ----------
@@ -212,16 +219,16 @@ def read_runs(
     kinds
         The tables to read; responses always are.
     without
-        Columns of hits and chunks that aren't needed; "x_*" are all those of your own.
+        Columns of hits and chunks that aren't needed; "x_*" are all columns of your own.
     """
     about = about.assign(run_id=about["run_id"].astype("str")).reset_index(drop=True)
     try:
-        there = [file_names(run.folder) for run in runs]
+        files = [file_names(run.folder) for run in runs]
         frames: dict[str, Any] = {}
         for kind in kinds if "responses" in kinds else ("responses", *kinds):
             found = [
                 n
-                for n, names in enumerate(there)
+                for n, names in enumerate(files)
                 if kind == "responses" or f"{kind}.parquet" in names
             ]
             tables = {
@@ -236,13 +243,13 @@ def read_runs(
         return Results(
             runs=about, **{kind: frame for kind, frame in frames.items() if frame is not None}
         )
-    # one by one: what can be read is, and what can't is named
+    # Read one by one, tables may differ between runs, and an error names the file.
     except (DataError, pa.ArrowException, _OddTable):
         return concat_results([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
 
 
-def _table(run: Stored, kind: str, without: tuple[str, ...]) -> pa.Table:
-    """A table of one run without its run_id, which must be the run's own in every row."""
+def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:
+    """Read a table of one run without its run_id, which must be the same in every row."""
     with open_parquet(run.folder / f"{kind}.parquet") as source:
         table = source.read(
             known_columns(columns_without(source, without), kind),
@@ -262,7 +269,7 @@ def _is_all(column: pa.ChunkedArray, run_id: str) -> bool:
 
 
 def _frame(tables: dict[int, pa.Table], kind: str, run_ids: pd.Series) -> pd.DataFrame | None:
-    """The tables of runs, by their number, as one frame; None without any."""
+    """Join tables of runs, by their number, to one frame; None without any."""
     dtype = pd.CategoricalDtype(run_ids.tolist())
     frames = []
     for numbers in _stretches(tables):
@@ -277,7 +284,10 @@ def _frame(tables: dict[int, pa.Table], kind: str, run_ids: pd.Series) -> pd.Dat
 
 
 def _stretches(tables: dict[int, pa.Table]) -> list[list[int]]:
-    """Runs, by their number, that follow each other and whose tables have the same columns of the same types; categories of your own stay with their run."""
+    """Return the numbers of successive runs whose tables have the same schema.
+
+    Tables with categories of your own stay alone: their codes differ from run to run.
+    """
     groups: list[list[int]] = []
     for number, table in tables.items():
         before = tables[groups[-1][-1]].schema if groups else None

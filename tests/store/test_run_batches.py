@@ -12,7 +12,7 @@ from conftest import answer, hit, record
 import ragscore as rs
 from ragscore.frames.data import concat_results, from_records
 from ragscore.store import tables
-from ragscore.store.catalogue import listing_of
+from ragscore.store.catalogue import open_catalogue
 from ragscore.store.tables import read_run
 
 
@@ -78,7 +78,7 @@ def several(write_run, tmp_path):
 
 
 def one_by_one(store):
-    there = listing_of(store.root)
+    there = open_catalogue(store.root)
     return concat_results(
         [read_run(there.stored[name], there.about([name])) for name in there.names()]
     )

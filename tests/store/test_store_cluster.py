@@ -19,7 +19,7 @@ import pytest
 import ragscore as rs
 from ragscore.store import tables as run_tables
 from ragscore.store.files import LENGTHS_KEY, RESPONSES_KEY
-from ragscore.store.part_scoring import mapped
+from ragscore.store.part_scoring import run_each
 
 pytest.importorskip("s3fs")
 distributed = pytest.importorskip("distributed")
@@ -132,11 +132,11 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     sent = []
 
     def counted(*given):
-        for value in mapped(*given):
+        for value in run_each(*given):
             sent.append(len(pickle.dumps(value, protocol=5)))
             yield value
 
-    monkeypatch.setattr("ragscore.store.store.mapped", counted)
+    monkeypatch.setattr("ragscore.store.scoring.run_each", counted)
     scores = store.score(
         golden, client=client, rule=by_doc_reading_texts, match="doc", part_hits=3_000
     )
@@ -204,11 +204,11 @@ def test_small_runs_go_to_a_worker_together(client, large, tmp_path, monkeypatch
     sent = []
 
     def counted(*given):
-        for value in mapped(*given):
+        for value in run_each(*given):
             sent.append(value)
             yield value
 
-    monkeypatch.setattr("ragscore.store.store.mapped", counted)
+    monkeypatch.setattr("ragscore.store.scoring.run_each", counted)
     scores = store.score(golden, client=client, part_hits=32 * 5_000)
     monkeypatch.undo()
     # four runs in one batch and one in another, for the level and for the scores

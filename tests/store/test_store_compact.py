@@ -16,9 +16,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
 
 import ragscore as rs
 from ragscore.store import compact
-from ragscore.store.catalogue import listing_of
-from ragscore.store.files import write_parquet
-from ragscore.store.noted import FORMAT, NOTES_KEY, notes_in
+from ragscore.store.catalogue import open_catalogue
 from ragscore.store.runs import stored_runs
 
 
@@ -59,8 +57,8 @@ def store(request, tmp_path):
 
 def copied(store, kind="scores"):
     """Which runs are read from the compact file."""
-    there = listing_of(store.root)
-    return sorted(compact.copied_runs(there, kind, list(there.stored)))
+    there = open_catalogue(store.root)
+    return sorted(compact.valid_rows(there, kind, list(there.stored)))
 
 
 def test_scores_are_the_same_from_one_file_as_from_many(runs, golden, store, monkeypatch):
@@ -248,14 +246,14 @@ def test_what_was_read_of_a_run_before_is_read_again_once_it_changes(runs, tmp_p
     store.save(runs(3))
     monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
     assert store.runs()["system"].tolist() == ["bm25", "dense", "bm25"]
-    seen = store._listing()
-    assert store._listing() is seen
+    seen = store._open()
+    assert store._open() is seen
     store.save(runs(1), overwrite=True)  # run 1 was the latest of three, and is the first now
     (tmp_path / "run 2" / "run.json").unlink()
     assert store.runs()["run_id"].tolist() == ["run 1", "run 3"]
     assert (
-        store._listing().stored["run 3"] is seen.stored["run 3"]
-        and store._listing().stored["run 1"] is not seen.stored["run 1"]
+        store._open().stored["run 3"] is seen.stored["run 3"]
+        and store._open().stored["run 1"] is not seen.stored["run 1"]
     )
     table = store.runs()
     table["system"] = "changed by the caller"
@@ -285,52 +283,15 @@ def settled(monkeypatch):
     monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
 
 
-def opened(root):
-    """What a store that is opened anew reads of runs.json files: the names of their folders."""
-    return [run.name for run in stored_runs(root) if run.note is None]
-
-
-def change(run, **values):
-    """Rewrite fields of a stored run's run.json."""
-    file = run / "run.json"
-    file.write_text(
-        json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8"
-    )
-
-
-def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
-    store = rs.RunStore(tmp_path)
-    store.save(runs(), golden=golden)
-    own = [
-        {"created_at": "2026-03-01T12:00:00.000123+02:00", "x_flag": True, "n_failed": 2},
-        {"note": "ü", "extra": {"depth": [1, 2.5], "of": 7}},
-    ]
-    for name, values in zip(("run 2", "run 5"), own, strict=True):
-        change(tmp_path / name, **values)
-    expected, asked = store.scores("mrr"), {"config": {"bm25.k1": 1}, "since": "2026-03-01"}
-    store.compact()
-    for run in tmp_path.glob("run */run.json"):
-        stamp = run.stat()
-        with run.open("r+b") as file:  # same file, size and time: as long as nobody looks inside
-            file.write(b"#")
-        os.utime(run, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    anew = rs.RunStore(tmp_path)
-    assert opened(tmp_path) == []
-    pd.testing.assert_frame_equal(anew.scores("mrr"), expected)
-    pd.testing.assert_frame_equal(anew.runs(), store.runs())
-    assert anew.find(**asked) == store.find(**asked) != []
-    pd.testing.assert_frame_equal(anew.rulers(), store.rulers())
-
-
-def test_a_noted_run_is_scored_anew_from_its_own_description(runs, golden, tmp_path, settled):
+def test_a_run_of_a_compacted_store_is_scored_anew_from_its_description(
+    runs, golden, tmp_path, settled
+):
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden, text="full")
     store.compact()
     anew = rs.RunStore(tmp_path)
     before = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
-    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"] and opened(tmp_path) == [
-        "run 1"
-    ]
+    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"]
     after = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
     assert (
         after.keys() == before.keys()
@@ -361,52 +322,6 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
             "dense",
         }
         assert one.runs()["system"].tolist() == ["bm25", "other"]
-    assert opened(tmp_path) == ["run 1"]
-
-
-def test_a_description_that_has_just_been_written_is_not_noted(runs, golden, tmp_path):
-    store = rs.RunStore(tmp_path)
-    store.save(runs(2), golden=golden)
-    long_ago = 10**18
-    os.utime(tmp_path / "run 2" / "run.json", ns=(long_ago, long_ago))
-    future = 4 * 10**18
-    os.utime(tmp_path / "run 1" / "run.json", ns=(future, future))
-    store.compact()
-    assert list(notes_in(tmp_path)) == ["run 2"] and opened(tmp_path) == ["run 1"]
-    assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
-
-
-@pytest.mark.parametrize(
-    "garbage",
-    ["no parquet", "none", "{", "[]", "other format", "no record", "no scoring", "scoring is text"],
-)
-def test_notes_that_cannot_be_understood_are_none(runs, golden, tmp_path, settled, garbage):
-    store = rs.RunStore(tmp_path)
-    store.save(runs(2), golden=golden)
-    store.compact()
-    expected, notes = (
-        store.scores(),
-        json.loads(pq.read_metadata(tmp_path / "runs.parquet").metadata[NOTES_KEY]),
-    )
-    assert notes["format"] == FORMAT and len(notes["scorings"]) == 1 and opened(tmp_path) == []
-    stamp, digest, inner, number, record = notes["runs"]["run 1"]
-    spoilt = {
-        "none": {}, "other format": notes | {"format": FORMAT + 1},
-        "no record": notes | {"runs": {"run 1": [stamp, digest, inner, number, {}]}},
-        "no scoring": notes | {"runs": {"run 1": [stamp, digest, inner, 1, record]}},
-        "scoring is text": notes | {"scorings": ["text"]},
-    }  # fmt: skip
-    if garbage == "no parquet":
-        (tmp_path / "runs.parquet").write_bytes(b"garbage")
-    else:
-        text = json.dumps(spoilt[garbage]) if garbage in spoilt else garbage
-        write_parquet(
-            tmp_path / "runs.parquet",
-            store.runs(),
-            notes={NOTES_KEY: text} if garbage != "none" else {},
-        )
-    assert opened(tmp_path) == ["run 1", "run 2"]
-    pd.testing.assert_frame_equal(rs.RunStore(tmp_path).scores(), expected)
 
 
 def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path):

@@ -16,9 +16,9 @@ from conftest import answer, hit, record
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.store import tables as run_tables
-from ragscore.store.catalogue import listing_of
+from ragscore.store.catalogue import open_catalogue
 from ragscore.store.files import LENGTHS_KEY, packed
-from ragscore.store.part_scoring import BATCH_ROWS, batched, score_batch
+from ragscore.store.part_scoring import BATCH_ROWS, batches_of, score_batch
 from ragscore.store.parts import Part, parts_of, read_part
 
 HISTORY = Path(__file__).parents[2] / "data" / "demo" / "history"
@@ -160,7 +160,7 @@ def test_small_runs_scored_together_get_the_scores_of_the_whole(
 ):
     scored = []
     monkeypatch.setattr(
-        "ragscore.store.store.score_batch",
+        "ragscore.store.scoring.score_batch",
         lambda *given: scored.append(given[0]) or score_batch(*given),
     )
     whole, parts, whole_said, parts_said = scored_both_ways(*unsplit, part_hits, **choices)
@@ -201,7 +201,7 @@ def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_par
         sized(25),
         sized(26),
     ]
-    groups = batched(runs, 10, 800)
+    groups = batches_of(runs, 10, 800)
     hits = [[[part.run_hits for part in batch] for batch in group] for group in groups]
     assert hits == [[[20, 20, 9]], [[100]], [[25, 0]], [[640], [640]], [[25]], [[26]]]
     assert [[part for batch in group for part in batch] for group in groups] == [
@@ -215,16 +215,20 @@ def test_batches_hold_small_runs_that_follow_each_other_up_to_an_eighth_of_a_par
 
 
 def test_batches_hold_no_more_scores_than_a_golden_set_or_run_of_many_questions_allows():
-    assert [len(group[0]) for group in batched([sized(1)] * 5, BATCH_ROWS // 2, 10**6)] == [2, 2, 1]
+    assert [len(group[0]) for group in batches_of([sized(1)] * 5, BATCH_ROWS // 2, 10**6)] == [
+        2,
+        2,
+        1,
+    ]
     assert [
-        len(group[0]) for group in batched([sized(1, n_responses=BATCH_ROWS)] * 2, 1, 10**6)
+        len(group[0]) for group in batches_of([sized(1, n_responses=BATCH_ROWS)] * 2, 1, 10**6)
     ] == [1, 1]
-    assert batched([], 10, 100) == []
+    assert batches_of([], 10, 100) == []
 
 
 def test_a_part_reads_its_own_row_groups_only(varied):
     store, _ = varied
-    there = listing_of(store.root)
+    there = open_catalogue(store.root)
     file = store.path("a") / "hits.parquet"
     parts = parts_of(there.stored["a"], there.table.iloc[:1], 4)
     groups = pq.ParquetFile(file).metadata
@@ -244,7 +248,7 @@ def test_a_part_reads_its_own_row_groups_only(varied):
 
 def test_every_response_and_hit_is_in_one_part(varied):
     store, _ = varied
-    there = listing_of(store.root)
+    there = open_catalogue(store.root)
     for name in "abc":
         parts = [
             read_part(part)[0]
@@ -284,7 +288,7 @@ def test_large_tables_are_kept_in_the_order_of_the_responses(varied, tmp_path):
 
 
 def parts_of_run(store, name, part_hits):
-    there = listing_of(store.root)
+    there = open_catalogue(store.root)
     return parts_of(there.stored[name], there.table[there.table["run_id"] == name], part_hits)
 
 

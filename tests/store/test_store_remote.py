@@ -14,8 +14,8 @@ from conftest import RUN_A
 
 import ragscore as rs
 from ragscore.store import tables as run_tables
-from ragscore.store.catalogue import listing_of
-from ragscore.store.compact import copied_runs
+from ragscore.store.catalogue import open_catalogue
+from ragscore.store.compact import valid_rows
 
 pytest.importorskip("s3fs")
 
@@ -84,8 +84,8 @@ def test_a_store_on_object_storage_is_compacted_and_scored_in_parts(pair, remote
     remote.save(results, golden=golden)
     stored, whole = remote.scores(), rs.score(remote.load(), golden)
     remote.compact()
-    there = listing_of(remote.root)
-    assert sorted(there.stored) == ["a", "b"] == sorted(copied_runs(there, "scores", ["a", "b"]))
+    there = open_catalogue(remote.root)
+    assert sorted(there.stored) == ["a", "b"] == sorted(valid_rows(there, "scores", ["a", "b"]))
     pd.testing.assert_frame_equal(remote.scores(), stored)
     pd.testing.assert_frame_equal(remote.score(golden, part_hits=2), whole, check_exact=True)
     assert [name.rpartition("/")[2] for name in remote.files("hits")] == ["hits.parquet"] * 2
@@ -120,8 +120,8 @@ def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote
     versions = [rs.load_results(write_run("r", RUN_A[:n], system=f"system {n}")) for n in (1, 3)]
     both_wrote, written = Barrier(2), run_tables.write_run
 
-    def waiting(folder, run, text, made):
-        described = written(folder, run, text, made)
+    def waiting(folder, run, text, scored):
+        described = written(folder, run, text, scored)
         both_wrote.wait(timeout=60)
         assert len(remote.runs()) <= 1  # tables alone are no run
         return described
@@ -160,7 +160,7 @@ def test_a_writer_that_fails_leaves_what_was_there(pair, remote, monkeypatch, ov
         remote.save(results, golden=golden)
     before = names_in(remote)
 
-    def crash(folder, described, made):
+    def crash(folder, described, scored):
         raise OSError("connection lost")
 
     monkeypatch.setattr(run_tables, "write_scores", crash)
@@ -173,11 +173,11 @@ def test_of_two_writers_to_one_folder_the_later_is_told(pair, tmp_path, monkeypa
     results = pair[0].select("a")
     store, written = rs.RunStore(tmp_path), run_tables.write_run
 
-    def overtaken(folder, run, text, made):
+    def overtaken(folder, run, text, scored):
         monkeypatch.setattr("ragscore.store.store.write_run", written)
         rs.RunStore(tmp_path).save(results)
         folder.mkdir(exist_ok=True)  # the other writer cleared what looked like the rest of a crash
-        return written(folder, run, text, made)
+        return written(folder, run, text, scored)
 
     monkeypatch.setattr("ragscore.store.store.write_run", overtaken)
     with pytest.raises(rs.DataError, match="a was saved by another writer meanwhile"):

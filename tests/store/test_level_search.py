@@ -1,4 +1,4 @@
-"""The match level of stored runs is that of the runs in memory, be it told by the files' statistics or found by looking."""
+"""Stored runs have the match level of the runs in memory, found by statistics or in the hits."""
 
 from dataclasses import replace
 
@@ -10,10 +10,9 @@ from conftest import answer, hit, record
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.level import choose_level
-from ragscore.store import level_search as deciding
-from ragscore.store import store
-from ragscore.store.catalogue import listing_of
-from ragscore.store.parts import filled
+from ragscore.store import level_search, scoring
+from ragscore.store.catalogue import open_catalogue
+from ragscore.store.parts import statistics_of
 
 GOLDENS = {
     "doc": [{"id": "q0", "query": "?", "expected_doc_ids": ["d1"]}],
@@ -31,7 +30,7 @@ GOLDENS = {
         {"id": "q1", "query": "?", "gold_supports": [{"path": "docs/d1.md"}]},
     ],
 }
-NOT_COMPARED = ("cited",)  # is settled from citations
+NOT_COMPARED = ("citation_levels",)
 
 
 def without(*columns):
@@ -107,28 +106,28 @@ def levels_of(kept, golden, monkeypatch, **choices):
     """The level that the store scores at, and the one of its runs in memory."""
     settled = []
 
-    def settle(*given):
-        settled.append(deciding.settle(*given))
+    def with_level(*given):
+        settled.append(level_search.with_level(*given))
         return settled[-1]
 
-    monkeypatch.setattr(store, "settle", settle)
+    monkeypatch.setattr(scoring, "with_level", with_level)
     kept.score(golden, **choices)
     return (
-        replace(level, cited=None)
+        replace(level, citation_levels=None)
         for level in (settled[0].level, choose_level(kept.load(), golden))
     )
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("by_files", [True, False], ids=["told by files", "looked for"])
+@pytest.mark.parametrize("by_statistics", [True, False], ids=["by statistics", "by hits"])
 @pytest.mark.parametrize("part_hits", [None, 2], ids=["together", "one by one"])
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS)
 @pytest.mark.parametrize("rows", GOLDENS.values(), ids=GOLDENS)
 def test_stored_runs_have_the_level_of_the_runs_in_memory(
-    runs, write_golden, tmp_path, rows, edit, part_hits, by_files, monkeypatch
+    runs, write_golden, tmp_path, rows, edit, part_hits, by_statistics, monkeypatch
 ):
-    if not by_files:
-        monkeypatch.setattr(deciding, "_told_by_files", lambda *given: None)
+    if not by_statistics:
+        monkeypatch.setattr(level_search, "_from_file_statistics", lambda *given: None)
     kept, golden = rs.RunStore(tmp_path / "kept"), rs.load_golden(write_golden(rows))
     # one run of them all is enough for these
     kept.save(edit(runs["a"]) if rows == GOLDENS["predicate"] else runs["a"])
@@ -144,7 +143,7 @@ def test_where_statistics_tell_the_level_no_hit_is_looked_at(
     kept, golden = rs.RunStore(tmp_path / "kept"), rs.load_golden(write_golden(rows))
     for results in runs.values():
         kept.save(results)
-    monkeypatch.delattr(deciding, "read_batch")
+    monkeypatch.delattr(level_search, "read_batch")
     found, expected = levels_of(kept, golden, monkeypatch)
     assert found == expected
 
@@ -152,8 +151,10 @@ def test_where_statistics_tell_the_level_no_hit_is_looked_at(
 def looked_at(kept, golden, monkeypatch, **choices):
     """How often hits are looked at for the level."""
     looks = []
-    monkeypatch.setattr(deciding, "read_batch", lambda *given: looks.append(given) or read(*given))
-    read = store.score_batch.__globals__["read_batch"]
+    monkeypatch.setattr(
+        level_search, "read_batch", lambda *given: looks.append(given) or read(*given)
+    )
+    read = scoring.score_batch.__globals__["read_batch"]
     kept.score(golden, **choices)
     return len(looks)
 
@@ -174,7 +175,7 @@ def test_hits_are_looked_at_where_statistics_dont_tell_the_level(
     )
     file = kept.path("a") / "hits.parquet"
     pq.write_table(pq.read_table(file), file, write_statistics=False)
-    assert set(filled(listing_of(kept.root).stored["a"], "hits").values()) == {None}
+    assert set(statistics_of(open_catalogue(kept.root).stored["a"], "hits").values()) == {None}
     assert looked_at(kept, doc, monkeypatch) == 1
     found, expected = levels_of(kept, doc, monkeypatch)
     assert found == expected
@@ -200,10 +201,10 @@ def test_citations_are_looked_at(write_run, write_golden, tmp_path, monkeypatch)
 def test_statistics_tell_of_every_column_whether_it_holds_a_value(runs, tmp_path):
     kept = rs.RunStore(tmp_path / "kept")
     kept.save(holding_one_in("path")(holding_nothing_in("doc_id")(runs["a"])))
-    found = filled(listing_of(kept.root).stored["a"], "hits")
+    found = statistics_of(open_catalogue(kept.root).stored["a"], "hits")
     assert (found["path"], found["doc_id"], found["rank"]) == (
         True,
         False,
         True,
     ) and "x_none" not in found
-    assert filled(listing_of(kept.root).stored["a"], "judgments") == {}
+    assert statistics_of(open_catalogue(kept.root).stored["a"], "judgments") == {}
