@@ -293,7 +293,8 @@ def _target_ranks(targets: pd.DataFrame, met: pd.DataFrame, names: list[str]) ->
     ranks = met.pivot_table(
         index="target_id", columns="run_id", values="rank", aggfunc="min", observed=True
     )
-    return listed.join(ranks.reindex(columns=names).astype("Int64"), on="target_id")
+    ranks = ranks.reindex(columns=names).astype("Int64")
+    return listed.join(ranks.set_index(ranks.index.astype("str")), on="target_id")
 
 
 def _answers(responses: pd.DataFrame, citations: pd.DataFrame) -> pd.DataFrame:

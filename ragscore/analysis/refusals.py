@@ -221,8 +221,7 @@ def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: st
         }
     )
     by_run = columns.groupby(rows["run_id"], observed=False)
-    scored = by_run[["answered", "overall"]]
-    means, stds, n = scored.mean(), scored.std(), scored.count()
+    n = by_run[["answered", "overall"]].count()
     sums = by_run[["refused", "unmeasured", "failed"]].sum().astype("int64")
     n_given = n["answered"].to_numpy() + sums["unmeasured"].to_numpy()
     total = (n_given + sums["refused"].to_numpy()).astype("float64")
@@ -238,7 +237,7 @@ def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: st
         }
     )
     for name in ("answered", "overall"):
-        mean, std = means[name].to_numpy("float64"), stds[name].to_numpy("float64")
+        mean, std = by_run[name].mean().to_numpy("float64"), by_run[name].std().to_numpy("float64")
         low, high = mean_interval(mean, std, n[name].to_numpy("float64"), describe(metric).kind)
         table = table.assign(**{name: mean, f"{name}_low": low, f"{name}_high": high})
     return table.assign(

@@ -270,7 +270,9 @@ def _summary(rows: pd.DataFrame) -> pd.DataFrame:
         "latency_ms": rows["elapsed_ms"],
     }
     n = pd.DataFrame(counts).groupby(rows["run_id"], observed=False).sum().astype("int64")
-    table = n.join(pd.DataFrame(means).groupby(rows["run_id"], observed=False).mean())
+    means_by_run = pd.DataFrame(means).groupby(rows["run_id"], observed=False)
+    # column by column: the mean of a whole frame may differ in the last bit
+    table = n.join(means_by_run.agg(dict.fromkeys(means, "mean")))
     return table[
         ["n_queries", "n_positive", "passed", *means, "n_failed", "n_missing", "n_unjudged"]
     ]

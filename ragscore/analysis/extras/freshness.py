@@ -62,7 +62,8 @@ def freshness(
     )
     counts = flags.groupby(response_of(hits, responses)).sum()
     counts = counts.reindex(responses.index, fill_value=0).astype("int64")
-    table = pd.concat([responses[["run_id", "query_id"]], counts], axis=1)
+    keys = responses[["run_id", "query_id"]].astype({"run_id": "str"})
+    table = pd.concat([keys, counts], axis=1)
     n = counts["considered"].to_numpy()
     for name, count in (("stale_free", "n_stale"), ("conflict_free", "n_conflicting")):
         with np.errstate(invalid="ignore", divide="ignore"):
