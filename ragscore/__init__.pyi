@@ -65,11 +65,12 @@ from .frames.data import DataError, Golden, Results, concat_results, conform
 from .frames.golden_versions import golden_changes, unchanged_queries
 from .frames.ranking import collapse_hits, rank_hits
 from .golden.coverage import compare_suites, coverage, coverage_rows
-from .golden.duplicates import near_duplicates, tie_sensitivity
+from .golden.duplicates import near_duplicates
 from .golden.health import GoldenHealth, golden_health
 from .golden.labelling import LabelConflict, LabelSession, label
 from .golden.requirements import doctor
 from .golden.synthetic import NeedleSet, needle_set
+from .golden.tie_sensitivity import tie_sensitivity
 from .golden.validate import validate
 from .io.formats.beir import write_beir, write_qrels_jsonl
 from .io.formats.chatbot import write_chatbot

@@ -1,1 +1,1 @@
-"""What a golden set is worth: checks, coverage, health; labelling."""
+"""Golden sets: checks, coverage by runs, health, and labelling by hand."""

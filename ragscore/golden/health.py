@@ -1,23 +1,22 @@
-"""How good a golden set is at telling runs apart.
+"""Health of a golden set: its power to tell runs apart, and its gaps.
 
-What it can't see, what it asks twice, and how many questions it would need.
-
-In: scores of some runs, the golden set, and their results. Out: a `GoldenHealth`, frames side by
-side with a summary.
+In: scores of some runs, the golden set and their results. Out: a `GoldenHealth`, frames with a
+summary: queries that don't discriminate, near-duplicates, targets never returned, ties, and the
+number of queries needed.
 """
 
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
-from ragscore.frames.codes import has_pair, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.render import dump, reload
-from ragscore.golden.duplicates import TIE_COLUMNS, near_duplicates, tie_sensitivity
+from ragscore.golden.duplicates import near_duplicates
+from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
+from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import kind_of
 from ragscore.scoring.level import choose_level
@@ -26,7 +25,7 @@ from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.stats import design_effect, inflation, mde_of_differences, moments, queries_needed
 
-Codes = npt.NDArray[np.int64]
+Integers = npt.NDArray[np.int64]
 
 DISCRIMINATES = ("all pass", "all fail", "all alike", "tells apart", "one run", "not measured")
 DIFFERENCES = (0.02, 0.05, 0.1)
@@ -35,41 +34,41 @@ _ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"
 
 @dataclass(frozen=True, repr=False)
 class GoldenHealth:
-    """What a golden set can and can't tell, by the runs that were scored with it.
+    """Power and gaps of a golden set, judged by the runs that were scored with it.
 
     Attributes
     ----------
     summary
-        One row per `finding`: `n` of `n_total` (questions, pairs or targets), `share`, and where to
+        One row per `finding`: `n` of `n_total` (queries, pairs or targets), `share`, and where to
         look (`frame`).
     queries
-        One row per question (query_id): `n_runs` with a value of the metric; its `mean`, `min`,
+        One row per query (query_id): `n_runs` with a value of the metric; its `mean`, `min`,
         `max` over them; `discriminates`, a category: all pass (1 in every run), all fail (0), all
         alike (another value), tells apart, one run (only one has a value), not measured.
     duplicates
-        Pairs of questions that nearly ask the same, as `rs.near_duplicates` gives them.
+        Near-duplicate queries: the table of `rs.near_duplicates`.
     targets
         One row per target (grade ≥ 1, at the match level) that no run returned: query_id, `level`,
-        `target_id`, `grade`, `n_runs` that were asked; `seen_elsewhere`, whether another question's
-        hits or the chunk catalogue hold its id: if not, it may not be in the index at all (NA: the
-        level has no id).
+        `target_id`, `grade`, `n_runs` that were asked; `seen_elsewhere`, true if its id is in
+        another query's hits or the chunk catalogue. If false, it may be missing from the index
+        (NA: the level has no id).
     judged
-        One row per run and metric judged@k: `mean`, `n`. A low one says that what a new run finds
-        may be right without counting.
+        One row per run and metric judged@k: `mean`, `n`. If it is low, relevant hits of a new run
+        may not count because nobody judged them.
     ties
-        As `rs.tie_sensitivity` gives it.
+        Table of `rs.tie_sensitivity`.
     effective
-        One row per run and `by` (group: paraphrases; source: questions linked by a shared document,
-        also over a third one): `n` measured questions, `n_clusters`, `largest` cluster,
+        One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
+        also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
         `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing
-        varies), `n_effective` = n over it, at most n.
+        varies), `n_effective` = n / design_effect, at most n.
     needed
         One row per pair of runs (run_a, run_b) and `difference`: mean `delta` (b − a) and `sd` of
-        the paired differences over `n` questions; `design_effect` of their paraphrase groups, at
-        least 1; `mde`, the least difference that they show at 80 % power (infinite: none at this
-        n); `n_needed` questions to see `difference` at 80 % power and 5 % error, (z_.975 +
-        z_.8)²·sd²/difference² times the design effect; `n_more` than there are. NaN and NA where no
-        question differed.
+        the paired differences over `n` queries; `design_effect` of their paraphrase groups, at
+        least 1; `mde`, the minimum detectable difference at 80 % power (infinite: none at
+        this n); `n_needed` queries to see `difference` at 80 % power and 5 % error, (z_.975 +
+        z_.8)²·sd²/difference² times the design effect; `n_more`, the queries to add. NaN and NA if no
+        query differed.
     """
 
     metric: str
@@ -83,12 +82,12 @@ class GoldenHealth:
     needed: pd.DataFrame
 
     def to_json(self) -> str:
-        """The report as JSON, NaN as null; `from_json` reloads it."""
+        """Return the report as JSON, NaN as null; `from_json` reloads it."""
         return dump(self)
 
     @classmethod
     def from_json(cls, text: str) -> "GoldenHealth":
-        """The report that `to_json` wrote."""
+        """Return the report that `to_json` wrote."""
         return reload(cls, text)
 
     def __repr__(self) -> str:
@@ -109,22 +108,22 @@ def golden_health(
     similarity: float = 0.7,
     differences: tuple[float, ...] = DIFFERENCES,
 ) -> GoldenHealth:
-    """What a golden set can and can't tell.
+    """Measure how well a golden set tells runs apart, and find its gaps.
 
     Parameters
     ----------
     scores
-        Of as many different runs as there are: one run alone can't show which questions tell runs
-        apart.
+        Scores of as many different runs as possible; a single run can't show which queries
+        discriminate.
     results
         The same runs, for targets that no run returned and for ties; without it these frames are
         empty.
     metric
         A column from 0 to 1, higher being better.
     similarity
-        From which two questions are near-duplicates (see `rs.near_duplicates`).
+        Minimum similarity of near-duplicates (see `rs.near_duplicates`).
     differences
-        Of the metric's mean, that one would like to see.
+        Differences of the metric's mean that should be detectable.
 
     Returns
     -------
@@ -166,98 +165,87 @@ def golden_health(
 
 
 def _matrix(rows: pd.DataFrame, golden: Golden, metric: str) -> pd.DataFrame:
-    """The metric, one row per golden question and one column per run."""
+    """Return the metric with one row per golden query and one column per run."""
     if metric not in metric_columns(rows):
         raise DataError(
             f"no column {metric!r}",
             field="metric",
             allowed=f"scores has {', '.join(metric_columns(rows))}",
         )
-    found = describe(metric)
-    if found.better == "lower" or not rows[metric].dropna().between(0, 1).all():
+    if describe(metric).better == "lower" or not rows[metric].dropna().between(0, 1).all():
         raise DataError(
             f"{metric} doesn't range from 0 to 1, or lower is better",
             field="metric",
             allowed="a metric from 0 (bad) to 1 (good), such as passed",
         )
-    table = rows.pivot(index="query_id", columns="run_id", values=metric).reindex(
-        golden.queries["query_id"]
-    )
-    return table.astype("float64").rename_axis(index="query_id", columns="run_id")
+    table = rows.pivot(index="query_id", columns="run_id", values=metric)
+    table = table.reindex(golden.queries["query_id"]).astype("float64")
+    return table.rename_axis(index="query_id", columns="run_id")
 
 
 def _queries(values: pd.DataFrame) -> pd.DataFrame:
     n, low, high = values.count(axis=1), values.min(axis=1), values.max(axis=1)
-    flags = [n == 0, n == 1, low == 1, high == 0, low == high]
-    names = ("not measured", "one run", "all pass", "all fail", "all alike")
-    codes = np.select(
-        [flag.to_numpy() for flag in flags],
-        [DISCRIMINATES.index(name) for name in names],
-        DISCRIMINATES.index("tells apart"),
-    )
-    table = pd.DataFrame(
-        {
-            "n_runs": n,
-            "mean": values.mean(axis=1),
-            "min": low,
-            "max": high,
-            "discriminates": categorical(codes, DISCRIMINATES),
-        },
-        index=values.index,
-    )
-    return table.reset_index()
+    tests = {
+        "not measured": n == 0,
+        "one run": n == 1,
+        "all pass": low == 1,
+        "all fail": high == 0,
+        "all alike": low == high,
+    }
+    word = np.select(list(tests.values()), list(tests), "tells apart")
+    columns = {
+        "n_runs": n,
+        "mean": values.mean(axis=1),
+        "min": low,
+        "max": high,
+        "discriminates": categorical(
+            pd.Index(DISCRIMINATES).get_indexer(pd.Index(word)), DISCRIMINATES
+        ),
+    }
+    return pd.DataFrame(columns, index=values.index).reset_index()
 
 
 def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
-    """Targets that none of the runs that were asked returned, and the number of all targets of questions that were asked."""
+    """Return targets that no run returned, and the number of targets of all asked queries."""
     level = choose_level(results, golden)
     names = level.joinable if level.name == "per_query" else (level.name,)
     parts = [_unreturned_at(name, results, golden) for name in names]
-    table = pd.concat([part for part, _ in parts] or [_NO_TARGETS], ignore_index=True)
-    return table.iloc[
-        np.argsort(lookup(table["query_id"], pd.Index(golden.queries["query_id"])), kind="stable")
-    ].reset_index(drop=True), sum(n for _, n in parts)
+    table = pd.concat([part for part, _ in parts] or [_NO_TARGETS])
+    position = pd.Index(golden.queries["query_id"]).get_indexer(table["query_id"])
+    table = table.iloc[np.argsort(position, kind="stable")].reset_index(drop=True)
+    return table, sum(n for _, n in parts)
 
 
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
     selected = at_level(golden, level)
     _, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
     n_asked = results.responses["query_id"].value_counts()
-    wanted = selected.targets[
-        (selected.targets["grade"] > 0) & is_among(selected.targets["query_id"], n_asked.index)
-    ]
-    wanted = wanted.assign(
-        seen_elsewhere=_seen(wanted, level, results),
-        n_runs=wanted["query_id"].map(n_asked).astype("int64"),
+    rows = selected.targets[selected.targets["grade"] > 0]
+    rows = rows[rows["query_id"].isin(n_asked.index)]
+    rows = rows.assign(
+        seen_elsewhere=_seen(rows, level, results),
+        n_runs=rows["query_id"].map(n_asked).astype("int64"),
     )
     keys = ["query_id", "target_id"]
-    # A target may have alternatives: it is seen if any of them is.
-    each = (
-        wanted.groupby(keys, sort=False)
-        .agg({"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"})
-        .reset_index()
+    # A target may have alternatives, one row each: it was seen if any of them was.
+    targets = rows.groupby(keys, sort=False).agg(
+        {"level": "first", "grade": "max", "n_runs": "first", "seen_elsewhere": "max"}
     )
-    lost = each[~has_pair(each, found, ("query_id", "target_id"))]
-    return lost[list(_NO_TARGETS)].astype({"seen_elsewhere": "boolean"}), len(each)
+    returned = pd.MultiIndex.from_frame(found[keys].astype("str"))
+    table = targets[~targets.index.isin(returned)].reset_index()
+    return table[list(_NO_TARGETS)].astype({"seen_elsewhere": "boolean"}), len(targets)
 
 
 def _seen(targets: pd.DataFrame, level: str, results: Results) -> pd.Series:
-    """Whether any hit or catalogued chunk has the target's id; NA where the level has no id."""
+    """Flag targets whose id is in any hit or catalogued chunk; NA for levels without ids."""
     column = _ID_OF_LEVEL.get(level, "")
     if column not in targets:
         return pd.Series(pd.NA, index=targets.index, dtype="boolean")
-    frames = [
-        frame[column]
-        for frame in (results.hits, results.chunks)
-        if frame is not None and column in frame
-    ]
-    seen = np.logical_or.reduce(
-        [
-            np.zeros(len(targets), dtype=bool),
-            *(is_among(targets[column], values) for values in frames),
-        ]
-    )
-    return pd.Series(seen, index=targets.index, dtype="boolean").mask(targets[column].isna())
+    seen = pd.Series(False, index=targets.index, dtype="boolean")
+    for frame in (results.hits, results.chunks):
+        if frame is not None and column in frame:
+            seen |= targets[column].isin(frame[column].unique())
+    return seen.mask(targets[column].isna())
 
 
 def _effective(values: pd.DataFrame, golden: Golden) -> pd.DataFrame:
@@ -267,15 +255,14 @@ def _effective(values: pd.DataFrame, golden: Golden) -> pd.DataFrame:
     ]
     table = pd.concat(parts, ignore_index=True)
     table["n_effective"] = table["n"] / table["design_effect"].clip(lower=1)
-    table = table.iloc[
-        np.argsort(lookup(table["run_id"], values.columns), kind="stable")
-    ].reset_index(drop=True)
+    order = np.argsort(values.columns.get_indexer(pd.Index(table["run_id"])), kind="stable")
+    table = table.iloc[order].reset_index(drop=True)
     return table[["run_id", "by", "n", "n_clusters", "largest", "design_effect", "n_effective"]]
 
 
-def _clustered(values: pd.DataFrame, codes: Codes) -> pd.DataFrame:
+def _clustered(values: pd.DataFrame, codes: Integers) -> pd.DataFrame:
     measured = values.notna().to_numpy()
-    sizes = [np.bincount(codes[here]) for here in measured.T]  # one per run
+    sizes = [np.bincount(codes[of_run]) for of_run in measured.T]
     return pd.DataFrame({
         "run_id": values.columns, "n": measured.sum(axis=0),
         "n_clusters": [np.count_nonzero(size) for size in sizes],
@@ -284,69 +271,60 @@ def _clustered(values: pd.DataFrame, codes: Codes) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _groups(golden: Golden) -> Codes:
-    """A number per paraphrase group; a question without one is alone."""
+def _groups(golden: Golden) -> Integers:
+    """Return one number per paraphrase group; a query without a group is alone."""
     if "group" not in golden.queries:
         return np.arange(len(golden.queries))
     codes = pd.factorize(golden.queries["group"])[0].astype(np.int64)
     return np.where(codes < 0, codes.max(initial=-1) + np.cumsum(codes < 0), codes)
 
 
-def _sources(golden: Golden) -> Codes:
-    """A number per set of questions that shared documents link, also over a third question.
+def _sources(golden: Golden) -> Integers:
+    """Return one number per set of queries that shared documents link.
 
-    A question without targets is alone.
+    The link may lead over a third query. A query without targets is alone.
     """
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import connected_components
 
-    wanted = golden.targets[golden.targets["grade"] > 0]
-    names = [name for name in ("doc_id", "path", "source_key", "chunk_id") if name in wanted]
-    source = (
-        reduce(lambda known, name: known.fillna(wanted[name]), names[1:], wanted[names[0]])
-        if names
-        else wanted["target_id"]
+    targets = golden.targets[golden.targets["grade"] > 0]
+    names = [name for name in ("doc_id", "path", "source_key", "chunk_id") if name in targets]
+    source = targets[names].bfill(axis=1).iloc[:, 0] if names else targets["target_id"]
+    is_known = source.notna()
+    query = pd.Index(golden.queries["query_id"]).get_indexer(
+        pd.Index(targets.loc[is_known, "query_id"])
     )
-    query = lookup(wanted["query_id"], pd.Index(golden.queries["query_id"]))[
-        source.notna().to_numpy()
-    ]
-    codes = pd.factorize(source.dropna())[0]
+    codes = pd.factorize(source[is_known])[0]
+    # A graph of queries (the first n nodes) and sources; an edge is a target.
     n = len(golden.queries)
     size = n + int(codes.max(initial=-1)) + 1
-    return connected_components(
-        csr_matrix((np.ones(len(query)), (query, codes + n)), shape=(size, size)), directed=False
-    )[1][:n].astype(np.int64)
+    graph = csr_matrix((np.ones(len(query)), (query, codes + n)), shape=(size, size))
+    return connected_components(graph, directed=False)[1][:n].astype(np.int64)
 
 
 def _needed(
     values: pd.DataFrame, golden: Golden, metric: str, differences: tuple[float, ...]
 ) -> pd.DataFrame:
-    """What each pair of runs could show.
+    """Return the power of each pair of runs: differences they can show, queries needed.
 
-    Questions of one paraphrase group count as far as they differ.
+    Queries of one paraphrase group count as far as they differ.
     """
     first, second = np.triu_indices(values.shape[1], 1)
     change = values.to_numpy()[:, second] - values.to_numpy()[:, first]
     mean, std, n = moments(change)
     effect = inflation(change, _groups(golden))
     mde = mde_of_differences(change, kind_of(describe(metric)), design_effect=effect)
-    wanted = np.asarray(differences, dtype=np.float64)
+    difference = np.asarray(differences, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        needed = np.where(
-            std[:, None] > 0,
-            np.ceil(queries_needed(wanted[None, :], std[:, None]) * effect[:, None]),
-            np.nan,
-        )
+        n_needed = np.ceil(queries_needed(difference[None, :], std[:, None]) * effect[:, None])
+        n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
         "run_a": values.columns[first], "run_b": values.columns[second], "n": n.astype("int64"),
         "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
     })  # fmt: skip
-    table = (
-        pairs.loc[np.repeat(np.arange(len(pairs)), len(wanted))]
-        .reset_index(drop=True)
-        .assign(difference=np.tile(wanted, len(pairs)))
-    )
-    table["n_needed"] = pd.array(needed.ravel(), dtype="Int64")
+    table = pairs.loc[pairs.index.repeat(len(difference))].reset_index(drop=True)
+    table["difference"] = np.tile(difference, len(pairs))
+    table["n_needed"] = pd.array(n_needed.ravel(), dtype="Int64")
     return table.assign(n_more=(table["n_needed"] - table["n"]).clip(lower=0))
 
 
@@ -357,42 +335,31 @@ def _summary(
     targets: pd.DataFrame,
     n_targets: int,
 ) -> pd.DataFrame:
-    n_of = queries["discriminates"].value_counts()
+    n_by_word = queries["discriminates"].value_counts()
+    n_pass, n_fail, n_alike = (n_by_word[word] for word in ("all pass", "all fail", "all alike"))
+    n, n_compared = len(queries), int((queries["n_runs"] > 1).sum())
     apart = duplicates[~duplicates["same_group"]]
-    n, compared = len(queries), int((queries["n_runs"] > 1).sum())
     n_near = len(set(apart["query_id"]) | set(apart["other"]))
+    n_contradictory = (~duplicates["same_targets"]).sum()
+    n_unseen = targets["seen_elsewhere"].eq(False).sum()
+    # fmt: off
     rows = [
-        ("questions that every run passes", n_of["all pass"], compared, "queries"),
-        ("questions that every run fails", n_of["all fail"], compared, "queries"),
-        (
-            "questions that tell no runs apart",
-            n_of["all pass"] + n_of["all fail"] + n_of["all alike"],
-            compared,
-            "queries",
-        ),
-        ("questions that fewer than two runs have a value of", n - compared, n, "queries"),
+        ("questions that every run passes", n_pass, n_compared, "queries"),
+        ("questions that every run fails", n_fail, n_compared, "queries"),
+        ("questions that tell no runs apart", n_pass + n_fail + n_alike, n_compared, "queries"),
+        ("questions that fewer than two runs have a value of", n - n_compared, n, "queries"),
         ("unlabelled questions", golden.queries["answerable"].isna().sum(), n, ""),
         ("questions with a near-duplicate outside their group", n_near, n, "duplicates"),
-        (
-            "near-duplicate pairs with different targets",
-            (~duplicates["same_targets"]).sum(),
-            len(duplicates),
-            "duplicates",
-        ),
+        ("near-duplicate pairs with different targets", n_contradictory, len(duplicates),
+         "duplicates"),
         ("targets that no run returned", len(targets), n_targets, "targets"),
-        (
-            "targets whose id is in no hit and no catalogue",
-            targets["seen_elsewhere"].eq(False).sum(),
-            n_targets,
-            "targets",
-        ),
+        ("targets whose id is in no hit and no catalogue", n_unseen, n_targets, "targets"),
     ]
-    table = pd.DataFrame(rows, columns=["finding", "n", "n_total", "frame"]).astype(
-        {"n": "int64", "n_total": "int64"}
-    )
-    return table.assign(share=table["n"] / table["n_total"].where(table["n_total"] > 0))[
-        ["finding", "n", "n_total", "share", "frame"]
-    ]
+    # fmt: on
+    table = pd.DataFrame(rows, columns=["finding", "n", "n_total", "frame"])
+    table = table.astype({"n": "int64", "n_total": "int64"})
+    table.insert(3, "share", table["n"] / table["n_total"].where(table["n_total"] > 0))
+    return table
 
 
 _NO_TARGETS = pd.DataFrame({

@@ -1,8 +1,7 @@
-"""A golden set with its corpus, made from a seed.
+"""Synthetic golden set with its corpus: rare tokens hidden in plain log lines.
 
-Rare tokens hidden in plain log lines, for tests and benchmarks without files.
-
-Out: a `Golden` and a chunks frame over the same documents.
+Tests and benchmarks use it instead of files. Out: a `Golden` and a chunks frame over the same
+documents, both determined by the seed.
 """
 
 from typing import NamedTuple
@@ -26,7 +25,7 @@ LINES_PER_CHUNK = 20
 
 
 class NeedleSet(NamedTuple):
-    """Questions for hidden tokens (`golden`), and the corpus that holds them as a chunks frame (`chunks`)."""
+    """Queries for hidden tokens (`golden`) and the corpus that holds them (`chunks`)."""
 
     golden: Golden
     chunks: pd.DataFrame
@@ -40,16 +39,16 @@ def needle_set(
     *,
     lines_per_chunk: int = LINES_PER_CHUNK,
 ) -> NeedleSet:
-    """A needle-in-a-haystack set: the same arguments always give the same one.
+    """Make a needle-in-a-haystack set; the same arguments always give the same set.
 
     Parameters
     ----------
     docs, lines
         Documents, and lines in each; at least 1 of both (0 counts as 1). A needle is one more line.
     needles
-        Questions: each asks for a token that stands in one line of one document.
+        Number of queries; each asks for a token in one line of one document.
     lines_per_chunk
-        The chunks' size.
+        Lines per chunk.
 
     Returns
     -------
@@ -57,30 +56,22 @@ def needle_set(
     target is its document, grade 1. `chunks`: chunk_id, doc_id (`doc-000`, ...), path, start, end
     (lines from 1, half-open), span_unit, text.
     """
-    docs, lines, needles, step = (
-        max(docs, 1),
-        max(lines, 1),
-        max(needles, 0),
-        max(lines_per_chunk, 1),
-    )
+    docs, lines = max(docs, 1), max(lines, 1)
+    needles, step = max(needles, 0), max(lines_per_chunk, 1)
     rng = np.random.default_rng(seed)
     doc_of, line_of = rng.integers(docs, size=needles), rng.integers(lines, size=needles)
     tokens = [f"IOC-{seed:08x}-{number:04d}" for number in range(needles)]
-    texts = [
-        _lines(
-            doc, lines, [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)], rng
-        )
-        for doc in range(docs)
-    ]
+    texts = []
+    for doc in range(docs):
+        of_doc = [(int(line_of[n]), tokens[n]) for n in np.flatnonzero(doc_of == doc)]
+        texts.append(_lines(doc, lines, of_doc, rng))
     chunks = [
         _chunk(doc, start, text[start : start + step])
         for doc, text in enumerate(texts)
         for start in range(0, len(text), step)
     ]
-    return NeedleSet(
-        _golden(tokens, [_doc_id(int(doc)) for doc in doc_of]),
-        conform(pd.DataFrame(chunks), "chunks"),
-    )
+    golden = _golden(tokens, [_doc_id(int(doc)) for doc in doc_of])
+    return NeedleSet(golden, conform(pd.DataFrame(chunks), "chunks"))
 
 
 def _doc_id(doc: int) -> str:
@@ -90,26 +81,23 @@ def _doc_id(doc: int) -> str:
 def _lines(
     doc: int, n_lines: int, needles: list[tuple[int, str]], rng: np.random.Generator
 ) -> list[str]:
-    """The lines of a document; a needle follows the plain line it is anchored to."""
+    """Return the lines of a document; each needle follows the plain line it is anchored to."""
     picks = [rng.integers(len(words), size=n_lines) for words in (HOSTS, USERS, EVENTS)]
-    found: list[str] = []
+    texts: list[str] = []
     for number, (host, user, event) in enumerate(zip(*picks, strict=True)):
         start = f"{1_700_000_000 + doc * 100_000 + number} host={HOSTS[host]} user={USERS[user]}"
-        found.append(f'{start} event="{EVENTS[event]}"')
-        found += [
+        texts.append(f'{start} event="{EVENTS[event]}"')
+        texts += [
             f'{start} event="alert" indicator={token}' for line, token in needles if line == number
         ]
-    return found
+    return texts
 
 
 def _chunk(doc: int, start: int, lines: list[str]) -> dict[str, object]:
-    place = {
+    return {
         "chunk_id": f"{_doc_id(doc)}#{start + 1}",
         "doc_id": _doc_id(doc),
         "path": f"{_doc_id(doc)}.log",
-    }
-    return {
-        **place,
         "start": start + 1,
         "end": start + 1 + len(lines),
         "span_unit": "line",
@@ -122,14 +110,8 @@ def _golden(tokens: list[str], doc_ids: list[str]) -> Golden:
     queries = pd.DataFrame(
         {"query_id": query_ids, "query": tokens, "answerable": True, "position": range(len(tokens))}
     )
-    targets = pd.DataFrame(
-        {
-            "query_id": query_ids,
-            "level": "doc",
-            "target_id": doc_ids,
-            "alternative": 0,
-            "grade": 1,
-            "doc_id": doc_ids,
-        }
-    )
+    targets = pd.DataFrame({
+        "query_id": query_ids, "level": "doc", "target_id": doc_ids, "alternative": 0, "grade": 1,
+        "doc_id": doc_ids,
+    })  # fmt: skip
     return Golden(queries=queries, targets=targets)

@@ -52,7 +52,7 @@ def test_a_run_of_one_suite_is_not_scored_by_another(suites, write_run):
 
 def test_a_question_of_two_suites_is_refused_where_the_run_does_not_say(suites, write_run):
     results = rs.load_results(write_run("a", [record("q1", hits(1))]))
-    with pytest.raises(rs.DataError, match="'q1' is a question of main and of sanity"):
+    with pytest.raises(rs.DataError, match="'q1' is a query of main and of sanity"):
         rs.compare_suites(results, dict(suites, sanity=suites["main"]), "hit@1")
     with pytest.raises(rs.DataError, match="suites: found none"):
         rs.compare_suites(results, {})

@@ -222,7 +222,7 @@ def test_the_command_exits_1_for_findings_0_for_none_2_for_what_is_no_golden_fil
     assert (
         capsys.readouterr().out
         == f"{broken}:2: test_001: gold_supports: notes/a.md## A > ## B; no expected ids or"
-        " supports: the question should be refused\n"
+        " supports: the query should be refused\n"
     )
     assert (
         main(["validate", broken, "--json"]) == 1

@@ -1,4 +1,4 @@
-"""Labelling by hand: which hits answer which question, written into the golden file click by click.
+"""Labelling by hand: which hits answer which query, written into the golden file click by click.
 
 `spans`, `splice`, `golden_text` change a row of a file's text and nothing beside it; `on_disk`
 writes it, `history` takes it back; `marks` says what a click means, `pool` and `sheet` what a
@@ -24,10 +24,10 @@ def label(
 ) -> "LabelPanel":  # fmt: skip
     """A panel for labelling by hand in a notebook.
 
-    The question, the hits of one or several runs, and a click for what supports the answer.
+    The query, the hits of one or several runs, and a click for what supports the answer.
 
     Every click is written into the golden file before its mark appears: only the row of that
-    question changes, comments and all other rows survive byte for byte, what others wrote meanwhile
+    query changes, comments and all other rows survive byte for byte, what others wrote meanwhile
     stays, and a change of the same row is shown, never written over. The file as it was before the
     sitting is kept beside it (.bak). A closed notebook or a dead kernel loses nothing.
 
@@ -38,7 +38,7 @@ def label(
     results
         The runs whose hits are shown: `Results`, or what `rs.load_results` takes.
     show
-        Which questions to begin with: all, unlabelled, labelled, should refuse, near misses
+        Which queries to begin with: all, unlabelled, labelled, should refuse, near misses
         (high-ranked hits without a label, to find missing ones), nothing right found, not in the
         file.
     options
@@ -46,7 +46,7 @@ def label(
 
     Returns
     -------
-    A `LabelPanel`: end a cell with it; its `session` has questions, hits and near misses as frames.
+    A `LabelPanel`: end a cell with it; its `session` has queries, hits and near misses as frames.
 
     Raises
     ------

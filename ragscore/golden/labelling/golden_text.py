@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from ragscore.frames.data import DataError
-from ragscore.golden.labelling.splice import Span, json_lines, with_field, with_row, yaml_list
+from ragscore.golden.labelling.minimal_diff import Span, json_lines, with_field, with_row, yaml_list
 from ragscore.io.rows import yaml_rows
 from ragscore.io.source import Problems, Row, as_id, json_rows
 

@@ -1,6 +1,6 @@
 """What a click means in a golden row.
 
-The fields that change when a hit is marked, unmarked, or the question has no answer.
+The fields that change when a hit is marked, unmarked, or the query has no answer.
 
 In: a row's fields and a hit. Out: changes of fields (None takes one out). No files, no frames.
 """
@@ -20,7 +20,7 @@ Changes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wording:
-    """What a format calls the question, and a support's file and heading.
+    """What a format calls the query, and a support's file and heading.
 
     And whether it always says `answerable` and lists supports.
     """
@@ -85,7 +85,7 @@ def unmarked(
         gone: set[Any] = set()
     else:
         name, own = FIELD_OF[level], _needed(hit, f"{level}_id")
-        # An empty list would say that the question should be refused.
+        # An empty list would say that the query should be refused.
         changes = {name: _without_ids(values[name], own, met) or None}
         gone = {own}
         if level == "chunk" and changes[name] is None and "chunker_version" in values:
@@ -98,7 +98,7 @@ def unmarked(
 
 
 def refused(n_positive: int) -> Changes:
-    """The changes that say that a question has no answer and should be refused.
+    """The changes that say that a query has no answer and should be refused.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def refused(n_positive: int) -> Changes:
 
 
 def not_refused(values: Values, wording: Wording = OURS) -> Changes:
-    """The changes that take back that a question should be refused; it is unlabelled then."""
+    """The changes that take back that a query should be refused; it is unlabelled then."""
     changes: Changes = (
         {"answerable": True if wording.says_all else None} if "answerable" in values else {}
     )

@@ -36,7 +36,7 @@ _CHIP = (
 
 
 def question_html(session: LabelSession) -> str:
-    """The question shown, its state, and what is expected but not among its hits."""
+    """The query shown, its state, and what is expected but not among its hits."""
     state = session.state
     chip = f'<span style="{_CHIP};background:{_COLOURS[state]}">{MARKS[state]} {state}</span>'
     parts = [
@@ -153,7 +153,7 @@ def error_html(error: Exception) -> str:
     )
 
 
-LONGEST_ENTRY = 90  # characters of a question in the list
+LONGEST_ENTRY = 90  # characters of a query in the list
 _LINE = {"align_items": "center", "flex_flow": "row wrap"}
 
 
@@ -163,7 +163,7 @@ class LabelPanel:
     Attributes
     ----------
     session
-        The `LabelSession` behind the panel: questions, hits and near misses as frames.
+        The `LabelSession` behind the panel: queries, hits and near misses as frames.
     widget
         The panel as an ipywidgets box, to be put beside others.
     """

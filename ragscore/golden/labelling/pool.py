@@ -1,6 +1,6 @@
-"""The hits of one or several runs for each question, each passage once, with what found it where.
+"""The hits of one or several runs for each query, each passage once, with what found it where.
 
-In: `Results`. Out: a frame, one row per question and passage, in the order in which a person should
+In: `Results`. Out: a frame, one row per query and passage, in the order in which a person should
 see them.
 
 The words by which a passage is found again in any chunk that holds them.

@@ -1,6 +1,6 @@
 """Labelling without any widget.
 
-The questions, their pooled hits, and clicks that are in the golden file before they return.
+The queries, their pooled hits, and clicks that are in the golden file before they return.
 
 In: a golden file and runs. Out: that file, changed row by row. The panel and the terminal only show
 this and pass on clicks.
@@ -41,7 +41,7 @@ from ragscore.io.load import load_results
 from ragscore.io.source import as_text
 
 NEAR = 3  # ranks that count as high in a review of near misses
-# what a new question takes from the one it is made from
+# what a new query takes from the one it is made from
 COPIED = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")
 FILTERS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
     "all": lambda questions: questions["query_id"].notna(),
@@ -80,7 +80,7 @@ class LabelConflict(DataError):
 
 
 class LabelSession:
-    """A sitting of labelling: which question is shown, its hits, and what was clicked.
+    """A sitting of labelling: which query is shown, its hits, and what was clicked.
 
     Every click is in the file when it returns.
 
@@ -105,7 +105,7 @@ class LabelSession:
     Attributes
     ----------
     query_id
-        The question that is shown.
+        The query that is shown.
     message
         What the last click did.
 
@@ -159,22 +159,22 @@ class LabelSession:
 
     @property
     def questions(self) -> pd.DataFrame:
-        """One row per question of the file, then those that only the runs have.
+        """One row per query of the file, then those that only the runs have.
 
         Columns: query_id, query, `state` (labelled, should refuse, unlabelled, not in the file),
         `n_targets` (labels that say "right", of every level), `n_hits` (pooled), `n_right` (hits
-        with such a label), `n_near_misses` (high-ranked hits without any, in labelled questions).
+        with such a label), `n_near_misses` (high-ranked hits without any, in labelled queries).
         """
         return self._sheet.questions()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many questions of the file are labelled or said to have no answer, and how many there are."""
+        """How many queries of the file are labelled or said to have no answer, and how many there are."""
         return self._sheet.progress
 
     @property
     def hits(self) -> pd.DataFrame:
-        """The pooled hits of the question shown, one row per passage, with `grade`, `own_grade` and `labels` as they are now.
+        """The pooled hits of the query shown, one row per passage, with `grade`, `own_grade` and `labels` as they are now.
 
         In a review of near misses the high-ranked hits without any label come first; clicks don't
         move rows.
@@ -185,33 +185,33 @@ class LabelSession:
 
     @property
     def state(self) -> str:
-        """The state of the question shown: labelled, should refuse, unlabelled or not in the file."""
+        """The state of the query shown: labelled, should refuse, unlabelled or not in the file."""
         return self._sheet.state(self.query_id)
 
     @property
     def query(self) -> str:
-        """The text of the question shown."""
+        """The text of the query shown."""
         return self._sheet.query_of(self.query_id)
 
     @property
     def unmet(self) -> list[str]:
-        """What is expected of the question shown and none of its hits is, such as "doc numpy.rint"."""
+        """What is expected of the query shown and none of its hits is, such as "doc numpy.rint"."""
         return self._sheet.unmet(self.query_id)
 
     @property
     def snippets(self) -> list[str]:
-        """The snippets by which the anchors of the question shown are found."""
+        """The snippets by which the anchors of the query shown are found."""
         return self._sheet.snippets(self.query_id)
 
     @property
     def note(self) -> str:
-        """The reference answer of the question shown; empty where it has none."""
+        """The reference answer of the query shown; empty where it has none."""
         values = self.file.now.values(self.query_id) or {}
         return as_text(values.get("reference_answer")) or ""
 
     @property
     def filter(self) -> str:
-        """Which questions `next` and `previous` stop at."""
+        """Which queries `next` and `previous` stop at."""
         return self._filter
 
     @property
@@ -220,13 +220,13 @@ class LabelSession:
         return bool(self._done)
 
     def near_misses(self) -> pd.DataFrame:
-        """High-ranked hits of labelled questions that carry no label, the likeliest missing ones first: best rank, then how many runs agree."""
+        """High-ranked hits of labelled queries that carry no label, the likeliest missing ones first: best rank, then how many runs agree."""
         return self._sheet.near_misses()
 
-    # From question to question.
+    # From query to query.
 
     def go(self, query_id: str) -> None:
-        """Show a question, as the file has it now."""
+        """Show a query, as the file has it now."""
         if query_id not in self._sheet.names:
             raise DataError(
                 f"no question {query_id!r}",
@@ -240,7 +240,7 @@ class LabelSession:
             self._order[query_id] = self._sheet.near_first(query_id)
 
     def show(self, filter: str) -> None:
-        """Stop only at some questions from now on.
+        """Stop only at some queries from now on.
 
         All, unlabelled, labelled, should refuse, near misses, nothing right found, not in the file.
         """
@@ -257,18 +257,18 @@ class LabelSession:
         self.message = "" if there else f"no question is left under “{filter}”"
 
     def stops(self) -> list[str]:
-        """The questions that the filter lets through, in the order of the file."""
+        """The queries that the filter lets through, in the order of the file."""
         questions = self.questions
         return questions.loc[
             FILTERS[self._filter](questions).to_numpy(dtype=bool), "query_id"
         ].tolist()
 
     def next(self) -> None:
-        """Show the next question that the filter lets through, from the last one on to the first."""
+        """Show the next query that the filter lets through, from the last one on to the first."""
         self._step(1)
 
     def previous(self) -> None:
-        """Show the question before."""
+        """Show the query before."""
         self._step(-1)
 
     def _step(self, way: int) -> None:
@@ -289,7 +289,7 @@ class LabelSession:
         else:
             self.message = f"no question is left under “{self._filter}”"
 
-    # Clicks. Each one reads the file, changes the row of the question shown, and writes the file.
+    # Clicks. Each one reads the file, changes the row of the query shown, and writes the file.
 
     def toggle(self, number: int, grade: int = 1) -> None:
         """Give a hit this grade, or take its label away if it has just that."""
@@ -337,7 +337,7 @@ class LabelSession:
         self._save(f"hit {number} has no label of its own any more", action)
 
     def refuse(self, should_refuse: bool = True) -> None:
-        """Say that the question has no answer and should be refused, or take that back.
+        """Say that the query has no answer and should be refused, or take that back.
 
         Raises
         ------
@@ -379,11 +379,11 @@ class LabelSession:
         )
 
     def add_question(self, query: str, query_id: str | None = None) -> str:
-        """Write a new question behind the last one, made from the one shown.
+        """Write a new query behind the last one, made from the one shown.
 
         It takes over its language, difficulty, category and tags, no labels.
 
-        Its hits are those of the question it is made from, so that it can be labelled at once.
+        Its hits are those of the query it is made from, so that it can be labelled at once.
         Returns its id.
         """
         origin, text = self.query_id, query.strip()
@@ -434,7 +434,7 @@ class LabelSession:
     def _save(self, told: str, action: Action) -> None:
         """Do to the row what a click says.
 
-        A question that only the runs have joins the file first, and one undo takes both back.
+        A query that only the runs have joins the file first, and one undo takes both back.
         """
         origin, is_new = (
             self.file.now,
@@ -481,7 +481,7 @@ class LabelSession:
         return content, rows
 
     def _together(self, content: GoldenText) -> list[str]:
-        """At level doc, every paraphrase of the question: a group must expect the same documents."""
+        """At level doc, every paraphrase of the query: a group must expect the same documents."""
         group = content.rows[self.query_id].values.get("group") if self.level == "doc" else None
         return (
             [self.query_id]

@@ -1,6 +1,6 @@
 """What a person who labels has before them.
 
-The questions with their states, and the pooled hits with what is said of each so far.
+The queries with their states, and the pooled hits with what is said of each so far.
 
 In: the rows of a golden file and pooled hits. Out: frames. It follows the file, and writes nothing.
 """
@@ -32,7 +32,7 @@ class Sheet:
     Parameters
     ----------
     asked
-        The questions of the runs: query_id -> text.
+        The queries of the runs: query_id -> text.
     near
         The last rank that counts as high.
     """
@@ -64,7 +64,7 @@ class Sheet:
         self._label(changed)
 
     def changed(self, rows: dict[str, Row]) -> list[str]:
-        """The questions whose rows are other ones than at the last look, come or gone ones too."""
+        """The queries whose rows are other ones than at the last look, come or gone ones too."""
         names = dict.fromkeys([*self.rows, *rows])
         return [
             name
@@ -76,7 +76,7 @@ class Sheet:
 
     @property
     def names(self) -> list[str]:
-        """Every question: those of the file in its order, then those that only the runs have."""
+        """Every query: those of the file in its order, then those that only the runs have."""
         return list(dict.fromkeys([*self.rows, *self.asked]))
 
     def state(self, query_id: str) -> str:
@@ -84,7 +84,7 @@ class Sheet:
         return self._states.get(query_id, "not in the file")
 
     def query_of(self, query_id: str) -> str:
-        """The text of a question."""
+        """The text of a query."""
         values = self.rows[query_id].values if query_id in self.rows else {}
         return as_text(values.get(self.wording.query)) or str(self.asked.get(query_id, query_id))
 
@@ -100,11 +100,11 @@ class Sheet:
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many questions of the file are labelled or said to have no answer, and how many there are."""
+        """How many queries of the file are labelled or said to have no answer, and how many there are."""
         return sum(self.state(name) != "unlabelled" for name in self.rows), len(self.rows)
 
     def questions(self) -> pd.DataFrame:
-        """One row per question; `LabelSession.questions` says what its columns are."""
+        """One row per query; `LabelSession.questions` says what its columns are."""
         names = self.names
         columns = {
             "query_id": names, "query": [self.query_of(name) for name in names],
@@ -128,7 +128,7 @@ class Sheet:
         return pd.concat([frame, counts], axis=1)
 
     def near_misses(self) -> pd.DataFrame:
-        """High-ranked hits without a label in labelled questions.
+        """High-ranked hits without a label in labelled queries.
 
         Best rank first, then those on which more runs agree.
         """
@@ -140,11 +140,11 @@ class Sheet:
         return ordered.drop(columns=LABELS).reset_index(drop=True)
 
     def passages(self, query_id: str) -> pd.DataFrame:
-        """The pooled hits of one question."""
+        """The pooled hits of one query."""
         return self.pool[self._of(query_id)].reset_index(drop=True)
 
     def unmet(self, query_id: str) -> list[str]:
-        """What is expected of a question and none of its hits is: "doc numpy.rint"."""
+        """What is expected of a query and none of its hits is: "doc numpy.rint"."""
         found = labels_of(self.passages(query_id), self._targets_of([query_id]))
         seen = set(zip(found["level"], found["target_id"], strict=True))
         named = dict.fromkeys(
@@ -155,13 +155,13 @@ class Sheet:
         return [f"{level} {name}" for level, name in named if (level, name) not in seen]
 
     def snippets(self, query_id: str) -> list[str]:
-        """The snippets by which a question's anchors are found."""
+        """The snippets by which a query's anchors are found."""
         return [
             target["snippet"] for target in self._targets.get(query_id, []) if target.get("snippet")
         ]
 
     def near_first(self, query_id: str) -> list[int]:
-        """Numbers of a question's hits, high-ranked ones without a label first."""
+        """Numbers of a query's hits, high-ranked ones without a label first."""
         here = self.pool[self._of(query_id)].assign(other=~self._near()[self._of(query_id)])
         return here.sort_values(["other", "number"])["number"].tolist()
 
@@ -171,7 +171,7 @@ class Sheet:
         Raises
         ------
         DataError
-            The question has no hit of that number.
+            The query has no hit of that number.
         """
         here = self.passages(query_id)
         found = here[(here["number"] == number).to_numpy()]
@@ -238,7 +238,7 @@ class Sheet:
         return sorted({int(name) for name in targets["target_id"].iloc[pairs["target"]]})
 
     def share_hits(self, query_id: str, origin: str) -> None:
-        """Give a new question the hits of another one."""
+        """Give a new query the hits of another one."""
         copied = self.passages(origin).drop(columns=LABELS).assign(query_id=query_id)
         others = self.pool[~self._of(query_id)]  # an id that was taken back and is given again
         self.pool = pd.concat(
@@ -271,7 +271,7 @@ class Sheet:
         )
 
     def _label(self, names: list[str]) -> None:
-        """Say again of the hits of some questions which targets they meet."""
+        """Say again of the hits of some queries which targets they meet."""
         rows = np.flatnonzero(is_among(self.pool["query_id"], names))
         if len(rows):
             fresh = with_labels(

@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 def label_in_terminal(
     session: LabelSession, lines: Iterable[str], say: Say = print, *, width: int | None = None
 ) -> None:
-    """Show the session's questions and do what each line says, until `q` or the end of the lines.
+    """Show the session's queries and do what each line says, until `q` or the end of the lines.
 
     A line that can't be done changes nothing.
     """

@@ -1,0 +1,153 @@
+"""Tie sensitivity: the range of a metric over all orders of hits with equal scores.
+
+In: results and golden set. Out: one row per run and metric, with tied hits as ranked, in their
+worst order and in their best order.
+"""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragscore.frames.data import Golden, Results, check_inputs
+from ragscore.scoring.grading import decidable, level_rule
+from ragscore.scoring.level import choose_level
+from ragscore.scoring.matching import apply_rule, at_level, response_of
+from ragscore.scoring.score import score
+from ragscore.scoring.summary import metric_columns
+
+Integers = npt.NDArray[np.int64]
+COLUMNS = ("run_id", "metric", "worst", "mean", "best", "spread", "n", "n_tied", "n_moved")
+METRICS = ("hit@1", "hit@5", "mrr@10", "ndcg@10")
+
+
+def tie_sensitivity(
+    results: Results, golden: Golden, metrics: list[str] | str | None = None, *, match: str = "auto"
+) -> pd.DataFrame:
+    """Return how much metrics depend on the arbitrary order of hits with equal scores.
+
+    Hits of one query with exactly the same score share their ranks. For `worst` the hits of the
+    highest grade take the last of these ranks, for `best` the first. If several tied hits meet the
+    same target, recall and nDCG may have an even better or worse order.
+
+    Parameters
+    ----------
+    metrics
+        Labels of ranking metrics; by default hit@1, hit@5, mrr@10 and ndcg@10.
+    match
+        As for `rs.score`.
+
+    Returns
+    -------
+    One row per run and metric: means `worst`, `mean` (as ranked) and `best`, over the same `n`
+    queries; `spread` = best − worst; `n_tied` queries with equal scores, `n_moved` of them
+    whose value depends on their order. A run whose hits have no score has NaN there and NA counts:
+    its ties are unknown.
+    """
+    check_inputs(results, golden)
+    labels = [metrics] if isinstance(metrics, str) else list(metrics or METRICS)
+    grade, tie = _hit_grades(results, golden, match), _tie_numbers(results)
+    scores = {"mean": score(results, golden, labels, match=match)}
+    with warnings.catch_warnings():
+        # The first scoring has given these warnings already.
+        warnings.simplefilter("ignore", UserWarning)
+        for name, key in (("worst", grade), ("best", -grade)):
+            reordered = _reordered(results, tie, key)
+            scores[name] = score(reordered, golden, labels, match=match)
+    return _table(scores, results, tie, metric_columns(scores["mean"]))
+
+
+def _table(
+    scores: dict[str, pd.DataFrame], results: Results, tie: Integers, labels: list[str]
+) -> pd.DataFrame:
+    run = scores["mean"]["run_id"].to_numpy()
+    means = {
+        name: frame[labels].groupby(run, observed=False).mean() for name, frame in scores.items()
+    }
+    moved = (scores["best"][labels] - scores["worst"][labels]).fillna(0).ne(0)
+    parts = {
+        **means,
+        "n": scores["mean"][labels].groupby(run, observed=False).count(),
+        "n_moved": moved.groupby(run, observed=False).sum(),
+    }
+    table = pd.DataFrame(
+        {
+            name: part.rename_axis(index="run_id", columns="metric").stack(future_stack=True)
+            for name, part in parts.items()
+        }
+    ).reset_index()
+    n_scored, n_tied = _counts(results, tie)
+    has_scores = table["run_id"].map(n_scored.gt(0)).astype(bool).to_numpy()
+    table = table.assign(
+        spread=table["best"] - table["worst"], n_tied=table["run_id"].map(n_tied)
+    ).astype({"n_tied": "Int64", "n_moved": "Int64"})
+    for name in ("worst", "best", "spread", "n_tied", "n_moved"):
+        table[name] = table[name].where(has_scores)
+    return table[list(COLUMNS)]
+
+
+def _hit_grades(results: Results, golden: Golden, match: str) -> Integers:
+    """Return the best grade that each hit meets at the match level (0: none)."""
+    level = choose_level(results, golden, match)
+    grade = np.zeros(len(results.hits), dtype=np.int64)
+    for name in level.joinable if level.name == "per_query" else (level.name,):
+        targets = at_level(golden, name).targets
+        matches = decidable(apply_rule(level_rule(name, results, golden), results.hits, targets))
+        np.maximum.at(
+            grade,
+            matches["hit"].to_numpy(),
+            targets["grade"].to_numpy(dtype=np.int64)[matches["target"].to_numpy()],
+        )
+    return grade
+
+
+def _tie_numbers(results: Results) -> Integers:
+    """Return one number per hit, equal for hits of one run, query and score.
+
+    A hit without a score has a number of its own.
+    """
+    hits = results.hits
+    if "score" not in hits:
+        return np.arange(len(hits))
+    value = hits["score"].to_numpy("float64", na_value=np.nan)
+    response = response_of(hits, results.responses)
+    order = np.lexsort((value, response))
+    is_new = np.ones(len(hits), dtype=bool)
+    # NaN differs from NaN, so a hit without a score is alone.
+    is_new[1:] = (np.diff(response[order]) != 0) | (np.diff(value[order]) != 0)
+    tie = np.empty(len(hits), dtype=np.int64)
+    tie[order] = np.cumsum(is_new)
+    return tie
+
+
+def _reordered(results: Results, tie: Integers, key: Integers) -> Results:
+    """Return the results with tied hits in another order, the lowest `key` first.
+
+    Hits with the same key stay in order. Stored matches follow their hits to the new ranks.
+    """
+    old = results.hits["rank"].to_numpy().astype(np.int64)
+    rank = np.empty(len(old), dtype=np.int64)
+    rank[np.lexsort((old, key, tie))] = old[np.lexsort((old, tie))]
+    hits = results.hits.assign(rank=rank.astype("int32"))
+    if results.matches is None:
+        return replace(results, hits=hits)
+    keys = ["run_id", "query_id", "rank"]
+    moved = results.hits[keys].astype({"run_id": "str"}).assign(new=rank)
+    matches = results.matches.astype({"run_id": "str"}).merge(moved, on=keys, how="left")
+    # Matches of rank 0 belong to no hit.
+    new = matches["new"].fillna(matches["rank"]).astype("int32")
+    return replace(results, hits=hits, matches=matches.assign(rank=new).drop(columns="new"))
+
+
+def _counts(results: Results, tie: Integers) -> tuple[pd.Series, pd.Series]:
+    """Return, by run, the number of hits with a score and of queries with equal scores."""
+    hits, run_ids = results.hits, results.runs["run_id"]
+    has_score = (
+        hits["score"].notna().to_numpy() if "score" in hits else np.zeros(len(hits), dtype=bool)
+    )
+    is_tied = has_score & pd.Series(tie).duplicated(keep=False).to_numpy()
+    tied = hits.loc[is_tied, ["run_id", "query_id"]].drop_duplicates()
+    n_scored = hits.loc[has_score, "run_id"].value_counts().reindex(run_ids).fillna(0)
+    return n_scored, tied["run_id"].value_counts().reindex(run_ids).fillna(0)
