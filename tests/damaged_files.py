@@ -50,7 +50,10 @@ GOLDEN = [
     {"id": "q2", "query": "two?", "answerable": False},
     {
         "id": "q3", "query": "three?",
-        "gold_supports": [{"path": "a.md", "heading": "A > B", "snippets": ["s"], "date": "2024-01-01"}, {"path": "b.md"}],
+        "gold_supports": [
+            {"path": "a.md", "heading": "A > B", "snippets": ["s"], "date": "2024-01-01"},
+            {"path": "b.md"},
+        ],
         "required_support_groups": [[0, 1]], "recency_conflict_rule": "cite_newer",
         "folders": ["a"],
     },
@@ -69,7 +72,10 @@ CASES = [
 RESPONSE = {
     "test_case_id": "test_001", "question": "q?", "answer": "a [File: a.md, Section: O]",
     "references": [{"rel_path": "a.md", "heading_path": "# O"}],
-    "retrieved_chunks": [{"chunk_id": "c1", "rel_path": "a.md", "heading_path": "# O", "rank": 1, "score_final": 0.9, "text": "t", "token_count": 5}],
+    "retrieved_chunks": [
+        {"chunk_id": "c1", "rel_path": "a.md", "heading_path": "# O", "rank": 1,
+         "score_final": 0.9, "text": "t", "token_count": 5}
+    ],
     "config": {"k": 5, "folder_mode": "on"}, "latency": {"total_ms": 12.0},
     "retrieval_metrics": {"recall_at_k": 1.0, "scope_miss": False},
     "indexing_coverage": {"docs_processed": 3, "chunks_skipped_reasons": {"big": 1}},

@@ -9,7 +9,8 @@ AGAIN = {"retry-after-ms": "1"}
 
 
 class FaultyServer(JudgeServer):
-    """`faults` maps the number of a request (from 0) to a fault's name, or is a function of number and body that gives one or None.
+    """`faults` maps the number of a request (from 0) to a fault's name, or is a function of number
+    and body that gives one or None.
 
     With `hold` requests are held back until so many are under way at once.
     """
@@ -75,7 +76,11 @@ FAULTS = {
     "twice_a_key": reply(lambda body: whole(body).replace("{", '{"score": 5, ', 1)),
     "extra": reply(lambda body: json.dumps({**judged(body), "confidence": 1})),
     "nan": reply(lambda body: whole(body).replace('"score": ', '"score": NaN, "_": ')),
-    "quote": reply(lambda body: f"The answer holds {json.loads(body['messages'][1]['content'])['answer']} and I stop here."),
+    "quote": reply(
+        lambda body: (
+            f"The answer holds {json.loads(body['messages'][1]['content'])['answer']}, and I stop."
+        )
+    ),
     "empty": reply(""),
     "words": reply("five of five"),
 }  # fmt: skip

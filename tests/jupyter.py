@@ -89,7 +89,9 @@ class Lab:
         return json.loads(text) if text else None
 
     def run_first_cell(self, page: Browser, notebook: str, shown: str) -> None:
-        """Open a notebook in the browser and run its first cell, as a person does, until an element is shown."""
+        """Open a notebook in the browser and run its first cell, as a person does, until an element
+        is shown.
+        """
         page.visit(self.address(f"doc/tree/{notebook}?reset"))
         page.wait(
             "document.querySelector('.jp-Notebook .jp-CodeCell') &&"

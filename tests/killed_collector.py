@@ -33,7 +33,9 @@ def golden() -> rs.Golden:
 
 
 def collect(folder: Path) -> None:
-    """The run that is killed: every question it is asked leaves a line in a log beside the folder."""
+    """The run that is killed: every question it is asked leaves a line in a log beside the
+    folder.
+    """
     log = os.open(folder.with_suffix(".log"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 
     def system(query: str, k: int, seed: int) -> dict[str, object]:

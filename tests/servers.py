@@ -155,7 +155,9 @@ class Server:
 
 
 def in_turn(replies: Iterable[Any], then: Callable[[Seen], Any]) -> Callable[[Seen], Any]:
-    """Each of these replies once, in order (a callable is called), and after them what `then` says."""
+    """Each of these replies once, in order (a callable is called), and after them what `then`
+    says.
+    """
     left, lock = list(replies), threading.Lock()
 
     def reply(seen: Seen) -> Any:

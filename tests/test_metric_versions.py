@@ -118,7 +118,9 @@ def measured(results: rs.Results, golden: rs.Golden) -> dict[str, dict[str, obje
 
 
 def without_version(found: dict[str, dict[str, object]]) -> list[str]:
-    """Metrics whose values on the example differ from the file's though their version is the same, or of which the file holds another version."""
+    """Metrics whose values on the example differ from the file's though their version is the same,
+    or of which the file holds another version.
+    """
     kept = json.loads(FILE.read_text(encoding="utf-8"))
     return [label for label, of_metric in found.items() if kept.get(label) != of_metric]
 

@@ -325,11 +325,9 @@ def test_the_trends_are_answered_with_true_numbers():
     )
     late = rs.trend(store, "mrr@10", golden=golden, baseline="13-rerank-30").set_index("run_id")
     edges = late.loc["13-rerank-30", ["band_low", "band_high"]]
-    assert (
-        late.loc["07-dense":, "in_band"].all()
-        and f"inside the band around run 13 ({edges.iloc[0]:.3f} to {edges.iloc[1]:.3f} by the older labels)"
-        in text
-    )
+    shown = f"({edges.iloc[0]:.3f} to {edges.iloc[1]:.3f} by the older labels)"
+    assert late.loc["07-dense":, "in_band"].all()
+    assert f"inside the band around run 13 {shown}" in text
     repeats = [stored[run] for run in stored if "repeat" in run]
     floor = rs.noise_floor(store, "mrr@10").iloc[0]
     # "on every fourth question"
@@ -395,7 +393,9 @@ def demo_records(run: str) -> dict[str, dict]:
 
 @pytest.fixture(scope="module")
 def expected_docs():
-    """Answerable question -> the documents that meet one of its targets, read from the file without the library."""
+    """Answerable question -> the documents that meet one of its targets, read from the file without
+    the library.
+    """
     expected = {}
     for question in yaml.safe_load(
         (ROOT / "data" / "demo" / "golden.yaml").read_text(encoding="utf-8")
@@ -522,11 +522,8 @@ def test_what_the_labels_did_is_answered_with_true_numbers():
             "07-dense",
             golden=golden,
         ).table.iloc[1]
-    assert (
-        mixed["verdict"] == "better"
-        and f"differ by {differences.mean():+.3f} at mrr@10, which looks *better* (p = {mixed['p']:.3f})"
-        in text
-    )
+    shown = f"{differences.mean():+.3f} at mrr@10, which looks *better* (p = {mixed['p']:.3f})"
+    assert mixed["verdict"] == "better" and f"differ by {shown}" in text
     today = rs.compare_runs(store.load(both), golden, *both, metrics="mrr@10").deltas.iloc[0]
     changed = yaml.safe_load(
         (ROOT / "data" / "demo" / "golden_before.yaml").read_text(encoding="utf-8")

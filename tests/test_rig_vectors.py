@@ -17,7 +17,9 @@ from ragscore.stats.bootstrap import _splitmix64
 
 @pytest.fixture
 def scored(tmp_path):
-    """Scores of rankings {query: documents} against graded judgements {query: {document: grade}}."""
+    """Scores of rankings {query: documents} against graded judgements {query: {document:
+    grade}}.
+    """
 
     def score(rankings, gold, labels, run_id="run", **policies):
         golden_file, run_file = tmp_path / "qrels.jsonl", tmp_path / f"{run_id}.txt"

@@ -1,4 +1,6 @@
-"""Retrieval × answer: whose fault a wrong answer is, and how that changed from one run to another."""
+"""Retrieval × answer: whose fault a wrong answer is, and how that changed from one run to
+another.
+"""
 
 import numpy as np
 import pytest

@@ -120,7 +120,7 @@ def test_a_p95_has_an_upper_bound_from_72_times_on(n, upper):
     )
 
 
-def test_rates_are_over_all_ten_cases_though_upstream_counts_the_good_ones_twice_and_misses_timed_out():
+def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
     # Upstream: 2 errors / (8 valid + 10 tests) = .1111, and no "timeout" in "timed out".
     mixed = responses(
         10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2

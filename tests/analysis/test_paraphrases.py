@@ -20,7 +20,9 @@ GROUP = [
 
 @pytest.fixture
 def group_of(write_golden, write_run):
-    """Paraphrase rows of one run in which docX has these ranks (None: another document at rank 1)."""
+    """Paraphrase rows of one run in which docX has these ranks (None: another document at rank
+    1).
+    """
 
     def rows(ranks, answers=None, deep=True, **described):
         records = []

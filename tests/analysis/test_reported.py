@@ -174,7 +174,9 @@ def test_any_report_ends_in_frames_or_one_error(tmp_path_factory, text):
 
 @pytest.fixture
 def told(pair):
-    """The two small runs, with what a tool that counts in its own way might have stored for run a."""
+    """The two small runs, with what a tool that counts in its own way might have stored for run
+    a.
+    """
     results, golden = pair
     values = [
         ("q1", "mrr", 1.0),

@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PYTHON_VARIABLE = "RAGSCORE_BENCH_PYTHON"  # an interpreter that has ranx, where this one hasn't
 
 Measured = dict[str, Any]
-"""What a process reports: wall and cpu (seconds by stage), rss (peak, MiB), whatever the job returns."""
+"""What a process reports: wall and cpu (seconds by stage), rss (peak, MiB), the job's result."""
 
 
 @dataclass

@@ -1,4 +1,6 @@
-"""Blocks of the README that a benchmark fills, between `<!-- benchmark:NAME -->` and `<!-- /benchmark:NAME -->`."""
+"""Blocks of the README that a benchmark fills, between `<!-- benchmark:NAME -->` and `<!--
+/benchmark:NAME -->`.
+"""
 
 
 def rewritten(text: str, blocks: dict[str, str]) -> str:

@@ -95,7 +95,9 @@ def _anchors(golden: rs.Golden, rng: np.random.Generator) -> rs.Golden:
 
 
 def _predicates(golden: rs.Golden, rng: np.random.Generator) -> rs.Golden:
-    """A third of the questions by source keys, a third by metadata, a third by metadata and a text."""
+    """A third of the questions by source keys, a third by metadata, a third by metadata and a
+    text.
+    """
     query_ids, targets = golden.queries["query_id"], golden.targets
     part = np.arange(len(query_ids)) % 3
     keyed = targets[targets["query_id"].isin(query_ids[part == 0])]

@@ -202,7 +202,9 @@ class Records:
         return [record["rss"] for record in self.of(tool, hits, variant)]
 
     def growth(self, tool: str, kind: str = "wall") -> tuple[float, list[float]]:
-        """The exponent of time over hits, fitted over all sizes, and that of each step between two sizes."""
+        """The exponent of time over hits, fitted over all sizes, and that of each step between two
+        sizes.
+        """
         sizes = sorted(
             {
                 record["hits"]

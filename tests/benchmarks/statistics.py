@@ -176,7 +176,9 @@ def moved_table(n: int, discordance: float, delta: float = 0.0) -> tuple[Values,
 
 
 def rates_claimed(n: int, discordance: float, delta: float = 0.0) -> float:
-    """Exact chance that two rates are called different (mid-p below .05, Tango's interval without 0): of a false alarm if delta is 0, else the power."""
+    """Exact chance that two rates are called different (mid-p below .05, Tango's interval without
+    0): of a false alarm if delta is 0, else the power.
+    """
     wins, losses, chance = moved_table(n, discordance, delta)
     low, high = tango_interval(wins, losses, np.full(len(wins), float(n)))
     return float(chance[(mcnemar_p(wins, losses) < 0.05) & ((low > 0) | (high < 0))].sum())
@@ -190,14 +192,18 @@ def tango_coverage(n: int, discordance: float, delta: float) -> float:
 
 
 def claimed(differences: Values, iterations: int = 2_000) -> npt.NDArray[np.bool_]:
-    """Which columns' verdict is better or worse: p < .05 by sign flips, and an interval without 0."""
+    """Which columns' verdict is better or worse: p < .05 by sign flips, and an interval without
+    0.
+    """
     # wide enough for all that is drawn
     low, high = interval_of_differences(differences, "bounded", bounds=(0, 5))
     return (sign_flip_p(differences, iterations=iterations) < 0.05) & ((low > 0) | (high < 0))
 
 
 def alarms(draw: Draw, n: int, draws: int, iterations: int = 2_000) -> tuple[float, float, float]:
-    """Share of draws of mean 0 called better or worse, of those without a caution, and of draws with a caution."""
+    """Share of draws of mean 0 called better or worse, of those without a caution, and of draws
+    with a caution.
+    """
     differences = draw(np.random.default_rng(0), n, draws)
     is_alarm, has_caution = claimed(differences, iterations), is_heavy_tailed(differences)
     return (
@@ -208,7 +214,9 @@ def alarms(draw: Draw, n: int, draws: int, iterations: int = 2_000) -> tuple[flo
 
 
 def power_at_mde(draw: Draw, n: int, draws: int, iterations: int = 2_000) -> float:
-    """Share of draws called better or worse where the true mean difference is the one that the population's spread makes detectable."""
+    """Share of draws called better or worse where the true mean difference is the one that the
+    population's spread makes detectable.
+    """
     rng = np.random.default_rng(0)
     population = draw(rng, 1_000_000, 1)
     mde = minimum_detectable(population.std(), n)

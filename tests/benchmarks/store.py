@@ -162,7 +162,9 @@ def whole(clock: Clock, root: str, reading: str) -> Measured:
 
 
 def whole_theirs(clock: Clock, root: str, reading: str) -> Measured:
-    """What pyarrow takes to read the same tables, or the columns of hits and responses that are scored."""
+    """What pyarrow takes to read the same tables, or the columns of hits and responses that are
+    scored.
+    """
     import pyarrow.dataset as ds
 
     columns = (

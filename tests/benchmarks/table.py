@@ -1,4 +1,6 @@
-"""What a benchmark found, as tables on the screen and in Markdown, and the machine it was found on."""
+"""What a benchmark found, as tables on the screen and in Markdown, and the machine it was found
+on.
+"""
 
 import importlib.metadata
 import math

@@ -130,7 +130,9 @@ def floor(clock: Clock, files: dict[str, str], columns: list[str]) -> Measured:
 
 
 def pytrec_eval(clock: Clock, folder: str, hit_id: str = "doc_id", dicts: str = "rows") -> Measured:
-    """pytrec_eval, its dicts built row by row, or (dicts="slices") as fast as rows that are sorted by query allow."""
+    """pytrec_eval, its dicts built row by row, or (dicts="slices") as fast as rows that are sorted
+    by query allow.
+    """
     import pandas as pd
     import pytrec_eval as tool
 

@@ -17,7 +17,9 @@ ROWS_AT_A_TIME = 100_000
 def make_run(
     n_queries: int, depth: int, n_docs: int = 200_000, seed: int = 0
 ) -> tuple[pd.DataFrame, rs.Golden]:
-    """One run of `n_queries` × `depth` hits with text ids, and five graded targets a query, half of them retrieved."""
+    """One run of `n_queries` × `depth` hits with text ids, and five graded targets a query, half of
+    them retrieved.
+    """
     rng = np.random.default_rng(seed)
     names = pd.array([f"doc-{n:07d}" for n in range(n_docs)], dtype="str")
     queries = pd.Series([f"query-{n:06d}" for n in range(n_queries)], dtype="str")

@@ -309,7 +309,9 @@ def test_the_command_is_installed():
 
 @pytest.fixture
 def passages(write_golden, write_run):
-    """Two runs with several passages of a document, a cut text, a question without gold, and a failed one."""
+    """Two runs with several passages of a document, a cut text, a question without gold, and a
+    failed one.
+    """
     rows = [
         {"id": "q1", "query": "?", "expected_doc_ids": ["d2"]},
         {"id": "q2", "query": "?", "expected_doc_ids": []},

@@ -13,7 +13,8 @@ MODULE = """
 def ask(query, k=3, *, folder_mode="off"):
     if "fails" in query:
         raise ValueError("no index")
-    return {"hits": [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)], "config": {"mode_used": folder_mode}}
+    hits = [{"chunk_id": f"c{n}", "doc_id": f"d{n}"} for n in range(1, k + 1)]
+    return {"hits": hits, "config": {"mode_used": folder_mode}}
 
 def stop(query):
     raise KeyboardInterrupt

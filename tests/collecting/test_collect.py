@@ -210,7 +210,8 @@ COMMAND = """
 import json, sys
 request = json.load(sys.stdin)
 open(sys.argv[1], "a").write(json.dumps(request) + "\\n")
-assert sys.argv[2] == request["query"] and sys.argv[3] == str(request["k"]) and sys.argv[4] == "{braces}"
+assert sys.argv[2] == request["query"] and sys.argv[3] == str(request["k"])
+assert sys.argv[4] == "{braces}"
 print(json.dumps({"hits": [{"chunk_id": "c1"}], "answer": "yes"}))
 """
 
@@ -281,8 +282,8 @@ def test_retrieval_only_asks_for_no_answer(golden, out):
         (
             {},
             (
-                "golden: 1 queries carry filters, which system does not accept; it takes folders, k,"
-                " product, tool, vaults; leave_out=['filters'] asks without"
+                "golden: 1 queries carry filters, which system does not accept; it takes folders,"
+                " k, product, tool, vaults; leave_out=['filters'] asks without"
             ),
         ),
         (

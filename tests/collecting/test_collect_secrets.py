@@ -78,7 +78,9 @@ def assert_hidden(text: str) -> None:
 
 
 def echo(seen):
-    """A chatbot that gives back all it was sent, in the answer, the hits and what it says of itself."""
+    """A chatbot that gives back all it was sent, in the answer, the hits and what it says of
+    itself.
+    """
     told = f"{seen.headers} {seen.params} {seen.text} {SECRET} {TOKEN}"
     reply = chatbot(seen)
     reply["debug"]["retrieved_chunks"][0] |= {"text": told, TOKEN: TOKEN}

@@ -509,8 +509,10 @@ import signal, sys
 from ragscore.cli import main
 from ragscore.demo import serve
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored where the tests run in the background
-serve.demo_server = lambda cache, port: serve.DemoServer({"bm25": lambda query, k=1: [{"chunk_id": query}] * k}, port)
+# SIGINT is ignored where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)
+search = lambda query, k=1: [{"chunk_id": query}] * k
+serve.demo_server = lambda cache, port: serve.DemoServer({"bm25": search}, port)
 sys.exit(main(["demo", "--serve", "--port", "0"]))
 """
 

@@ -1,4 +1,6 @@
-"""Joins by integer codes say what pandas says about the texts, and scoring a checked set checks nothing again."""
+"""Joins by integer codes say what pandas says about the texts, and scoring a checked set checks
+nothing again.
+"""
 
 import dataclasses
 

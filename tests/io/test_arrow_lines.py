@@ -1,4 +1,6 @@
-"""The fast reader of run files gives what the per-line reader gives, frame for frame and error for error, or leaves the file to it."""
+"""The fast reader of run files gives what the per-line reader gives, frame for frame and error for
+error, or leaves the file to it.
+"""
 
 import gzip
 import json

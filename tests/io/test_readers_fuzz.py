@@ -1,4 +1,5 @@
-"""Whatever stands in a golden file or a run, each of our own readers ends in frames or in one DataError.
+"""Whatever stands in a golden file or a run, each of our own readers ends in frames or in one
+DataError.
 
 Each reader sees 20 files of 50 records (see damaged_files.py), so 1,000 records, strictly and
 leniently; files that are one object (run.json, config.json, metrics.json, a report) are 20 objects.

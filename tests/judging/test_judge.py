@@ -42,7 +42,9 @@ ANSWERS = {
 
 @pytest.fixture
 def asked(write_golden, write_run):
-    """Results of three answered queries, and their golden set; with further fields of all records."""
+    """Results of three answered queries, and their golden set; with further fields of all
+    records.
+    """
 
     def given(texts=ANSWERS, **more):
         golden = rs.load_golden(write_golden([one for one in GOLDEN if one["id"] in texts]))
@@ -226,9 +228,12 @@ def test_judgments_say_who_judged_by_what(asked, server):
         "embed",
     )
     by_prompt = f"correctness.v1:0.5|answer_relevance:words:{prompt_hash}:questions.v1:embed:0.5"
+    first, second = by_prompt.split("|")
+    correctness_hash = rs.find_judge("correctness").prompt_hash
     assert set(rs.judge_fingerprint(judged.results)["r"].split("|")) == {
-        f"judge_correctness:words:{rs.find_judge('correctness').prompt_hash}:{by_prompt.split('|')[0]}", by_prompt.split("|")[1],
-    }  # fmt: skip
+        f"judge_correctness:words:{correctness_hash}:{first}",
+        second,
+    }
     other = rs.judge(results, golden, "correctness", endpoint(server), cache=None).results
     assert rs.judge_fingerprint(other)["r"] != rs.judge_fingerprint(judged.results)["r"]
 
@@ -830,9 +835,11 @@ def test_cut_texts_are_refused_or_marked_or_taken_from_the_catalogue(asked, serv
     marked = rs.judge(
         cut, golden, ["groundedness", "abstention"], endpoint(server), cache=None, cut_text="mark"
     )
-    assert marked.judgments.groupby("criterion")["x_context_cut"].agg(lambda column: column.fillna(False).all()).to_dict() == {
-        "judge_groundedness": True, "judge_refused": False,
-    }  # fmt: skip
+    is_cut = marked.judgments["x_context_cut"].fillna(False)
+    assert is_cut.groupby(marked.judgments["criterion"]).all().to_dict() == {
+        "judge_groundedness": True,
+        "judge_refused": False,
+    }
     chunks = results.hits[["chunk_id", "text"]].drop_duplicates()
     judged = rs.judge(
         replace(cut, chunks=chunks), golden, "groundedness", endpoint(server), cache=None

@@ -21,7 +21,9 @@ A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
 
 @pytest.fixture
 def judging(write_run):
-    """Results with these points for correctness, one per query, or rows (criterion, query, item, value, further fields)."""
+    """Results with these points for correctness, one per query, or rows (criterion, query, item,
+    value, further fields).
+    """
 
     def made(points, run="r", *rows):
         n = len(points)

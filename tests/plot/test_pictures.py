@@ -161,7 +161,9 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
 
 @pytest.fixture
 def answered(write_golden, write_run):
-    """Two answerable questions (one refused by a) and one that should be refused (answered by b)."""
+    """Two answerable questions (one refused by a) and one that should be refused (answered by
+    b).
+    """
     rows = [
         {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d1"], "must_contain": ["yes"]}
         for n in (1, 2)

@@ -336,7 +336,9 @@ NAMES = [NASTY[0], NASTY[2], NASTY[1], LONG]
 
 @pytest.fixture
 def hostile(write_golden, write_run):
-    """Four runs of one system on four days whose names, notes, configs, questions and answers are markup; some refuse, fail or answer what they shouldn't."""
+    """Four runs of one system on four days whose names, notes, configs, questions and answers are
+    markup; some refuse, fail or answer what they shouldn't.
+    """
     rows = [
         {
             "id": f"q{n}",

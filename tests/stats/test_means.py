@@ -24,7 +24,9 @@ KINDS = (
 
 @st.composite
 def grouped_columns(draw):
-    """Groups that rows of no order are in, some in none, and columns of numbers, flags and counts with gaps; some hold nothing, or infinities."""
+    """Groups that rows of no order are in, some in none, and columns of numbers, flags and counts
+    with gaps; some hold nothing, or infinities.
+    """
     n = draw(st.integers(1, 40))
     codes = draw(
         some.arrays(np.int64, n, elements=st.integers(-1, draw(st.sampled_from([0, 3, 60]))))

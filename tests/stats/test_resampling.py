@@ -167,7 +167,8 @@ bootstrap_means(values, iterations)
 bootstrap_t_interval(values, iterations)
 sign_flip_p(values, iterations=iterations)
 two_sample_p(values, np.arange(500) < 150, iterations=iterations)
-print(next(line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")))
+lines = Path("/proc/self/status").read_text().splitlines()
+print(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
 """
 
 

@@ -316,7 +316,7 @@ def test_the_studentised_bootstrap_doesnt_depend_on_how_many_draws_are_held_at_a
     assert np.array(bootstrap_t_interval(values, 300)) == pytest.approx(np.array(whole), abs=1e-12)
 
 
-def test_long_tailed_times_get_the_studentised_bootstrap_from_twenty_values_until_there_are_enough_for_t():
+def test_long_tailed_times_get_the_studentised_bootstrap_until_there_are_enough_for_t():
     values = np.random.default_rng(0).lognormal(0, 1, 60)
     assert interval_of_means(values, "time")[1] == bootstrap_t_interval(values)[1]
     assert interval_of_means(np.tile(values, 30), "time")[1][0] == pytest.approx(

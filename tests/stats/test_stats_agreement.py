@@ -1,4 +1,6 @@
-"""Agreement of raters against statsmodels and krippendorff, hand-worked tables, and what undefined means."""
+"""Agreement of raters against statsmodels and krippendorff, hand-worked tables, and what undefined
+means.
+"""
 
 import krippendorff
 import numpy as np

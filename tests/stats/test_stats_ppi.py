@@ -17,7 +17,9 @@ OTHERS = st.lists(st.floats(-5, 5), min_size=2, max_size=20)
 
 
 def judged(n, n_others, rng, error=0.1, bias=0.1):
-    """Labels with a rate of .7, and a judge who is wrong on some and lets failures pass more often."""
+    """Labels with a rate of .7, and a judge who is wrong on some and lets failures pass more
+    often.
+    """
     labels = (rng.random(n + n_others) < 0.7).astype(float)
     wrong = rng.random(n + n_others) < np.where(labels == 1, error, error + bias)
     predictions = np.where(wrong, 1 - labels, labels)

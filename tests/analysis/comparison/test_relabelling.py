@@ -28,7 +28,9 @@ CONFIG = {"k": 5, "model": "m"}
 
 @pytest.fixture
 def weeks(write_golden, write_run):
-    """One system run twice with one config, and the golden set before and after it was labelled anew."""
+    """One system run twice with one config, and the golden set before and after it was labelled
+    anew.
+    """
     results = rs.load_results(
         [write_run("monday", RECORDS, config=CONFIG), write_run("friday", RECORDS, config=CONFIG)]
     )

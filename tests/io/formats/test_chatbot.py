@@ -34,7 +34,10 @@ REFUSE = {
 LONG = "a" * 200 + "..."
 ROW = {
     "test_case_id": "test_001", "question": "how do I reset it?", "answer": "Hold the button.",
-    "references": [{"rel_path": "manual/reset.md", "heading_path": "# Reset", "vault": "work", "chunk_index": 0}],
+    "references": [
+        {"rel_path": "manual/reset.md", "heading_path": "# Reset", "vault": "work",
+         "chunk_index": 0}
+    ],
     "retrieved_chunks": [
         {"chunk_id": "c1", "rel_path": "manual/reset.md", "heading_path": "# Reset > ## Steps",
         "rank": 1, "score_final": 0.9, "score_vector": 0.95, "score_lexical": 0.8, "text": LONG},

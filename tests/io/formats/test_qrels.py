@@ -1,4 +1,6 @@
-"""Judgements and runs in the formats of TREC, BEIR and ranx: what loads, what is refused and where."""
+"""Judgements and runs in the formats of TREC, BEIR and ranx: what loads, what is refused and
+where.
+"""
 
 import gzip
 import json

@@ -296,7 +296,8 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         ({"query": "q", "retriever": "r", "hits": {}}, "hits: found a mapping"),
         ({"query": "q", "retriever": "r", "hits": [1]},
         "hits: found a number: 1; a list of objects"),
-        ({"query": "q", "retriever": "r", "hits": [{"rank": 0}]}, "hits.rank: found the ranks a list"),
+        ({"query": "q", "retriever": "r", "hits": [{"rank": 0}]},
+        "hits.rank: found the ranks a list"),
         ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {}]},
         "hits.rank: found the ranks a list"),
         ({"query": "q", "retriever": "r", "hits": [{"rank": 1}, {"rank": 1}]},
@@ -424,9 +425,12 @@ VALUES = st.recursive(
     ),
     max_leaves=6,
 )
-HITS = st.lists(st.fixed_dictionaries({}, optional={"rank": st.integers(1, 3) | VALUES, "id": TEXT | VALUES, "document": TEXT | VALUES, "score": VALUES,
-    "metadata": st.dictionaries(TEXT | st.just("source_key"), VALUES,
-    max_size=3) | VALUES}) | VALUES, max_size=3)  # fmt: skip
+METADATA = st.dictionaries(TEXT | st.just("source_key"), VALUES, max_size=3)
+HIT = {
+    "rank": st.integers(1, 3) | VALUES, "id": TEXT | VALUES, "document": TEXT | VALUES,
+    "score": VALUES, "metadata": METADATA | VALUES,
+}  # fmt: skip
+HITS = st.lists(st.fixed_dictionaries({}, optional=HIT) | VALUES, max_size=3)
 RECORD = st.fixed_dictionaries(
     {"query": st.sampled_from(["a", "b"]) | VALUES,
     "retriever": st.sampled_from(["r", "s"]) | VALUES},
@@ -435,6 +439,10 @@ RECORD = st.fixed_dictionaries(
               "elapsed_ms": VALUES, "error": VALUES, "query_id": VALUES, "own": VALUES,
               "json": VALUES},
 )  # fmt: skip
+CHOICES = st.dictionaries(
+    st.sampled_from(["hits", "values"]), st.sampled_from(["any", "all"]) | VALUES
+)
+EXPECTATIONS = st.sampled_from(["expected_metadata", "expected_substrings"])
 QUESTION = st.fixed_dictionaries(
     {"query": st.sampled_from(["a", "b"]) | VALUES},
     optional={"tool": VALUES, "filters": VALUES,
@@ -442,9 +450,7 @@ QUESTION = st.fixed_dictionaries(
     "own": VALUES,
               "expected_substrings": st.lists(TEXT, max_size=2) | VALUES,
               "must_not_contain_source_keys": st.lists(TEXT, max_size=2) | VALUES,
-              "satisfied_by": st.dictionaries(st.sampled_from(["expected_metadata", "expected_substrings"]),
-                                              st.dictionaries(st.sampled_from(["hits", "values"]),
-                                              st.sampled_from(["any", "all"]) | VALUES) | VALUES) | VALUES,
+              "satisfied_by": st.dictionaries(EXPECTATIONS, CHOICES | VALUES) | VALUES,
               "expected_empty": st.booleans() | VALUES, "expect_lessons_call": VALUES},
 )  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""Files of other tools, as the tools wrote them (tests/fixtures/make_*.py): what their rows become."""
+"""Files of other tools, as the tools wrote them (tests/fixtures/make_*.py): what their rows
+become.
+"""
 
 import json
 import math
@@ -591,7 +593,10 @@ COUNTED_OTHERWISE = {
         )
     ],
     # "Pandas.merge!" is "pandas.merge" after normalisation.
-    "mlflow_result.csv": [(run, "How do I merge?", "exact_match", 0, 1) for run in ("mlflow_result", "mlflow_result-r2")],
+    "mlflow_result.csv": [
+        ("mlflow_result", "How do I merge?", "exact_match", 0, 1),
+        ("mlflow_result-r2", "How do I merge?", "exact_match", 0, 1),
+    ],
     # Only the first of the two answers about merging was reranked; the other begins with concat#1,
     # and so does that of the failed question.
     "phoenix_spans.csv": [("phoenix_spans-r2", "How do I merge?", "hit@1", 1, 0),
