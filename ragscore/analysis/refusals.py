@@ -237,7 +237,10 @@ def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: st
         }
     )
     for name in ("answered", "overall"):
-        mean, std = by_run[name].mean().to_numpy("float64"), by_run[name].std().to_numpy("float64")
+        mean, std = (
+            np.asarray(values, dtype=np.float64)
+            for values in (by_run[name].mean(), by_run[name].std())
+        )
         low, high = mean_interval(mean, std, n[name].to_numpy("float64"), describe(metric).kind)
         table = table.assign(**{name: mean, f"{name}_low": low, f"{name}_high": high})
     return table.assign(
