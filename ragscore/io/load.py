@@ -19,19 +19,12 @@ from ragscore.io.detect import Format, choose_format
 from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
 from ragscore.io.formats.chatbot import read_chatbot
 from ragscore.io.formats.chatbot_golden import read_chatbot_golden
-from ragscore.io.formats.json_run import (
-    is_json_run,
-    read_json_qrels,
-    read_json_run,
-)
+from ragscore.io.formats.json_run import is_json_run, read_json_qrels, read_json_run
 from ragscore.io.formats.metric_report import is_report, read_report
 from ragscore.io.formats.predicates import fits_golden, read_predicates
 from ragscore.io.formats.ragchecker import fits as fits_ragchecker
 from ragscore.io.formats.ragchecker import read_ragchecker, read_ragchecker_golden
-from ragscore.io.formats.retrievers import (
-    fits_results,
-    read_retrievers,
-)
+from ragscore.io.formats.retrievers import fits_results, read_retrievers
 from ragscore.io.formats.trec import (
     is_qrels,
     is_run,
