@@ -12,22 +12,20 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# The public names, by stage, and their modules are in the stub beside this file. A module is
-# imported when a name of it is first used.
+# The stub beside this file lists the public names by stage, with their modules. A module is imported
+# when one of its names is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 class _Package(ModuleType):
-    """Of a function and a module with one name (`rs.score` is in `score.py`), the function is what the package shows."""
+    """Keep the function `rs.scoring` visible when the folder `scoring/` is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        is_own_module = isinstance(value, ModuleType) and value.__name__ == f"{__name__}.{name}"
-        if not is_own_module or name == "plot" or name not in __all__:
+        if not (name == "scoring" and isinstance(value, ModuleType)):
             super().__setattr__(name, value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # As other modules, by name: functions of a notebook that use it are sent to workers by
-        # value.
+        # Pickled by name, as other modules are: notebook functions that use it go to workers.
         return import_module, (self.__name__,)
 
 

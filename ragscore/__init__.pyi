@@ -131,12 +131,15 @@ __all__ = [
     # what everything is made of
     "DataError", "Golden", "Results", "concat_results", "conform",
     # load, write back
-    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden", "write_per_query", "write_chatbot", "write_chatbot_golden",
+    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden",
+    "write_per_query", "write_chatbot", "write_chatbot_golden",
     # to other tools
-    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels", "write_beir", "write_report",
+    "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels",
+    "write_beir", "write_report",
     "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
-    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean", "bootstrap_means",
+    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
+    "bootstrap_means",
     # the order of hits
     "rank_hits", "collapse_hits",
     # ask a system
@@ -144,7 +147,8 @@ __all__ = [
     # before any number
     "validate", "doctor", "coverage", "coverage_rows",
     # match and score
-    "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans", "score_hits", "score_answers", "refusal_reasons",
+    "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans",
+    "score_hits", "score_answers", "refusal_reasons",
     "judge_counts", "parse_citations",
     # reports per run
     "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
@@ -178,22 +182,26 @@ __all__ = [
     # stale hits and conflicts between versions
     "freshness", "freshness_summary", "stale_hits", "version_conflicts", "stale_flag_rate",
     # what more knowledge brings
-    "knowledge_gain", "knowledge_gain_documented", "Gain", "candidate_documents", "cosine", "novelty_per_chunk", "novelty_all_pairs", "lexical_novelty",
+    "knowledge_gain", "knowledge_gain_documented", "Gain", "candidate_documents", "cosine",
+    "novelty_per_chunk", "novelty_all_pairs", "lexical_novelty",
     # corpora: made up, and looked through
     "needle_set", "NeedleSet", "lint_chunks", "Lint",
     # behaviour of answers
     "behaviour", "behaviour_checks",
     # ask judges
-    "judge", "Judge", "Judged", "Endpoint", "judge_table", "find_judge", "with_judged_refusals", "write_judgments",
+    "judge", "Judge", "Judged", "Endpoint", "judge_table", "find_judge", "with_judged_refusals",
+    "write_judgments",
     "load_judge_inputs", "load_judge_ledger",
     # whether judges can be trusted
-    "judge_reliability", "Reliability", "spot_check", "judge_audit", "JudgeAudit", "draw_answers", "corrected_means",
+    "judge_reliability", "Reliability", "spot_check", "judge_audit", "JudgeAudit", "draw_answers",
+    "corrected_means",
     # who judged
     "judge_fingerprint", "same_judges",
     # metrics as events
     "write_event_log",
     # retrievers side by side, judged by predicates
-    "by_predicate", "filter_hits", "predicate_rows", "predicate_report", "predicate_matrix", "predicate_markdown",
+    "by_predicate", "filter_hits", "predicate_rows", "predicate_report", "predicate_matrix",
+    "predicate_markdown",
     "write_predicates", "write_retrievers", "write_retriever_summary",
     # two rankings side by side
     "rank_overlap", "show_query", "QueryView",

@@ -230,10 +230,7 @@ def decision_sections(report: ReportFrames) -> list[Section]:
             3,
             table=table,
             notes=(
-                (
-                    "Of answerable queries: a system that answers only easy ones has good"
-                    " answers."
-                ),
+                ("Of answerable queries: a system that answers only easy ones has good answers."),
             ),
         ),
     ]
@@ -248,7 +245,8 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         f"Hit: {rows['hit_by'].iloc[0]}; right: {rows['right_by'].iloc[0]}. Memory: right without a"
         " hit."
     )
-    found = [Section("Failure causes of wrong answers", table=_shares(rows, "fault"), notes=(note,))]
+    table = _shares(rows, "fault")
+    found = [Section("Failure causes of wrong answers", table=table, notes=(note,))]
     for (baseline, candidate), part in (
         report.transitions.groupby(["baseline", "candidate"], sort=False)
         if len(report.transitions)

@@ -1,1 +1,1 @@
-"""Hits and targets to scores to means: matching rules, grading, the table of metrics, policies, profiles, provenance, summary."""
+"""Hits and targets to scores to means: rules, metrics, policies, profiles, provenance, summary."""

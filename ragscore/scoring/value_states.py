@@ -137,7 +137,7 @@ class ValueStates:
             self.should_refuse = self.applicability.by_query(self.applicability.should_refuse)
 
     def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
-        """Return state (a position in STATES) and reason of every row: the first cause that holds."""
+        """Return state (a position in STATES) and reason of every row: the first that holds."""
         n = len(self.rows)
         codes = np.full(n, STATES.index("unexplained"), dtype=np.int8)
         reasons, is_open = np.full(n, "no cause found", dtype=object), np.ones(n, dtype=bool)
@@ -209,7 +209,7 @@ class ValueStates:
             causes.append((facts.failed, "system_error", facts.errors))
         if name in (*OF_ANSWER_TEXT, *OF_GIVEN_ANSWER, *CRITERIA):
             refused, text = facts.refused, "the system refused, as it should"
-            # Where a refusal is due, answer_checks_all judges the text that the system refuses with.
+            # Where a refusal is due, answer_checks_all judges the text of the refusal.
             if name != "answer_checks_all":
                 causes.append((refused & self.should_refuse & is_nan, "not_applicable", text))
             causes.append((refused & ~self.should_refuse, "refused", "the system refused"))
