@@ -12,8 +12,8 @@ import lazy_loader
 
 __version__ = "0.1.0"
 
-# The stub beside this file lists the public names by stage, with their modules. A module is imported
-# when one of its names is first used.
+# The stub beside this file lists the public names by stage, with their modules. A module is
+# imported when one of its names is first used.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 

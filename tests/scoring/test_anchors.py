@@ -90,7 +90,7 @@ def test_a_hit_meets_an_anchor_by_path_heading_and_snippet(hit, wanted, met):
     assert meets(hit, wanted) == (met, False)
 
 
-def test_a_heading_that_begins_with_the_same_letters_is_another_one_though_a_raw_string_prefix_takes_it():
+def test_a_heading_that_only_begins_with_the_same_letters_is_another_one():
     assert meets(("a.md", "# Overview2"), target("# Overview")) == (False, False)
     assert meets(("a.md", "# Setups"), target("# Setup")) == (False, False)
 

@@ -1,4 +1,6 @@
-"""Intervals of means by metric: kind and range from the metric table, groups from the golden set."""
+"""Intervals of means by metric: kind and range from the metric table, groups from the golden
+set.
+"""
 
 import numpy as np
 import pandas as pd

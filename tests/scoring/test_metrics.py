@@ -22,7 +22,9 @@ GRADES = st.dictionaries(
 
 @st.composite
 def runs_and_qrels(draw):
-    """Rankings without ties (some empty) and graded gold with at least one relevant document a query."""
+    """Rankings without ties (some empty) and graded gold with at least one relevant document a
+    query.
+    """
     rankings = [one[: draw(st.integers(0, len(DOCS)))] for one in draw(RANKINGS)]
     qrels = [draw(GRADES.filter(lambda grades: max(grades.values()) > 0)) for _ in rankings]
     return {f"q{n}": one for n, one in enumerate(rankings)}, {

@@ -412,7 +412,9 @@ def test_a_product_is_not_searched_in_cut_text(load):
 
 @pytest.fixture
 def cut(load):
-    """The only question's hits with their text cut after four characters, where `more` names a longer one."""
+    """The only question's hits with their text cut after four characters, where `more` names a
+    longer one.
+    """
 
     def build(expectation, *hits, **more):
         results, golden = load([{"query": "q", **expectation}], [said("q", list(hits), **more)])

@@ -15,6 +15,7 @@ from ragscore.scoring.matching import apply_rule
 from ragscore.scoring.predicates import by_predicate
 
 QUERIES, DOCS = ["q1", "q2", "q3"], ["a.md", "b.md"]
+META_VALUES = [1, 1.0, 1, "Two", "tWO", "two", 2, "1", True, None, ["two"]]
 HEADINGS = st.sampled_from(
     [
         None,
@@ -50,7 +51,7 @@ HIT = st.fixed_dictionaries({
     "text_cut": st.booleans(), "source_key": st.sampled_from([None, "K", "k", "l"]),
     "start": st.one_of(st.none(), st.integers(0, 6)), "length": st.integers(1, 5),
     "span_unit": UNITS,
-    "meta": st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from([1, 1.0, 1, "Two", "tWO", "two", 2, "1", True, None, ["two"]])), max_size=3),
+    "meta": st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from(META_VALUES)), max_size=3),
 })  # fmt: skip
 TARGET = st.fixed_dictionaries({
     "query_id": st.sampled_from(QUERIES), "doc_id": st.sampled_from([None, *DOCS]),

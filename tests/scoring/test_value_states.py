@@ -1,4 +1,6 @@
-"""The ledger: why a cell has no value is told from causes, and the means say what that leaves open."""
+"""The ledger: why a cell has no value is told from causes, and the means say what that leaves
+open.
+"""
 
 import warnings
 from dataclasses import replace

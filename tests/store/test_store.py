@@ -349,7 +349,9 @@ def test_an_unscored_run_of_the_store_is_named(pair, tmp_path):
 
 
 def by_hidden_word(hits, targets):
-    """The document's last letter stands at the end of the hit's text, whatever the target's level."""
+    """The document's last letter stands at the end of the hit's text, whatever the target's
+    level.
+    """
     pairs = (
         hits.reset_index(drop=True)
         .reset_index(names="hit")

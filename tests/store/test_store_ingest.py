@@ -1,4 +1,6 @@
-"""A run file read straight into a store leaves what loading and saving it leaves, or the same error and the store as it was; memory doesn't grow with the file."""
+"""A run file read straight into a store leaves what loading and saving it leaves, or the same
+error and the store as it was; memory doesn't grow with the file.
+"""
 
 import gzip
 import json
@@ -31,7 +33,9 @@ GOOD = [
 
 @pytest.fixture
 def small(monkeypatch):
-    """Blocks, frames and row groups of a few rows, read by the fast reader (0) or line by line (infinity)."""
+    """Blocks, frames and row groups of a few rows, read by the fast reader (0) or line by line
+    (infinity).
+    """
 
     def make(from_bytes=0, block=2_000, rows=16, group_rows=16, group_bytes=10**9):
         monkeypatch.setattr(arrow_lines, "FROM_BYTES", from_bytes)
@@ -469,7 +473,8 @@ from pathlib import Path
 import ragscore as rs
 from ragscore.store import ingest; from ragscore.store import tables as run_tables
 from ragscore.io import arrow_lines, stream
-arrow_lines.BLOCK_BYTES, stream.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000  # the smaller file has several of each
+# the smaller file has several of each
+arrow_lines.BLOCK_BYTES, stream.BLOCK_ROWS, run_tables.GROUP_ROWS = 1 << 20, 500, 5_000
 arrow_lines.FROM_BYTES = float(sys.argv[3])
 rs.RunStore(sys.argv[2]).ingest(sys.argv[1], format="per_query")
 print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])

@@ -31,7 +31,9 @@ def small_groups(monkeypatch):
 
 @pytest.fixture
 def varied(write_golden, write_run, tmp_path, small_groups):
-    """Three runs that differ in what their hits carry, with answers, citations, judgments, failures, and questions one side doesn't know."""
+    """Three runs that differ in what their hits carry, with answers, citations, judgments,
+    failures, and questions one side doesn't know.
+    """
     rows = [
         {
             "id": f"q{n}",
@@ -293,7 +295,9 @@ def parts_of_run(store, name, part_hits):
 
 
 def rewritten(file, change):
-    """The same row groups with other notes in the file's metadata, as another writer may leave them."""
+    """The same row groups with other notes in the file's metadata, as another writer may leave
+    them.
+    """
     with pq.ParquetFile(file) as source:
         groups, notes = (
             [source.read_row_group(n) for n in range(source.num_row_groups)],

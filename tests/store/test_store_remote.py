@@ -22,7 +22,9 @@ pytest.importorskip("s3fs")
 
 @pytest.fixture(scope="module")
 def s3():
-    """Storage options of an S3 server on this machine that, as S3 does, answers one request to a key after the other."""
+    """Storage options of an S3 server on this machine that, as S3 does, answers one request to a
+    key after the other.
+    """
     server = pytest.importorskip("moto.server").ThreadedMotoServer(
         ip_address="127.0.0.1", port=0, verbose=False
     )
@@ -116,7 +118,9 @@ def test_saving_twice_is_refused_and_overwriting_leaves_nothing_of_the_old_run(p
 
 
 def test_of_two_writers_at_once_one_wins_and_the_other_is_told(write_run, remote, monkeypatch):
-    """Both have found the place free, and written their tables, before either writes its run.json."""
+    """Both have found the place free, and written their tables, before either writes its
+    run.json.
+    """
     versions = [rs.load_results(write_run("r", RUN_A[:n], system=f"system {n}")) for n in (1, 3)]
     both_wrote, written = Barrier(2), run_tables.write_run
 
