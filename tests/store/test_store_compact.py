@@ -221,7 +221,7 @@ def test_duckdb_and_polars_read_the_folder(runs, golden, tmp_path):
     store.compact()
     sql = f"SELECT system, avg(mrr) FROM '{tmp_path}/s/scores.parquet' GROUP BY system"
     assert dict(duckdb.sql(sql).fetchall()) == pytest.approx(expected)
-    joined = f"""SELECT system, avg(mrr) FROM '{tmp_path}/s/*/scores.parquet' 
+    joined = f"""SELECT system, avg(mrr) FROM '{tmp_path}/s/*/scores.parquet'
         JOIN (SELECT run_id, system FROM '{tmp_path}/s/runs.parquet') USING (run_id)
                  WHERE system = 'dense' GROUP BY system"""
     assert dict(duckdb.sql(joined).fetchall()) == pytest.approx({"dense": expected["dense"]})
