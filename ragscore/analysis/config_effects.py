@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
@@ -19,10 +18,10 @@ from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import shown_n, shown_number
+from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
 from ragscore.stats import benjamini_hochberg, moments
 
-Codes = npt.NDArray[np.int64]
 Config = dict[str, Any]
 ABSENT = "—"
 # columns of the runs frame that say how a run was made, and by which labels it was scored

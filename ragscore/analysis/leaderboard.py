@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
@@ -16,6 +15,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.render import decimals_for, dump, reload, shown_n, shown_number
+from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
@@ -27,7 +27,6 @@ from ragscore.scoring.intervals import (
 from ragscore.scoring.metrics import describe
 from ragscore.stats import holm, max_t_p, tied_sets
 
-Values = npt.NDArray[np.float64]
 ALPHA = 0.05
 ITERATIONS = 2_000
 AGAINST = {

@@ -19,11 +19,11 @@ from ragscore.frames.data import (
     run_names,
 )
 from ragscore.frames.ranking import collapse_hits
+from ragscore.frames.typing import Values
 from ragscore.scoring.grading import level_rule
 from ragscore.scoring.level import choose_level, chunker_versions
 from ragscore.scoring.matching import LEVELS, apply_rule, at_level
 
-Values = npt.NDArray[np.float64]
 Ranks = npt.NDArray[np.int64]
 
 NO_KIND = "score"  # of hits that don't say what kind of score they have

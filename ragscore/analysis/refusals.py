@@ -5,17 +5,14 @@ In: scores and the golden set they were made with. Out: one decision per run and
 """
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, categorical, check_type
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.applicability import queries_of_metric
 from ragscore.scoring.metrics import BY_NAME, RANKING, describe, parse_label
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import mean_interval, wilson_interval
-
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 ANSWERED = ("right answer", "wrong answer", "unchecked answer")  # of answerable queries
 # no decision that could be right or wrong

@@ -10,13 +10,11 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import warn
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import average_repeats as average_observations
 from ragscore.stats import mean_interval
-
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 
 def trials(

@@ -18,12 +18,10 @@ from ragscore.analysis.refusals import (
 )
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import warn
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.matching import response_of
 from ragscore.scoring.metrics import RANKING, describe, parse_label
 from ragscore.stats import wilson_interval
-
-Values = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 REFUSALS = ("kept", "replaced")
 NO_KIND = "(none)"  # of hits that don't say what kind of score they have

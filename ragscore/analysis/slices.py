@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
@@ -16,12 +15,12 @@ from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
+from ragscore.frames.typing import Flags
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import slices
 from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_p
 
-Flags = npt.NDArray[np.bool_]
 SAME = 1e-9  # differences closer to 0 have no direction
 SAME_QUERIES, OWN_QUERIES = "same queries", "own queries"
 MIN_N = 10  # queries: a slice of fewer is shown and not tested

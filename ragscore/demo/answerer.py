@@ -13,13 +13,13 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.demo.retrievers import Index, Ranking
+from ragscore.frames.typing import Values
 
 REFUSAL = "These manuals don't answer that."
 N_NAMED = 2  # documents an answer names
 N_READ = 10  # passages the refusal rule reads
 # The weight of the covered words, against words that no passage uses; chosen on the tuning half.
 COVERAGE_WEIGHT = 0.2
-Values = npt.NDArray[np.float64]
 
 
 @dataclass

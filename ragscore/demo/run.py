@@ -13,10 +13,11 @@ import pandas as pd
 
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.demo.answerer import Familiarity, Values, answer, tune_threshold
+from ragscore.demo.answerer import Familiarity, answer, tune_threshold
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
 from ragscore.frames.data import DataError, Golden, Results, concat_results, from_records
+from ragscore.frames.typing import Values
 from ragscore.golden.coverage import coverage
 from ragscore.io.load import load_golden
 from ragscore.io.per_query_write import write_per_query

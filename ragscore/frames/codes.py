@@ -18,7 +18,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Codes = npt.NDArray[np.int64]
+from ragscore.frames.typing import Codes
+
 SmallCodes = npt.NDArray[np.signedinteger]
 T = TypeVar("T")
 Fingerprints = npt.NDArray[np.uint64]

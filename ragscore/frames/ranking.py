@@ -7,16 +7,15 @@ every metric sees the same list.
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, conform
 from ragscore.frames.errors import warn
+from ragscore.frames.typing import Codes
 
 TIES = ("file", "trec")
-Places = npt.NDArray[np.int64]
 
 
 def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
@@ -133,7 +132,7 @@ def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(rank=rows["new"].astype("int32")).drop(columns="new")
 
 
-def _trec_ranks(hits: pd.DataFrame) -> Places:
+def _trec_ranks(hits: pd.DataFrame) -> Codes:
     without = hits["score"].isna().to_numpy() if "score" in hits else np.ones(len(hits), dtype=bool)
     if without.any():
         raise DataError(
@@ -165,7 +164,7 @@ def _trec_ranks(hits: pd.DataFrame) -> Places:
     )
 
 
-def _stored_ranks(hits: pd.DataFrame) -> Places:
+def _stored_ranks(hits: pd.DataFrame) -> Codes:
     allowed = (
         "whole numbers from 1 (or from 0), each once in a query, or ties='trec' to rank by score"
     )
@@ -198,7 +197,7 @@ def _stored_ranks(hits: pd.DataFrame) -> Places:
     return ranks + from_zero[run]
 
 
-def _places(cell: Places, order: Places) -> Places:
+def _places(cell: Codes, order: Codes) -> Codes:
     """Return the rank of each row within its cell, from 1.
 
     `order` sorts the rows by cell, and within a cell as they should rank.
@@ -209,13 +208,13 @@ def _places(cell: Places, order: Places) -> Places:
     return places
 
 
-def _cells(hits: pd.DataFrame) -> Places:
+def _cells(hits: pd.DataFrame) -> Codes:
     """Return one number per row that tells its run and query (its cell)."""
     query = _codes(hits["query_id"])
     return _codes(hits["run_id"]) * (query.max(initial=0) + 1) + query
 
 
-def _codes(column: pd.Series) -> Places:
+def _codes(column: pd.Series) -> Codes:
     """Return the values of a column as codes from 0, -1 for NA."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.codes.to_numpy().astype(np.int64)

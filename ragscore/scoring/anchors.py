@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import Codes, contains_each, unique_rows
-from ragscore.scoring.matching import Flags, Rule, pairs_with_equal
+from ragscore.frames.codes import contains_each, unique_rows
+from ragscore.frames.typing import Codes, Flags
+from ragscore.scoring.matching import Rule, pairs_with_equal
 
 ELLIPSES = ("...", "…")
 _MARKS = re.compile(r"^[#\s]+")

@@ -11,18 +11,16 @@ import re
 import string
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import SmallCodes, is_among, lookup
 from ragscore.frames.data import Golden, Results, check_inputs, check_type
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.attribution import score_attribution, score_scope
 from ragscore.scoring.citations import CITATION_METRICS, has_value, score_citations
 from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.matching import Flags, HitResponses, locate_hits, response_of
-
-Values = npt.NDArray[np.float64]
+from ragscore.scoring.matching import HitResponses, locate_hits, response_of
 
 # "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
 TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)

@@ -13,10 +13,11 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden, Results
+from ragscore.frames.typing import Flags
 from ragscore.scoring.answers import is_blank
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.matching import LEVELS, RANKLESS, Flags, at_level, response_of
+from ragscore.scoring.matching import LEVELS, RANKLESS, at_level, response_of
 from ragscore.scoring.metrics import Label
 
 Counts = npt.NDArray[np.int64]

@@ -15,11 +15,10 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among, lookup
 from ragscore.frames.data import Golden, Results
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.grading import decidable, level_rule
-from ragscore.scoring.matching import Flags, at_level, response_of
-
-Values = npt.NDArray[np.float64]
+from ragscore.scoring.matching import at_level, response_of
 
 SELECTING = ("on", "on_with_fallback")  # folder modes in which folders are chosen at all
 _QUOTE = "[\"'“”`]?"

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import Codes, equal_pairs, is_among, lookup
+from ragscore.frames.codes import equal_pairs, is_among, lookup
 from ragscore.frames.data import KINDS, Golden, Results
+from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.level import Level
-from ragscore.scoring.matching import LEVELS, Flags, at_level, has_spans, level_rows, response_of
-
-Values = npt.NDArray[np.float64]
+from ragscore.scoring.matching import LEVELS, at_level, has_spans, level_rows, response_of
 
 LOCATORS = ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit")
 CITATION_METRICS = (

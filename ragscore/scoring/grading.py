@@ -13,16 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import (
-    Codes,
-    codes_of,
-    distinct,
-    has_pair,
-    is_among,
-    lookup,
-    pair_numbers,
-)
+from ragscore.frames.codes import codes_of, distinct, has_pair, is_among, lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, conform, empty
+from ragscore.frames.typing import Codes
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.matching import (
     LEVELS,

@@ -13,13 +13,12 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Metric, describe
 from ragscore.stats import interval_of_means, mean_interval, moments, quantile_interval
 from ragscore.stats.grouped import Grouping, Statistics
 
-Values = npt.NDArray[np.float64]
 Groups = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 NO_RANGE = (-np.inf, np.inf)
 BY_QUANTILES = ("time", "cost")  # a mean follows its few largest values
 # values: resamples of more take seconds for each run, and move the bounds of a mean by little

@@ -9,14 +9,11 @@ Nothing here asks a judge.
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import Results, check_type
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.matching import response_of
-
-Values = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
 
 OF_CLAIMS = ("faithfulness", "context_recall", "claim_precision", "claim_recall")
 FROM_ITEMS = (*OF_CLAIMS, "context_precision", "answer_relevance", "key_facts")

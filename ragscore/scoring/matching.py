@@ -14,7 +14,6 @@ import pandas as pd
 
 from ragscore.frames.codes import (
     BLOCK,
-    Codes,
     SmallCodes,
     are_equal,
     are_unambiguous,
@@ -34,9 +33,9 @@ from ragscore.frames.codes import (
 )
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
 from ragscore.frames.kinds import refuse_rows
+from ragscore.frames.typing import Codes, Flags
 
 Rule = Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame]
-Flags = npt.NDArray[np.bool_]
 
 LEVELS = ("chunk", "span", "anchor", "doc", "predicate")  # finest first
 ID_LEVELS = ("chunk", "span", "doc")  # whose rules join hits and targets by ids

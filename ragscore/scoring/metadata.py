@@ -12,15 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import (
-    Codes,
-    blocks,
-    equal_pairs,
-    lookup,
-    map_pieces,
-    select_rows,
-    small_lookup,
-)
+from ragscore.frames.codes import blocks, equal_pairs, lookup, map_pieces, select_rows, small_lookup
+from ragscore.frames.typing import Codes
 
 DENSE = 4  # cells of a table per row: up to here a table takes less time than sorting
 # Cells of the sieve in `_equal_few` per code that it knows: few enough to stay in the processor's

@@ -17,10 +17,10 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.typing import Values
 from ragscore.scoring.matching import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
-Values = npt.NDArray[np.float64]
 GainFunction = Callable[[npt.NDArray[np.int64]], Values]
 
 

@@ -8,17 +8,15 @@ kinds of queries.
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, has_pair, is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import warn
-from ragscore.scoring.matching import LEVELS, RANKLESS, Flags, at_level
+from ragscore.frames.typing import Flags, Values
+from ragscore.scoring.matching import LEVELS, RANKLESS, at_level
 from ragscore.scoring.metrics import Label, parse_label
 from ragscore.scoring.profiles import Profile
-
-Values = npt.NDArray[np.float64]
 
 STATES = ("scored", "failed", "missing", "extra")
 

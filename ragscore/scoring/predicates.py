@@ -11,17 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.codes import (
-    Codes,
-    contains_each,
-    equal_pairs,
-    is_among,
-    lookup,
-    unique_rows,
-)
+from ragscore.frames.codes import contains_each, equal_pairs, is_among, lookup, unique_rows
 from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.frames.kinds import CHOICES
-from ragscore.scoring.matching import Flags, Rule, pairs_with_equal
+from ragscore.frames.typing import Codes, Flags
+from ragscore.scoring.matching import Rule, pairs_with_equal
 from ragscore.scoring.metadata import lowered_texts, rows_of, with_metadata
 
 

@@ -9,14 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
+from ragscore.frames.typing import Values
 from ragscore.scoring.profiles import DEFAULT_K, Profile, find_profile
 from ragscore.scoring.score import score
-
-Values = npt.NDArray[np.float64]
 
 
 def aggregate(

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.frames.ranking import collapsed
+from ragscore.frames.typing import Values
 from ragscore.scoring.answers import answer_columns
 from ragscore.scoring.grading import (
     count_undecidable,
@@ -56,7 +56,6 @@ from ragscore.scoring.policies import (
 )
 from ragscore.scoring.profiles import Profile, find_profile
 
-Values = npt.NDArray[np.float64]
 # (label or level whose rule met the hits, text) -> the number of hits that the text is about.
 # Scoring returns notes and never warns: it also runs in threads and on workers, and parts share one
 # note.

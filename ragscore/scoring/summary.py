@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
     Groups,
     intervals_by_group,
@@ -19,7 +20,7 @@ from ragscore.scoring.intervals import (
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 from ragscore.scoring.value_states import metric_columns as metric_columns
-from ragscore.stats.grouped import Codes, Grouping, Values, statistics
+from ragscore.stats.grouped import Grouping, statistics
 
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 

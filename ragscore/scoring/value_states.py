@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.typing import Flags
 from ragscore.scoring.applicability import (
     CHECKS_OF,
     OF_CITATIONS,
@@ -20,7 +21,6 @@ from ragscore.scoring.applicability import (
     RowFacts,
 )
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.matching import Flags
 from ragscore.scoring.metrics import BY_NAME, Label, describe, parse_label
 
 STATES = (

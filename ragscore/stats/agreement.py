@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
+from ragscore.frames.typing import Codes, Values
 from ragscore.stats.bootstrap import BLOCK, check_bootstrap
 from ragscore.stats.intervals import wilson_interval
-from ragscore.stats.moments import Codes, Values
 
 NO_CHANCE = 1e-12  # expected disagreement below this is rounding
 SCALES = ("nominal", "ordinal", "interval")

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
-from ragscore.stats.moments import Codes, Values, as_columns, moments
+from ragscore.frames.typing import Codes, Values
+from ragscore.stats.moments import as_columns, moments
 
 BLOCK = 2_000_000  # values held at a time
 AT_ONCE = 16_384  # draws made at a time: few enough to stay in the processor's cache

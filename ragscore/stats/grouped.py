@@ -10,11 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
-Values = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from ragscore.frames.typing import Codes, Flags, Values
 
 
 @dataclass(frozen=True)

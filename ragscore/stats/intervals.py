@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
+from ragscore.frames.typing import Values
 from ragscore.stats.bootstrap import bootstrap_t_interval
 from ragscore.stats.moments import (
     COCHRAN,
-    Values,
     as_columns,
     design_effect,
     is_constant,

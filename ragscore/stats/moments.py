@@ -11,9 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
-
-Values = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int64]
+from ragscore.frames.typing import Codes, Values
 
 # With n > 25·skewness² Student's 95 % interval of a mean errs in at most 6 % of samples (Cochran
 # 1977, Sampling Techniques, 2.15).

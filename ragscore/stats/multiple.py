@@ -6,8 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from ragscore.frames.typing import Values
 from ragscore.stats.bootstrap import AT_ONCE
-from ragscore.stats.moments import Values, as_columns, group_sums
+from ragscore.stats.moments import as_columns, group_sums
 from ragscore.stats.paired import ROUNDING
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
+from ragscore.frames.typing import Flags, Values
 from ragscore.stats.bootstrap import AT_ONCE, BLOCK
-from ragscore.stats.moments import Values, as_columns, group_sums, own_groups
+from ragscore.stats.moments import as_columns, group_sums, own_groups
 
 EXACT_UP_TO = 16  # differences: 2^16 sign patterns are enumerated, more are drawn
 # Differences below this share of the largest are rounding; sums that differ by less are equal.
@@ -196,9 +197,6 @@ def paired_p(
         return sign_flip_p(columns, groups=groups, iterations=iterations, seed=seed)
     wins, losses, _ = count_moves(columns)
     return np.where(is_there.any(axis=0), mcnemar_p(wins, losses), np.nan)
-
-
-Flags = npt.NDArray[np.bool_]
 
 
 def two_sample_p(

@@ -5,7 +5,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.stats.moments import COCHRAN, Values, as_columns, moments, skewness
+from ragscore.frames.typing import Values
+from ragscore.stats.moments import COCHRAN, as_columns, moments, skewness
 from ragscore.stats.paired import count_moves, mcnemar_p
 
 POWER = 0.8

@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ragscore.frames.errors import DataError
+from ragscore.frames.typing import Values
 from ragscore.stats.intervals import mean_interval, t_quantile
-from ragscore.stats.moments import NO_SPREAD, Values
+from ragscore.stats.moments import NO_SPREAD
 
 # Below this number neither the correction nor its error is known well enough.
 LEAST_LABELS = 30

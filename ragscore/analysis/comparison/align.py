@@ -1,6 +1,7 @@
 """Scores of several runs side by side: values by query, run and metric.
 
 In: a frame of scores. Out: `query_matrix`, one metric as a frame, and `AlignedScores`, the array
+from ragscore.frames.typing import Values
 from which comparisons, leaderboards and slices are computed.
 """
 
@@ -11,10 +12,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, run_names
+from ragscore.frames.typing import Values
 from ragscore.scoring.metrics import HEADLINE
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
-
-Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES, bounds_of, kind_of, shared_only
 from ragscore.scoring.metrics import Metric, describe, is_better
 from ragscore.stats import (
@@ -29,7 +30,6 @@ from ragscore.stats import (
     verdict,
 )
 
-Values = npt.NDArray[np.float64]
 Groups = npt.NDArray[np.int64]
 SAME = 1e-9  # scores closer than this are equal but for rounding
 

@@ -14,8 +14,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError
 from ragscore.frames.render import dump, reload
+from ragscore.frames.typing import Flags
 
-Flags = npt.NDArray[np.bool_]
 Hashes = npt.NDArray[np.uint64]
 KINDS = (
     "empty", "near_empty", "tiny", "giant", "missing_id", "duplicate_id", "duplicate",

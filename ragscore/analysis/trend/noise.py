@@ -13,11 +13,11 @@ import pandas as pd
 
 from ragscore.analysis.trend.history import History, read_history
 from ragscore.frames.data import DataError, Results, run_names
+from ragscore.frames.typing import Values
 from ragscore.scoring.judgments import CRITERIA, score_judgments
 from ragscore.stats import flip_rate, pooled_sd, repeat_means, t_quantile, variance_components
 from ragscore.store.store import RunStore
 
-Values = npt.NDArray[np.float64]
 SLACK = 1e-12  # a mean beyond a limit by rounding alone is within it
 
 
