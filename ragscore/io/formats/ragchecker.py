@@ -14,8 +14,9 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.io.detect import Sample
-from ragscore.io.formats.fields import Fields, frames_of, json_object, named_fields, run_name
+from ragscore.io.formats.fields import Fields, frames_of, named_fields, run_name
 from ragscore.io.output import by_query, check_one_run, write_text
+from ragscore.io.rows import json_value
 from ragscore.io.source import Problems, as_id, as_text
 from ragscore.io.values import extra_fields, flatten, number, row_dicts
 
@@ -109,14 +110,14 @@ def _content(path: Path, problems: Problems) -> dict[str, Any]:
     """Return the file's object; an empty one, and a problem, if there is none with results."""
     allowed = "one JSON object with a list of results"
     try:
-        content = json_object(path, allowed)
+        content = json_value(path, allowed)
     except DataError as error:
         problems.add(error.found, line=error.line, allowed=error.allowed)
         return {}
-    if not isinstance(content.get("results"), list):
-        problems.reject(content, None, "results", allowed)
-        return {}
-    return content
+    if isinstance(content, dict) and isinstance(content.get("results"), list):
+        return content
+    problems.reject(content, None, "results", allowed)
+    return {}
 
 
 def _results(content: dict[str, Any], problems: Problems) -> list[tuple[str, str, dict[str, Any]]]:
