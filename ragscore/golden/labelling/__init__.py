@@ -1,9 +1,9 @@
-"""Labelling by hand: which hits answer which query, written into the golden file click by click.
+"""Labelling by hand: hits that support an answer, written into the golden file click by click.
 
-`spans`, `splice`, `golden_text` change a row of a file's text and nothing beside it; `on_disk`
-writes it, `history` takes it back; `marks` says what a click means, `pool` and `sheet` what a
-person sees; `session` is all of it without a widget; `panel` and `cards` show it in a notebook,
-`terminal` in a terminal.
+`session` holds the logic without any user interface; `panel` shows it in a notebook, `terminal` in
+a terminal. `pool` and `sheet` prepare the queries and hits. `marks` translates a click into changed
+fields, `minimal_diff` into the smallest change of the YAML or JSON Lines text, and `golden_text`
+checks and writes the file.
 """
 
 import os
@@ -22,23 +22,25 @@ def label(
     golden_file: str | os.PathLike[str], results: Results | str | os.PathLike[str] | list[str], *,
     show: str = "all", **options: Any
 ) -> "LabelPanel":  # fmt: skip
-    """A panel for labelling by hand in a notebook.
+    """Return a panel for labelling by hand in a notebook.
 
-    The query, the hits of one or several runs, and a click for what supports the answer.
+    The panel shows a query, the hits of one or several runs, and buttons for hits that support the
+    answer.
 
-    Every click is written into the golden file before its mark appears: only the row of that
-    query changes, comments and all other rows survive byte for byte, what others wrote meanwhile
-    stays, and a change of the same row is shown, never written over. The file as it was before the
-    sitting is kept beside it (.bak). A closed notebook or a dead kernel loses nothing.
+    Every click is written into the golden file before its mark appears. Only the row of that query
+    changes: comments and all other rows stay byte for byte, and so do changes that others made
+    meanwhile. If someone else changed the same row, the panel shows the conflict and writes
+    nothing. The file as it was before is kept beside it (.bak). A closed notebook or a dead kernel
+    loses nothing.
 
     Parameters
     ----------
     golden_file
-        The file that is labelled; `LabelSession` says of what kinds it may be.
+        The file to label; see `LabelSession` for its formats.
     results
         The runs whose hits are shown: `Results`, or what `rs.load_results` takes.
     show
-        Which queries to begin with: all, unlabelled, labelled, should refuse, near misses
+        Filter to begin with: all, unlabelled, labelled, should refuse, near misses
         (high-ranked hits without a label, to find missing ones), nothing right found, not in the
         file.
     options
@@ -46,12 +48,13 @@ def label(
 
     Returns
     -------
-    A `LabelPanel`: end a cell with it; its `session` has queries, hits and near misses as frames.
+    A `LabelPanel`, shown if it is the last value of a cell; its `session` has queries, hits and near
+    misses as frames.
 
     Raises
     ------
     DataError
-        As `LabelSession`; ipywidgets is not installed.
+        For the same reasons as `LabelSession`, or because ipywidgets is not installed.
     """
     try:
         from ragscore.golden.labelling.panel import LabelPanel

@@ -1,13 +1,8 @@
-"""The text of a golden file with its rows, and that text with one row changed, read again to make sure that only this row is.
+"""A golden file's text, its safe edits, undo, and its writing to disk.
 
-In: bytes of a golden file (ours, or a chatbot's cases). Out: `GoldenText`, which never changes; an
-edit gives another one.
-
-Taking clicks back: what one click did to the text, and the text without it.
-
-A golden file on disk, changed by several people.
-
-Read again before each write, backed up once, renamed into place.
+`GoldenText` is an immutable text with its rows. After each edit the new text is parsed again, to
+make sure that only the intended row differs. `Click` and `without` take edits back. `GoldenFile`
+reads the file again before each write, backs it up once, and replaces it atomically.
 """
 
 import gzip
@@ -31,12 +26,12 @@ from ragscore.io.source import Problems, Row, as_id, json_rows
 BOM = "\ufeff"
 Values = dict[str, Any]
 Changes = dict[str, Any]
-"""Field -> its new value; None takes the field out."""
+"""New value by field; None removes the field."""
 
 
 @dataclass(frozen=True)
 class GoldenText:
-    """What a golden file holds: its text, and its rows by id."""
+    """Text of a golden file, with its rows by id."""
 
     path: Path
     text: str
@@ -48,38 +43,34 @@ class GoldenText:
 
     @cached_property
     def rows(self) -> dict[str, Row]:
-        """The rows by id, in the order of the file.
+        """Rows by id, in the order of the file.
 
         Raises
         ------
         DataError
-            What can't be read, or an id that is missing or there twice: what can't be told apart
-            can't be changed.
+            The file can't be read, or an id is missing or not unique, so that rows can't be told
+            apart.
         """
         problems = Problems(self.path, strict=True)
-        listed = list(
+        listed = (
             yaml_rows(self.path, problems, self._body)
             if self.is_yaml
             else json_rows(self.path, problems, self._body.split("\n"))
         )
-        found: dict[str, Row] = {}
+        rows: dict[str, Row] = {}
         for row in listed:
             query_id = as_id(row.values.get("id"))
-            if query_id is None or query_id in found:
-                fault = (
-                    "the field is missing or no id"
-                    if query_id is None
-                    else f"{query_id} appears more than once"
-                )
+            if query_id is None or query_id in rows:
+                missing = "the field is missing or no id"
                 raise DataError(
-                    fault,
+                    missing if query_id is None else f"{query_id} appears more than once",
                     file=self.path,
                     line=row.line_of("id"),
                     field="id",
                     allowed="ids must be there and unique",
                 )
-            found[query_id] = row
-        return found
+            rows[query_id] = row
+        return rows
 
     @property
     def _body(self) -> str:
@@ -87,92 +78,89 @@ class GoldenText:
 
     @cached_property
     def spans(self) -> Span | None:
-        """Where the rows stand in the text, without a byte-order mark."""
+        """Positions of the rows in the text, without a byte-order mark."""
         return yaml_list(self._body) if self.is_yaml else json_lines(self._body)
 
     def values(self, query_id: str) -> Values | None:
-        """The fields of a row; None where there is no such row."""
+        """Return the fields of a row; None if there is no such row."""
         return dict(self.rows[query_id].values) if query_id in self.rows else None
 
     def segment(self, query_id: str) -> tuple[int, int]:
-        """Where a row begins, and where the next one does (or the text ends)."""
+        """Return the start of a row, and the start of the next row or the end of the text."""
         places = [item.start for item in self.spans.items] if self.spans else []
         n = list(self.rows).index(query_id)
         return places[n], places[n + 1] if n + 1 < len(places) else len(self._body)
 
     def edited(self, query_id: str, changes: Changes) -> "GoldenText":
-        """The text with some fields of one row changed.
+        """Return the text with some fields of one row changed.
 
         Raises
         ------
         DataError
-            The row is written in a way in which it can't be changed alone, such as an alias of
-            another one.
+            The row can't be changed alone, for example because it is an alias of another one.
         """
-        wanted = {
+        intended = {
             name: value
             for name, value in {**self.rows[query_id].values, **changes}.items()
             if value is not None or name not in changes
         }
+        # The smallest change first; a whole field where that doesn't parse to what is intended.
         tries: list[Callable[[], GoldenText]] = [
-            lambda: self._spliced(query_id, changes, whole=False),
-            lambda: self._spliced(query_id, changes, whole=True),
+            lambda: self._with_fields(query_id, changes, whole=False),
+            lambda: self._with_fields(query_id, changes, whole=True),
         ]
-        return self._first_right(tries, query_id, wanted)
+        return self._first_valid(tries, query_id, intended)
 
     def added(self, values: Values) -> "GoldenText":
-        """The text with one more row at its end."""
+        """Return the text with one more row at its end."""
         query_id = str(values["id"])
         if query_id in self.rows:
             raise DataError(
-                f"{query_id} is there already",
+                f"{query_id} is already in the file",
                 file=self.path,
                 line=self.rows[query_id].line,
                 field="id",
                 allowed="ids must be unique",
             )
-        return self._first_right(
+        return self._first_valid(
             [lambda: self._with(with_row(self._body, self.spans, values, is_yaml=self.is_yaml))],
             query_id,
             values,
         )
 
     def replaced(self, start: int, end: int, new: str) -> "GoldenText":
-        """The text with one part put back as it was."""
+        """Return the text with one part replaced."""
         return self._with(self._body[:start] + new + self._body[end:])
 
     def part(self, start: int, end: int) -> str:
-        """What stands between two places."""
+        """Return the text between two positions."""
         return self._body[start:end]
 
     def data(self) -> bytes:
-        """The file's bytes."""
+        """Return the bytes of the file."""
         data = self.text.encode()
         return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
 
     def _with(self, body: str) -> "GoldenText":
         return GoldenText(self.path, self.text[: len(self.text) - len(self._body)] + body)
 
-    def _spliced(self, query_id: str, changes: Changes, whole: bool) -> "GoldenText":
-        """Field by field, each in the text that the one before left."""
-        here = self
+    def _with_fields(self, query_id: str, changes: Changes, whole: bool) -> "GoldenText":
+        """Change field by field, each in the text that the previous change left."""
+        content = self
         for name, value in changes.items():
-            items = here.spans.items if here.spans else ()
-            row = items[list(here.rows).index(query_id)]
+            items = content.spans.items if content.spans else ()
+            row = items[list(content.rows).index(query_id)]
             if row.kind != "map":
                 raise DataError("the row is an alias", file=self.path)
-            here = here._with(
-                with_field(
-                    here._body, row, name, here.rows[query_id].values.get(name), value, whole=whole
-                )
-            )
-        return here
+            old = content.rows[query_id].values.get(name)
+            content = content._with(with_field(content._body, row, name, old, value, whole=whole))
+        return content
 
-    def _first_right(
-        self, tries: "list[Callable[[], GoldenText]]", query_id: str, wanted: Values
+    def _first_valid(
+        self, tries: "list[Callable[[], GoldenText]]", query_id: str, intended: Values
     ) -> "GoldenText":
-        """The first text in which this row is as wanted, and every other row as it was."""
-        expected = {name: row.values for name, row in self.rows.items()} | {query_id: wanted}
+        """Return the first text that has this row as intended and all others unchanged."""
+        expected = {name: row.values for name, row in self.rows.items()} | {query_id: intended}
         for attempt in tries:
             try:
                 found = attempt()
@@ -192,7 +180,7 @@ class GoldenText:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values of rows are the same, down to how their numbers are spelled."""
+    """Compare two values of rows, down to the spelling of their numbers."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
@@ -205,29 +193,38 @@ def same(one: Any, other: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Done:
-    """One click.
+class Click:
+    """One click that can be taken back.
 
-    Rows as they stood before and after it (id, before, after), or the text of a row that it added.
+    `rows` has each changed row's id and its text before and after; `added` the text of a row that
+    the click added.
     """
 
-    told: str
+    message: str
     query_id: str
     rows: tuple[tuple[str, str, str], ...] = ()
     added: str = ""
 
 
-def without(content: GoldenText, done: Done) -> GoldenText:
-    """The text with the rows of one click as they were before it, to the byte.
+def without(content: GoldenText, click: Click) -> GoldenText:
+    """Return the text with the rows of one click as they were before it, to the byte.
 
     Raises
     ------
     DataError
-        A row isn't as the click left it: someone else has changed it since.
+        Someone else has changed a row since the click.
     """
-    if done.added:
-        return _without_row(content, done)
-    for query_id, before, after in reversed(done.rows):
+    if click.added:
+        whole = content.part(0, len(content.text))
+        if whole.count(click.added) != 1:
+            raise DataError(
+                f"{click.message}: the row was changed by someone else since",
+                file=content.path,
+                allowed="take it out by hand",
+            )
+        start = whole.index(click.added)
+        return content.replaced(start, start + len(click.added), "")
+    for query_id, before, after in reversed(click.rows):
         start, end = content.segment(query_id) if query_id in content.rows else (0, 0)
         if content.part(start, end) != after:
             raise DataError(
@@ -239,43 +236,25 @@ def without(content: GoldenText, done: Done) -> GoldenText:
     return content
 
 
-def _without_row(content: GoldenText, done: Done) -> GoldenText:
-    whole = content.part(0, len(content.text))
-    if whole.count(done.added) != 1:
-        raise DataError(
-            f"{done.told}: the row was changed by someone else since",
-            file=content.path,
-            allowed="take it out by hand",
-        )
-    start = whole.index(done.added)
-    return content.replaced(start, start + len(done.added), "")
-
-
 def inserted(old: GoldenText, new: GoldenText) -> str:
-    """What was put into a text."""
+    """Return the text that was inserted into `old`."""
     before, after = old.text, new.text
-    start = next(
-        (
-            place
-            for place, (one, other) in enumerate(zip(before, after, strict=False))
-            if one != other
-        ),
-        min(len(before), len(after)),
-    )
+    n = min(len(before), len(after))
+    start = next((place for place in range(n) if before[place] != after[place]), n)
     return after[start : len(after) - (len(before) - start)]
 
 
 class GoldenFile:
-    """The file, and what is known to be in it.
+    """Golden file on disk that several people may change.
 
     Attributes
     ----------
     path
         The file itself, where a link was given.
     now
-        Its content when it was last looked at.
+        Its content when it was last read.
     backup
-        The copy of the file as it was before the first write (None: nothing was written yet).
+        Copy of the file as it was before the first write; None before that.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -284,20 +263,17 @@ class GoldenFile:
         self.now = self.read()
 
     def read(self) -> GoldenText:
-        """Look at the file again; what it holds is the same object as long as its bytes are."""
+        """Read the file again; the same object is returned until its bytes change."""
         found = GoldenText(self.path, _text(self.path))
         if not hasattr(self, "now") or found.text != self.now.text:
-            _ = found.rows  # a file that can't be read must say so before anything is made of it
+            _ = found.rows  # raises if the file can't be parsed, before anything uses it
             self.now = found
         return self.now
 
     def write(self, content: GoldenText) -> None:
-        """Put the content in the file's place.
-
-        All of it or nothing, and on the disk before this returns.
-        """
+        """Replace the file's content atomically; it is on the disk before this returns."""
         if self.backup is None:
-            self.backup = _kept(self.path)
+            self.backup = _back_up(self.path)
         staging = self.path.with_name(f".{self.path.name}.{os.getpid()}.staging")
         try:
             with staging.open("wb") as file:
@@ -315,19 +291,22 @@ class GoldenFile:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other sessions from writing between a look at the file and its rename, where the system has locks."""
+        """Lock out other sessions between reading the file and replacing it.
+
+        This needs a system with file locks; elsewhere it does nothing.
+        """
         with _folder(self.path) as folder:
             if folder is not None:
                 with suppress(ImportError, OSError):
                     import fcntl
 
-                    # ends with the descriptor, however this process ends
+                    # The lock ends with the descriptor, however this process ends.
                     fcntl.flock(folder, fcntl.LOCK_EX)
             yield
 
 
 def _text(path: Path) -> str:
-    """The file's text, its line ends and byte-order mark as they are."""
+    """Return the file's text with its line ends and byte-order mark."""
     if not path.name.removesuffix(".gz").endswith((".yaml", ".yml", ".jsonl", ".json")):
         raise DataError(
             f"found {path.name!r}",
@@ -349,10 +328,10 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _kept(path: Path) -> Path:
-    """A copy of the file beside it, under the first free of .bak, .bak2, .bak3, ....
+def _back_up(path: Path) -> Path:
+    """Copy the file to the first free name of .bak, .bak2, .bak3, ...
 
-    No backup is ever written over.
+    No backup is ever overwritten; an identical backup is used again.
     """
     number = 1
     while True:
@@ -367,7 +346,7 @@ def _kept(path: Path) -> Path:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[Any]:
-    """The descriptor of the file's folder; None where folders can't be opened."""
+    """Open the file's folder and yield its descriptor; None if folders can't be opened."""
     try:
         descriptor = os.open(path.parent, os.O_RDONLY)
     except OSError:

@@ -1,8 +1,7 @@
-"""What a click means in a golden row.
+"""Translation of clicks into changed fields of a golden row.
 
-The fields that change when a hit is marked, unmarked, or the query has no answer.
-
-In: a row's fields and a hit. Out: changes of fields (None takes one out). No files, no frames.
+A click marks or unmarks a hit, or says that the query has no answer. In: a row's fields and a hit.
+Out: new values by field (None removes one). No files, no frames.
 """
 
 from dataclasses import dataclass
@@ -20,9 +19,9 @@ Changes = dict[str, Any]
 
 @dataclass(frozen=True)
 class Wording:
-    """What a format calls the query, and a support's file and heading.
+    """Field names of a format: the query, and a support's file and heading.
 
-    And whether it always says `answerable` and lists supports.
+    `says_all` formats always have `answerable` and a list of supports.
     """
 
     query: str = "query"
@@ -44,17 +43,17 @@ def marked(
     snippet: str | None,
     wording: Wording = OURS,
 ) -> Changes:
-    """The changes that give a hit a grade.
+    """Return the changes that give a hit a grade.
 
-    0 judged and of no help, 1 supports the answer, 2 well, 3 exactly.
+    0: judged, no help; 1: supports the answer; 2: supports it well; 3: answers it exactly.
 
     Parameters
     ----------
     met
-        Places among the row's targets of this level that the hit meets already: those get the
-        grade, else there is a new one.
+        Positions among the row's targets of this level that the hit meets already. They get
+        the grade; without any, a new target is added.
     snippet
-        The words by which an anchor finds this hit again.
+        Words by which an anchor finds this hit again.
     """
     if level == "anchor":
         changes: Changes = {
@@ -63,12 +62,12 @@ def marked(
     else:
         changes = {
             FIELD_OF[level]: _with_id(
-                values.get(FIELD_OF[level]), _needed(hit, f"{level}_id"), grade, met
+                values.get(FIELD_OF[level]), _required(hit, f"{level}_id"), grade, met
             )
         }
         changes |= _chunker(values, hit) if level == "chunk" else {}
     if grade > 0 and values.get("answerable") is False:
-        # what answers it says that it can be answered
+        # A supporting hit implies that the query can be answered.
         changes["answerable"] = True if wording.says_all else None
     return changes
 
@@ -76,7 +75,10 @@ def marked(
 def unmarked(
     values: Values, hit: Values, level: str, met: list[int], wording: Wording = OURS
 ) -> Changes:
-    """The changes that take a hit's label away; a support group forgets a target that is gone."""
+    """Return the changes that remove a hit's label.
+
+    Support groups lose a target that is removed.
+    """
     if level == "anchor":
         supports = [
             support for place, support in enumerate(values["gold_supports"]) if place not in met
@@ -84,8 +86,8 @@ def unmarked(
         changes: Changes = {"gold_supports": supports or ([] if wording.says_all else None)}
         gone: set[Any] = set()
     else:
-        name, own = FIELD_OF[level], _needed(hit, f"{level}_id")
-        # An empty list would say that the query should be refused.
+        name, own = FIELD_OF[level], _required(hit, f"{level}_id")
+        # None, since an empty list would mean that the query should be refused.
         changes = {name: _without_ids(values[name], own, met) or None}
         gone = {own}
         if level == "chunk" and changes[name] is None and "chunker_version" in values:
@@ -98,12 +100,12 @@ def unmarked(
 
 
 def refused(n_positive: int) -> Changes:
-    """The changes that say that a query has no answer and should be refused.
+    """Return the changes that mark a query as having no answer, to be refused.
 
     Raises
     ------
     DataError
-        Something is labelled as its answer.
+        The query has targets.
     """
     if n_positive:
         found = (
@@ -115,7 +117,7 @@ def refused(n_positive: int) -> Changes:
 
 
 def not_refused(values: Values, wording: Wording = OURS) -> Changes:
-    """The changes that take back that a query should be refused; it is unlabelled then."""
+    """Return the changes that take back a refusal; the query is unlabelled then."""
     changes: Changes = (
         {"answerable": True if wording.says_all else None} if "answerable" in values else {}
     )
@@ -126,9 +128,9 @@ def not_refused(values: Values, wording: Wording = OURS) -> Changes:
 def with_snippet(
     values: Values, hit: Values, met: list[int], snippet: str, wording: Wording = OURS
 ) -> Changes:
-    """The changes that add words by which a support is found again.
+    """Return the changes that add a snippet to a support.
 
-    To the supports that the hit meets, else to a new one.
+    It is added to the supports that the hit meets, else to a new one.
     """
     if not met:
         return marked(values, hit, "anchor", 1, met, snippet, wording)
@@ -151,7 +153,7 @@ def _with_support(
             _graded(support, grade) if place in met else support
             for place, support in enumerate(supports)
         ]
-    support: Values = {wording.path: _needed(hit, "path")}
+    support: Values = {wording.path: _required(hit, "path")}
     if heading_parts(hit.get("heading") or ""):
         support[wording.heading] = hit["heading"]
     support |= {"snippets": [snippet]} if snippet else {}
@@ -159,15 +161,15 @@ def _with_support(
 
 
 def _graded(support: Values, grade: int) -> Values:
-    """The support with a grade; 1 goes without saying."""
+    """Return the support with a grade; grade 1 is the default and not written."""
     rest = {name: value for name, value in support.items() if name != "grade"}
     return rest if grade == 1 else {**rest, "grade": grade}
 
 
 def _with_id(listed: Any, own: str, grade: int, met: list[int]) -> Any:
-    """Expected ids with one more, or with another grade: in the form that they have, a mapping id.
+    """Return the expected ids with one more or with another grade.
 
-    Grade or a list.
+    The form stays as it is: a mapping of ids to grades, or a list.
     """
     if isinstance(listed, dict):
         places = [key for place, key in enumerate(listed) if place in met]
@@ -179,7 +181,7 @@ def _with_id(listed: Any, own: str, grade: int, met: list[int]) -> Any:
 
 
 def _without_ids(listed: Any, own: str, met: list[int]) -> Any:
-    """Expected ids without this one; a target that has alternatives keeps the others."""
+    """Return the expected ids without this one; a target keeps its alternatives."""
     if isinstance(listed, dict):
         return {key: grade for place, (key, grade) in enumerate(listed.items()) if place not in met}
     left = []
@@ -195,7 +197,7 @@ def _without_ids(listed: Any, own: str, met: list[int]) -> Any:
 
 
 def listed_ids(listed: Any) -> list[list[Any]]:
-    """The ids of each expected thing, in the order of the row."""
+    """Return the ids of each expected target, in the order of the row."""
     return (
         [[key] for key in listed]
         if isinstance(listed, dict)
@@ -213,9 +215,9 @@ def _item(ids: list[Any], grade: int) -> Any:
 
 
 def _groups_left(groups: list[Any], places: set[int], names: set[str]) -> list[Any]:
-    """Groups of targets when some are gone.
+    """Return the support groups after some targets are removed.
 
-    Places behind them move up, a group without members goes.
+    Indices behind removed targets move up, and empty groups are dropped.
     """
 
     def moved(member: Any) -> Any:
@@ -235,7 +237,10 @@ def _groups_left(groups: list[Any], places: set[int], names: set[str]) -> list[A
 
 
 def _chunker(values: Values, hit: Values) -> Changes:
-    """Chunk ids hold for one chunker: the row names it, and no hit of another can join."""
+    """Return the change that names the chunker, since chunk ids hold for one chunker only.
+
+    A hit of another chunker is refused.
+    """
     stated, found = as_text(values.get("chunker_version")), hit.get("chunker_version")
     if stated is not None and found is not None and stated != found:
         raise DataError(
@@ -246,7 +251,7 @@ def _chunker(values: Values, hit: Values) -> Changes:
     return {"chunker_version": found} if stated is None and found is not None else {}
 
 
-def _needed(hit: Values, name: str) -> str:
+def _required(hit: Values, name: str) -> str:
     if not hit.get(name):
         raise DataError(
             f"this hit has no {name}",

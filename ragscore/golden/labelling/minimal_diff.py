@@ -1,15 +1,9 @@
-"""A row's fields changed in the text of a golden file.
+"""Minimal-diff editing of YAML and JSON Lines text.
 
-The few characters that change are replaced, every other one stays.
-
-In: a text, a row's span, and what shall change. Out: the new text. Nobody trusts it: `golden_text`
-reads it again before it is written.
-
-Where each row of a golden file, and each field of it, stands in the file's text.
-
-What splicing replaces, and nothing beside it.
-
-In: the text of a YAML list or of JSON lines. Out: `Span`s, as positions in that text.
+Changing a field replaces only the characters of that field, so comments, order and spelling of
+everything else survive. `yaml_list` and `json_lines` find the positions of rows and fields;
+`with_field` and `with_row` return the new text. `golden_text` parses the result again before it is
+written.
 """
 
 import json
@@ -30,7 +24,7 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True)
 class Span:
-    """One value as written: `text[start:end]`, without the comments and blank lines behind it.
+    """One value as written, `text[start:end]`, without comments and blank lines after it.
 
     Attributes
     ----------
@@ -56,13 +50,13 @@ class Span:
 
     @property
     def last(self) -> "Span":
-        """The innermost value with which a block ends."""
+        """Innermost value at the end of a block."""
         inside = [value for _, value in self.fields.values()] or list(self.items)
         return self if self.is_flow or not inside else inside[-1].last
 
 
 def yaml_list(text: str) -> Span | None:
-    """The list that a YAML text holds; None where it holds nothing."""
+    """Return the span of the list in a YAML text; None if the text is empty."""
     events = yaml.parse(text, Loader=_LOADER)
     for event in events:
         if isinstance(event, yaml.NodeEvent):
@@ -102,15 +96,15 @@ def _value(event: Any, events: Iterator[Any], text: str) -> Span:
 
 
 def _end(start: int, closing: Any, inside: list[Span], is_flow: bool) -> int:
-    """The end of a collection.
+    """Return the end of a collection: its bracket, or the end of its last value.
 
-    Its bracket, or the end of its last value, for a parser ends a block at what comes next.
+    The parser would put a block's end at the start of whatever follows.
     """
     return int(closing.end_mark.index) if is_flow or not inside else max(start, inside[-1].end)
 
 
 def json_lines(text: str) -> Span:
-    """The objects of JSON lines, as the items of a list."""
+    """Return the objects of JSON Lines as the items of a list."""
     items, start = [], 0
     for line in text.split("\n"):
         if line.strip():
@@ -120,7 +114,7 @@ def json_lines(text: str) -> Span:
 
 
 def _object(text: str, start: int) -> Span:
-    """A JSON object and its members; what stands inside those is of no interest."""
+    """Return a JSON object with its members, whose own content isn't parsed further."""
     fields: dict[str, tuple[tuple[int, int], Span]] = {}
     place = _skip(text, start + 1)
     while text[place] != "}":
@@ -143,7 +137,7 @@ def _skip(text: str, place: int) -> int:
 
 
 Edit = tuple[int, int, str]
-"""Where a part begins and ends, and what stands there instead."""
+"""Start and end of a part, and the text that replaces it."""
 ORDER = (
     "id", "query", "question", "answerable", "expected_doc_ids", "expected_chunk_ids",
     "chunker_version", "expected_source_keys", "gold_supports",
@@ -153,20 +147,20 @@ _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def spliced(text: str, edit: Edit) -> str:
-    """The text with one part replaced, its new lines ending as the others do."""
+    """Return the text with one part replaced; new lines end as the others do."""
     start, end, new = edit
     return text[:start] + (new.replace("\n", "\r\n") if "\r\n" in text else new) + text[end:]
 
 
 def with_field(text: str, row: Span, name: str, old: Any, new: Any, *, whole: bool) -> str:
-    """The text with one field of a row set to a value, or taken out (None).
+    """Return the text with one field of a row set to a value, or removed (None).
 
     Parameters
     ----------
     old
-        The value that the field has.
+        Current value of the field.
     whole
-        Write a changed list anew; else only its items that changed, which keeps the comments
+        Rewrite a changed list as a whole; else only its changed items, which keeps comments
         between the others.
     """
     if row.is_flow:
@@ -186,7 +180,7 @@ def with_field(text: str, row: Span, name: str, old: Any, new: Any, *, whole: bo
 
 
 def with_row(text: str, rows: Span | None, values: dict[str, Any], *, is_yaml: bool) -> str:
-    """The text with one more row at its end."""
+    """Return the text with one more row at its end."""
     if not is_yaml:
         return spliced(
             text, (len(text), len(text), _on_own_line(text, json.dumps(values, ensure_ascii=False)))
@@ -216,9 +210,9 @@ def _on_own_line(text: str, lines: str, apart: str = "") -> str:
 
 
 def _added(text: str, row: Span, name: str, new: Any) -> Edit:
-    """A new field behind the last one that comes before it, at the end of its line.
+    """Return the edit that adds a field after the last one that precedes it in ORDER.
 
-    A loose text is no good neighbour: the blank lines behind it may belong to it.
+    It never goes after a loose text, to which blank lines behind it may belong.
     """
     column = _column(text, row.start)
     lines = _indented(yaml_text([{name: new}]), column)
@@ -234,12 +228,12 @@ def _added(text: str, row: Span, name: str, new: Any) -> Edit:
 
 
 def _as_lines(text: str, place: int, lines: str) -> str:
-    """Lines that begin at a place: a line's start, or the end of a text without a last line end."""
+    """Return lines for a position: a line's start, or the end of an unterminated text."""
     return lines + "\n" if text[place - 1 : place] == "\n" else "\n" + lines
 
 
 def _removed(text: str, row: Span, name: str) -> Edit:
-    """Take a field's lines out; the first field of a row leaves its dash behind."""
+    """Return the edit that removes a field's lines; a row's first field leaves its dash."""
     (start, _), value = row.fields[name]
     later = [key[0] for key, _ in row.fields.values() if key[0] > start]
     if start == row.start and later:
@@ -248,16 +242,16 @@ def _removed(text: str, row: Span, name: str) -> Edit:
 
 
 def _item_edits(text: str, span: Span, old: list[Any], new: list[Any]) -> list[Edit]:
-    """The items of a block list that changed, each with its lines, in the order of the text."""
+    """Return the edits of a block list's changed items, in the order of the text."""
     edits: list[Edit] = []
     dashes = [text.rindex("-", 0, item.start) for item in span.items]
     indent = " " * _column(text, dashes[0])
     before, after = (
         [json.dumps(item, sort_keys=True, default=str) for item in items] for items in (old, new)
     )
-    for what, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    for tag, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         written = [_item_text(item, span).replace("\n", "\n" + indent) for item in new[k:m]]
-        if what == "insert":
+        if tag == "insert":
             place = (
                 _line_start(text, dashes[i])
                 if i < len(old)
@@ -266,18 +260,18 @@ def _item_edits(text: str, span: Span, old: list[Any], new: list[Any]) -> list[E
             edits.append(
                 (place, place, _as_lines(text, place, "\n".join(indent + item for item in written)))
             )
-        elif what == "delete":
+        elif tag == "delete":
             edits += [
                 (_line_start(text, dashes[n]), _line_end(text, span.items[n].end), "")
                 for n in range(i, j)
             ]
-        elif what == "replace":
+        elif tag == "replace":
             edits.append((dashes[i], span.items[j - 1].end, ("\n" + indent).join(written)))
     return edits
 
 
 def _item_text(item: Any, span: Span) -> str:
-    """`- item`, in braces or brackets unless it is a mapping in a list whose other mappings aren't."""
+    """Return `- item` in the style of the list: flow, or block like its other mappings."""
     maps = [one for one in span.items if one.kind == "map"]
     if not isinstance(item, dict) or (maps and all(one.is_flow for one in maps)):
         return f"- {flow_text(item)}"
@@ -291,7 +285,7 @@ def _item_text(item: Any, span: Span) -> str:
 
 
 def _member_edit(text: str, row: Span, name: str, new: Any) -> Edit:
-    """A member of a row in braces changed or taken out; a new one goes behind the last.
+    """Return the edit that changes, removes or appends a member of a row in braces.
 
     JSON stays JSON.
     """
@@ -311,7 +305,7 @@ def _member_edit(text: str, row: Span, name: str, new: Any) -> Edit:
 
 
 def _without_member(row: Span, name: str) -> Edit:
-    """A member with the comma that parts it from the next, or from the one before."""
+    """Return the edit that removes a member with the comma that separates it."""
     members = list(row.fields.items())
     place = [key for key, _ in members].index(name)
     (start, _), value = row.fields[name]
@@ -329,8 +323,7 @@ def _is_json(text: str) -> bool:
 
 
 def _json_text(value: Any) -> str:
-    # JSON may stand in a YAML file, which has no place for some characters and takes others for
-    # line ends.
+    # JSON may be part of a YAML file, where some characters are forbidden and others end lines.
     return _UNPRINTABLE.sub(
         lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False)
     )
@@ -341,7 +334,10 @@ def _rank(name: str) -> int:
 
 
 def _indented(written: str, column: int) -> str:
-    """The fields of a one-row YAML text, as lines that stand at a column (the first one without its indent)."""
+    """Return the fields of a one-row YAML text, indented to a column.
+
+    The first line has no indent.
+    """
     lines = written.rstrip("\n").split("\n")
     return "\n".join(
         [lines[0][2:], *(" " * column + line[2:] if line.strip() else line for line in lines[1:])]
@@ -353,7 +349,7 @@ def _line_start(text: str, place: int) -> int:
 
 
 def _line_end(text: str, place: int) -> int:
-    """Where the next line begins, behind a comment if there is one."""
+    """Return the start of the next line, which is after a comment."""
     found = text.find("\n", place)
     return found + 1 if found >= 0 else len(text)
 

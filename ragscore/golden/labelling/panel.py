@@ -1,8 +1,7 @@
-"""The labelling panel of a notebook: widgets that show a session and pass clicks on to it.
+"""Labelling panel of a notebook: widgets that show a session and pass clicks on to it.
 
-A click is in the golden file before its mark appears, so a mark that can be seen can't be lost.
-
-What the label panel shows, as HTML without scripts: every text that comes from files is escaped.
+A click is in the golden file before its mark appears, so a visible mark is never lost. The HTML has
+no scripts, and every text from files is escaped.
 """
 
 import re
@@ -29,14 +28,17 @@ _COLOURS = {
     "unlabelled": "#8a5a00",
     "not in the file": "#555",
 }
-_TEXT = "white-space:pre-wrap;overflow-wrap:anywhere;max-height:9.5em;overflow-y:auto;line-height:1.4;margin-top:3px"
+_TEXT = (
+    "white-space:pre-wrap;overflow-wrap:anywhere;max-height:9.5em;overflow-y:auto;"
+    "line-height:1.4;margin-top:3px"
+)
 _CHIP = (
     "display:inline-block;border-radius:9px;padding:0 8px;color:#fff;font-size:85%;line-height:1.5"
 )
 
 
-def question_html(session: LabelSession) -> str:
-    """The query shown, its state, and what is expected but not among its hits."""
+def query_html(session: LabelSession) -> str:
+    """Return the query shown with its state, and the targets that none of its hits meets."""
     state = session.state
     chip = f'<span style="{_CHIP};background:{_COLOURS[state]}">{MARKS[state]} {state}</span>'
     parts = [
@@ -53,57 +55,44 @@ def question_html(session: LabelSession) -> str:
             f" {escape(', '.join(session.unmet))}</div>"
         )
     return (
-        f'<div class="ragscore-question"><b>{escape(session.query_id)}</b>'
+        f'<div class="ragscore-query"><b>{escape(session.query_id)}</b>'
         f" {chip}{''.join(parts)}</div>"
     )
 
 
 def hit_html(hit: "pd.Series", words: list[str]) -> str:
-    """One hit.
+    """Return one hit: its place, the runs that found it, its labels and its text.
 
-    Where it stands, who found it at which rank, what is said of it so far, its text with the words
-    of the labels marked.
+    The words of the labels are highlighted in the text.
     """
-    place = " › ".join(
-        escape(str(hit[name]))
-        for name in ("path", "heading")
-        if name in hit and isinstance(hit[name], str) and hit[name]
-    )
-    if not place:
-        place = next(
-            (
-                escape(str(hit[name]))
-                for name in ("doc_id", "chunk_id")
-                if name in hit and isinstance(hit[name], str)
-            ),
-            "",
-        )
+    names = ("path", "heading", "doc_id", "chunk_id")
+    known = {name: hit[name] for name in names if isinstance(hit.get(name), str)}
+    place = " › ".join(known[name] for name in names[:2] if known.get(name))
+    place = escape(place or known.get("doc_id", known.get("chunk_id", "")))
     text = hit["text"] if isinstance(hit["text"], str) else ""
     cut = " …" if "text_cut" in hit and not pd.isna(hit["text_cut"]) and hit["text_cut"] else ""
     body = _highlighted(text, words) + cut if text else '<i style="opacity:.7">no text was kept</i>'
-    said = (
+    labels = (
         f'<span style="opacity:.75"> · {escape(hit["labels"])}</span>'
         if hit["labels"] and pd.isna(hit["own_grade"])
         else ""
     )
     head = (
         f'<b>{hit["number"]}</b>&ensp;{place}<span style="opacity:.75"> ·'
-        f" {escape(hit['found'])}</span>{said}"
+        f" {escape(hit['found'])}</span>{labels}"
     )
     grade = None if pd.isna(hit["grade"]) else int(hit["grade"])
-    colour, width = (
-        ("transparent", 5) if grade is None else ("#999", 5) if grade == 0 else ("#009e73", 5)
-    )
+    colour = "transparent" if grade is None else "#999" if grade == 0 else "#009e73"
     background = "rgba(0,158,115,.10)" if grade else "transparent"
     style = (
-        f"border-left:{width}px solid {colour};background:{background};padding:2px 10px"
+        f"border-left:5px solid {colour};background:{background};padding:2px 10px"
         " 6px;line-height:1.4"
     )
     return f'<div style="{style}"><div>{head}</div><div style="{_TEXT}">{body}</div></div>'
 
 
 def _highlighted(text: str, words: list[str]) -> str:
-    """The text escaped, the words of labels marked."""
+    """Return the text escaped, with the words of labels highlighted."""
     wanted = [re.escape(one) for one in sorted(set(words), key=len, reverse=True) if one]
     if not wanted:
         return escape(text)
@@ -115,19 +104,20 @@ def _highlighted(text: str, words: list[str]) -> str:
 
 
 def progress_html(session: LabelSession) -> str:
-    """How far the labelling is."""
+    """Return the progress of the labelling as a bar."""
     done, total = session.progress
     share = done / total if total else 0
     bar = f'<div style="width:{share:.1%};height:100%;background:#009e73;border-radius:5px"></div>'
-    outer = (
-        "<div"
-        f' style="width:160px;height:10px;background:rgba(128,128,128,.3);border-radius:5px;display:inline-block;vertical-align:middle">{bar}</div>'
+    style = (
+        "width:160px;height:10px;background:rgba(128,128,128,.3);border-radius:5px;"
+        "display:inline-block;vertical-align:middle"
     )
+    outer = f'<div style="{style}">{bar}</div>'
     return f'<div class="ragscore-progress">{outer}&ensp;<b>{done}</b> of {total} labelled</div>'
 
 
 def status_html(session: LabelSession) -> str:
-    """What the last click did."""
+    """Return the result of the last click."""
     saved = f"saved in {escape(session.file.path.name)}: " if session.file.backup else ""
     return (
         '<div class="ragscore-status"'
@@ -136,12 +126,10 @@ def status_html(session: LabelSession) -> str:
 
 
 def error_html(error: Exception) -> str:
-    """Why a click was not written; for a conflict, what someone else changed."""
+    """Return the reason why a click was not written, with the fields in conflict."""
     rows = ""
     if isinstance(error, LabelConflict):
-        cells = [
-            (row["field"], row["shown"], row["now"]) for row in error.changed.to_dict("records")
-        ]
+        cells = error.changed[["field", "shown", "now"]].itertuples(index=False)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>"
             for row in cells
@@ -158,7 +146,7 @@ _LINE = {"align_items": "center", "flex_flow": "row wrap"}
 
 
 class LabelPanel:
-    """What `rs.label` gives: end a cell with it to see it.
+    """Labelling panel, as `rs.label` returns it; the last value of a cell is shown.
 
     Attributes
     ----------
@@ -172,17 +160,13 @@ class LabelPanel:
         self.session = session
         self._quiet = False
         self._cards: list[_Card] = []
-        self._progress, self._question, self._status = (
-            widgets.HTML(),
-            widgets.HTML(),
-            widgets.HTML(),
-        )
+        self._progress, self._query, self._status = (widgets.HTML() for _ in range(3))
         self._filter = widgets.Dropdown(
-            layout={"width": "190px"}, tooltip="which questions to stop at"
+            layout={"width": "190px"}, tooltip="which queries to stop at"
         )
-        self._list = widgets.Dropdown(layout={"flex": "1 1 300px"}, tooltip="go to a question")
+        self._list = widgets.Dropdown(layout={"flex": "1 1 300px"}, tooltip="go to a query")
         self._filter.observe(self._on_filter, "value")
-        self._list.observe(self._on_question, "value")
+        self._list.observe(self._on_query, "value")
         self._undo = _button(
             "↶ undo", "take the last click back", lambda: session.undo(), self._do, "undo"
         )
@@ -195,7 +179,7 @@ class LabelPanel:
             width="120px",
         )
         self._new = widgets.Text(
-            placeholder="the new question", layout={"flex": "1 1 300px"}, continuous_update=False
+            placeholder="the new query", layout={"flex": "1 1 300px"}, continuous_update=False
         )
         self._new_row = widgets.HBox(
             [
@@ -204,16 +188,17 @@ class LabelPanel:
             ],
             layout={"display": "none"},
         )
-        step, again = (
-            [
-                _button(text, "", go, self._do, name, width="100px")
-                for text, go, name in self._steps()
-            ]
+        steps = (
+            ("◀ previous", self.session.previous, "previous"),
+            ("next ▶", self.session.next, "next"),
+        )
+        step, again = (  # above the hits and below them
+            [_button(text, "", go, self._do, name, width="100px") for text, go, name in steps]
             for _ in range(2)
         )
         opened = widgets.Button(
-            description="new question …",
-            tooltip="write a golden question made from this one",
+            description="new query …",
+            tooltip="write a golden query made from this one",
             layout={"width": "130px"},
         )
         opened.on_click(self._open_new)
@@ -222,7 +207,7 @@ class LabelPanel:
             [
                 widgets.HBox([self._progress, self._filter, self._list], layout=_LINE),
                 widgets.HBox([*step, self._refuse, opened, self._undo], layout=_LINE),
-                self._new_row, self._status, self._question, self._hits, widgets.HBox(again),
+                self._new_row, self._status, self._query, self._hits, widgets.HBox(again),
             ],
             layout={"max_width": "1000px"},
         )  # fmt: skip
@@ -232,24 +217,14 @@ class LabelPanel:
     def __repr__(self) -> str:
         done, total = self.session.progress
         return (
-            f"LabelPanel: {done} of {total} questions of {self.session.file.path.name} are labelled"
+            f"LabelPanel: {done} of {total} queries of {self.session.file.path.name} are labelled"
         )
 
     def _repr_mimebundle_(self, **asked: Any) -> Any:
         return {**self.widget._repr_mimebundle_(**asked), "text/plain": repr(self)}
 
-    def _steps(self) -> list[tuple[str, Callable[[], None], str]]:
-        """Back and on; they stand above the hits and below them."""
-        return [
-            ("◀ previous", self.session.previous, "previous"),
-            ("next ▶", self.session.next, "next"),
-        ]
-
     def _do(self, action: Callable[[], object]) -> None:
-        """Pass a click on, then show what is so.
-
-        What can't be written is said, and shown as the file has it.
-        """
+        """Pass a click on and show the new state, or the error and the file's own state."""
         try:
             action()
             status = status_html(self.session)
@@ -260,14 +235,14 @@ class LabelPanel:
 
     def _show(self) -> None:
         session, self._quiet = self.session, True
-        questions = session.questions
+        queries = session.questions
         self._filter.options = [
-            (f"{name} ({int(keep(questions).sum())})", name) for name, keep in FILTERS.items()
+            (f"{name} ({int(keep(queries).sum())})", name) for name, keep in FILTERS.items()
         ]
         self._filter.value = session.filter
-        self._fill_list(questions)
+        self._fill_list(queries)
         self._quiet = False
-        self._progress.value, self._question.value = progress_html(session), question_html(session)
+        self._progress.value, self._query.value = progress_html(session), query_html(session)
         self._refuse.button_style = "info" if session.state == "should refuse" else ""
         self._undo.disabled = not session.can_undo
         hits, words = session.hits, session.snippets
@@ -276,15 +251,15 @@ class LabelPanel:
         for card, (_, hit) in zip(self._cards, hits.iterrows(), strict=False):
             card.show(hit, words)
         shown = [card.widget for card in self._cards[: len(hits)]] or [
-            widgets.HTML("<i>no run was asked this question</i>")
+            widgets.HTML("<i>no run was asked this query</i>")
         ]
         if list(self._hits.children) != shown:
             self._hits.children = shown
 
-    def _fill_list(self, questions: pd.DataFrame) -> None:
-        kept = questions[
-            FILTERS[self.session.filter](questions).to_numpy(dtype=bool)
-            | (questions["query_id"] == self.session.query_id).to_numpy()
+    def _fill_list(self, queries: pd.DataFrame) -> None:
+        kept = queries[
+            FILTERS[self.session.filter](queries).to_numpy(dtype=bool)
+            | (queries["query_id"] == self.session.query_id).to_numpy()
         ]
         entries = [
             (f"{MARKS[state]} {query_id}: {query}"[:LONGEST_ENTRY], query_id)
@@ -299,7 +274,7 @@ class LabelPanel:
         if not self._quiet:
             self._do(lambda: self.session.show(change["new"]))
 
-    def _on_question(self, change: Any) -> None:
+    def _on_query(self, change: Any) -> None:
         if not self._quiet and change["new"]:
             self._do(lambda: self.session.go(change["new"]))
 
@@ -321,7 +296,7 @@ class LabelPanel:
 class _Card:
     """One hit with its buttons.
 
-    Shown again and again for other hits, which is faster than making new ones.
+    A card is used again for other hits, which is faster than making new widgets.
     """
 
     def __init__(self, panel: LabelPanel) -> None:

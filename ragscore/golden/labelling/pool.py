@@ -1,11 +1,8 @@
-"""The hits of one or several runs for each query, each passage once, with what found it where.
+"""Pooled hits of one or several runs: each passage once, with the runs that found it.
 
-In: `Results`. Out: a frame, one row per query and passage, in the order in which a person should
-see them.
-
-The words by which a passage is found again in any chunk that holds them.
-
-Written as they stand in the text, never cut with an ellipsis.
+In: `Results`. Out: one row per query and passage, in the order in which they are shown. Also the
+snippets by which a passage is found again in any chunk that contains it: exact words of its text,
+never cut with an ellipsis.
 """
 
 import re
@@ -13,7 +10,6 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from ragscore.frames.codes import lookup
 from ragscore.frames.data import Results, run_names
 from ragscore.scoring.anchors import ELLIPSES, by_anchor
 from ragscore.scoring.grading import decidable
@@ -44,12 +40,10 @@ def pooled_hits(
     texts: pd.DataFrame | None = None,
     by_id: bool = False,
 ) -> pd.DataFrame:
-    """The first `depth` hits of each run, pooled.
-
-    A passage that several runs or ranks have stands there once.
+    """Pool the first `depth` hits of each run; each passage is listed once.
 
     Hits are one passage if they have the same text at the same place, else if they have the same
-    chunk id (or, with `by_id`, only then).
+    chunk id (with `by_id`, only then).
 
     Returns
     -------
@@ -87,7 +81,11 @@ def pooled_hits(
 
 
 def _with_texts(hits: pd.DataFrame, known: pd.DataFrame | None) -> pd.DataFrame:
-    """The hits with the text that the table of passages has, else their own, else the longest that another hit of their chunk kept."""
+    """Return the hits with the best known text.
+
+    That is the text of the table of passages, else their own, else the longest that another hit of
+    the same chunk has.
+    """
     text = (
         hits["text"].replace("", pd.NA)
         if "text" in hits
@@ -106,7 +104,7 @@ def _with_texts(hits: pd.DataFrame, known: pd.DataFrame | None) -> pd.DataFrame:
     table = pd.concat(sources, ignore_index=True).drop_duplicates("chunk_id").reset_index(drop=True)
     found = (
         table["text"]
-        .reindex(lookup(hits["chunk_id"], pd.Index(table["chunk_id"])))
+        .reindex(pd.Index(table["chunk_id"]).get_indexer(pd.Index(hits["chunk_id"])))
         .set_axis(hits.index, axis=0)
         .astype("str")
     )
@@ -124,7 +122,7 @@ def _with_texts(hits: pd.DataFrame, known: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def _passages(hits: pd.DataFrame, by_id: bool) -> pd.Series:
-    """A number for each passage: hits that share it show the same passage."""
+    """Return one number per hit, equal for hits of the same passage."""
     column = {
         name: (
             hits[name].astype("str")
@@ -136,22 +134,15 @@ def _passages(hits: pd.DataFrame, by_id: bool) -> pd.Series:
     place = column["path"].fillna(column["doc_id"]).fillna(column["source_key"]).fillna("")
     by_chunk_id = "id\x00" + column["chunk_id"]
     by_text = "text\x00" + place + "\x00" + column["text"]
-    spot = (
-        "spot\x00"
-        + place
-        + "\x00"
-        + column["heading"].fillna("")
-        + "\x00"
-        + column["start"].fillna("")
-        + "\x00"
-        + column["end"].fillna("")
-    )
+    spot = "spot\x00" + place
+    for name in ("heading", "start", "end"):
+        spot += "\x00" + column[name].fillna("")
     first, second = (by_chunk_id, by_text) if by_id else (by_text, by_chunk_id)
     return pd.Series(pd.factorize(first.fillna(second).fillna(spot))[0], index=hits.index)
 
 
 def labels_of(pool: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
-    """Which passages meet which targets, by the rules by which runs are scored.
+    """Return the targets that each passage meets, by the rules that score runs.
 
     Returns
     -------
@@ -174,7 +165,7 @@ def labels_of(pool: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:
 
 
 def with_labels(pool: pd.DataFrame, targets: pd.DataFrame, level: str) -> pd.DataFrame:
-    """The pool with what is said of each passage so far.
+    """Return the pool with the labels that each passage has so far.
 
     Returns
     -------
@@ -201,18 +192,17 @@ def with_labels(pool: pd.DataFrame, targets: pd.DataFrame, level: str) -> pd.Dat
 
 
 LONGEST, SHORTEST = 100, 12  # characters
-FEWEST = 3  # words: a name alone stands in many passages
+FEWEST = 3  # words; a name alone occurs in many passages
 _SENTENCE = re.compile(r"(?<=[.!?:;])\s+")
 
 
 def snippet_of(text: str, others: Iterable[str] = ()) -> str | None:
-    """A sentence of a text, or its first 100 characters cut between words.
+    """Return a sentence of a text, or its first 100 characters cut between words.
 
-    None where the text has none.
-
-    The first sentence that none of the `others` (hits of the same place) holds, so that the label
-    is not theirs too; a sentence lies within one line, for lines are what another chunker may join
-    or cut. The longest there is, where none has three words.
+    It is the first sentence that none of the `others` (hits of the same place) contains, so that
+    the label doesn't cover them too. Sentences lie within one line, because another chunker may
+    join or cut lines. Without a sentence of three words the longest one is returned, without any
+    words None.
     """
     found = [
         piece
@@ -233,7 +223,7 @@ def snippet_of(text: str, others: Iterable[str] = ()) -> str | None:
 
 
 def _cut(sentence: str) -> str:
-    for mark in ELLIPSES:  # the end of a text that was cut when it was stored
+    for mark in ELLIPSES:  # of a text that was cut when it was stored
         sentence = sentence.removesuffix(mark)
     if len(sentence) <= LONGEST:
         return sentence.strip()

@@ -1,9 +1,7 @@
-"""Labelling without any widget.
+"""Labelling session without any user interface.
 
-The queries, their pooled hits, and clicks that are in the golden file before they return.
-
-In: a golden file and runs. Out: that file, changed row by row. The panel and the terminal only show
-this and pass on clicks.
+In: a golden file and runs. Out: that file, changed row by row: each click is written before its
+method returns. The panel and the terminal only display the session and pass clicks on.
 """
 
 import os
@@ -16,7 +14,7 @@ from ragscore.frames.data import DataError, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.golden.labelling.golden_text import (
     Changes,
-    Done,
+    Click,
     GoldenFile,
     GoldenText,
     Values,
@@ -41,18 +39,18 @@ from ragscore.io.load import load_results
 from ragscore.io.source import as_text
 
 NEAR = 3  # ranks that count as high in a review of near misses
-# what a new query takes from the one it is made from
-COPIED = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")
+# Fields that a new query copies from the one it is made from.
+COPIED_FIELDS = ("lang", "difficulty", "category", "tags", "vaults", "folders", "filters")
 FILTERS: dict[str, Callable[[pd.DataFrame], pd.Series]] = {
-    "all": lambda questions: questions["query_id"].notna(),
-    "unlabelled": lambda questions: questions["state"] == "unlabelled",
-    "labelled": lambda questions: questions["state"] == "labelled",
-    "should refuse": lambda questions: questions["state"] == "should refuse",
-    "near misses": lambda questions: questions["n_near_misses"] > 0,
-    "nothing right found": lambda questions: (
-        (questions["state"] == "labelled") & (questions["n_right"] == 0)
+    "all": lambda queries: queries["query_id"].notna(),
+    "unlabelled": lambda queries: queries["state"] == "unlabelled",
+    "labelled": lambda queries: queries["state"] == "labelled",
+    "should refuse": lambda queries: queries["state"] == "should refuse",
+    "near misses": lambda queries: queries["n_near_misses"] > 0,
+    "nothing right found": lambda queries: (
+        (queries["state"] == "labelled") & (queries["n_right"] == 0)
     ),
-    "not in the file": lambda questions: questions["state"] == "not in the file",
+    "not in the file": lambda queries: queries["state"] == "not in the file",
 }
 Action = Callable[[Values], Changes]
 
@@ -63,10 +61,10 @@ class LabelConflict(DataError):
     Attributes
     ----------
     query_id
-        Whose row.
+        Id of the changed row.
     changed
-        One row per field that changed: `field`, `shown` (as it was seen here), `now` (as it is in
-        the file).
+        One row per changed field: `field`, `shown` (value in this session), `now` (value in the
+        file).
     """
 
     def __init__(self, path: Path, query_id: str, changed: pd.DataFrame) -> None:
@@ -80,9 +78,7 @@ class LabelConflict(DataError):
 
 
 class LabelSession:
-    """A sitting of labelling: which query is shown, its hits, and what was clicked.
-
-    Every click is in the file when it returns.
+    """Labelling session: the query shown, its hits, and clicks that are saved at once.
 
     Parameters
     ----------
@@ -94,25 +90,25 @@ class LabelSession:
         What a click writes: "anchor" (path, heading and a snippet, which survive re-chunking),
         "chunk" or "doc" (ids).
     runs
-        Which of the runs to pool; by default all, in their order.
+        Runs to pool; by default all, in their order.
     depth
-        How many hits of each run.
+        Number of hits of each run.
     texts
         Passages (chunk_id, text) for hits that kept no text of their own.
     near
-        A review of near misses looks at hits that some run has at this rank or above.
+        Last rank that counts as high in a review of near misses.
 
     Attributes
     ----------
     query_id
-        The query that is shown.
+        Id of the query shown.
     message
-        What the last click did.
+        Result of the last click.
 
     Raises
     ------
     DataError
-        A file that can't be read or whose ids are not unique; another level; hits that don't have
+        The file can't be read, its ids are not unique, the level is unknown, or the hits lack
         what the level needs.
     """
 
@@ -131,7 +127,7 @@ class LabelSession:
         self.file, self.level = GoldenFile(golden_file), level
         self.wording = _wording(self.file.now)
         self.message, self._filter = "", "all"
-        self._done: list[Done] = []
+        self._clicks: list[Click] = []
         self._order: dict[str, list[int]] = {}
         pool = pooled_hits(loaded, runs, depth=depth, texts=texts, by_id=level == "chunk")
         column = "path" if level == "anchor" else f"{level}_id"
@@ -155,29 +151,27 @@ class LabelSession:
             warn(f"{golden_file} has {n_problems} problems; rs.validate lists them")
         self.query_id = self._sheet.names[0] if self._sheet.names else ""
 
-    # What is shown.
-
     @property
     def questions(self) -> pd.DataFrame:
         """One row per query of the file, then those that only the runs have.
 
         Columns: query_id, query, `state` (labelled, should refuse, unlabelled, not in the file),
-        `n_targets` (labels that say "right", of every level), `n_hits` (pooled), `n_right` (hits
-        with such a label), `n_near_misses` (high-ranked hits without any, in labelled queries).
+        `n_targets` (relevant targets of every level), `n_hits` (pooled), `n_right` (hits with a
+        relevant label), `n_near_misses` (high-ranked hits without any label, in labelled queries).
         """
         return self._sheet.questions()
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many queries of the file are labelled or said to have no answer, and how many there are."""
+        """Number of queries of the file that are labelled or to be refused, and of all."""
         return self._sheet.progress
 
     @property
     def hits(self) -> pd.DataFrame:
-        """The pooled hits of the query shown, one row per passage, with `grade`, `own_grade` and `labels` as they are now.
+        """Pooled hits of the query shown, one row per passage, with their current labels.
 
-        In a review of near misses the high-ranked hits without any label come first; clicks don't
-        move rows.
+        The labels are `grade`, `own_grade` and `labels`. In a review of near misses high-ranked
+        hits without any label come first; clicks don't move rows.
         """
         here = self._sheet.passages(self.query_id)
         order = self._order.get(self.query_id)
@@ -185,51 +179,52 @@ class LabelSession:
 
     @property
     def state(self) -> str:
-        """The state of the query shown: labelled, should refuse, unlabelled or not in the file."""
+        """State of the query shown: labelled, should refuse, unlabelled or not in the file."""
         return self._sheet.state(self.query_id)
 
     @property
     def query(self) -> str:
-        """The text of the query shown."""
+        """Text of the query shown."""
         return self._sheet.query_of(self.query_id)
 
     @property
     def unmet(self) -> list[str]:
-        """What is expected of the query shown and none of its hits is, such as "doc numpy.rint"."""
+        """Targets of the query shown that none of its hits meets, such as "doc numpy.rint"."""
         return self._sheet.unmet(self.query_id)
 
     @property
     def snippets(self) -> list[str]:
-        """The snippets by which the anchors of the query shown are found."""
+        """Snippets of the anchors of the query shown."""
         return self._sheet.snippets(self.query_id)
 
     @property
     def note(self) -> str:
-        """The reference answer of the query shown; empty where it has none."""
+        """Reference answer of the query shown; empty if it has none."""
         values = self.file.now.values(self.query_id) or {}
         return as_text(values.get("reference_answer")) or ""
 
     @property
     def filter(self) -> str:
-        """Which queries `next` and `previous` stop at."""
+        """Filter of the queries that `next` and `previous` stop at."""
         return self._filter
 
     @property
     def can_undo(self) -> bool:
-        """Whether there is a click to take back."""
-        return bool(self._done)
+        """True if there is a click to take back."""
+        return bool(self._clicks)
 
     def near_misses(self) -> pd.DataFrame:
-        """High-ranked hits of labelled queries that carry no label, the likeliest missing ones first: best rank, then how many runs agree."""
+        """Return high-ranked hits of labelled queries that have no label.
+
+        The likeliest missing labels come first: best rank, then the number of runs that agree.
+        """
         return self._sheet.near_misses()
 
-    # From query to query.
-
     def go(self, query_id: str) -> None:
-        """Show a query, as the file has it now."""
+        """Show a query as the file has it now."""
         if query_id not in self._sheet.names:
             raise DataError(
-                f"no question {query_id!r}",
+                f"no query {query_id!r}",
                 field="query_id",
                 allowed="a query_id of the golden file or of these runs",
             )
@@ -242,37 +237,37 @@ class LabelSession:
     def show(self, filter: str) -> None:
         """Stop only at some queries from now on.
 
-        All, unlabelled, labelled, should refuse, near misses, nothing right found, not in the file.
+        Filters: all, unlabelled, labelled, should refuse, near misses, nothing right found, not in
+        the file.
         """
         if filter not in FILTERS:
             raise DataError(
                 f"found {filter!r}", field="filter", allowed=f"one of {', '.join(FILTERS)}"
             )
         self._filter = filter
-        there = self.stops()
-        if there and self.query_id not in there:
+        stops = self.stops()
+        if stops and self.query_id not in stops:
             self.next()
         elif self.query_id:
             self.go(self.query_id)
-        self.message = "" if there else f"no question is left under “{filter}”"
+        self.message = "" if stops else f"no query is left under “{filter}”"
 
     def stops(self) -> list[str]:
-        """The queries that the filter lets through, in the order of the file."""
-        questions = self.questions
-        return questions.loc[
-            FILTERS[self._filter](questions).to_numpy(dtype=bool), "query_id"
-        ].tolist()
+        """Return the queries that pass the filter, in the order of the file."""
+        queries = self.questions
+        passes = FILTERS[self._filter](queries).to_numpy(dtype=bool)
+        return queries.loc[passes, "query_id"].tolist()
 
     def next(self) -> None:
-        """Show the next query that the filter lets through, from the last one on to the first."""
+        """Show the next query that passes the filter; after the last comes the first."""
         self._step(1)
 
     def previous(self) -> None:
-        """Show the query before."""
+        """Show the previous query that passes the filter."""
         self._step(-1)
 
     def _step(self, way: int) -> None:
-        names, there = self._sheet.names, set(self.stops())
+        names, stops = self._sheet.names, set(self.stops())
         if not names:
             return
         here = names.index(self.query_id)
@@ -280,19 +275,19 @@ class LabelSession:
             (
                 name
                 for n in range(1, len(names) + 1)
-                if (name := names[(here + way * n) % len(names)]) in there
+                if (name := names[(here + way * n) % len(names)]) in stops
             ),
             None,
         )
         if found is not None:
             self.go(found)
         else:
-            self.message = f"no question is left under “{self._filter}”"
+            self.message = f"no query is left under “{self._filter}”"
 
-    # Clicks. Each one reads the file, changes the row of the query shown, and writes the file.
+    # Clicks. Each reads the file, changes the row of the query shown, and writes the file.
 
     def toggle(self, number: int, grade: int = 1) -> None:
-        """Give a hit this grade, or take its label away if it has just that."""
+        """Give a hit this grade, or remove its label if it has that grade already."""
         own = self._sheet.hit(self.query_id, number)["own_grade"]
         if own is not None and own == grade:
             self.unmark(number)
@@ -300,7 +295,9 @@ class LabelSession:
             self.mark(number, grade)
 
     def mark(self, number: int, grade: int = 1) -> None:
-        """Give a hit a grade: 1 supports the answer (2 well, 3 exactly), 0 was judged and doesn't.
+        """Give a hit a grade.
+
+        0: judged, no help; 1: supports the answer; 2: supports it well; 3: answers it exactly.
 
         Raises
         ------
@@ -313,19 +310,19 @@ class LabelSession:
             raise DataError(f"found {grade!r}", field="grade", allowed="0, 1, 2 or 3")
         hit = self._sheet.hit(self.query_id, number)
         snippet = self._sheet.snippet(self.query_id, hit) if self.level == "anchor" else None
-        told = (
+        message = (
             f"hit {number}"
             f" {'does not support the answer' if grade == 0 else f'has grade {grade}' if grade > 1 else 'supports the answer'}"
         )
         self._save(
-            told,
+            message,
             lambda values: marked(
                 values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.wording
             ),
         )
 
     def unmark(self, number: int) -> None:
-        """Take a hit's label away; the other hits that the same label covers lose it, too."""
+        """Remove a hit's label; other hits that the same label covers lose it, too."""
         hit = self._sheet.hit(self.query_id, number)
 
         def action(values: Values) -> Changes:
@@ -337,12 +334,12 @@ class LabelSession:
         self._save(f"hit {number} has no label of its own any more", action)
 
     def refuse(self, should_refuse: bool = True) -> None:
-        """Say that the query has no answer and should be refused, or take that back.
+        """Mark the query as having no answer, to be refused, or take that back.
 
         Raises
         ------
         DataError
-            Something is labelled as its answer.
+            The query has targets.
         """
         if should_refuse:
             n_positive = self._sheet.n_positive(self.query_id)
@@ -351,7 +348,7 @@ class LabelSession:
             self._save("unlabelled again", lambda values: not_refused(values, self.wording))
 
     def add_snippet(self, number: int, snippet: str) -> None:
-        """Add words by which a hit is found again, as they stand in its text.
+        """Add words of a hit's text by which its label finds it again.
 
         A hit without a label gets one.
 
@@ -379,20 +376,18 @@ class LabelSession:
         )
 
     def add_question(self, query: str, query_id: str | None = None) -> str:
-        """Write a new query behind the last one, made from the one shown.
+        """Write a new query after the last one, made from the one shown, and return its id.
 
-        It takes over its language, difficulty, category and tags, no labels.
-
-        Its hits are those of the query it is made from, so that it can be labelled at once.
-        Returns its id.
+        It takes over language, difficulty, category and tags, but no labels. It has the hits of the
+        query that it is made from, so that it can be labelled at once.
         """
         origin, text = self.query_id, query.strip()
         if not text:
-            raise DataError("found nothing", field="query", allowed="the text of a question")
+            raise DataError("found nothing", field="query", allowed="the text of a query")
         name = query_id or self._free_id(origin)
         known = self.file.now.values(origin) or {}
         values = self._new_row(name, text) | {
-            field: value for field, value in known.items() if field in COPIED and value
+            field: value for field, value in known.items() if field in COPIED_FIELDS and value
         }
         self._add(values, f"added {name}")
         if name not in self._sheet.asked:
@@ -401,71 +396,71 @@ class LabelSession:
         return name
 
     def undo(self) -> None:
-        """Take the last click back: its rows get the bytes that they had.
+        """Take the last click back: its rows get their former bytes.
 
         Raises
         ------
         DataError
-            There is nothing to take back, or someone else changed the row since.
+            There is nothing to take back, or someone else has changed the row since.
         """
-        if not self._done:
+        if not self._clicks:
             raise DataError(
                 "nothing was clicked",
                 field="undo",
                 allowed="undo takes back the clicks of this sitting",
             )
-        last = self._done[-1]
+        last = self._clicks[-1]
         with self.file.alone():
             self.file.write(without(self.file.read(), last))
-        self._done.pop()
+        self._clicks.pop()
         self.refresh()
         if last.query_id in self._sheet.names:
             self.query_id = last.query_id
         elif self.query_id not in self._sheet.names:
             self.query_id = self._sheet.names[0] if self._sheet.names else ""
-        self.message = f"took back: {last.told}"
+        self.message = f"took back: {last.message}"
 
     def refresh(self) -> None:
-        """Look at the file again: what others wrote is shown from now on."""
+        """Read the file again, so that changes by others are shown."""
         self._sheet.update(self.file.read().rows)
 
-    # Inside.
+    def _save(self, message: str, action: Action) -> None:
+        """Apply a click to the row and write the file.
 
-    def _save(self, told: str, action: Action) -> None:
-        """Do to the row what a click says.
-
-        A query that only the runs have joins the file first, and one undo takes both back.
+        A query that only the runs have is added to the file first; one undo takes both back.
         """
         origin, is_new = (
             self.file.now,
             self.state == "not in the file" and self.query_id in self._sheet.asked,
         )
         if is_new:
-            self._add(self._new_row(self.query_id, self.query), told)
+            self._add(self._new_row(self.query_id, self.query), message)
         with self.file.alone():
             before = self.file.read()
             if self.query_id not in before.rows or self.query_id in self._sheet.changed(
                 before.rows
             ):
                 raise self._conflict(before)
-            after, rows = self._acted(before, action)
+            after, rows = self._applied(before, action)
             if rows:
                 self.file.write(after)
         if is_new:
-            self._done[-1] = Done(
-                f"{self.query_id}: added, {told}", self.query_id, added=inserted(origin, after)
+            self._clicks[-1] = Click(
+                f"{self.query_id}: added, {message}", self.query_id, added=inserted(origin, after)
             )
         elif rows:
-            self._done.append(Done(f"{self.query_id}: {told}", self.query_id, rows=tuple(rows)))
+            self._clicks.append(
+                Click(f"{self.query_id}: {message}", self.query_id, rows=tuple(rows))
+            )
         self.refresh()
-        self.message = told if rows or is_new else "nothing to change"
+        self.message = message if rows or is_new else "nothing to change"
 
-    def _acted(
+    def _applied(
         self, content: GoldenText, action: Action
     ) -> tuple[GoldenText, list[tuple[str, str, str]]]:
-        """The text after a click, and the rows that it changed: id, as it was, as it is."""
+        """Return the text after a click, and each changed row's id, old and new text."""
         rows = []
-        for name in self._together(content):
+        for name in self._affected(content):
             old = content.rows[name].values
             changes = {
                 field: value
@@ -480,8 +475,12 @@ class LabelSession:
                 content = after
         return content, rows
 
-    def _together(self, content: GoldenText) -> list[str]:
-        """At level doc, every paraphrase of the query: a group must expect the same documents."""
+    def _affected(self, content: GoldenText) -> list[str]:
+        """Return the queries that a click changes.
+
+        At level doc these are all paraphrases of the query, since a group must expect the same
+        documents.
+        """
         group = content.rows[self.query_id].values.get("group") if self.level == "doc" else None
         return (
             [self.query_id]
@@ -491,17 +490,17 @@ class LabelSession:
             ]
         )
 
-    def _add(self, values: Values, told: str) -> None:
+    def _add(self, values: Values, message: str) -> None:
         with self.file.alone():
             before = self.file.read()
             after = before.added(values)
             self.file.write(after)
-        self._done.append(Done(told, self.query_id, added=inserted(before, after)))
+        self._clicks.append(Click(message, self.query_id, added=inserted(before, after)))
         self.refresh()
-        self.message = told
+        self.message = message
 
     def _conflict(self, now: GoldenText) -> LabelConflict:
-        """What someone else changed; from now on their row is the one shown."""
+        """Return the fields that someone else changed; their row is shown from now on."""
         old, new = (
             rows[self.query_id].values if self.query_id in rows else {}
             for rows in (self._sheet.rows, now.rows)
@@ -509,14 +508,8 @@ class LabelSession:
         fields = [
             name for name in dict.fromkeys([*old, *new]) if not same(old.get(name), new.get(name))
         ]
-        changed = pd.DataFrame(
-            {
-                "field": fields,
-                "shown": [old.get(name) for name in fields],
-                "now": [new.get(name) for name in fields],
-            },
-            dtype="object",
-        )
+        rows = [(name, old.get(name), new.get(name)) for name in fields]
+        changed = pd.DataFrame(rows, columns=["field", "shown", "now"], dtype="object")
         self.refresh()
         return LabelConflict(self.file.path, self.query_id, changed)
 
@@ -537,7 +530,7 @@ class LabelSession:
 
 
 def _wording(content: GoldenText) -> Wording:
-    """What the file calls things: a chatbot's cases have a `question`."""
+    """Return the field names that the file uses: a chatbot's cases have a `question`."""
     is_cases = (
         not content.is_yaml
         and content.rows

@@ -1,8 +1,6 @@
-"""What a person who labels has before them.
+"""Current view of a labelling session: queries with states, hits with labels.
 
-The queries with their states, and the pooled hits with what is said of each so far.
-
-In: the rows of a golden file and pooled hits. Out: frames. It follows the file, and writes nothing.
+In: the rows of a golden file and pooled hits. Out: frames. It follows the file and writes nothing.
 """
 
 from collections.abc import Iterable
@@ -13,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, from_records
 from ragscore.golden.labelling.golden_text import Values, same
 from ragscore.golden.labelling.marks import CHATBOT, FIELD_OF, Wording, listed_ids
@@ -27,14 +24,14 @@ from ragscore.scoring.matching import apply_rule
 
 
 class Sheet:
-    """Questions and hits as they stand after the last look at the file.
+    """Queries and hits as of the last reading of the file.
 
     Parameters
     ----------
     asked
-        The queries of the runs: query_id -> text.
+        Text of each query of the runs, by query_id.
     near
-        The last rank that counts as high.
+        Last rank that counts as high.
     """
 
     def __init__(
@@ -54,17 +51,18 @@ class Sheet:
         self.pool = with_labels(pool, self._targets_of([]), level)
 
     def update(self, rows: dict[str, Row]) -> None:
-        """Follow the file: read the rows that changed."""
+        """Take over the rows that changed in the file."""
         changed = self.changed(rows)
         self.rows = dict(rows)
         for query_id in changed:
-            self._targets.pop(query_id, None), self._states.pop(query_id, None)
+            self._targets.pop(query_id, None)
+            self._states.pop(query_id, None)
             if query_id in rows:
-                self._take(query_id, rows[query_id])
+                self._read(query_id, rows[query_id])
         self._label(changed)
 
     def changed(self, rows: dict[str, Row]) -> list[str]:
-        """The queries whose rows are other ones than at the last look, come or gone ones too."""
+        """Return the queries whose rows differ from the last reading, were added or removed."""
         names = dict.fromkeys([*self.rows, *rows])
         return [
             name
@@ -80,31 +78,25 @@ class Sheet:
         return list(dict.fromkeys([*self.rows, *self.asked]))
 
     def state(self, query_id: str) -> str:
-        """Labelled (something is its answer), should refuse, unlabelled, or not in the file."""
+        """Return the state: labelled (relevant targets), should refuse, unlabelled, not in the file."""
         return self._states.get(query_id, "not in the file")
 
     def query_of(self, query_id: str) -> str:
-        """The text of a query."""
+        """Return the text of a query."""
         values = self.rows[query_id].values if query_id in self.rows else {}
         return as_text(values.get(self.wording.query)) or str(self.asked.get(query_id, query_id))
 
     def n_positive(self, query_id: str) -> int:
-        """How many targets, of whatever level, say what is right."""
-        return len(
-            {
-                (target["level"], target["target_id"])
-                for target in self._targets.get(query_id, [])
-                if target["grade"] > 0
-            }
-        )
+        """Count the relevant targets of a query at all levels."""
+        return len(self._relevant(query_id))
 
     @property
     def progress(self) -> tuple[int, int]:
-        """How many queries of the file are labelled or said to have no answer, and how many there are."""
+        """Number of queries of the file that are labelled or to be refused, and of all."""
         return sum(self.state(name) != "unlabelled" for name in self.rows), len(self.rows)
 
     def questions(self) -> pd.DataFrame:
-        """One row per query; `LabelSession.questions` says what its columns are."""
+        """Return one row per query; see `LabelSession.questions` for the columns."""
         names = self.names
         columns = {
             "query_id": names, "query": [self.query_of(name) for name in names],
@@ -114,64 +106,61 @@ class Sheet:
         frame = pd.DataFrame(columns).astype(
             {"query_id": "str", "query": "str", "state": "str", "n_targets": "int64"}
         )
-        marks = self.pool[["query_id"]].assign(
+        flags = self.pool[["query_id"]].assign(
             n_hits=1, n_right=self.pool["grade"].fillna(0) > 0, n_near_misses=self._near()
         )
-        counts = (
-            marks.groupby("query_id")[["n_hits", "n_right", "n_near_misses"]]
-            .sum()
-            .reindex(names, fill_value=0)
-            .astype("int64")
-            .reset_index(drop=True)
-        )
+        counts = flags.groupby("query_id").sum().reindex(names, fill_value=0)
+        counts = counts.astype("int64").reset_index(drop=True)
         counts["n_near_misses"] = counts["n_near_misses"].where(frame["state"] == "labelled", 0)
         return pd.concat([frame, counts], axis=1)
 
     def near_misses(self) -> pd.DataFrame:
-        """High-ranked hits without a label in labelled queries.
+        """Return high-ranked hits without a label in labelled queries.
 
         Best rank first, then those on which more runs agree.
         """
         labelled = [name for name in self.rows if self.state(name) == "labelled"]
-        found = self.pool[self._near() & is_among(self.pool["query_id"], labelled)]
+        found = self.pool[self._near() & self.pool["query_id"].isin(labelled)]
         ordered = found.sort_values(
             ["best_rank", "n_runs", "query_id", "number"], ascending=[True, False, True, True]
         )
         return ordered.drop(columns=LABELS).reset_index(drop=True)
 
     def passages(self, query_id: str) -> pd.DataFrame:
-        """The pooled hits of one query."""
+        """Return the pooled hits of one query."""
         return self.pool[self._of(query_id)].reset_index(drop=True)
 
     def unmet(self, query_id: str) -> list[str]:
-        """What is expected of a query and none of its hits is: "doc numpy.rint"."""
+        """Return the expected targets that no hit of the query meets, such as "doc numpy.rint"."""
         found = labels_of(self.passages(query_id), self._targets_of([query_id]))
         seen = set(zip(found["level"], found["target_id"], strict=True))
-        named = dict.fromkeys(
-            (target["level"], target["target_id"])
-            for target in self._targets.get(query_id, [])
-            if target["grade"] > 0
+        return [" ".join(target) for target in self._relevant(query_id) if target not in seen]
+
+    def _relevant(self, query_id: str) -> dict[tuple[str, str], None]:
+        """Return level and id of the relevant targets of a query, each once, in order."""
+        targets = self._targets.get(query_id, [])
+        return dict.fromkeys(
+            (target["level"], target["target_id"]) for target in targets if target["grade"] > 0
         )
-        return [f"{level} {name}" for level, name in named if (level, name) not in seen]
 
     def snippets(self, query_id: str) -> list[str]:
-        """The snippets by which a query's anchors are found."""
+        """Return the snippets of a query's anchors."""
         return [
             target["snippet"] for target in self._targets.get(query_id, []) if target.get("snippet")
         ]
 
     def near_first(self, query_id: str) -> list[int]:
-        """Numbers of a query's hits, high-ranked ones without a label first."""
+        """Return the numbers of a query's hits, high-ranked ones without a label first."""
         here = self.pool[self._of(query_id)].assign(other=~self._near()[self._of(query_id)])
         return here.sort_values(["other", "number"])["number"].tolist()
 
     def hit(self, query_id: str, number: int) -> Values:
-        """One pooled hit, unknown values as None.
+        """Return one pooled hit, unknown values as None.
 
         Raises
         ------
         DataError
-            The query has no hit of that number.
+            The query has no hit with that number.
         """
         here = self.passages(query_id)
         found = here[(here["number"] == number).to_numpy()]
@@ -179,31 +168,25 @@ class Sheet:
             raise DataError(
                 f"no hit {number!r}",
                 field="number",
-                allowed=f"1 to {len(here)}" if len(here) else "this question has no hits",
+                allowed=f"1 to {len(here)}" if len(here) else "this query has no hits",
             )
         return {
             str(name): None if pd.isna(value) else value for name, value in found.iloc[0].items()
         }
 
     def snippet(self, query_id: str, hit: Values) -> str | None:
-        """Wording of a hit that no other hit of the same file holds, where there are such.
+        """Return words of a hit that, if possible, no other hit of the same file contains.
 
-        None for a hit without text.
+        A hit without text has none.
         """
         if not hit.get("text"):
             return None
         here = self.passages(query_id)
-        others = here[
-            (
-                (here["path"] == hit["path"])
-                & (here["number"] != hit["number"])
-                & here["text"].notna()
-            ).to_numpy()
-        ]
-        return snippet_of(str(hit["text"]), others["text"])
+        is_other = (here["path"] == hit["path"]) & (here["number"] != hit["number"])
+        return snippet_of(str(hit["text"]), here.loc[is_other.to_numpy(), "text"].dropna())
 
     def met(self, values: Values, hit: Values) -> list[int]:
-        """Places, among a row's targets of the session's level, of those that a hit meets."""
+        """Return the positions of a row's targets, at the session's level, that a hit meets."""
         if self.level != "anchor":
             own = hit.get(f"{self.level}_id")
             return [
@@ -211,78 +194,51 @@ class Sheet:
                 for place, ids in enumerate(listed_ids(values.get(FIELD_OF[self.level])))
                 if own in map(as_id, ids)
             ]
-        supports = [
-            Row({"gold_supports": [support]}, 0) for support in values.get("gold_supports") or []
-        ]
-        places = [
-            target | {"target_id": str(place)}
-            for place, row in enumerate(supports)
-            for target in targets_of(row, hit["query_id"], self.problems)
-        ]
-        targets = from_records(
-            [
-                {name: value for name, value in target.items() if not name.startswith("x_")}
-                for target in places
-            ],
-            "targets",
-        )
-        passage = {
-            name: value
-            for name, value in hit.items()
-            if name in ("query_id", "path", "heading", "text", "text_cut")
-        }
-        one = pd.DataFrame([passage]).astype(
-            {name: "str" for name in passage if name != "text_cut"}
-        )
-        pairs = decidable(apply_rule(by_anchor(), one, targets))
+        records = []
+        for place, support in enumerate(values.get("gold_supports") or []):
+            row = Row({"gold_supports": [support]}, 0)
+            for target in targets_of(row, hit["query_id"], self.problems):
+                known = {key: value for key, value in target.items() if not key.startswith("x_")}
+                records.append(known | {"target_id": str(place)})
+        targets = from_records(records, "targets")
+        names = [name for name in ("query_id", "path", "heading", "text") if name in hit]
+        passage = pd.DataFrame([hit])[[*names, *({"text_cut"} & hit.keys())]]
+        passage = passage.astype(dict.fromkeys(names, "str"))
+        pairs = decidable(apply_rule(by_anchor(), passage, targets))
         return sorted({int(name) for name in targets["target_id"].iloc[pairs["target"]]})
 
     def share_hits(self, query_id: str, origin: str) -> None:
         """Give a new query the hits of another one."""
         copied = self.passages(origin).drop(columns=LABELS).assign(query_id=query_id)
-        others = self.pool[~self._of(query_id)]  # an id that was taken back and is given again
-        self.pool = pd.concat(
-            [others, with_labels(copied, self._targets_of([query_id]), self.level)],
-            ignore_index=True,
-        )
+        copied = with_labels(copied, self._targets_of([query_id]), self.level)
+        others = self.pool[~self._of(query_id)]  # the id may have hits from before an undo
+        self.pool = pd.concat([others, copied], ignore_index=True)
 
-    def _take(self, query_id: str, row: Row) -> None:
+    def _read(self, query_id: str, row: Row) -> None:
         values, tables = dict(row.values), Tables()
         if self.wording is CHATBOT:
             values |= {
                 "query": values.get("question"),
                 "answerable": values.get("answerable", True),
             }
-        read_row(
-            Row(values | {"query": as_text(values.get("query")) or "?"}, row.line, row.lines),
-            query_id,
-            tables,
-            self.problems,
-            "unlabelled",
-        )
+        values["query"] = as_text(values.get("query")) or "?"
+        row = Row(values, row.line, row.lines)
+        read_row(row, query_id, tables, self.problems, "unlabelled")
         self._targets[query_id] = tables.targets
-        is_refusal = tables.queries[0]["answerable"] is False
-        self._states[query_id] = (
-            "should refuse"
-            if is_refusal
-            else "labelled"
-            if self.n_positive(query_id)
-            else "unlabelled"
-        )
+        if tables.queries[0]["answerable"] is False:
+            self._states[query_id] = "should refuse"
+        else:
+            self._states[query_id] = "labelled" if self.n_positive(query_id) else "unlabelled"
 
     def _label(self, names: list[str]) -> None:
-        """Say again of the hits of some queries which targets they meet."""
-        rows = np.flatnonzero(is_among(self.pool["query_id"], names))
+        """Update the labels of the hits of some queries."""
+        rows = np.flatnonzero(self.pool["query_id"].isin(names))
         if len(rows):
-            fresh = with_labels(
-                self.pool.iloc[rows].drop(columns=LABELS).reset_index(drop=True),
-                self._targets_of(names),
-                self.level,
-            )
+            unlabelled = self.pool.iloc[rows].drop(columns=LABELS).reset_index(drop=True)
+            labelled = with_labels(unlabelled, self._targets_of(names), self.level)
+            labelled.index = self.pool.index[rows]
             for column in LABELS:
-                self.pool.loc[self.pool.index[rows], column] = fresh[column].set_axis(
-                    self.pool.index[rows], axis=0
-                )
+                self.pool.loc[labelled.index, column] = labelled[column]
 
     def _targets_of(self, names: Iterable[str]) -> pd.DataFrame:
         return from_records(
@@ -290,7 +246,7 @@ class Sheet:
         )
 
     def _of(self, query_id: str) -> npt.NDArray[np.bool_]:
-        return is_among(self.pool["query_id"], [query_id])
+        return (self.pool["query_id"] == query_id).to_numpy(dtype=bool)
 
     def _near(self) -> npt.NDArray[np.bool_]:
         return (self.pool["grade"].isna() & (self.pool["best_rank"] <= self.near)).to_numpy(

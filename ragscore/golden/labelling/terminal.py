@@ -1,8 +1,6 @@
-"""The labelling loop in a terminal: the same session, clicks typed as words.
+"""Labelling in a terminal: the same session, with clicks typed as words.
 
-Reads lines, so a file of them does as well as a person.
-
-In: a session and lines of input. Out: what a person should see, line by line.
+In: a session and lines of input, typed or from a file. Out: text to show, line by line.
 """
 
 import re
@@ -20,28 +18,28 @@ HELP = """\
 2=3 5=0    hit 2 answers it exactly (grade 3), hit 5 does not help (grade 0)
 x          nothing answers it: a system should refuse; again: take that back
 w 2 words  add words of hit 2 by which its label finds it again
-new text   write a new golden question made from this one
-n, p       next question, previous one (an empty line is n)
-g id       go to a question
+new text   write a new golden query made from this one
+n, p       next query, previous one (an empty line is n)
+g id       go to a query
 f filter   stop only at: {filters}
-near       high-ranked hits without a label, in all labelled questions
+near       high-ranked hits without a label, in all labelled queries
 u          take the last change back
-l          show the question again
+l          show the query again
 q          quit (everything is saved already)"""
 LINES = 6  # of a hit's text
 _GRADED = re.compile(r"(\d+)(?:=([0-3]))?")
-Say = Callable[[str], None]
+Output = Callable[[str], None]
 
 
 def label_in_terminal(
-    session: LabelSession, lines: Iterable[str], say: Say = print, *, width: int | None = None
+    session: LabelSession, lines: Iterable[str], output: Output = print, *, width: int | None = None
 ) -> None:
-    """Show the session's queries and do what each line says, until `q` or the end of the lines.
+    """Show the session's queries and follow each line, until `q` or the end of the lines.
 
-    A line that can't be done changes nothing.
+    A line that can't be followed changes nothing.
     """
     columns = width or shutil.get_terminal_size((100, 24)).columns
-    say(_question(session, columns))
+    output(_query(session, columns))
     for line in lines:
         command = line.strip()
         if command in ("q", "quit"):
@@ -58,14 +56,14 @@ def label_in_terminal(
         if shown is None:
             shown = session.message
             if session.query_id != before or command in ("l", ""):
-                shown = "\n".join(part for part in (shown, _question(session, columns)) if part)
-        say(shown)
+                shown = "\n".join(part for part in (shown, _query(session, columns)) if part)
+        output(shown)
     done, total = session.progress
-    say(f"{done} of {total} labelled in {session.file.path}")
+    output(f"{done} of {total} labelled in {session.file.path}")
 
 
 def _do(session: LabelSession, command: str, width: int) -> str | None:
-    """What a line says; text to show, or None where the session's message tells it."""
+    """Follow a line; return text to show, or None if the session's message tells it."""
     word, _, rest = command.partition(" ")
     plain: dict[str, Callable[[], None]] = {
         "n": session.next, "p": session.previous, "u": session.undo, "l": session.refresh,
@@ -92,20 +90,20 @@ def _do(session: LabelSession, command: str, width: int) -> str | None:
 
 
 def _marks(command: str) -> list[tuple[int, int]]:
-    """Hits and their grades; none where the line is something else."""
+    """Return hits with their grades; none if the line is another command."""
     found = [_GRADED.fullmatch(word) for word in re.split(r"[\s,]+", command)]
     return [(int(one[1]), int(one[2] or 1)) for one in found if one] if all(found) else []
 
 
 def _marked(session: LabelSession, marks: list[tuple[int, int]]) -> str:
-    told = []
+    messages = []
     for number, grade in marks:
         session.toggle(number, grade)
-        told.append(session.message)
-    return "\n".join(told)
+        messages.append(session.message)
+    return "\n".join(messages)
 
 
-def _question(session: LabelSession, width: int) -> str:
+def _query(session: LabelSession, width: int) -> str:
     done, total = session.progress
     head = (
         f"── {session.query_id} · {session.state} · {done} of {total} labelled · {session.filter}"
@@ -118,7 +116,7 @@ def _question(session: LabelSession, width: int) -> str:
             textwrap.fill(f"expected, but none of these hits: {', '.join(session.unmet)}", width)
         )
     hits = [_hit(hit, width) for _, hit in session.hits.iterrows()]
-    return "\n".join([*parts, *(hits or ["no run was asked this question"])])
+    return "\n".join([*parts, *(hits or ["no run was asked this query"])])
 
 
 def _hit(hit: "pd.Series", width: int) -> str:
@@ -127,8 +125,8 @@ def _hit(hit: "pd.Series", width: int) -> str:
         str(hit[name]) for name in ("path", "heading") if name in hit and isinstance(hit[name], str)
     ) or str(hit.get("doc_id"))
     grade = f" · grade {hit['grade']}" if not pd.isna(hit["grade"]) and hit["grade"] > 1 else ""
-    said = f" · {hit['labels']}" if hit["labels"] and pd.isna(hit["own_grade"]) else ""
-    head = f"{mark} {hit['number']:>2}  {place} · {hit['found']}{grade}{said}"
+    labels = f" · {hit['labels']}" if hit["labels"] and pd.isna(hit["own_grade"]) else ""
+    head = f"{mark} {hit['number']:>2}  {place} · {hit['found']}{grade}{labels}"
     text = hit["text"] if isinstance(hit["text"], str) else ""
     body = textwrap.wrap(
         " ".join(_printable(text).split()), width - 6, max_lines=LINES, placeholder=" …"
@@ -145,10 +143,10 @@ def _near(session: LabelSession) -> str:
     ]
     return "\n".join(
         [_printable(row) for row in rows]
-        or ["none: every high-ranked hit of a labelled question is judged"]
+        or ["none: every high-ranked hit of a labelled query is judged"]
     )
 
 
 def _printable(text: str) -> str:
-    """The text without characters that would steer a terminal."""
+    """Return the text without characters that would control the terminal."""
     return "".join(one if one.isprintable() or one in "\n\t" else "�" for one in text)

@@ -87,7 +87,7 @@ def test_a_button_writes_the_file_before_its_mark_appears(panel, golden_file):
     assert "saved in golden.yaml: hit 1 supports the answer" in panel._status.value
     assert (
         ">Written by us.</mark>" in panel._cards[0]._html.value
-        and repr(panel) == "LabelPanel: 1 of 3 questions of golden.yaml are labelled"
+        and repr(panel) == "LabelPanel: 1 of 3 queries of golden.yaml are labelled"
     )
     press(panel, "undo")
     assert (
@@ -126,7 +126,7 @@ def test_every_button_does_what_it_says(panel, golden_file):
     panel._list.value = "q3"
     assert (
         panel.session.query_id == "q3"
-        and "no run was asked this question" in panel._hits.children[0].value
+        and "no run was asked this query" in panel._hits.children[0].value
     )
     panel._filter.value = "should refuse"
     assert panel.session.query_id == "q2" and [label for label, _ in panel._list.options] == [
@@ -146,7 +146,7 @@ def test_a_change_of_the_same_row_is_shown_in_the_panel(panel, golden_file):
     assert (
         "Not written." in panel._status.value
         and "was shown" in panel._status.value
-        and "who wrote it?" in panel._question.value
+        and "who wrote it?" in panel._query.value
     )
     assert "gold_supports" not in golden_file.read_text()
     press(panel, "grade-1")
@@ -160,7 +160,7 @@ def test_no_text_of_a_file_becomes_html(panel):
         panel.session.file.path.read_text().replace(" who?'", f" {EVIL}'")
     )
     press(panel, "grade-2", 2)  # a conflict shows values of fields
-    shown = [panel._question, panel._status, *(card._html for card in panel._cards)]
+    shown = [panel._query, panel._status, *(card._html for card in panel._cards)]
     assert all(
         "<script" not in one.value and "<img" not in one.value and "<b>Guide" not in one.value
         for one in shown

@@ -368,7 +368,7 @@ def test_questions_are_stepped_through_by_filter(session):
     assert session.query_id == "q2" and session.stops() == ["q2"]
     session.refuse()
     session.next()
-    assert session.query_id == "q2" and session.message == "no question is left under “unlabelled”"
+    assert session.query_id == "q2" and session.message == "no query is left under “unlabelled”"
     session.show("all")
     session.next()
     assert session.query_id == "q3"
@@ -522,7 +522,7 @@ def test_refused_arguments_are_named(golden_file, runs, write_golden):
         session.mark(9)
     with pytest.raises(rs.DataError, match="filter: found 'odd'; one of all, unlabelled"):
         session.show("odd")
-    with pytest.raises(rs.DataError, match="no question 'odd'"):
+    with pytest.raises(rs.DataError, match="no query 'odd'"):
         session.go("odd")
 
 

@@ -81,7 +81,7 @@ def test_lines_step_refuse_take_back_and_add(files):
     )
     assert (
         said[7].startswith("took back: added q2-2\n── q2 · labelled")
-        and said[8] == "no question is left under “unlabelled”"
+        and said[8] == "no query is left under “unlabelled”"
     )
     assert (
         said[9].startswith("── q9 · not in the file")
@@ -107,7 +107,7 @@ def test_what_cannot_be_done_is_said_and_nothing_changes(files):
         "not written: number: no hit 7",
         "not written: snippet: these words are not in the hit's text",
         "not written: filter: found 'odd'",
-        "not written: query_id: no question 'odd'", "not written: undo: nothing was clicked",
+        "not written: query_id: no query 'odd'", "not written: undo: nothing was clicked",
     ]  # fmt: skip
     assert files[0].read_text() == GOLDEN and not files[0].with_name("golden.yaml.bak").exists()
 

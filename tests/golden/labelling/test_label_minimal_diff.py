@@ -171,7 +171,7 @@ def test_a_row_is_added_to_any_file(text):
 
 
 def test_an_id_that_is_there_is_not_added_again():
-    with pytest.raises(rs.DataError, match=r"golden\.yaml:1: id: a is there already"):
+    with pytest.raises(rs.DataError, match=r"golden\.yaml:1: id: a is already in the file"):
         text_of("- {id: a, query: b}\n").added({"id": "a", "query": "c"})
 
 
