@@ -1,1 +1,1 @@
-"""Hits and targets to scores to means: rules, metrics, policies, profiles, provenance, summary."""
+"""From hits and targets to scores, and from scores to means."""

@@ -1,4 +1,4 @@
-"""When a metric applies to a query, and what is known of each row of a scores frame.
+"""Applicability of metrics to queries, and facts about each row of a scores frame.
 
 In: the golden set, rows of scores and, if they are given, the results behind them. Out: flags and
 counts, one per row, from which `value_states` tells why a row has no value.
@@ -157,7 +157,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class RowFacts:
-    """What is known of rows of scores, one value per row.
+    """Facts about rows of scores, one value per row.
 
     Without results, only `missing`, `failed` and `extra` say anything.
     """
@@ -207,7 +207,7 @@ class RowFacts:
 
     @cached_property
     def n_cut(self) -> Counts:
-        """Those of its hits whose text is cut."""
+        """Hits of the row's response whose text is cut."""
         hits = self.results.hits if self.results is not None else None
         if hits is None or "text_cut" not in hits:
             return self._count(None)

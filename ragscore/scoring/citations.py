@@ -139,7 +139,7 @@ def hits_of(results: Results, response_of_hit: Codes, place: Codes) -> Source:
 
 
 def catalogue_of(results: Results, cited: pd.DataFrame) -> list[Source]:
-    """Return the chunk catalogue: rows of the citation's own run, and rows of no run."""
+    """Return the chunk catalogue: rows of the citation's own run, and rows shared by all runs."""
     chunks = results.chunks
     if chunks is None:
         return []
@@ -229,7 +229,7 @@ def cited_passages(
 def _filled(
     passages: pd.DataFrame, source: Source, key: str, names: list[str], with_span: bool = False
 ) -> pd.DataFrame:
-    """Fill missing locators from the first chunk with the same key (and an enclosing span)."""
+    """Fill missing locators from the first chunk with the same key (and a span around theirs)."""
     missing = [name for name in names if name in source.rows and passages[name].isna().any()]
     if not missing:
         return passages

@@ -1,4 +1,4 @@
-"""Which hits meet which targets: the matching rules by id and by span, and the targets of a level.
+"""Matching of hits and targets: the rules by id and by span, and the targets of a level.
 
 In: `hits`, and the `targets` of one match level. Out: matches. A rule is any function
 `(hits, targets) -> matches`, one row per hit that meets a target, as row positions `hit` and

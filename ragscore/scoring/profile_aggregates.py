@@ -110,7 +110,7 @@ def get_nested(found: Any, key: str) -> Any:
 
 
 def _value(rows: pd.DataFrame, key: str, expression: str, profile: Profile) -> float | None:
-    """Return a statistic of a column: `label` (the mean), `p50(label)`, `p95(label)`, ..."""
+    """Return a statistic of a column: its mean for `label`, or such as `p50(label)`."""
     statistic, label = re.fullmatch(r"(?:(\w+)\()?([^()]+)\)?", expression).groups()  # type: ignore[union-attr]
     values = rows[label].to_numpy("float64")
     if key in profile.over_all_rows:

@@ -147,12 +147,12 @@ PROFILES = {
         levels=("doc",),
         fallback_levels=("doc",),
     ),
-    # Where that harness has flaws, this profile keeps some and corrects others. Kept: queries to
+    # That harness has flaws, of which this profile keeps some and corrects others. Kept: queries to
     # refuse count 0 in retrieval and "no" in scope_miss_rate; a snippet beyond a stored text's cut
-    # is not found; recall is 1 if any support was found. Ours: headings are compared part by part
-    # ("Overview" is not "Overview2"); a query that ended in an error counts in every mean (there it
-    # has no row), in error_rate once, and "timed out" is a time-out. There, recall_all needs the
-    # category multi_hop; here support groups are enough.
+    # is not found; recall is 1 if any support was found. Corrected: headings are compared part by
+    # part ("Overview" is not "Overview2"); a query that ended in an error counts in every mean
+    # (there it has no row), in error_rate once, and "timed out" is a time-out. There, recall_all
+    # needs the category multi_hop; here support groups are enough.
     "chatbot": Profile(
         name="chatbot",
         aggregate={

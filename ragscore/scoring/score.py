@@ -159,7 +159,7 @@ def _prepared(
 def labels_of(
     results: Results, metrics: list[str] | str | None, profile: Profile | None
 ) -> list[Label]:
-    """Return the given metrics, else the profile's at the runs' own k, else the defaults."""
+    """Return the metrics asked for, else the profile's at the runs' k, else the default ones."""
     given = [metrics] if isinstance(metrics, str) else metrics
     if not given and profile:
         ks = results.runs["k"].dropna().unique().tolist() if "k" in results.runs else []

@@ -137,7 +137,7 @@ class ValueStates:
             self.should_refuse = self.applicability.by_query(self.applicability.should_refuse)
 
     def of(self, name: str) -> tuple[npt.NDArray[np.int8], Reasons]:
-        """Return state (a position in STATES) and reason of every row: the first that holds."""
+        """Return state (a position in STATES) and reason of every row: its first cause."""
         n = len(self.rows)
         codes = np.full(n, STATES.index("unexplained"), dtype=np.int8)
         reasons, is_open = np.full(n, "no cause found", dtype=object), np.ones(n, dtype=bool)
