@@ -48,8 +48,8 @@ def label(
 
     Returns
     -------
-    A `LabelPanel`, shown if it is the last value of a cell; its `session` has queries, hits and near
-    misses as frames.
+    A `LabelPanel`, shown if it is the last value of a cell; its `session` has queries, hits and
+    near misses as frames.
 
     Raises
     ------

@@ -310,12 +310,11 @@ class LabelSession:
             raise DataError(f"found {grade!r}", field="grade", allowed="0, 1, 2 or 3")
         hit = self._sheet.hit(self.query_id, number)
         snippet = self._sheet.snippet(self.query_id, hit) if self.level == "anchor" else None
-        message = (
-            f"hit {number}"
-            f" {'does not support the answer' if grade == 0 else f'has grade {grade}' if grade > 1 else 'supports the answer'}"
-        )
+        effect = "supports the answer" if grade == 1 else f"has grade {grade}"
+        if grade == 0:
+            effect = "does not support the answer"
         self._save(
-            message,
+            f"hit {number} {effect}",
             lambda values: marked(
                 values, hit, self.level, grade, self._sheet.met(values, hit), snippet, self.wording
             ),

@@ -78,7 +78,7 @@ class Sheet:
         return list(dict.fromkeys([*self.rows, *self.asked]))
 
     def state(self, query_id: str) -> str:
-        """Return the state: labelled (relevant targets), should refuse, unlabelled, not in the file."""
+        """Return a query's state: labelled, should refuse, unlabelled or not in the file."""
         return self._states.get(query_id, "not in the file")
 
     def query_of(self, query_id: str) -> str:
