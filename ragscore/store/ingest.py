@@ -86,9 +86,9 @@ def _write_tables(
         f"writing {run_id}",
         "row",
         progress,
-    ) as told:
+    ) as report:
         for kind in sorted(tables, key=lambda kind: kind != "hits"):
-            read = _told(_read(kind, tables[kind], run_id, text), n_rows, told)
+            read = _reported(_read(kind, tables[kind], run_id, text), n_rows, report)
             groups = _in_groups(
                 read, tables[kind].rows_per_response, begins if kind == "responses" else [0]
             )
@@ -116,19 +116,20 @@ def _write_beside(folder: Place, beside: Results, query_ids: pd.Series, run_id: 
 
 
 def _read(kind: str, spooled: TableOnDisk, run_id: str, text: str) -> Iterator[pa.Table]:
-    """A table of the run, some rows at a time, as `write_run` writes it."""
+    """Yield a table of the run, some rows at a time, as `write_run` writes it."""
     for frame in spooled.frames():
         rows = conform(frame, kind)
         yield as_table(of_run(with_text(rows, text) if kind == "hits" else rows, run_id))
 
 
-def _told(
-    tables: Iterable[pa.Table], n_rows: int, told: Callable[[int], object]
+def _reported(
+    tables: Iterable[pa.Table], n_rows: int, report: Callable[[int], object]
 ) -> Iterator[pa.Table]:
+    """Yield the same tables, and report the number of rows after each."""
     for table in tables:
         n_rows += len(table)
         yield table
-        told(n_rows)
+        report(n_rows)
 
 
 def _in_groups(
@@ -179,9 +180,9 @@ def _grouped(tables: Iterable[pa.Table], rows: list[int]) -> Iterator[pa.Table]:
 def _bar(
     total: int, what: str, unit: str, progress: bool | None
 ) -> Iterator[Callable[[int], object]]:
-    """A function that hears how far the work is.
+    """Yield a function that takes the work done so far, and shows it as a progress bar.
 
-    It shows a bar where tqdm is installed, by default on a terminal only.
+    The bar needs tqdm; by default it is shown on a terminal only.
     """
     try:
         from tqdm import tqdm

@@ -29,7 +29,7 @@ _LEVEL_COLUMNS = ("start", "path", "doc_id", "source_key", "text")
 
 @dataclass(frozen=True)
 class LevelEvidence:
-    """What one run, or a batch of small ones, says about the match level.
+    """Evidence of one run, or a batch of small ones, for the match level.
 
     Attributes
     ----------

@@ -43,7 +43,10 @@ Batch = tuple[Part, ...]  # a part of one run, or several small runs, each whole
 
 @dataclass(frozen=True)
 class ScoringJob:
-    """What all parts are scored by. The golden set has its refusals as the profile reads them."""
+    """Everything that all parts are scored by.
+
+    The golden set has its refusals as the profile reads them.
+    """
 
     golden: Golden
     labels: list[Label]
@@ -62,7 +65,7 @@ class ScoringJob:
 
     @property
     def joins_ids(self) -> bool:
-        """Whether hits are only joined by their ids, so that these may stay codes."""
+        """True if hits are only joined by their ids, so that these may stay codes."""
         return "text" in self.without
 
     @property
@@ -100,7 +103,7 @@ class ScoringJob:
 
 
 def reads_text(golden: Golden, rule: Rule | None) -> bool:
-    """Whether scores may depend on the texts of hits."""
+    """Return whether scores may depend on the texts of hits."""
     return rule is not None or bool(is_among(golden.targets["level"], TEXT_TARGETS).any())
 
 

@@ -163,7 +163,7 @@ def home_of(root: Place, run_id: str) -> Place:
 
 
 def is_taken(root: Place, run_id: str) -> bool:
-    """Whether a run of this id can't be written without overwriting."""
+    """Return whether the store has a run of this id."""
     home = home_of(root, run_id)
     return home.exists() if isinstance(home, Path) else (home / "run.json").exists()
 

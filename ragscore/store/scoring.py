@@ -1,4 +1,4 @@
-"""What a store keeps of a scoring: scores, the matches behind them, and what measured them.
+"""Make what a store keeps of a scoring: scores, the matches behind them, and what measured them.
 
 In: results in memory, or a run whose tables are written, and a `ScoringRequest`. Out: for each run
 what `tables.write_scores` writes. Results in memory are one part, whatever runs they hold.
@@ -54,7 +54,7 @@ PROFILE = "profile"
 
 @dataclass(frozen=True)
 class ScoringRequest:
-    """What runs are to be scored by.
+    """Golden set, rule and choices to score runs by.
 
     `choices` are policies of `rs.score` by name, and `profile`, a profile's name or None.
     """
@@ -65,7 +65,7 @@ class ScoringRequest:
 
     @property
     def reads_text(self) -> bool:
-        """Whether scores may depend on the texts of hits."""
+        """True if scores may depend on the texts of hits."""
         return reads_text(self.golden, self.rule)
 
     @property
@@ -89,7 +89,7 @@ class ScoringRequest:
 
 @dataclass(frozen=True)
 class PartFacts:
-    """What a store keeps of one part, beside its scores.
+    """Facts to store of one part, beside its scores.
 
     Attributes
     ----------
