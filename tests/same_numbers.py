@@ -317,11 +317,14 @@ class Kept:
             function = getattr(rs, function, None) or getattr(rs, RENAMED.get(function, function))
         try:
             return function(*args, **options)
-        except (TypeError, AttributeError, KeyError, rs.DataError):
+        except (TypeError, AttributeError, KeyError, rs.DataError) as error:
             now_args, now_options = in_new_words(args), in_new_words(options)
             if not RENAMED or (same(now_args, args) and same(now_options, options)):
                 raise
-            return function(*now_args, **now_options)
+            try:
+                return function(*now_args, **now_options)
+            except TypeError:  # no such argument: the first error was meant
+                raise error from None
 
     # Values
 
@@ -2233,13 +2236,16 @@ class Compared:
         if len(old) != len(new):
             self.note("(lines)", len(old), len(new))
         n_before = len(self.found)
+        is_renamed = False
         for one, other in zip(old, new, strict=False):
             if one != other:
                 try:
-                    self.values("(line)", json.loads(one), json.loads(other))
+                    parsed = json.loads(one)
+                    is_renamed |= not same(in_new_words(parsed), parsed)
+                    self.values("(line)", parsed, json.loads(other))
                 except ValueError:
                     self.note("(line)", one, other)
-        if len(self.found) == n_before:
+        if len(self.found) == n_before and not is_renamed:
             self.note("(white space or form)", before.get("sha256"), after.get("sha256"))
 
 
