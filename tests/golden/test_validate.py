@@ -61,13 +61,16 @@ def test_a_sound_set_has_no_problem(found):
     assert found(*SOUND) == []
 
 
+PLAIN = {"id": "q", "query": "?"}
 NUMBERED = [case(f"test_{n:03}") for n in range(1, 20)]
 BROKEN = {
     "ids follow the set's pattern": ([*NUMBERED, case("test_20")],
     "test_20 (others are like test_001)"),
     "answerable needs supports": ([SOUND[0], case("test_002", gold_supports=[])], "none"),
     "unanswerable expects nothing": ([case(answerable=False)], "notes/a.md## A > ## B"),
-    "unanswerable has no key facts": ([case(answerable=False, gold_supports=[], expected_key_facts=["x"])], "x"),
+    "unanswerable has no key facts": (
+        [case(answerable=False, gold_supports=[], expected_key_facts=["x"])], "x",
+    ),
     "something is expected": ([{"id": "q", "query": "?"}], "nothing is expected"),
     "factual has no groups": ([case(required_support_groups=[[0]])], "1 groups"),
     "factual has no recency rule": ([case(recency_conflict_rule="cite_both")], "cite_both"),
@@ -88,15 +91,24 @@ BROKEN = {
     "tags name the question's vaults": ([SOUND[1], case(vaults=["work"], tags=["home", "free"])],
     "home"),
     "supports are in the folders": ([case(folders=["note", "other"])], "notes/a.md"),
-    "some target is relevant": ([{"id": "q", "query": "?", "answerable": True, "expected_doc_ids": {"d": 0}}], "0"),
-    "must_contain is not forbidden": ([{"id": "q", "query": "?", "must_contain": ["do use merge"], "forbidden": ["use"]}], "'do use merge' holds 'use'"),
+    "some target is relevant": ([PLAIN | {"answerable": True, "expected_doc_ids": {"d": 0}}], "0"),
+    "must_contain is not forbidden": (
+        [PLAIN | {"must_contain": ["do use merge"], "forbidden": ["use"]}],
+        "'do use merge' holds 'use'",
+    ),
     "expected source keys are not forbidden": (
-        [{"id": "q", "query": "?", "expected_source_keys": ["Manual-7"], "must_not_contain_source_keys": ["manual"]}], "'Manual-7' holds 'manual'",
+        [PLAIN | {"expected_source_keys": ["Manual-7"],
+                  "must_not_contain_source_keys": ["manual"]}],
+        "'Manual-7' holds 'manual'",
     ),
     "choices are about what decides": (
-        [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "satisfied_by": {"expected_metadata": {"hits": "all"}}}], "expected_metadata.hits",
+        [PLAIN | {"expected_doc_ids": ["d"],
+                  "satisfied_by": {"expected_metadata": {"hits": "all"}}}],
+        "expected_metadata.hits",
     ),
-    "nothing expected where empty is": ([{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_empty": True}], "d"),
+    "nothing expected where empty is": (
+        [PLAIN | {"expected_doc_ids": ["d"], "expected_empty": True}], "d",
+    ),
 }  # fmt: skip
 
 

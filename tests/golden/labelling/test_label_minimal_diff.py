@@ -206,10 +206,17 @@ TEXTS = st.text(
         "\u2028",
     ]
 )
+ANY_SUPPORT = st.fixed_dictionaries(
+    {"path": TEXTS},
+    optional={
+        "heading": TEXTS,
+        "snippets": st.lists(TEXTS, min_size=1, max_size=2),
+        "grade": st.integers(0, 3),
+    },
+)
 VALUES = st.one_of(
     TEXTS, st.booleans(), st.integers(-5, 5), st.lists(TEXTS, max_size=3),
-    st.dictionaries(TEXTS, st.integers(0, 3), max_size=2),
-    st.lists(st.fixed_dictionaries({"path": TEXTS}, optional={"heading": TEXTS, "snippets": st.lists(TEXTS, min_size=1, max_size=2), "grade": st.integers(0, 3)}), max_size=3),
+    st.dictionaries(TEXTS, st.integers(0, 3), max_size=2), st.lists(ANY_SUPPORT, max_size=3),
 )  # fmt: skip
 FIELDS = st.sampled_from(
     ["answerable", "expected_doc_ids", "gold_supports", "tags", "reference_answer", "zz"]
@@ -232,8 +239,14 @@ def yaml_files(draw):
             st.dictionaries(FIELDS, VALUES, max_size=3)
         )
         style = draw(STYLES)
-        dumped = yaml.safe_dump(row, sort_keys=draw(st.booleans()), allow_unicode=True, default_flow_style=style == "flow", width=draw(st.sampled_from([20, 10**6])),
-                                default_style='"' if style == "quoted" else None)  # fmt: skip
+        dumped = yaml.safe_dump(
+            row,
+            sort_keys=draw(st.booleans()),
+            allow_unicode=True,
+            default_flow_style=style == "flow",
+            width=draw(st.sampled_from([20, 10**6])),
+            default_style='"' if style == "quoted" else None,
+        )
         lines = dumped.rstrip("\n").split("\n")
         if draw(st.booleans()) and style != "flow" and not lines[0].endswith(("'", '"')):
             lines.insert(1, "# inside")
