@@ -170,7 +170,7 @@ def test_rates_of_other_queries_are_refused(two_queries, write_golden):
         rs.add_columns(scores, table.replace({"query_id": {"q2": "q9"}}))
     with pytest.raises(rs.DataError, match="1 answered queries have no row, first r / q2"):
         rs.add_columns(scores, table.iloc[:1])
-    with pytest.raises(rs.DataError, match="r / q1 stands there twice"):
+    with pytest.raises(rs.DataError, match="r / q1 appears twice"):
         rs.add_columns(scores, pd.concat([table, table.iloc[:1]]))
     assert np.isnan(
         rs.add_columns(scores, table.iloc[:1], partial=True)["freshness.stale_free_rate@2"].iloc[1]
