@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pandas as pd
 
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, check_type, empty
 
 PARTS = ("text", "labels", "notes")
@@ -44,7 +43,7 @@ def unchanged_queries(old: Golden, new: Golden) -> Golden:
     """
     changes = golden_changes(old, new)
     changed = changes.loc[changes["change"] != "annotated", "query_id"]
-    return replace(new, queries=new.queries[~is_among(new.queries["query_id"], changed)])
+    return replace(new, queries=new.queries[~new.queries["query_id"].isin(changed)])
 
 
 def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
@@ -76,7 +75,7 @@ def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:
 
 def _contents(frame: pd.DataFrame, query_ids: pd.Series) -> pd.Series:
     """Return the rows of each query as one text, in sorted order (index query_id)."""
-    rows = frame[is_among(frame["query_id"], query_ids)]
+    rows = frame[frame["query_id"].isin(query_ids)]
     texts = (
         pd.Series(_lines(rows), index=pd.Index(rows["query_id"]), dtype="str")
         .groupby(level=0)
@@ -97,7 +96,7 @@ def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series
     """Return "alternatives" or "grades" for targets in both that differ there (index query_id)."""
     names, sides = ["query_id", "level", "target_id"], []
     for golden in (old, new):
-        rows = golden.targets[is_among(golden.targets["query_id"], query_ids)]
+        rows = golden.targets[golden.targets["query_id"].isin(query_ids)]
         rows = rows[names].assign(
             grade=rows["grade"], alternatives=_lines(rows.drop(columns=["grade", "alternative"]))
         )
@@ -124,9 +123,7 @@ def _within_targets(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series
 def _of_targets(golden: Golden, other: Golden, query_ids: pd.Series, sign: str) -> pd.Series:
     """Return the ids of targets that only `golden` has, each after a sign (index query_id)."""
     names = ["query_id", "level", "target_id"]
-    rows = golden.targets.loc[
-        is_among(golden.targets["query_id"], query_ids), names
-    ].drop_duplicates()
+    rows = golden.targets.loc[golden.targets["query_id"].isin(query_ids), names].drop_duplicates()
     only = rows.merge(
         other.targets[names].drop_duplicates(), on=names, how="left", indicator=True
     ).query("_merge == 'left_only'")
@@ -178,7 +175,7 @@ def golden_digest(parts: pd.DataFrame) -> str:
 
 def changes_of(old: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Return one row per changed query (query_id, change), from the sets' `query_parts`."""
-    ids = old.index.append(new.index[~is_among(new.index, old.index)])
+    ids = old.index.append(new.index[~new.index.isin(old.index)])
     before, after = old.reindex(ids), new.reindex(ids)
     differs = {
         name: (before[name] != after[name]).fillna(True).to_numpy(dtype=bool) for name in PARTS

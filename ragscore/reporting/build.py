@@ -26,7 +26,6 @@ from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.refusals import answered_quality, refusal_table, right_by
 from ragscore.analysis.risk_coverage import refusal_curve
 from ragscore.analysis.trend.trend import trend
-from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.golden.coverage import coverage
 from ragscore.reporting.model import Report
@@ -400,7 +399,7 @@ def _answers(results: Results, compared: tuple[Comparison, ...]) -> pd.DataFrame
     )
     names = [name for name in ("answer", "refused", "error") if name in results.responses]
     rows = results.responses.loc[
-        is_among(results.responses["query_id"], changed), ["run_id", "query_id", *names]
+        results.responses["query_id"].isin(changed), ["run_id", "query_id", *names]
     ]
     return _plain(rows)
 
