@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 from ragscore.frames.data import DataError, categorical
 from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.policies import STATES
-from ragscore.store.catalogue import Catalogue
+from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.files import Place, open_parquet, stamps, whole_file, write_parquet
+from ragscore.store.run_cache import CACHE_KEY, CachedRun, dump_cache
 
 INDEX_KEY = b"ragscore.compact"  # of the file's metadata: where each run's rows are
 KINDS_COMPACTED = ("scores", "hits")
@@ -53,7 +54,13 @@ def compact_tables(catalogue: Catalogue) -> pd.DataFrame:
     table = catalogue.table.assign(run_id=catalogue.table["run_id"].astype("str"))
     run_ids = table["run_id"].tolist()
     copied = [_copy_table(catalogue, kind, run_ids) for kind in KINDS_COMPACTED]
-    write_parquet(catalogue.root / "runs.parquet", table)
+    # Opened again: a run.json that was written just before may have settled meanwhile.
+    settled = {
+        run.name: CachedRun(run.stamp, run.digest, run.described)
+        for run in open_catalogue(catalogue.root, catalogue).stored.values()
+        if run.stamp is not None
+    }
+    write_parquet(catalogue.root / "runs.parquet", table, notes={CACHE_KEY: dump_cache(settled)})
     return pd.concat(copied, ignore_index=True)
 
 

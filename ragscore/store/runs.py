@@ -29,6 +29,7 @@ from ragscore.store.files import (
     write_json,
     write_new,
 )
+from ragscore.store.run_cache import load_cache
 
 # File systems take 255 characters, and a staging folder's name is longer than the run's own.
 LONGEST_NAME = 200
@@ -95,10 +96,13 @@ class StoredRun:
 def stored_runs(root: Place, before: Iterable[StoredRun] = ()) -> list[StoredRun]:
     """Return every run that has a `run.json`, by the name of its folder.
 
-    Runs seen `before` are not read again if they are unchanged.
+    Runs seen `before`, or cached when the store was compacted, are not read if they are unchanged.
     """
     if isinstance(root, Path):
-        known = {run.name: run for run in before}
+        known = {run.name: run for run in before} or {
+            name: StoredRun(root, name, run.described, run.digest, run.stamp)
+            for name, run in load_cache(root).items()
+        }
         return [
             run
             if (run := known.get(name)) is not None and run.stamp == stamp

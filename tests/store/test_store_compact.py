@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from unittest import mock
 from uuid import uuid4
 
 import pandas as pd
@@ -16,7 +17,10 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer
 
 import ragscore as rs
 from ragscore.store import compact
+from ragscore.store import runs as stored
 from ragscore.store.catalogue import open_catalogue
+from ragscore.store.files import write_parquet
+from ragscore.store.run_cache import CACHE_KEY, load_cache
 from ragscore.store.runs import stored_runs
 
 
@@ -284,15 +288,54 @@ def settled(monkeypatch):
     monkeypatch.setattr("ragscore.store.files.SETTLED_NS", -1)
 
 
-def test_a_run_of_a_compacted_store_is_scored_anew_from_its_description(
-    runs, golden, tmp_path, settled
-):
+def opened(root):
+    """The folders whose run.json a store that is opened anew reads."""
+    with mock.patch.object(stored, "_read_run", wraps=stored._read_run) as reader:
+        stored_runs(root)
+    return [call.args[1] for call in reader.call_args_list]
+
+
+def change(run, **values):
+    """Rewrite fields of a stored run's run.json."""
+    file = run / "run.json"
+    file.write_text(
+        json.dumps(json.loads(file.read_text(encoding="utf-8")) | values), encoding="utf-8"
+    )
+
+
+def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_path, settled):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(), golden=golden)
+    own = [
+        {"created_at": "2026-03-01T12:00:00.000123+02:00", "x_flag": True, "n_failed": 2},
+        {"note": "ü", "extra": {"depth": [1, 2.5], "of": 7}},
+    ]
+    for name, values in zip(("run 2", "run 5"), own, strict=True):
+        change(tmp_path / name, **values)
+    expected, asked = store.scores("mrr"), {"config": {"bm25.k1": 1}, "since": "2026-03-01"}
+    store.compact()
+    for run in tmp_path.glob("run */run.json"):
+        stamp = run.stat()
+        with run.open("r+b") as file:  # same file, size and time: as long as nobody looks inside
+            file.write(b"#")
+        os.utime(run, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    anew = rs.RunStore(tmp_path)
+    assert opened(tmp_path) == []
+    pd.testing.assert_frame_equal(anew.scores("mrr"), expected)
+    pd.testing.assert_frame_equal(anew.runs(), store.runs())
+    assert anew.find(**asked) == store.find(**asked) != []
+    pd.testing.assert_frame_equal(anew.rulers(), store.rulers())
+
+
+def test_a_cached_run_is_scored_anew_from_its_description(runs, golden, tmp_path, settled):
     store = rs.RunStore(tmp_path)
     store.save(runs(2), golden=golden, text="full")
     store.compact()
     anew = rs.RunStore(tmp_path)
     before = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
-    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"]
+    assert anew.refresh(golden, runs="run 1", collapse="doc") == ["run 1"] and opened(tmp_path) == [
+        "run 1"
+    ]
     after = json.loads((tmp_path / "run 1" / "run.json").read_text(encoding="utf-8"))
     assert (
         after.keys() == before.keys()
@@ -323,6 +366,49 @@ def test_a_description_rewritten_in_the_same_second_with_the_same_size_is_read_a
             "dense",
         }
         assert one.runs()["system"].tolist() == ["bm25", "other"]
+    assert opened(tmp_path) == ["run 1"]
+
+
+def test_a_description_that_has_just_been_written_is_not_cached(runs, golden, tmp_path):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden)
+    long_ago = 10**18
+    os.utime(tmp_path / "run 2" / "run.json", ns=(long_ago, long_ago))
+    future = 4 * 10**18
+    os.utime(tmp_path / "run 1" / "run.json", ns=(future, future))
+    store.compact()
+    assert list(load_cache(tmp_path)) == ["run 2"] and opened(tmp_path) == ["run 1"]
+    assert rs.RunStore(tmp_path).runs()["run_id"].tolist() == ["run 2", "run 1"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["no parquet", "none", "{", "[]", "no run_id", "no scoring", "scoring is text"],
+)
+def test_a_cache_that_cannot_be_understood_is_none(runs, golden, tmp_path, settled, garbage):
+    store = rs.RunStore(tmp_path)
+    store.save(runs(2), golden=golden)
+    store.compact()
+    expected = store.scores()
+    cache = json.loads(pq.read_metadata(tmp_path / "runs.parquet").metadata[CACHE_KEY])
+    assert len(cache["scorings"]) == 1 and opened(tmp_path) == []
+    stamp, digest, described = cache["runs"]["run 1"]
+    spoilt = {
+        "no run_id": cache | {"runs": {"run 1": [stamp, digest, {"scoring": 0}]}},
+        "no scoring": cache | {"runs": {"run 1": [stamp, digest, described | {"scoring": 1}]}},
+        "scoring is text": cache | {"scorings": ["text"]},
+    }  # fmt: skip
+    if garbage == "no parquet":
+        (tmp_path / "runs.parquet").write_bytes(b"garbage")
+    else:
+        text = json.dumps(spoilt[garbage]) if garbage in spoilt else garbage
+        write_parquet(
+            tmp_path / "runs.parquet",
+            store.runs(),
+            notes={CACHE_KEY: text} if garbage != "none" else {},
+        )
+    assert opened(tmp_path) == ["run 1", "run 2"]
+    pd.testing.assert_frame_equal(rs.RunStore(tmp_path).scores(), expected)
 
 
 def test_a_run_without_rows_and_files_that_are_no_runs_do_no_harm(runs, golden, tmp_path):

@@ -1,0 +1,55 @@
+"""The contents of all run.json files at once, in the metadata of a compacted `runs.parquet`.
+
+Opening a thousand files takes longer than reading one metric of a thousand compacted runs. What is
+cached of a run holds while its run.json has the stamp that it had. A cache that can't be understood
+counts as none.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ragscore.store.files import Place
+
+CACHE_KEY = b"ragscore.runs"
+
+
+class CachedRun(NamedTuple):
+    """A run.json as it was read: its stamp, the hash of its bytes, its content."""
+
+    stamp: str
+    digest: str
+    described: dict[str, Any]
+
+
+def dump_cache(runs: dict[str, CachedRun]) -> str:
+    """Return the runs, by folder, as text; runs that were scored alike share what says so."""
+    scorings = {name: json.dumps(run.described.get("scoring")) for name, run in runs.items()}
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(scorings.values()))}
+    rows = {
+        name: [run.stamp, run.digest, run.described | {"scoring": numbers[scorings[name]]}]
+        for name, run in runs.items()
+    }
+    return json.dumps({"scorings": [json.loads(text) for text in numbers], "runs": rows})
+
+
+def load_cache(root: Place) -> dict[str, CachedRun]:
+    """Return the cached runs of a store by folder."""
+    try:
+        metadata = pq.read_metadata(str(root / "runs.parquet")).metadata or {}
+        cache = json.loads(metadata.get(CACHE_KEY, b"{}"))
+        return {name: _cached_run(cache["scorings"], *row) for name, row in cache["runs"].items()}
+    except (pa.ArrowException, OSError, ValueError, TypeError, LookupError, AttributeError):
+        return {}
+
+
+def _cached_run(
+    scorings: list[dict[str, Any] | None], stamp: str, digest: str, described: dict[str, Any]
+) -> CachedRun:
+    scoring = scorings[described["scoring"]]
+    if not isinstance(described["run_id"], str) or not isinstance(scoring, (dict, type(None))):
+        raise TypeError
+    own = {name: value for name, value in described.items() if name != "scoring"}
+    return CachedRun(stamp, digest, own if scoring is None else own | {"scoring": scoring})
