@@ -3,6 +3,7 @@
 In: an object whose fields are frames and plain values. Out: text. Computes nothing.
 """
 
+from abc import ABC, abstractmethod
 from html import escape
 from typing import Self
 
@@ -24,16 +25,16 @@ class JsonResult:
         return reload(cls, text)
 
 
-class TableResult(JsonResult):
+class TableResult(JsonResult, ABC):
     """Result that is read as one or more tables of text with notes below them."""
 
+    @abstractmethod
     def _tables(self) -> dict[str, pd.DataFrame]:
         """Return the tables of text by heading; the first heading is the title of all."""
-        raise NotImplementedError
 
+    @abstractmethod
     def notes(self) -> list[str]:
         """Return what a reader must know beside the tables."""
-        raise NotImplementedError
 
     def to_markdown(self) -> str:
         """Return the tables and the notes as Markdown."""

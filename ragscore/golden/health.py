@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
-from ragscore.frames.render import dump, reload
 from ragscore.golden.duplicates import near_duplicates
 from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
 from ragscore.golden.tie_sensitivity import tie_sensitivity
@@ -33,7 +33,7 @@ _ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"
 
 
 @dataclass(frozen=True, repr=False)
-class GoldenHealth:
+class GoldenHealth(JsonResult):
     """Power and gaps of a golden set, judged by the runs that were scored with it.
 
     Attributes
@@ -80,15 +80,6 @@ class GoldenHealth:
     ties: pd.DataFrame
     effective: pd.DataFrame
     needed: pd.DataFrame
-
-    def to_json(self) -> str:
-        """Return the report as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
-
-    @classmethod
-    def from_json(cls, text: str) -> "GoldenHealth":
-        """Return the report that `to_json` wrote."""
-        return reload(cls, text)
 
     def __repr__(self) -> str:
         return f"GoldenHealth by {self.metric}\n{self.summary.round(3).to_string(index=False)}"

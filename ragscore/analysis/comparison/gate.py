@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
 from ragscore.frames.render import (
     decimals_for,
@@ -20,7 +21,6 @@ from ragscore.frames.render import (
     markdown_line,
     markdown_lines,
     markdown_table,
-    reload,
     shown_n,
     shown_number,
 )
@@ -36,7 +36,7 @@ COLUMNS = ["metric", *NUMBERS, "max_drop", *COUNTS, "verdict", "reason"]
 
 
 @dataclass(frozen=True)
-class Gate:
+class Gate(JsonResult):
     """The verdicts of `rs.gate`.
 
     Attributes
@@ -97,11 +97,6 @@ class Gate:
         `from_json` reloads it.
         """
         return dump(self, passed=self.passed, exit_status=self.exit_status)
-
-    @classmethod
-    def from_json(cls, text: str) -> "Gate":
-        """Reload the gate that `to_json` wrote."""
-        return reload(cls, text)
 
     def headline(self) -> str:
         """Return the answer in one line."""

@@ -8,13 +8,15 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import partial
 from html import escape
+from typing import Self
 
 import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME
+from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import Golden, Results, check_inputs, check_type, run_names
 from ragscore.frames.golden_versions import counted, golden_changes, unchanged_queries
-from ragscore.frames.render import dump, from_content, reload
+from ragscore.frames.render import from_content, reload
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.matching import LEVELS
@@ -24,7 +26,7 @@ from ragscore.scoring.summary import metric_columns
 
 
 @dataclass(frozen=True)
-class GoldenComparison:
+class GoldenComparison(JsonResult):
     """A candidate judged by a new golden set against a baseline judged by the old one.
 
     Attributes
@@ -52,12 +54,8 @@ class GoldenComparison:
     unchanged: Golden
     verdict: str
 
-    def to_json(self) -> str:
-        """Return the comparison as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
-
     @classmethod
-    def from_json(cls, text: str) -> "GoldenComparison":
+    def from_json(cls, text: str) -> Self:
         """Reload the comparison that `to_json` wrote."""
         return reload(cls, text, unchanged=partial(from_content, Golden))
 
