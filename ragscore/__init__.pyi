@@ -1,4 +1,5 @@
-from . import plot
+from . import collecting, frames, golden, io, judging, plot, stats
+from .analysis import extras
 from .analysis.comparison.align import query_matrix
 from .analysis.comparison.compare import compare_runs
 from .analysis.comparison.gate import Gate, gate
@@ -7,9 +8,9 @@ from .analysis.comparison.model import Comparison
 from .analysis.comparison.relabelling import GoldenComparison, compare_goldens
 from .analysis.comparison.score_diff import ScoreDiff, diff_scores, flips
 from .analysis.config_effects import Impact, impact
-from .analysis.extras.behaviour import behaviour, behaviour_checks
+from .analysis.extras.answer_behaviour import behaviour, behaviour_checks
 from .analysis.extras.chunk_lint import Lint, lint_chunks
-from .analysis.extras.freshness import (
+from .analysis.extras.document_versions import (
     freshness,
     freshness_summary,
     stale_flag_rate,
@@ -92,33 +93,34 @@ from .io.tools.registry import import_results, load_table
 from .judging import (
     Endpoint,
     Judge,
+    JudgeAgreement,
     JudgeAudit,
     Judged,
-    Reliability,
+    agreement,
+    available_judges,
     corrected_means,
     draw_answers,
-    find_judge,
+    get_judge,
     judge,
     judge_audit,
-    judge_reliability,
-    judge_table,
-    load_judge_inputs,
-    load_judge_ledger,
+    load_inputs,
+    load_ledger,
     spot_check,
 )
 from .reporting import Report, report
+from .scoring import match
 from .scoring.anchors import by_anchor
 from .scoring.answers import refusal_reasons, score_answers
 from .scoring.attribution import parse_citations
 from .scoring.grading import grade_hits
 from .scoring.judgments import judge_counts, with_judged_refusals
 from .scoring.level import resolve_spans
-from .scoring.matching import Rule, at_level, by_chunk, by_doc, by_span
 from .scoring.metrics import metric_card, metrics, score_hits
 from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profile_aggregates import aggregate
 from .scoring.profiles import Profile
 from .scoring.provenance import judge_fingerprint, ruler, same_judges
+from .scoring.rules import Rule, by_chunk, by_doc, by_span, targets_at
 from .scoring.score import score, scoring
 from .scoring.summary import add_columns, slices, summarize
 from .scoring.value_states import explain
@@ -147,7 +149,8 @@ __all__ = [
     # before any number
     "validate", "doctor", "coverage", "coverage_rows",
     # match and score
-    "Rule", "at_level", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits", "resolve_spans",
+    "Rule", "targets_at", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits",
+    "resolve_spans",
     "score_hits", "score_answers", "refusal_reasons",
     "judge_counts", "parse_citations",
     # reports per run
@@ -189,11 +192,11 @@ __all__ = [
     # behaviour of answers
     "behaviour", "behaviour_checks",
     # ask judges
-    "judge", "Judge", "Judged", "Endpoint", "judge_table", "find_judge", "with_judged_refusals",
+    "judge", "Judge", "Judged", "Endpoint", "available_judges", "get_judge", "with_judged_refusals",
     "write_judgments",
-    "load_judge_inputs", "load_judge_ledger",
+    "load_inputs", "load_ledger",
     # whether judges can be trusted
-    "judge_reliability", "Reliability", "spot_check", "judge_audit", "JudgeAudit", "draw_answers",
+    "agreement", "JudgeAgreement", "spot_check", "judge_audit", "JudgeAudit", "draw_answers",
     "corrected_means",
     # who judged
     "judge_fingerprint", "same_judges",
@@ -209,4 +212,6 @@ __all__ = [
     "label", "LabelSession", "LabelConflict",
     # keep, draw, report
     "RunStore", "plot", "report", "Report",
+    # namespaces
+    "collecting", "extras", "frames", "golden", "io", "judging", "match", "stats",
 ]  # fmt: skip

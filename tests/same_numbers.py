@@ -30,6 +30,11 @@ import numpy as np
 import pandas as pd
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.retrievers import predicate_markdown, predicate_rows
+from ragscore.scoring.metrics import metric_card
+from ragscore.scoring.summary import summarize
+from ragscore.stats import cosine
 
 # What has another name now: before -> after. It holds for columns, labels, values, JSON keys,
 # fields of results and parameters, as whole words, wherever they stand.
@@ -577,10 +582,10 @@ def bootstraps(scores: pd.DataFrame, label: str) -> dict[str, Any]:
     """Bootstrap intervals of one metric, with both generators."""
     values = scores[label].dropna().to_numpy()[:200]
     found: dict[str, Any] = {
-        "means": [one.tolist() for one in rs.bootstrap_means(values[:, None], 500)]
+        "means": [one.tolist() for one in rs.stats.bootstrap_means(values[:, None], 500)]
     }
     for method in ("numpy", "splitmix64"):
-        found[method] = rs.bootstrap_mean(values, 500, method=method)
+        found[method] = rs.stats.bootstrap_mean(values, 500, method=method)
     return found
 
 
@@ -716,17 +721,17 @@ def policies(kept: Kept, at: str, results: Any, golden: Any, labels: list[str]) 
     ]
     kept.call(f"{at}/score_suffixes", "score", results, golden, suffixed)
     rules = {
-        "by_chunk": rs.by_chunk,
-        "by_doc": rs.by_doc,
-        "by_span": rs.by_span(),
-        "by_span_part": rs.by_span(min_overlap=0.2),
-        "by_anchor": rs.by_anchor(),
-        "by_heading": rs.by_anchor(snippets=False),
+        "by_chunk": rs.match.by_chunk,
+        "by_doc": rs.match.by_doc,
+        "by_span": rs.match.by_span(),
+        "by_span_part": rs.match.by_span(min_overlap=0.2),
+        "by_anchor": rs.match.by_anchor(),
+        "by_heading": rs.match.by_anchor(snippets=False),
     }
     for name, rule in rules.items():
         kept.call(f"{at}/score_rule={name}", "score", results, golden, labels, rule=rule)
     for level in ("chunk", "doc", "anchor"):
-        kept.call(f"{at}/at_level={level}", "at_level", golden, level)
+        kept.call(f"{at}/targets_at={level}", "targets_at", golden, level)
     spans = kept.call(f"{at}/resolve_spans", "resolve_spans", golden, results)
     if spans is not None:
         kept.call(f"{at}/resolve_spans/score", "score", results, spans, labels, match="span")
@@ -831,15 +836,15 @@ def demo(kept: Kept) -> None:
         rule="interval",
         gate={"hit@5": 0.01},
     )
-    page(kept, "demo/report_comparison", rs.compare_runs(results, golden, "dense", "hybrid"))
-    once = dataclasses.replace(results, hits=rs.collapse_hits(results.hits))
+    page(kept, "demo/report_comparison", compare_runs(results, golden, "dense", "hybrid"))
+    once = dataclasses.replace(results, hits=rs.match.collapse_hits(results.hits))
     kept.call("demo/to_ranx", "to_ranx", once)
     kept.call("demo/to_ranx_golden", "to_ranx", golden)
     kept.call("demo/to_ir_measures", "to_ir_measures", once, golden)
     kept.call("demo/to_ragas", "to_ragas", results, golden)
-    gain = rs.knowledge_gain(scores, "dense", "hybrid_rerank")
+    gain = rs.extras.knowledge_gain.knowledge_gain(scores, "dense", "hybrid_rerank")
     kept.call("demo/candidate_documents", "candidate_documents", gain.per_query, golden)
-    summary = rs.summarize(scores, golden, metrics=["hit@5", "mrr@10"])
+    summary = summarize(scores, golden, metrics=["hit@5", "mrr@10"])
     at = datetime(2026, 1, 1, tzinfo=UTC)
     kept.write(
         "demo/write_event_log",
@@ -849,7 +854,7 @@ def demo(kept: Kept) -> None:
         occurred_at=at,
         conversation_id="c",
     )
-    deltas = rs.compare_runs(results, golden, "dense", "hybrid").deltas
+    deltas = compare_runs(results, golden, "dense", "hybrid").deltas
     kept.write(
         "demo/write_event_log_deltas",
         "write_event_log",
@@ -892,7 +897,7 @@ def relabelled(kept: Kept, results: Any, golden: Any, before: Any) -> None:
 
 def written_runs(kept: Kept, at: str, results: Any) -> None:
     """One run in every format that takes it."""
-    once = dataclasses.replace(results, hits=rs.collapse_hits(results.hits))
+    once = dataclasses.replace(results, hits=rs.match.collapse_hits(results.hits))
     for level, ranked in (("doc", once), ("chunk", results)):
         for function, ending in (("write_trec_run", "txt"), ("write_json_run", "json")):
             for name in (f"run.{ending}", f"run.{ending}.gz"):
@@ -1005,7 +1010,7 @@ def predicates(kept: Kept, at: str, results: Any, golden: Any) -> None:
         metadata="any",
         substrings="all",
     )
-    made, told = caught(rs.predicate_markdown, results, golden)
+    made, told = caught(predicate_markdown, results, golden)
     kept.put(f"{at}/predicate_markdown", "prose", [kept.text(made), told])
     kept.call(f"{at}/filter_hits", "filter_hits", results, golden)
 
@@ -1371,7 +1376,7 @@ def made_chunks() -> pd.DataFrame:
         for doc in range(8)
         for part in range(4)
     ]
-    return rs.conform(pd.DataFrame(rows), "chunks")
+    return rs.frames.conform(pd.DataFrame(rows), "chunks")
 
 
 def made_documents(folder: Path) -> pd.DataFrame:
@@ -1387,7 +1392,7 @@ def made_documents(folder: Path) -> pd.DataFrame:
         for doc in range(9)
     ]
     rows[4]["superseded_by"] = "d8"
-    return rs.load_documents(lines(folder / "versions.jsonl", rows))
+    return rs.io.load_documents(lines(folder / "versions.jsonl", rows))
 
 
 def steps(kept: Kept, results: Any, golden: Any, scores: Any) -> None:
@@ -1420,11 +1425,15 @@ def steps(kept: Kept, results: Any, golden: Any, scores: Any) -> None:
     )
     texts = ["one two three", "four five"]
     novelty = {
-        "lexical": rs.lexical_novelty("one two six", "one two three four"),
-        "cosine": rs.cosine([1.0, 2.0, 3.0], [3.0, 1.0, 0.5]),
-        "per_chunk": rs.novelty_per_chunk([[0.6, 0.8], [1.0, 0.2]], [[1.0, 0.0], [0.3, 0.7]]),
-        "all_pairs": rs.novelty_all_pairs([[0.6, 0.8], [1.0, 0.2]], [[1.0, 0.0], [0.3, 0.7]]),
-        "embedded": rs.novelty_per_chunk(
+        "lexical": rs.extras.knowledge_gain.lexical_novelty("one two six", "one two three four"),
+        "cosine": cosine([1.0, 2.0, 3.0], [3.0, 1.0, 0.5]),
+        "per_chunk": rs.extras.knowledge_gain.novelty_per_chunk(
+            [[0.6, 0.8], [1.0, 0.2]], [[1.0, 0.0], [0.3, 0.7]]
+        ),
+        "all_pairs": rs.extras.knowledge_gain.novelty_all_pairs(
+            [[0.6, 0.8], [1.0, 0.2]], [[1.0, 0.0], [0.3, 0.7]]
+        ),
+        "embedded": rs.extras.knowledge_gain.novelty_per_chunk(
             texts, ["one"], lambda found: [[len(t), t.count("o") + 1] for t in found]
         ),
     }
@@ -1441,7 +1450,7 @@ def judges(kept: Kept, results: Any, golden: Any) -> None:
     second = dataclasses.replace(one, judgments=moved)
     kept.call("made/judge_fingerprint", "judge_fingerprint", results)
     kept.call("made/same_judges", "same_judges", results, "alpha1", "beta")
-    kept.call("made/judge_reliability", "judge_reliability", one, second)
+    kept.call("made/agreement", "agreement", one, second)
     draw = kept.call("made/draw_answers", "draw_answers", one, 8)
     labels = pd.DataFrame(
         {
@@ -1528,7 +1537,7 @@ def labelling(kept: Kept, folder: Path, results: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for level in ("anchor", "chunk", "doc"):
-            session = rs.LabelSession(file, results, level=level, depth=6)
+            session = rs.golden.LabelSession(file, results, level=level, depth=6)
             session.go("q01")
             kept.keep(f"made/label={level}/questions", session.questions)
             kept.keep(f"made/label={level}/hits", session.hits)
@@ -1598,10 +1607,10 @@ def retrievers(kept: Kept) -> None:
         metrics=("hit@5", "mrr@10", "passed"),
     )
     profiles(kept, "retrievers", results, golden)
-    rule = rs.by_predicate(results, golden, substrings="all")
+    rule = rs.match.by_predicate(results, golden, substrings="all")
     kept.call("retrievers/score_rule", "score", results, golden, ["hit@5", "mrr"], rule=rule)
     kept.write("retrievers/write_retrievers", "write_retrievers", results, name="results.jsonl")
-    rows = rs.predicate_rows(results, golden)
+    rows = predicate_rows(results, golden)
     summary = kept.write(
         "retrievers/write_retriever_summary",
         "write_retriever_summary",
@@ -1738,11 +1747,11 @@ def tables(kept: Kept) -> None:
     if found is not None:
         kept.call("tables/score", "score", found.results, found.golden)
     kept.call("metrics", "metrics")
-    kept.call("judge_table", "judge_table")
+    kept.call("available_judges", "available_judges")
     for label in ("hit@5", "ndcg@10", "passed", "latency_ms", "citation_precision"):
-        kept.keep(f"metrics/card={label}", str(rs.metric_card(label)), prose=True)
+        kept.keep(f"metrics/card={label}", str(metric_card(label)), prose=True)
     for name in ("groundedness", "correctness", "faithfulness", "key_facts"):
-        judge = rs.find_judge(name)
+        judge = rs.judging.get_judge(name)
         prompts = {"prompt_hash": judge.prompt_hash, "prompt_version": judge.prompt_version}
         kept.keep(f"judges/{name}", prompts)
 

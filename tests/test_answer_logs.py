@@ -129,7 +129,7 @@ def judged():
 def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, words):
     results, golden = rs.load_results(TREC / f"{name}.jsonl"), judged()
     asked = results.hits[results.hits["query_id"].isin(golden.queries["query_id"])]
-    graded, _ = rs.grade_hits(asked, golden.targets)
+    graded, _ = rs.match.grade_hits(asked, golden.targets)
     n_good = (
         graded[graded["grade"] > 0]
         .groupby("query_id")
@@ -143,7 +143,7 @@ def test_trec_answers_give_the_known_figures(name, share, unjudged, silent, word
         round(float((n_good / n_references.clip(lower=1)).mean()), 3) == share
         and len(asked) - len(graded) == unjudged
     )
-    scores = rs.score_answers(results, golden)
+    scores = rs.match.score_answers(results, golden)
     assert len(scores) == 301 and (scores["citation_present"] == 0).sum() == silent
     assert round(results.responses["x_response_length"].mean()) == words
 

@@ -90,7 +90,7 @@ def test_nan_is_read_as_null(tmp_path):
 
 
 def test_writing_and_loading_gives_equal_frames(results, tmp_path):
-    file = rs.write_per_query(results, tmp_path / "again" / "a")
+    file = rs.io.write_per_query(results, tmp_path / "again" / "a")
     again = rs.load_results(file)
     for name in ("runs", "responses", "hits", "hit_meta"):
         pd.testing.assert_frame_equal(getattr(again, name), getattr(results, name))
@@ -129,7 +129,7 @@ def test_what_the_file_could_not_give_back_is_refused(results, tmp_path, row, me
         hit_meta=from_records([{"run_id": "a", **row}], "hit_meta"),
     )
     with pytest.raises(rs.DataError, match=message):
-        rs.write_per_query(odd, tmp_path / "again")
+        rs.io.write_per_query(odd, tmp_path / "again")
 
 
 def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):

@@ -11,6 +11,17 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targets_of
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.invariants import diff_config
+from ragscore.analysis.paraphrases import paraphrases
+from ragscore.frames.data import concat_results
+from ragscore.golden.coverage import coverage, coverage_rows
+from ragscore.scoring.answers import refusal_reasons
+from ragscore.scoring.level import resolve_spans
+from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.rules import targets_at
+from ragscore.scoring.score import scoring
+from ragscore.scoring.summary import slices, summarize
 
 
 def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path):
@@ -45,11 +56,11 @@ def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path
     scores = rs.score(results, subset)
     pd.testing.assert_frame_equal(scores, rs.score(results, alone))
     pd.testing.assert_frame_equal(
-        rs.summarize(scores, subset, by="tags"), rs.summarize(scores, alone, by="tags")
+        summarize(scores, subset, by="tags"), summarize(scores, alone, by="tags")
     )
-    assert rs.compare_runs(results, subset, "a", "b").counts == {"loss": 1}
+    assert compare_runs(results, subset, "a", "b").counts == {"loss": 1}
     assert rs.RunStore(tmp_path / "s").save(results, golden=subset) == ["a", "b"]
-    assert rs.coverage(results, subset)["n_missing"].tolist() == [0, 0]
+    assert coverage(results, subset)["n_missing"].tolist() == [0, 0]
 
 
 SPAN = {"doc_id": "d", "start": 1, "end": 9, "span_unit": "line"}
@@ -64,10 +75,10 @@ def test_spans_need_their_end_and_unit(side, column):
         rs.DataError,
         match=rf"{side}: spans without the columns \['{column}'\]; start, end and span_unit",
     ):
-        rs.grade_hits(frames["hits"], frames["targets"], rs.by_span())
+        rs.match.grade_hits(frames["hits"], frames["targets"], rs.match.by_span())
     frames[side] = frames[side].assign(start=pd.array([None], dtype="Int64"))
     # no span, nothing amiss
-    assert not len(rs.grade_hits(frames["hits"], frames["targets"], rs.by_span())[0])
+    assert not len(rs.match.grade_hits(frames["hits"], frames["targets"], rs.match.by_span())[0])
 
 
 def test_citations_are_not_checked_against_spans_of_no_unit(write_golden, write_run):
@@ -119,7 +130,7 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, message, pair, t
 
     odd_rule.__qualname__ = "odd_rule"
     with pytest.raises(rs.DataError, match=message):
-        rs.grade_hits(
+        rs.match.grade_hits(
             hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}, {"doc_id": "e"}), odd_rule
         )
 
@@ -135,7 +146,7 @@ def test_a_rule_that_returns_no_matches_frame_is_named(matches, message, pair, t
 def test_an_empty_frame_of_any_dtype_is_no_match(nothing, pair, tmp_path):
     results, golden = pair
     assert not len(
-        rs.grade_hits(
+        rs.match.grade_hits(
             hits_of({"doc_id": "d"}), targets_of({"doc_id": "d"}), lambda hits, targets: nothing
         )[0]
     )
@@ -146,13 +157,13 @@ def test_an_empty_frame_of_any_dtype_is_no_match(nothing, pair, tmp_path):
 
 def test_positions_may_be_nullable_whole_numbers():
     pairs = pd.DataFrame({"hit": pd.array([0], "Int64"), "target": pd.array([0], "Int64")})
-    assert rs.grade_hits(
+    assert rs.match.grade_hits(
         hits_of({"doc_id": "x"}), targets_of({"doc_id": "d"}), lambda hits, targets: pairs
     )[1]["target_id"].tolist() == ["d"]
 
 
 def resolved(known, **target):
-    golden = rs.resolve_spans(
+    golden = resolve_spans(
         golden_of(targets_of({"level": "chunk", "chunk_id": "7", "target_id": "7", **target})),
         known,
     )
@@ -221,7 +232,9 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
     hits, targets = hits_of({"doc_id": "x"}, {"doc_id": "d"}), targets_of({"doc_id": "d"})
     plain = hits.astype({"run_id": "str"})
     rows = pd.DataFrame({"run_id": ["r", "s"], "query_id": ["q", "q"], "n_hits": [2, 0]})
-    found = rs.score_hits(*rs.grade_hits(plain, targets), golden_of(targets), rows, "mrr")
+    found = rs.match.score_hits(
+        *rs.match.grade_hits(plain, targets), golden_of(targets), rows, "mrr"
+    )
     assert found["mrr"].tolist() == [0.5, 0]
 
 
@@ -229,84 +242,87 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
     ("call", "message"),
     [
         (
-            lambda results, golden: rs.conform(results.hits, "hit"),
+            lambda results, golden: rs.frames.conform(results.hits, "hit"),
             "kind: found 'hit'; one of queries, tags, targets",
         ),
         (
-            lambda results, golden: rs.conform(
+            lambda results, golden: rs.frames.conform(
                 pd.concat([results.hits, results.hits[["rank"]]], axis=1), "hits"
             ),
             r"hits: columns \['rank'\] are there twice",
         ),
-        (lambda results, golden: rs.conform("hits.csv", "hits"), "hits: found str; a DataFrame"),
         (
-            lambda results, golden: rs.at_level(golden, "docs"),
+            lambda results, golden: rs.frames.conform("hits.csv", "hits"),
+            "hits: found str; a DataFrame",
+        ),
+        (
+            lambda results, golden: targets_at(golden, "docs"),
             "level: found 'docs'; one of chunk, span, ",
         ),
-        (lambda results, golden: rs.aggregate(results, golden, None), "profile: no profile given"),
+        (lambda results, golden: aggregate(results, golden, None), "profile: no profile given"),
         (lambda results, golden: results.select(["a", "a"]), "run: a is named twice"),
-        (lambda results, golden: rs.concat_results([]), "parts: found none"),
+        (lambda results, golden: concat_results([]), "parts: found none"),
         (lambda results, golden: rs.score(results, golden, [5]), "metrics: found 5"),
         (lambda results, golden: rs.score(golden, results), "results: found Golden; Results"),
         (lambda results, golden: rs.score(results, "golden.yaml"), "golden: found str; a Golden"),
-        (lambda results, golden: rs.scoring(golden, results), "results: found Golden; Results"),
+        (lambda results, golden: scoring(golden, results), "results: found Golden; Results"),
         (
-            lambda results, golden: rs.aggregate(golden, results, rs.Profile("own", {})),
+            lambda results, golden: aggregate(golden, results, rs.Profile("own", {})),
             "results: found Golden; Results",
         ),
         (
-            lambda results, golden: rs.compare_runs(golden, results, "a", "b"),
+            lambda results, golden: compare_runs(golden, results, "a", "b"),
             "results: found Golden; Results",
         ),
         (
-            lambda results, golden: rs.compare_runs("runs", golden, "a", "b"),
+            lambda results, golden: compare_runs("runs", golden, "a", "b"),
             "results: found str; Results",
         ),
         (
-            lambda results, golden: rs.diff_config(golden, "a", "b"),
+            lambda results, golden: diff_config(golden, "a", "b"),
             "results: found Golden; Results",
         ),
-        (lambda results, golden: rs.coverage(golden, results), "results: found Golden; Results"),
+        (lambda results, golden: coverage(golden, results), "results: found Golden; Results"),
         (
-            lambda results, golden: rs.coverage_rows(golden, results),
+            lambda results, golden: coverage_rows(golden, results),
             "results: found Golden; Results",
         ),
-        (lambda results, golden: rs.paraphrases(golden, results), "results: found Golden; Results"),
+        (lambda results, golden: paraphrases(golden, results), "results: found Golden; Results"),
         (
-            lambda results, golden: rs.score_answers(golden, results),
+            lambda results, golden: rs.match.score_answers(golden, results),
             "results: found Golden; Results",
         ),
-        (lambda results, golden: rs.refusal_reasons(golden), "results: found Golden; Results"),
+        (lambda results, golden: refusal_reasons(golden), "results: found Golden; Results"),
         (
-            lambda results, golden: rs.resolve_spans(results, golden),
+            lambda results, golden: resolve_spans(results, golden),
             "golden: found Results; a Golden",
         ),
         (
-            lambda results, golden: rs.resolve_spans(golden, "runs"),
+            lambda results, golden: resolve_spans(golden, "runs"),
             "known: found str; Results or a DataFrame",
         ),
-        (lambda results, golden: rs.at_level(results, "doc"), "golden: found Results; a Golden"),
-        (lambda results, golden: rs.slices(results, "tag"), "golden: found Results; a Golden"),
-        (lambda results, golden: rs.summarize(golden), "scores: found Golden; a DataFrame"),
-        (lambda results, golden: rs.summarize("scores.csv"), "scores: found str; a DataFrame"),
+        (lambda results, golden: targets_at(results, "doc"), "golden: found Results; a Golden"),
+        (lambda results, golden: slices(results, "tag"), "golden: found Results; a Golden"),
+        (lambda results, golden: summarize(golden), "scores: found Golden; a DataFrame"),
+        (lambda results, golden: summarize("scores.csv"), "scores: found str; a DataFrame"),
         (
-            lambda results, golden: rs.summarize(results, golden),
+            lambda results, golden: summarize(results, golden),
             "scores: found Results; a DataFrame",
         ),
         (
-            lambda results, golden: rs.summarize(golden.queries),
+            lambda results, golden: summarize(golden.queries),
             r"scores: no run_id, state, level; a frame of rs.score",
         ),
         (
-            lambda results, golden: rs.summarize(rs.score(results, golden, ["mrr"]), results),
+            lambda results, golden: summarize(rs.score(results, golden, ["mrr"]), results),
             "golden: found Results; a Golden",
         ),
         (
-            lambda results, golden: rs.grade_hits(results, golden),
+            lambda results, golden: rs.match.grade_hits(results, golden),
             "hits: found Results; a DataFrame",
         ),
         (
-            lambda results, golden: rs.grade_hits(results.hits, golden),
+            lambda results, golden: rs.match.grade_hits(results.hits, golden),
             "targets: found Golden; a DataFrame",
         ),
         (
@@ -335,7 +351,7 @@ def test_one_label_or_run_may_be_given_as_text(pair):
     pd.testing.assert_frame_equal(
         rs.score(results, golden, "mrr"), rs.score(results, golden, ["mrr"])
     )
-    assert rs.compare_runs(results, golden, "a", "b", metrics="mrr").deltas["metric"].tolist() == [
+    assert compare_runs(results, golden, "a", "b", metrics="mrr").deltas["metric"].tolist() == [
         "mrr"
     ]
     assert results.select("b").runs["run_id"].tolist() == ["b"]
@@ -346,7 +362,7 @@ def test_scores_read_back_from_a_file_can_be_summarized(write_golden, write_run,
     scores = rs.score(rs.load_results(write_run("a", RUN_A)), golden, ["mrr"])
     scores.to_csv(tmp_path / "scores.csv")
     again = pd.read_csv(tmp_path / "scores.csv")
-    table = rs.summarize(again, golden)
+    table = summarize(again, golden)
     assert (
         table["mean"].tolist() == pytest.approx([(1 + 1 / 4 + 0) / 3])
         and np.isfinite(table["low"]).all()

@@ -7,6 +7,8 @@ import pytest
 from conftest import MISSES, RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 
 AGGREGATE_A = {
     "hit_at_k": {"1": 0.3333, "3": 0.3333, "5": 0.6667, "10": 0.6667},
@@ -34,7 +36,7 @@ def kebab(write_golden, write_run):
 
     def aggregate(rows, records, **described):
         results = rs.load_results(write_run("r", records, **described))
-        return rs.aggregate(
+        return aggregate_of(
             results, rs.load_golden(write_golden(rows), absent_docs="refuse"), "kebab"
         )["r"]
 
@@ -51,7 +53,7 @@ def test_aggregate_of_run_b(kebab):
 
 def test_compare_report(pair):
     results, golden = pair
-    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
     assert (report["run_a"], report["run_b"]) == ("a", "b")
     assert (report["aggregate_a"], report["aggregate_b"]) == (AGGREGATE_A, AGGREGATE_B)
     assert report["deltas"] == {
@@ -225,7 +227,7 @@ def test_outcome_of_a_query(write_golden, write_run, a, b, kind):
     results = rs.load_results(
         [write_run(name, [record("q", one)], k=10) for name, one in zip("ab", hits, strict=True)]
     )
-    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
     assert [(row["kind"], row["a_hit_rank"], row["b_hit_rank"]) for row in report["per_query"]] == [
         (kind, a, b)
     ]
@@ -259,7 +261,7 @@ def rechunked(write_golden, write_run):
 
 
 def test_another_chunker_falls_back_to_documents(rechunked):
-    report = json.loads(rs.compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
+    report = json.loads(compare_runs(*rechunked, "a", "b", profile="kebab").to_json())
     assert report["deltas"]["chunker_version_match"] == "fallback_doc"
     assert report["per_query"] == [
         {"query_id": "q", "kind": "draw", "a_hit_rank": 1, "b_hit_rank": 1, "note": None}
@@ -268,7 +270,7 @@ def test_another_chunker_falls_back_to_documents(rechunked):
 
 def test_strict_comparison_refuses_another_chunker(rechunked):
     with pytest.raises(rs.DataError, match="chunker versions differ: test@1 and test@2"):
-        rs.compare_runs(*rechunked, "a", "b", profile="kebab", strict_chunker_version=True)
+        compare_runs(*rechunked, "a", "b", profile="kebab", strict_chunker_version=True)
 
 
 def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run):
@@ -284,7 +286,7 @@ def test_snapshots_that_name_no_chunker_leave_it_unknown(write_golden, write_run
             [{"id": "q", "query": "?", "expected_doc_ids": ["d"], "expected_chunk_ids": ["c"]}]
         )
     )
-    cmp = rs.compare_runs(results, golden, "a", "b", profile="kebab")
+    cmp = compare_runs(results, golden, "a", "b", profile="kebab")
     assert cmp.level.chunker_version_match == "exact"
 
 
@@ -292,7 +294,7 @@ def test_deltas_are_null_where_either_side_is(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     with_answers = [one | {"answer": answer("text", paths=["docs/d.md"])} for one in RUN_A]
     results = rs.load_results([write_run("a", RUN_A), write_run("b", with_answers)])
-    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
     assert (report["aggregate_b"]["citation_coverage"], report["deltas"]["citation_coverage"]) == (
         1.0,
         None,
@@ -315,7 +317,7 @@ def test_the_delta_of_a_mean_is_b_minus_a(write_golden, write_run, ranks_a, rank
             for name, lists in found.items()
         ]
     )
-    report = json.loads(rs.compare_runs(results, golden, "a", "b", profile="kebab").to_json())
+    report = json.loads(compare_runs(results, golden, "a", "b", profile="kebab").to_json())
     assert (
         report["aggregate_a"]["mrr"],
         report["aggregate_b"]["mrr"],
@@ -328,7 +330,7 @@ def test_an_aggregate_stored_before_precision_was_is_computed_anew(write_golden,
     old = {name: value for name, value in AGGREGATE_A.items() if name != "precision_at_k_chunk"}
     results = rs.load_results(write_run("r", RUN_A, aggregate=old))
     assert (
-        rs.aggregate(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"]
+        aggregate_of(results, rs.load_golden(write_golden(THREE_QUERIES)), "kebab")["r"]
         == AGGREGATE_A
     )
 
@@ -347,7 +349,7 @@ def test_storing_for_an_unknown_run_names_it(pair, tmp_path):
 
 def test_an_unknown_run_is_named_with_the_candidates(pair):
     with pytest.raises(rs.DataError, match=r"no run or system 'c'; there are a, b"):
-        rs.compare_runs(*pair, "a", "c")
+        compare_runs(*pair, "a", "c")
 
 
 def test_misses_share_a_document_but_not_a_chunk():

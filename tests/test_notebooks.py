@@ -12,6 +12,16 @@ import pytest
 import yaml
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.leaderboard import leaderboard
+from ragscore.analysis.refusals import answered_quality
+from ragscore.analysis.slices import compare_slices
+from ragscore.analysis.trend.noise import noise_floor
+from ragscore.analysis.trend.trend import trend
+from ragscore.golden.coverage import coverage
+from ragscore.golden.health import golden_health
+from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.summary import add_columns, summarize
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -36,8 +46,8 @@ def data():
 def test_the_first_look_answers_with_true_numbers(data):
     results, golden = data
     scores, text = rs.score(results, golden), prose("01_first_look.ipynb")
-    means = rs.summarize(scores, golden).set_index(["metric", "run_id"])["mean"]
-    by_difficulty = rs.summarize(scores, golden, by="difficulty", metrics=["hit@5"]).set_index(
+    means = summarize(scores, golden).set_index(["metric", "run_id"])["mean"]
+    by_difficulty = summarize(scores, golden, by="difficulty", metrics=["hit@5"]).set_index(
         ["difficulty", "run_id"]
     )["mean"]
     hit = {
@@ -65,14 +75,14 @@ def test_the_first_look_answers_with_true_numbers(data):
     )
     assert f"{golden.queries['group'].nunique()} queries are asked in three ways" in text
     # "The intervals of dense, hybrid and hybrid_rerank overlap"
-    bounds = rs.summarize(scores, metrics=["hit@5"]).set_index("run_id").drop("bm25")
+    bounds = summarize(scores, metrics=["hit@5"]).set_index("run_id").drop("bm25")
     assert bounds["low"].max() < bounds["high"].min()
 
 
 def test_the_comparison_answers_with_true_numbers(data):
     results, golden = data
     text = prose("02_compare_runs.ipynb")
-    cmp = rs.compare_runs(results, golden, "dense", "hybrid")
+    cmp = compare_runs(results, golden, "dense", "hybrid")
     row = cmp.deltas.set_index("metric").loc["hit@5"]
     assert (
         f"hit@5 is {row['b']:.1%} against {row['a']:.1%}, a change of {row['delta']:+.3f} with a 95"
@@ -88,7 +98,7 @@ def test_the_comparison_answers_with_true_numbers(data):
     )
     lost = cmp.per_query.query("outcome == 'regression'")["query_id"]
     later = (
-        rs.compare_runs(results, golden, "hybrid", "hybrid_rerank")
+        compare_runs(results, golden, "hybrid", "hybrid_rerank")
         .per_query.set_index("query_id")
         .loc[lost]
     )
@@ -99,7 +109,7 @@ def test_the_comparison_answers_with_true_numbers(data):
 def test_the_causes_are_what_the_rankings_show(data):
     results, golden = data
     hits = results.hits
-    ranks = rs.compare_runs(results, golden, "dense", "hybrid").per_query.set_index("query_id")[
+    ranks = compare_runs(results, golden, "dense", "hybrid").per_query.set_index("query_id")[
         "rank_a"
     ]
     assert ranks[["mpl-030", "np-001", "pd-027"]].tolist() == [1, 2, 3]
@@ -241,13 +251,13 @@ def test_what_the_dialects_say_made_a_difference_did():
     results = rs.load_results(
         ROOT / "data" / "demo" / "runs" / "hybrid_rerank" / "per_query.jsonl"
     ).select("hybrid_rerank", golden.queries["query_id"])
-    rig, trec = (rs.aggregate(results, golden, name)["hybrid_rerank"] for name in ("rig", "trec"))
+    rig, trec = (aggregate(results, golden, name)["hybrid_rerank"] for name in ("rig", "trec"))
     assert (
         rig["hit_rate"]["10"] > trec["success"]["10"]
         and rig["mrr"] > trec["recip_rank"]
         and rig["precision"]["10"] < trec["P"]["10"]
     )
-    counts = rs.coverage(results, golden).iloc[0]
+    counts = coverage(results, golden).iloc[0]
     assert counts["n_missing"] == counts["n_failed"] == 0
     plain, collapsed = (
         rs.score(
@@ -307,7 +317,7 @@ def test_the_trends_are_answered_with_true_numbers():
     }
     words, vectors = stored["05-bm25-k1.5"], stored["07-dense"]
     assert f"goes from {stored['01-bm25-plain']:.3f} to {stored['18-rerank-unstemmed']:.3f}" in text
-    line = rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5").set_index("run_id")
+    line = trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5").set_index("run_id")
     band = line.loc["07-dense", ["band_low", "band_high"]]
     assert line.index[line["first_out_of_control"]].tolist() == ["07-dense"]
     assert (
@@ -323,13 +333,13 @@ def test_the_trends_are_answered_with_true_numbers():
         in text
         and line.loc["06-bm25-passages-400", "in_band"]
     )
-    late = rs.trend(store, "mrr@10", golden=golden, baseline="13-rerank-30").set_index("run_id")
+    late = trend(store, "mrr@10", golden=golden, baseline="13-rerank-30").set_index("run_id")
     edges = late.loc["13-rerank-30", ["band_low", "band_high"]]
     shown = f"({edges.iloc[0]:.3f} to {edges.iloc[1]:.3f} by the older labels)"
     assert late.loc["07-dense":, "in_band"].all()
     assert f"inside the band around run 13 {shown}" in text
     repeats = [stored[run] for run in stored if "repeat" in run]
-    floor = rs.noise_floor(store, "mrr@10").iloc[0]
+    floor = noise_floor(store, "mrr@10").iloc[0]
     # "on every fourth question"
     assert (
         f"know their spread (sd {statistics.stdev(repeats):.3f}) badly" in text
@@ -351,7 +361,7 @@ def test_the_steps_by_slice_are_answered_with_true_numbers():
             "{delta:+.3f} over run 07 ({low:.3f} to {high:.3f}): {verdict}.",
         ),
     ):
-        row = rs.compare_runs(store.load([a, b]), golden, a, b, metrics=["mrr@10"]).deltas.iloc[0]
+        row = compare_runs(store.load([a, b]), golden, a, b, metrics=["mrr@10"]).deltas.iloc[0]
         assert said.format(**row) in text
     category = golden.queries.set_index("query_id")["category"]
     means = {
@@ -436,7 +446,7 @@ def test_what_150_queries_show_is_answered_with_true_numbers(data, expected_docs
         f" {fair_coin:.1%} of cases" in text
     )
     metrics = ["hit@5", "mrr@10", "ndcg@10", "latency_ms"]
-    cmp = rs.compare_runs(results, golden, "dense", "hybrid_rerank", metrics=metrics)
+    cmp = compare_runs(results, golden, "dense", "hybrid_rerank", metrics=metrics)
     hit, ndcg, latency = (
         cmp.deltas.set_index("metric").loc[name] for name in ("hit@5", "ndcg@10", "latency_ms")
     )
@@ -455,7 +465,7 @@ def test_what_150_queries_show_is_answered_with_true_numbers(data, expected_docs
     assert f"{len(differences)} queries find {hit['mde']:.3f} four times in five" in text and hit[
         "mde"
     ] == pytest.approx(roughly, rel=0.05)
-    needed = rs.golden_health(
+    needed = golden_health(
         rs.score(results.select(["dense", "hybrid_rerank"]), golden),
         golden,
         metric="hit@5",
@@ -464,7 +474,7 @@ def test_what_150_queries_show_is_answered_with_true_numbers(data, expected_docs
     assert f"a gain of 0.06 would need {needed.iloc[0]}." in text and needed.iloc[
         0
     ] == pytest.approx((roughly / 0.06) ** 2 * len(differences), rel=0.05)
-    board = rs.leaderboard(rs.score(results, golden), "dense", ["hit@5", "ndcg@10"], golden)
+    board = leaderboard(rs.score(results, golden), "dense", ["hit@5", "ndcg@10"], golden)
     corrected = board.table.set_index(["metric", "run_id"]).loc[("ndcg@10", "hybrid_rerank")]
     said = (
         f"it is better: {ndcg['delta']:+.3f} ({ndcg['low']:+.3f} to {ndcg['high']:+.3f}), p ="
@@ -488,9 +498,9 @@ def test_what_150_queries_show_is_answered_with_true_numbers(data, expected_docs
         and hit["low"] > -0.1
         and ndcg["low"] > -0.05
     )
-    fused = rs.compare_runs(results, golden, "dense", "hybrid", metrics="hit@5").deltas.iloc[0]
+    fused = compare_runs(results, golden, "dense", "hybrid", metrics="hit@5").deltas.iloc[0]
     assert f"a loss of {-fused['low']:.3f} at hit@5 may be there" in text
-    sliced = rs.compare_slices(
+    sliced = compare_slices(
         rs.score(results, golden),
         golden,
         "difficulty",
@@ -517,14 +527,14 @@ def test_what_the_labels_did_is_answered_with_true_numbers():
     with pytest.raises(rs.DataError, match="golden"):
         store.scores("mrr@10", runs=both)
     with pytest.warns(UserWarning, match="golden"):
-        mixed = rs.leaderboard(
+        mixed = leaderboard(
             store.scores("mrr@10", runs=both, allow_different=["golden"]),
             "07-dense",
             golden=golden,
         ).table.iloc[1]
     shown = f"{differences.mean():+.3f} at mrr@10, which looks *better* (p = {mixed['p']:.3f})"
     assert mixed["verdict"] == "better" and f"differ by {shown}" in text
-    today = rs.compare_runs(store.load(both), golden, *both, metrics="mrr@10").deltas.iloc[0]
+    today = compare_runs(store.load(both), golden, *both, metrics="mrr@10").deltas.iloc[0]
     changed = yaml.safe_load(
         (ROOT / "data" / "demo" / "golden_before.yaml").read_text(encoding="utf-8")
     )
@@ -654,7 +664,7 @@ def test_how_sure_the_faults_are_is_answered_with_true_numbers(data, expected_do
         rs.score(results.select(runs), golden),
         {run: faults_of(run, expected_docs) for run in runs},
     )
-    refusing = rs.compare_runs(results, golden, *runs, metrics="false_refusal").deltas.iloc[0]
+    refusing = compare_runs(results, golden, *runs, metrics="false_refusal").deltas.iloc[0]
     assert (
         f"({refusing['delta']:+.3f}, {refusing['low']:+.3f} to {refusing['high']:+.3f})" in text
         and refusing["p"] < 0.05
@@ -665,9 +675,9 @@ def test_how_sure_the_faults_are_is_answered_with_true_numbers(data, expected_do
         for run in runs
         for query in expected_docs
     ]
-    columns = rs.add_columns(scores, pd.DataFrame(rows), kinds, partial=True)
+    columns = add_columns(scores, pd.DataFrame(rows), kinds, partial=True)
     tested = (
-        rs.leaderboard(columns, "dense", kinds, golden)
+        leaderboard(columns, "dense", kinds, golden)
         .table.dropna(subset="delta")
         .set_index("metric")
     )
@@ -681,7 +691,7 @@ def test_how_sure_the_faults_are_is_answered_with_true_numbers(data, expected_do
         in text
         and (tested["p"] > 0.05).all()
     )
-    quality = rs.answered_quality(scores, golden, "citation_precision").set_index("run_id")
+    quality = answered_quality(scores, golden, "citation_precision").set_index("run_id")
     overall, answered = (
         " against ".join(f"{quality.loc[run, name]:.3f}" for run in runs[::-1])
         for name in ("overall", "answered")
@@ -715,7 +725,7 @@ def test_the_labels_are_answered_with_true_numbers(tmp_path):
     file, before = tmp_path / "golden.yaml", rs.load_golden(ROOT / "data" / "demo" / "golden.yaml")
     file.write_bytes((ROOT / "data" / "demo" / "golden.yaml").read_bytes())
     results = rs.load_results(ROOT / "data" / "demo" / "runs" / "*")
-    session = rs.LabelSession(file, results, level="doc")
+    session = rs.golden.LabelSession(file, results, level="doc")
     first = session.near_misses().head(20)
     assert (
         set(first["n_runs"]) == {4}

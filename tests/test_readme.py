@@ -18,6 +18,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.model import OUTCOMES
 from ragscore.cli import make_parser
 from ragscore.frames.render import markdown_table
@@ -150,7 +151,7 @@ def test_won_at_hit_5_and_outcomes_relate_as_the_readme_says(
         write_run(name, [record("q", [hit("c", "d", rank)] if rank else [])], k=10)
         for name, rank in (("a", a), ("b", b))
     ]
-    cmp = rs.compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["hit@5"])
+    cmp = compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["hit@5"])
     row = cmp.deltas.iloc[0]
     assert cmp.counts == {outcome: 1} and (row["n_better"], row["n_worse"]) == counts
 

@@ -11,7 +11,11 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
+from ragscore.analysis.harness_files import write_event_log
+from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import PROFILES
+from ragscore.scoring.summary import summarize
 from ragscore.stats.bootstrap import _splitmix64
 
 
@@ -148,7 +152,7 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
         }.items()
     )
     assert no_orwell.loc["q1", "ndcg@5"] == pytest.approx(0.275412, abs=5e-7)
-    better = rs.diff_scores(
+    better = diff_scores(
         pd.concat([no_orwell.astype({"run_id": "str"}), full.astype({"run_id": "str"})]),
         "no_orwell",
         "full",
@@ -162,7 +166,7 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
         "q2",
         "q3",
     ]
-    worse = rs.diff_scores(
+    worse = diff_scores(
         pd.concat([full.astype({"run_id": "str"}), no_light.astype({"run_id": "str"})]),
         "full",
         "no_light",
@@ -184,13 +188,13 @@ def frame(**runs):
 
 
 def test_the_summary_of_a_metric():
-    row = rs.summarize(frame(r={"recall@10": {"q1": 0.0, "q2": 0.5, "q3": 1.0}})).iloc[0]
+    row = summarize(frame(r={"recall@10": {"q1": 0.0, "q2": 0.5, "q3": 1.0}})).iloc[0]
     assert row[["n", "mean", "min", "max", "p50", "std"]].tolist() == [3, 0.5, 0, 1, 0.5, 0.5]
     assert row["p95"] == pytest.approx(0.95)
 
 
 def test_the_summary_of_nothing_has_no_mean():
-    row = rs.summarize(frame(r={"recall@10": {"q1": np.nan}})).iloc[0]
+    row = summarize(frame(r={"recall@10": {"q1": np.nan}})).iloc[0]
     assert row["n"] == 0 and row[["mean", "std", "min", "max", "p50", "p95"]].isna().all()
 
 
@@ -199,9 +203,7 @@ def test_winners_losers_and_movers_over_the_queries_both_have():
         {"q1": 1, "q2": 0, "q3": 0.5, "q4": 0.9},
         {"q1": 0.5, "q2": 0.5, "q3": 0.5, "q5": 1},
     )
-    diff = rs.diff_scores(
-        frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now"
-    )
+    diff = diff_scores(frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now")
     row = diff.metrics.iloc[0]
     assert row[
         ["winners", "losers", "unchanged", "n", "n_only_baseline", "n_only_candidate"]
@@ -212,7 +214,7 @@ def test_winners_losers_and_movers_over_the_queries_both_have():
 
 
 def test_a_metric_that_the_baseline_lacks_has_no_delta():
-    diff = rs.diff_scores(
+    diff = diff_scores(
         frame(base={"mrr": {"q": 0.6}}, now={"mrr": {"q": 0.8}, "recall@5": {"q": 0.4}}),
         "base",
         "now",
@@ -247,9 +249,9 @@ def test_deltas_that_gates_look_at_survive_json(baseline, candidate, deltas):
         name: {metric: dict(enumerate(values)) for metric, values in run.items()}
         for name, run in (("a", baseline), ("b", candidate))
     }
-    diff = rs.diff_scores(frame(**runs).rename(index=str), "a", "b")
+    diff = diff_scores(frame(**runs).rename(index=str), "a", "b")
     assert diff.metrics["delta"].tolist() == pytest.approx(deltas)
-    again = rs.ScoreDiff.from_json(diff.to_json())
+    again = ScoreDiff.from_json(diff.to_json())
     pd.testing.assert_frame_equal(again.metrics, diff.metrics, check_exact=True)
     pd.testing.assert_frame_equal(again.largest_changes, diff.largest_changes, check_exact=True)
 
@@ -272,26 +274,26 @@ def test_splitmix64_gives_its_published_outputs():
     ],
 )
 def test_bootstrap_intervals_of_splitmix64(values, iterations, level, seed, expected):
-    assert rs.bootstrap_mean(values, iterations, level, seed, "splitmix64") == pytest.approx(
+    assert rs.stats.bootstrap_mean(values, iterations, level, seed, "splitmix64") == pytest.approx(
         expected, abs=5e-7
     )
 
 
 def test_the_bootstrap_does_not_depend_on_how_many_draws_are_held_at_a_time(monkeypatch):
     values = np.arange(10) / 9
-    whole = rs.bootstrap_mean(values, 200, 0.9, 5, "splitmix64")
+    whole = rs.stats.bootstrap_mean(values, 200, 0.9, 5, "splitmix64")
     monkeypatch.setattr("ragscore.stats.bootstrap.AT_ONCE", 70)
-    assert rs.bootstrap_mean(values, 200, 0.9, 5, "splitmix64") == whole
+    assert rs.stats.bootstrap_mean(values, 200, 0.9, 5, "splitmix64") == whole
 
 
 @pytest.mark.parametrize("method", ["numpy", "splitmix64"])
 def test_the_bootstrap_is_the_same_for_the_same_seed_and_leaves_nan_out(method):
     values = np.random.default_rng(3).random(40)
-    first = rs.bootstrap_mean(values, 2000, seed=7, method=method)
+    first = rs.stats.bootstrap_mean(values, 2000, seed=7, method=method)
     assert (
         first
-        == rs.bootstrap_mean([*values, np.nan], 2000, seed=7, method=method)
-        != rs.bootstrap_mean(values, 2000, seed=8, method=method)
+        == rs.stats.bootstrap_mean([*values, np.nan], 2000, seed=7, method=method)
+        != rs.stats.bootstrap_mean(values, 2000, seed=8, method=method)
     )
     assert first is not None and first[0] < values.mean() < first[1]
     # close to the normal interval of the mean at this size
@@ -300,7 +302,7 @@ def test_the_bootstrap_is_the_same_for_the_same_seed_and_leaves_nan_out(method):
 
 
 def test_no_value_has_no_interval():
-    assert rs.bootstrap_mean([]) is None and rs.bootstrap_mean([np.nan]) is None
+    assert rs.stats.bootstrap_mean([]) is None and rs.stats.bootstrap_mean([np.nan]) is None
 
 
 @pytest.mark.parametrize(
@@ -317,7 +319,7 @@ def test_no_value_has_no_interval():
 )
 def test_bad_arguments_of_the_bootstrap_are_refused(bad):
     with pytest.raises(rs.DataError, match=next(iter(bad))):
-        rs.bootstrap_mean([1.0], **bad)
+        rs.stats.bootstrap_mean([1.0], **bad)
 
 
 # the profile: F.5.1 to F.5.6 once more, as that harness's aggregates
@@ -347,7 +349,7 @@ def profile_means(tmp_path):
         (tmp_path / "per_query.jsonl").write_text(
             "".join(json.dumps(one) + "\n" for one in records)
         )
-        (found,) = rs.aggregate(
+        (found,) = aggregate(
             rs.load_results(tmp_path / "per_query.jsonl"),
             rs.load_golden(tmp_path / "qrels.jsonl"),
             replace(PROFILES["rig"], ks=ks),
@@ -418,7 +420,7 @@ def test_means_over_three_graded_queries_by_the_profile(profile_means, rankings,
 
 def regressed(diff, path, thresholds):
     deltas = diff.metrics.rename(columns={"baseline": "a", "candidate": "b"})
-    rs.write_event_log(deltas, path, conversation_id="c", tolerances=thresholds)
+    write_event_log(deltas, path, conversation_id="c", tolerances=thresholds)
     events = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()
     return [event["metric"] for event in events if event["regressed"]]
@@ -455,9 +457,9 @@ def test_a_gate_names_the_metrics_that_fell_by_more_than_their_threshold(
         name: {labels[metric]: dict(enumerate(values)) for metric, values in run.items()}
         for name, run in (("a", baseline), ("b", candidate))
     }
-    diff = rs.diff_scores(frame(**runs).rename(index=str), "a", "b")
+    diff = diff_scores(frame(**runs).rename(index=str), "a", "b")
     limits = {labels[metric]: limit for metric, limit in thresholds.items()}
-    for one in (diff, rs.ScoreDiff.from_json(diff.to_json())):
+    for one in (diff, ScoreDiff.from_json(diff.to_json())):
         assert regressed(one, tmp_path / "log.jsonl", limits) == [
             labels[metric] for metric in expected
         ]
@@ -475,11 +477,11 @@ def test_a_gate_lets_a_better_store_pass_and_stops_a_worse_one(scored, tmp_path)
     limits = dict.fromkeys(AT_5, 0.02)
     assert (
         regressed(
-            rs.diff_scores(pd.concat([no_orwell, full]), "no_orwell", "full"),
+            diff_scores(pd.concat([no_orwell, full]), "no_orwell", "full"),
             tmp_path / "log.jsonl",
             limits,
         )
         == []
     )
-    worse = rs.diff_scores(pd.concat([full, no_light]), "full", "no_light")
+    worse = diff_scores(pd.concat([full, no_light]), "full", "no_light")
     assert regressed(worse, tmp_path / "log.jsonl", limits) == AT_5

@@ -11,6 +11,7 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
+from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 
 TABLE = {
     "hybrid+rerank": {"passed": 21, "recall_known": 1.0, "precision_top1": 0.9048, "mrr": 0.9048},
@@ -35,7 +36,7 @@ def load(tmp_path):
 
 
 def test_the_profile_gives_the_published_table(load):
-    aggregates = rs.aggregate(*load(QUESTIONS, records()), "seed-mcp")
+    aggregates = aggregate_of(*load(QUESTIONS, records()), "seed-mcp")
     assert {
         name: {key: round(one[key], 4) for key in TABLE[name]} for name, one in aggregates.items()
     } == TABLE
@@ -45,7 +46,7 @@ def test_the_profile_gives_the_published_table(load):
 
 def test_a_response_to_no_golden_question_counts_nowhere(load):
     lines = [said("q", [found(1, "k")]), said("stray", [found(1, "k")])]
-    aggregate = rs.aggregate(
+    aggregate = aggregate_of(
         *load([{"query": "q", "expected_source_keys": ["k"]}], lines), "seed-mcp"
     )["dense"]
     assert (
@@ -91,7 +92,7 @@ def test_ours_leaves_queries_without_a_rank_out_of_the_mean_FLAW_theirs_has_1_fo
 def test_a_question_passes_by_the_profile_as_well(load, expectation, hits, passed):
     other = {"query": "other", "expected_source_keys": ["k"]}
     lines = [said("q", hits), said("other", [found(1, "k")])]
-    found_here = rs.aggregate(*load([{"query": "q", **expectation}, other], lines), "seed-mcp")[
+    found_here = aggregate_of(*load([{"query": "q", **expectation}, other], lines), "seed-mcp")[
         "dense"
     ]
     assert (found_here["passed"], found_here["recall_known"]) == (passed + 1, (passed + 1) / 2)
@@ -104,4 +105,4 @@ def test_a_question_of_empty_keys_only_is_not_satisfied(load):
         {"query": "other", "expected_source_keys": ["k"]},
     ]
     results, golden = load(questions, [said("q", [found(1, "a")]), said("other", [found(1, "k")])])
-    assert rs.aggregate(results, golden, "seed-mcp")["dense"]["recall_known"] == 0.5
+    assert aggregate_of(results, golden, "seed-mcp")["dense"]["recall_known"] == 0.5

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
+from ragscore.scoring.provenance import ruler
+from ragscore.scoring.score import scoring
 
 DEMO = Path(__file__).parents[1] / "data" / "demo"
 
@@ -32,36 +34,39 @@ def modules_in(pickled):
 @pytest.mark.parametrize(
     ("rule", "name"),
     [
-        (rs.by_chunk, "by_chunk"),
-        (rs.by_doc, "by_doc"),
-        (rs.by_span(), "by_span(share='shorter', min_overlap=0.5)"),
-        (rs.by_span(share="target", min_overlap=0.3), "by_span(share='target', min_overlap=0.3)"),
-        (rs.by_anchor(), "by_anchor(snippets=True)"),
+        (rs.match.by_chunk, "by_chunk"),
+        (rs.match.by_doc, "by_doc"),
+        (rs.match.by_span(), "by_span(share='shorter', min_overlap=0.5)"),
+        (
+            rs.match.by_span(share="target", min_overlap=0.3),
+            "by_span(share='target', min_overlap=0.3)",
+        ),
+        (rs.match.by_anchor(), "by_anchor(snippets=True)"),
     ],
 )
 def test_a_rule_is_recorded_by_its_name_and_parameters(rule, name, golden, results):
     assert rule.__qualname__ == name
     if name in ("by_chunk", "by_doc"):
-        assert list(rs.scoring(results, golden, rule=rule)["rule"]) == [name]
+        assert list(scoring(results, golden, rule=rule)["rule"]) == [name]
 
 
 def test_the_rule_of_a_match_level_has_the_name_that_it_has_as_an_argument(golden, results):
     for level in ("chunk", "doc"):
-        assert list(rs.scoring(results, golden, match=level)["rule"]) == [f"by_{level}"]
+        assert list(scoring(results, golden, match=level)["rule"]) == [f"by_{level}"]
 
 
 def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results):
     def mine(hits, targets):
-        return rs.by_doc(hits, targets)
+        return rs.match.by_doc(hits, targets)
 
-    (name,) = rs.scoring(results, golden, rule=mine)["rule"]
+    (name,) = scoring(results, golden, rule=mine)["rule"]
     assert name.startswith(mine.__qualname__ + "#")
     assert len(name.rpartition("#")[2]) == 8
 
 
 def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert golden.golden_hash == "63253d3c2a3be42c"
-    parts = rs.ruler(results, golden, ["hit@5", "recall@5", "refusal_correct"])
+    parts = ruler(results, golden, ["hit@5", "recall@5", "refusal_correct"])
     hashes = parts.set_index("component")["hash"].dropna()
     assert hashes.to_dict() == {
         "golden": "43117429100d2f69",
@@ -91,7 +96,9 @@ def test_an_embedding_of_the_package_is_recorded_without_its_module():
         return [[1.0] for _ in texts]
 
     def name():
-        return rs.Endpoint("m", base_url="http://127.0.0.1:9/v1", embedding=embed).embedding_name
+        return rs.judging.Endpoint(
+            "m", base_url="http://127.0.0.1:9/v1", embedding=embed
+        ).embedding_name
 
     embed.__qualname__, embed.__module__ = "MiniLM", "ragscore.demo.retrievers"
     assert name() == "ragscore.MiniLM"

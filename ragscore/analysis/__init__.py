@@ -1,1 +1,5 @@
 """Analyses of scores: comparison, trend, leaderboard, slices, refusals, failure causes, ..."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -15,7 +15,7 @@ from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.matching import LEVELS, apply_rule, at_level, level_rows
+from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
 
 ROW = 24  # pixels of one hit in the drawing
 GAP = 56  # and of the space in which moves are drawn
@@ -209,7 +209,7 @@ def show_query(
         )
     level = _level_name(query_id, choose_level(chosen, golden, match), golden)
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)
-    targets = of_query(at_level(golden, level).targets).reset_index(drop=True)
+    targets = of_query(targets_at(golden, level).targets).reset_index(drop=True)
     matches = decidable(apply_rule(level_rule(level, chosen, golden), hits, targets))
     met = pd.DataFrame(
         {

@@ -22,7 +22,7 @@ from ragscore.frames.ranking import collapse_hits
 from ragscore.frames.typing import Values
 from ragscore.scoring.grading import level_rule
 from ragscore.scoring.level import choose_level, chunker_versions
-from ragscore.scoring.matching import LEVELS, apply_rule, at_level
+from ragscore.scoring.rules import LEVELS, apply_rule, targets_at
 
 Ranks = npt.NDArray[np.int64]
 
@@ -134,7 +134,7 @@ def _relevance(results: Results, golden: Golden, match: str) -> Ranks:
     grade = np.full(len(hits), -1)
     labelled, undecided = np.zeros(len(hits), dtype=bool), np.zeros(len(hits), dtype=bool)
     for name in names:
-        targets = at_level(golden, name).targets
+        targets = targets_at(golden, name).targets
         is_own = hits["query_id"].isin(targets["query_id"]).to_numpy() & ~labelled
         matches = apply_rule(level_rule(name, results, golden), hits, targets)
         matches = matches[is_own[matches["hit"].to_numpy()]]

@@ -13,10 +13,10 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.scoring.judgments import CRITERIA
-from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.metrics import BY_NAME, describe, parse_label
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 

@@ -13,8 +13,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.render import markdown_table
-from ragscore.scoring.matching import RANKLESS, at_level
 from ragscore.scoring.predicates import by_predicate
+from ragscore.scoring.rules import RANKLESS, targets_at
 from ragscore.scoring.score import score
 
 KINDS = ("expected_empty", "must_not_contain", "positive", "other")
@@ -217,7 +217,7 @@ def _cut(results: Results, k: int | None) -> Results:
 
 def _kinds(query_ids: pd.Series, golden: Golden) -> pd.Series:
     """Return the kind of each query."""
-    checks, with_target = golden.checks, at_level(golden, "predicate").targets["query_id"]
+    checks, with_target = golden.checks, targets_at(golden, "predicate").targets["query_id"]
     flags = [query_ids.isin(checks.loc[checks["kind"] == kind, "query_id"]) for kind in RANKLESS]
     kinds = np.select([*flags, query_ids.isin(with_target)], KINDS[:3], KINDS[3])
     return pd.Series(kinds, index=query_ids.index, dtype="str")

@@ -19,8 +19,8 @@ from ragscore.analysis.refusals import (
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.matching import response_of
 from ragscore.scoring.metrics import RANKING, describe, parse_label
+from ragscore.scoring.rules import response_of
 from ragscore.stats import wilson_interval
 
 REFUSALS = ("kept", "replaced")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragscore.cli.options import Commands, add_json, as_json, load
 from ragscore.frames.data import DataError, Results, records_of
-from ragscore.judging import Endpoint, Judged, find_judge, judge, spot_check
+from ragscore.judging import Endpoint, Judged, get_judge, judge, spot_check
 from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT
 from ragscore.judging.endpoint import KEY_VARIABLES, STRUCTURED
@@ -63,7 +63,7 @@ def add_judge(commands: Commands) -> None:
     parser.add_argument(
         "--keep-inputs",
         metavar="FILE",
-        help="keep what the judges were given, for rs.load_judge_inputs",
+        help="keep what the judges were given, for rs.load_inputs",
     )
     parser.add_argument(
         "--spot-check",
@@ -206,7 +206,7 @@ def _judge(args: argparse.Namespace) -> int:
         Judged(
             judged.results.select(run_id), judged.ledger[judged.ledger["run_id"] == run_id]
         ).save(place, overwrite=True)
-    metrics = [find_judge(name).criterion for name in names]
+    metrics = [get_judge(name).criterion for name in names]
     table = summarize(score(judged.results, golden, metrics))[
         ["run_id", "metric", "mean", "low", "high", "n", "n_expected"]
     ]
@@ -250,7 +250,7 @@ def _refuse_judged(results: Results, names: list[str]) -> None:
     """Before anything is paid for."""
     if results.judgments is None:
         return
-    criteria = [find_judge(name).criterion for name in names]
+    criteria = [get_judge(name).criterion for name in names]
     there = results.judgments[results.judgments["criterion"].isin(criteria)]
     if len(there):
         judged = ", ".join(there["run_id"].astype("str").unique())

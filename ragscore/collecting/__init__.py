@@ -2,3 +2,7 @@
 
 The package itself imports nothing, so that `ragscore.collecting.secrets` stays cheap to import.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from ragscore.frames.data import Golden
 from ragscore.frames.kinds import CHOICE_KINDS, EXPECTATIONS
-from ragscore.scoring.matching import RANKLESS, UNKNOWN_TARGET
+from ragscore.scoring.rules import RANKLESS, UNKNOWN_TARGET
 
 RECENCY_RULES = ("cite_newer", "acknowledge_both", "cite_both")
 ONE_OF_RULES = f"one of {', '.join(RECENCY_RULES)}"

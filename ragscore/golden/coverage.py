@@ -12,8 +12,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
-from ragscore.scoring.matching import at_level
 from ragscore.scoring.metrics import score_hits
+from ragscore.scoring.rules import targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 
@@ -136,7 +136,7 @@ def _judged(results: Results, golden: Golden) -> pd.Series:
     """Return the mean judged@10 of each run over the queries that have hits."""
     levels = set(golden.targets["level"])
     level = "doc" if "doc" in levels else "anchor" if "anchor" in levels else "chunk"
-    selected = at_level(golden, level)
+    selected = targets_at(golden, level)
     graded, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
     by_list = results.hits.groupby(["run_id", "query_id"], observed=True)
     cells = by_list.size().rename("n_hits").reset_index()

@@ -20,8 +20,8 @@ from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import kind_of
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.matching import at_level
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.rules import targets_at
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.stats import design_effect, inflation, mde_of_differences, moments, queries_needed
 
@@ -208,7 +208,7 @@ def _unreturned(results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
 
 
 def _unreturned_at(level: str, results: Results, golden: Golden) -> tuple[pd.DataFrame, int]:
-    selected = at_level(golden, level)
+    selected = targets_at(golden, level)
     _, found = grade_hits(results.hits, selected.targets, level_rule(level, results, golden))
     n_asked = results.responses["query_id"].value_counts()
     rows = selected.targets[selected.targets["grade"] > 0]

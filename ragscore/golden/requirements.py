@@ -12,8 +12,8 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.io.load import load_golden, load_results
-from ragscore.scoring.matching import LEVELS, at_level
 from ragscore.scoring.metrics import RANKING, TABLE
+from ragscore.scoring.rules import LEVELS, targets_at
 
 File = str | os.PathLike[str] | Golden | Results
 Requirements = list[tuple[str, int]]
@@ -30,7 +30,9 @@ class _Inputs:
     def targets(self) -> dict[str, int]:
         """Return the number of queries with targets by level; levels without any are left out."""
         n_by_level = {
-            level: sum(at_level(item, level).targets["query_id"].nunique() for item in self.golden)
+            level: sum(
+                targets_at(item, level).targets["query_id"].nunique() for item in self.golden
+            )
             for level in LEVELS
         }
         return {level: n for level, n in n_by_level.items() if n}

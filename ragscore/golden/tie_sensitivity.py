@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.matching import apply_rule, at_level, response_of
+from ragscore.scoring.rules import apply_rule, response_of, targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 
@@ -93,7 +93,7 @@ def _hit_grades(results: Results, golden: Golden, match: str) -> Integers:
     level = choose_level(results, golden, match)
     grade = np.zeros(len(results.hits), dtype=np.int64)
     for name in level.joinable if level.name == "per_query" else (level.name,):
-        targets = at_level(golden, name).targets
+        targets = targets_at(golden, name).targets
         matches = decidable(apply_rule(level_rule(name, results, golden), results.hits, targets))
         np.maximum.at(
             grade,

@@ -4,3 +4,7 @@
 file and line; its writer stands beside it. `formats/` holds file formats, `tools/` the exports of
 other evaluation tools.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -18,10 +18,10 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Results, records_of
 from ragscore.io.output import write_json
-from ragscore.judging.agreement import (
+from ragscore.judging.reliability import (
     JudgedValues,
+    agreement,
     is_good,
-    judge_reliability,
     scale_of,
     values_of,
 )
@@ -153,7 +153,7 @@ def _agreement_by_criterion(
         return {}
     with warnings.catch_warnings():  # the audit itself shows the disagreement
         warnings.simplefilter("ignore", UserWarning)
-        table = judge_reliability(judged, other, seed=seed).table
+        table = agreement(judged, other, seed=seed).table
     return table.set_index("criterion").to_dict("index")
 
 

@@ -211,10 +211,10 @@ def write_judge_inputs(cases: Iterable[Case], path: str | Path) -> Path:
     )
 
 
-def load_judge_inputs(path: str | Path) -> tuple[Results, Golden]:
+def load_inputs(path: str | Path) -> tuple[Results, Golden]:
     """Load saved inputs of judges as results and golden set.
 
-    `rs.judge(*rs.load_judge_inputs(path), judges, endpoint)` judges the same answers again.
+    `rs.judge(*rs.load_inputs(path), judges, endpoint)` judges the same answers again.
 
     Parameters
     ----------

@@ -327,7 +327,7 @@ def find_judges(judges: "str | Judge | Iterable[str | Judge]") -> list[Judge]:
         An unknown name (near misses are listed), no judge at all, or two judges of one criterion.
     """
     given = [judges] if isinstance(judges, (str, Judge)) else list(judges)
-    found = [judge if isinstance(judge, Judge) else find_judge(judge) for judge in given]
+    found = [judge if isinstance(judge, Judge) else get_judge(judge) for judge in given]
     if not found or len({judge.criterion for judge in found}) < len(found):
         raise DataError(
             f"found {[judge.name for judge in found]}",
@@ -337,10 +337,10 @@ def find_judges(judges: "str | Judge | Iterable[str | Judge]") -> list[Judge]:
     return found
 
 
-def find_judge(name: str) -> Judge:
+def get_judge(name: str) -> Judge:
     """Return one judge by its name, to inspect it or to change its prompt.
 
-    `rs.find_judge("groundedness").with_prompt(text)`.
+    `rs.get_judge("groundedness").with_prompt(text)`.
 
     Raises
     ------
@@ -357,7 +357,7 @@ def find_judge(name: str) -> Judge:
     )
 
 
-def judge_table() -> pd.DataFrame:
+def available_judges() -> pd.DataFrame:
     """List the judges of the library.
 
     Returns

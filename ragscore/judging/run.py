@@ -123,7 +123,7 @@ class Judged:
             log = self.ledger[self.ledger["run_id"] == run_id]
             rows = records_of(log)
             if (folder / LEDGER_FILE).exists():
-                saved = load_judge_ledger(folder)
+                saved = load_ledger(folder)
                 rows = records_of(saved[~saved["judge"].isin(log["judge"].unique())]) + rows
             write_lines(folder / LEDGER_FILE, rows)
             folders.append(folder)
@@ -142,7 +142,7 @@ class Judged:
         return f"<p>{self!r}</p>" + self.counts()._repr_html_()  # type: ignore[operator]
 
 
-def load_judge_ledger(folder: str | Path) -> pd.DataFrame:
+def load_ledger(folder: str | Path) -> pd.DataFrame:
     """Load the judge log of a run's folder: the frame of `Judged.ledger`.
 
     Raises
@@ -187,8 +187,8 @@ def judge(
     Parameters
     ----------
     judges
-        Names from `rs.judge_table()`, or your own judges
-        (`rs.find_judge("groundedness").with_prompt(text)`).
+        Names from `rs.available_judges()`, or your own judges
+        (`rs.get_judge("groundedness").with_prompt(text)`).
     endpoint
         A model's name at api.openai.com, or an `rs.Endpoint`.
     repeats
@@ -216,7 +216,7 @@ def judge(
         Order of the hits in the context: by "rank", or "reversed", which shows position effects
         (`rs.judge_audit`).
     keep_inputs
-        A JSON lines file for everything that the judges were given. `rs.load_judge_inputs` reads
+        A JSON lines file for everything that the judges were given. `rs.load_inputs` reads
         it, to judge the same answers again without the run.
     progress
         Show a progress bar on standard error; by default only on a terminal.

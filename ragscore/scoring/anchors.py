@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.frames.codes import contains_each, unique_rows
 from ragscore.frames.typing import Codes, Flags
-from ragscore.scoring.matching import Rule, pairs_with_equal
+from ragscore.scoring.rules import Rule, pairs_with_equal
 
 ELLIPSES = ("...", "…")
 _MARKS = re.compile(r"^[#\s]+")

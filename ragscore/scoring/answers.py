@@ -20,7 +20,7 @@ from ragscore.scoring.attribution import score_attribution, score_scope
 from ragscore.scoring.citations import CITATION_METRICS, has_value, score_citations
 from ragscore.scoring.judgments import score_judgments
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.matching import HitResponses, locate_hits, response_of
+from ragscore.scoring.rules import HitResponses, locate_hits, response_of
 
 # "Request timed out", "timeout", "ReadTimeoutError", "deadline exceeded"
 TIMED_OUT = re.compile(r"time[ds]?[\s_-]*out|deadline exceeded", re.IGNORECASE)

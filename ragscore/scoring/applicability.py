@@ -17,8 +17,8 @@ from ragscore.frames.typing import Flags
 from ragscore.scoring.answers import is_blank
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.matching import LEVELS, RANKLESS, at_level, response_of
 from ragscore.scoring.metrics import Label
+from ragscore.scoring.rules import LEVELS, RANKLESS, response_of, targets_at
 
 Counts = npt.NDArray[np.int64]
 
@@ -95,7 +95,7 @@ class Applicability:
         """Flag golden queries that have what a ranking metric asks for at this level."""
         key = (name == "recall_all", level)
         if key not in self._has_targets:
-            selected = at_level(self.golden, level)
+            selected = targets_at(self.golden, level)
             targets = selected.targets[selected.targets["grade"] > 0]
             needed = selected.support_groups if key[0] else targets
             self._has_targets[key] = _are_among(self.golden, needed["query_id"])
@@ -116,10 +116,10 @@ def _applies_to_queries(golden: Golden, metric: str, should_refuse: Flags) -> Fl
     if metric == "false_refusal":
         return queries["answerable"].fillna(False).to_numpy(dtype=bool)
     if metric in ("attribution_hit", "scope_miss_proxy"):
-        return _are_among(golden, at_level(golden, "anchor").targets["query_id"])
+        return _are_among(golden, targets_at(golden, "anchor").targets["query_id"])
     if metric == "scope_miss":
         folders = golden.tags.loc[golden.tags["kind"] == "folder", "query_id"]
-        anchors = at_level(golden, "anchor").targets["query_id"]
+        anchors = targets_at(golden, "anchor").targets["query_id"]
         return _are_among(golden, pd.concat([folders, anchors])) & ~should_refuse
     if metric in CHECKS_OF:
         needed = checks.loc[checks["kind"] == CHECKS_OF[metric], "query_id"]

@@ -18,7 +18,7 @@ from ragscore.frames.data import Golden, Results
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.grading import decidable, level_rule
-from ragscore.scoring.matching import at_level, response_of
+from ragscore.scoring.rules import response_of, targets_at
 
 SELECTING = ("on", "on_with_fallback")  # folder modes in which folders are chosen at all
 _QUOTE = "[\"'“”`]?"
@@ -102,7 +102,7 @@ def score_attribution(
     """
     none = np.full(len(responses), np.nan)
     undefined = {"attribution_hit": none, "recency_ok": none.copy()}
-    anchors = at_level(golden, "anchor").targets
+    anchors = targets_at(golden, "anchor").targets
     if not len(anchors) or not answered.any():
         return undefined
     anchors = anchors[anchors["grade"] > 0].drop_duplicates(["query_id", "target_id"])
@@ -246,7 +246,7 @@ def _gold_folders(golden: Golden) -> pd.DataFrame:
     tags = golden.tags[golden.tags["kind"] == "folder"]
     tags = tags[~is_among(tags["query_id"], golden.refusals)]
     folders = tags[["query_id"]].assign(folder=tags["value"].map(_with_slash), is_file=False)
-    anchors = at_level(golden, "anchor").targets
+    anchors = targets_at(golden, "anchor").targets
     if "path" in anchors:
         paths = anchors.loc[~is_among(anchors["query_id"], folders["query_id"])]
         paths = paths[["query_id", "path"]].dropna().drop_duplicates()
@@ -262,7 +262,7 @@ def _scope_miss_proxy(
 
     Hits on cut text are misses, or make it NaN if the value depends on them.
     """
-    anchors = at_level(golden, "anchor").targets
+    anchors = targets_at(golden, "anchor").targets
     applies = is_among(responses["query_id"], anchors["query_id"])
     if applies.any():
         applies = applies & _selects_folders(results, responses)

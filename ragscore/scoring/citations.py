@@ -17,7 +17,7 @@ from ragscore.frames.data import KINDS, Golden, Results
 from ragscore.frames.typing import Codes, Flags, Values
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.level import Level
-from ragscore.scoring.matching import LEVELS, at_level, has_spans, level_rows, response_of
+from ragscore.scoring.rules import LEVELS, has_spans, level_rows, response_of, targets_at
 
 LOCATORS = ("chunk_id", "doc_id", "path", "heading", "start", "end", "span_unit")
 CITATION_METRICS = (
@@ -297,7 +297,7 @@ def _matched(
     n_relevant, n_met, n_targets = (np.zeros(n) for _ in range(3))
     place = passages[["run_id", "query_id", "rank", "place"]].astype({"run_id": "str"})
     for level in reversed(levels):
-        targets = at_level(golden, level).targets
+        targets = targets_at(golden, level).targets
         relevant = met = np.zeros(n)
         if len(passages):
             rule = level_rule(level, results, golden, stored=False)

@@ -17,17 +17,17 @@ from ragscore.frames.codes import codes_of, distinct, has_pair, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, conform, empty
 from ragscore.frames.typing import Codes
 from ragscore.scoring.anchors import by_anchor
-from ragscore.scoring.matching import (
+from ragscore.scoring.predicates import by_predicate, predicate_rule_name
+from ragscore.scoring.rules import (
     LEVELS,
     Rule,
     apply_rule,
-    at_level,
     by_chunk,
     by_doc,
     by_span,
     response_of,
+    targets_at,
 )
-from ragscore.scoring.predicates import by_predicate, predicate_rule_name
 
 READS_TEXT = ("anchor", "predicate")  # levels whose rule looks into the hits' text
 
@@ -44,7 +44,7 @@ def grade_hits(
     Parameters
     ----------
     hits, targets
-        Frames of these kinds; `targets` of one level (see `at_level`). Rows may come in any order.
+        Frames of these kinds; `targets` of one level (see `targets_at`). Rows come in any order.
     rule
         `by_chunk`, `by_doc`, `by_span()`, `by_anchor()`, or any function (hits, targets) ->
         matches. Pairs that it marks as `undecidable` count as misses here.
@@ -205,7 +205,7 @@ def count_undecidable(results: Results, golden: Golden, level: str) -> pd.Series
     counts = pd.Series(0, index=results.runs["run_id"].astype("str"), name="n_undecidable")
     if level not in READS_TEXT or not _any_cut(results):
         return counts
-    pairs = level_rule(level, results, golden)(results.hits, at_level(golden, level).targets)
+    pairs = level_rule(level, results, golden)(results.hits, targets_at(golden, level).targets)
     if "undecidable" not in pairs:
         return counts
     hit = pairs.loc[pairs["undecidable"].to_numpy(dtype=bool), "hit"].unique()
@@ -290,7 +290,7 @@ def matches_to_store(
         return results.matches
     hashes, parts = golden.query_hashes, []
     for level, rule in rules.items():
-        targets = at_level(golden, level).targets
+        targets = targets_at(golden, level).targets
         pairs = apply_rule(rule, results.hits, targets)
         hit, target = pairs["hit"].to_numpy(), pairs["target"].to_numpy()
         of_hit = results.hits[["run_id", "query_id", "rank"]].iloc[hit].reset_index(drop=True)

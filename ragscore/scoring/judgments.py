@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.data import Results, check_type
 from ragscore.frames.typing import Codes, Values
-from ragscore.scoring.matching import response_of
+from ragscore.scoring.rules import response_of
 
 OF_CLAIMS = ("faithfulness", "context_recall", "claim_precision", "claim_recall")
 FROM_ITEMS = (*OF_CLAIMS, "context_precision", "answer_relevance", "key_facts")

@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.frames.codes import blocks, codes_of, is_among, is_present, lookup
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.kinds import cast
-from ragscore.scoring.matching import LEVELS, level_rows
+from ragscore.scoring.rules import LEVELS, level_rows
 
 # Hits searched together for an expected chunk id: as a rule the first block of a run holds one.
 SEARCHED = 2**16

@@ -18,7 +18,7 @@ import pandas as pd
 from ragscore.frames.codes import lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.typing import Values
-from ragscore.scoring.matching import LEVELS
+from ragscore.scoring.rules import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
 GainFunction = Callable[[npt.NDArray[np.int64]], Values]
@@ -350,7 +350,7 @@ def score_hits(
     graded, found
         From `grade_hits`.
     golden
-        With the targets those were graded against (see `at_level`), and its support groups.
+        With the targets those were graded against (see `targets_at`), and its support groups.
     rows
         One row per query asked: run_id, query_id, n_hits. A query without hits is here too, and
         scores 0, whatever `graded` says of it.

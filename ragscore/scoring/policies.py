@@ -14,9 +14,9 @@ from ragscore.frames.codes import codes_of, has_pair, is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.matching import LEVELS, RANKLESS, at_level
 from ragscore.scoring.metrics import Label, parse_label
 from ragscore.scoring.profiles import Profile
+from ragscore.scoring.rules import LEVELS, RANKLESS, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
 
@@ -187,7 +187,7 @@ def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> Fla
     """Flag rows whose query has a relevant target at the level that it is matched at."""
     found, level = np.zeros(len(rows), dtype=bool), codes_of(rows["level"])
     for code in np.unique(level[level >= 0]).tolist():
-        targets = at_level(golden, rows["level"].cat.categories[code], keep_refusals).targets
+        targets = targets_at(golden, rows["level"].cat.categories[code], keep_refusals).targets
         relevant = targets["query_id"][targets["grade"].to_numpy() > 0]
         found |= (level == code) & is_among(rows["query_id"], relevant)
     return found

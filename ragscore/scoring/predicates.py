@@ -15,8 +15,8 @@ from ragscore.frames.codes import contains_each, equal_pairs, is_among, lookup, 
 from ragscore.frames.data import DataError, Golden, Results, empty
 from ragscore.frames.kinds import CHOICES
 from ragscore.frames.typing import Codes, Flags
-from ragscore.scoring.matching import Rule, pairs_with_equal
 from ragscore.scoring.metadata import lowered_texts, rows_of, with_metadata
+from ragscore.scoring.rules import Rule, pairs_with_equal
 
 
 def queries_needing_all(
@@ -94,7 +94,7 @@ def by_predicate(
 ) -> Rule:
     """Match hits that have an expected source key, or the expected metadata and text.
 
-    Expected source keys decide alone where a query has some (see `at_level`): equal to the hit's,
+    Expected source keys decide alone where a query has some (see `targets_at`): equal to the hit's,
     whatever the case. Else the expected metadata must match and, if substrings are expected, they
     must occur in the hit's text or in one of its metadata values, whatever the case. Metadata
     values match within their JSON type: a number equals the same number, never a text (2024 is not

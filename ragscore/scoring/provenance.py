@@ -19,9 +19,9 @@ from ragscore.frames.golden_versions import golden_digest, query_parts, short_ha
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import CRITERIA, FAILED
-from ragscore.scoring.matching import Rule
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, describe
 from ragscore.scoring.profiles import Profile
+from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import scoring
 from ragscore.scoring.value_states import OF_GIVEN_ANSWER, OF_REFUSAL, label_of
 

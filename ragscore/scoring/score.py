@@ -28,19 +28,6 @@ from ragscore.scoring.grading import (
     with_stored_matches,
 )
 from ragscore.scoring.level import Level, choose_level
-from ragscore.scoring.matching import (
-    ID_LEVELS,
-    LEVELS,
-    HitResponses,
-    Rule,
-    apply_rule,
-    at_level,
-    check_ranks,
-    level_rows,
-    locate_hits,
-    response_of,
-    with_coded_queries,
-)
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
 from ragscore.scoring.policies import (
     EMPTY_VALUE,
@@ -55,6 +42,19 @@ from ragscore.scoring.policies import (
     with_policies,
 )
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.rules import (
+    ID_LEVELS,
+    LEVELS,
+    HitResponses,
+    Rule,
+    apply_rule,
+    check_ranks,
+    level_rows,
+    locate_hits,
+    response_of,
+    targets_at,
+    with_coded_queries,
+)
 
 # (label or level whose rule met the hits, text) -> the number of hits that the text is about.
 # Scoring returns notes and never warns: it also runs in threads and on workers, and parts share one
@@ -457,14 +457,14 @@ def _score_at(
     unknown: str,
 ) -> tuple[dict[str, Values], dict[str, int]]:
     """Compute ranking metrics at one level, and the texts of notes with their numbers of hits."""
-    selected = at_level(golden.coded, level, keep_refusals)
+    selected = targets_at(golden.coded, level, keep_refusals)
     if rule is not None:
         judge = with_stored_matches(rule, results, golden, level)
     else:
         judge = level_rule(level, results, golden)
     # Codes are for rules that join ids; others are given texts.
     by_id = rule is None and level in ID_LEVELS
-    targets = selected.targets if by_id else at_level(golden, level, keep_refusals).targets
+    targets = selected.targets if by_id else targets_at(golden, level, keep_refusals).targets
     matches = apply_rule(judge, results.hits, targets)
 
     def columns_of(pairs: pd.DataFrame) -> dict[str, Values]:

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError, categorical
-from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.policies import STATES
+from ragscore.scoring.rules import LEVELS
 from ragscore.store.catalogue import Catalogue, open_catalogue
 from ragscore.store.files import Place, open_parquet, stamps, whole_file, write_parquet
 from ragscore.store.run_cache import CACHE_KEY, CachedRun, dump_cache

@@ -17,7 +17,7 @@ from ragscore.frames.data import Results, concat_results, empty, from_records, n
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.matching import LEVELS, response_of
+from ragscore.scoring.rules import LEVELS, response_of
 from ragscore.scoring.score import keeps_refusals
 from ragscore.store.part_scoring import Batch, ScoringJob, read_batch
 from ragscore.store.parts import READ, head_of, statistics_of

@@ -22,10 +22,10 @@ from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, narrowed
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.level import Level
-from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.policies import STATES
 from ragscore.scoring.profiles import Profile
+from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import Notes, scores_at, warn_of_notes
 from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
 from ragscore.store.tables import read_runs

@@ -24,10 +24,10 @@ from ragscore.scoring.grading import (
     rule_name,
 )
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.matching import LEVELS, Rule
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies, warn_of_missing
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import fields_of, provenance_parts
+from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import (
     keeps_refusals,
     labels_of,

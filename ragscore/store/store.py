@@ -14,10 +14,10 @@ import pandas as pd
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
-from ragscore.scoring.matching import Rule
 from ragscore.scoring.metrics import DEFAULT_METRICS
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
+from ragscore.scoring.rules import Rule
 from ragscore.scoring.summary import STATISTICS
 from ragscore.scoring.value_states import metric_columns
 from ragscore.store.catalogue import Catalogue, open_catalogue

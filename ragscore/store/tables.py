@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ragscore.frames.data import DataError, Results, categorical, concat_results, conform
 from ragscore.io.sidecars import run_description
-from ragscore.scoring.matching import response_of
+from ragscore.scoring.rules import response_of
 from ragscore.store.files import (
     Groups,
     Lengths,

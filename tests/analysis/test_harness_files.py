@@ -7,6 +7,9 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.harness_files import write_event_log
+from ragscore.scoring.summary import summarize
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -18,11 +21,11 @@ def read(file):
 @pytest.fixture
 def summary(pair):
     results, golden = pair
-    return rs.summarize(rs.score(results, golden, ["hit@1", "refusal_correct"]))
+    return summarize(rs.score(results, golden, ["hit@1", "refusal_correct"]))
 
 
 def test_each_metric_is_one_line(summary, tmp_path):
-    assert rs.write_event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON) == 4
+    assert write_event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON) == 4
     first, refusal, *_ = read(tmp_path / "log.jsonl")
     tick, low, high = first.pop("tick"), first.pop("ci_lower"), first.pop("ci_upper")
     assert first == {
@@ -37,8 +40,8 @@ def test_each_metric_is_one_line(summary, tmp_path):
 
 def test_logs_are_appended_to(summary, tmp_path):
     file = tmp_path / "log.jsonl"
-    rs.write_event_log(summary, file, conversation_id="nightly")
-    rs.write_event_log(summary, file, conversation_id="nightly")
+    write_event_log(summary, file, conversation_id="nightly")
+    write_event_log(summary, file, conversation_id="nightly")
     events = read(file)
     assert len(events) == 8 and {event["conversation_id"] for event in events} == {"nightly"}
     assert [event["tick"] for event in events] == sorted({event["tick"] for event in events})
@@ -47,7 +50,7 @@ def test_logs_are_appended_to(summary, tmp_path):
 def test_a_line_cut_short_by_a_crash_spoils_no_other(summary, tmp_path):
     file = tmp_path / "log.jsonl"
     file.write_text('{"version": 1, "occ')
-    rs.write_event_log(summary, file)
+    write_event_log(summary, file)
     assert (
         len(file.read_text().splitlines()) == 5
         and json.loads(file.read_text().splitlines()[1])["version"] == 1
@@ -56,12 +59,12 @@ def test_a_line_cut_short_by_a_crash_spoils_no_other(summary, tmp_path):
 
 def test_slices_say_which(pair, tmp_path):
     results, golden = pair
-    summary = rs.summarize(
+    summary = summarize(
         rs.score(results, golden, ["hit@1"]),
         rs.Golden(queries=golden.queries.assign(lang="en"), targets=golden.targets),
         by="lang",
     )
-    rs.write_event_log(summary, tmp_path / "log.jsonl")
+    write_event_log(summary, tmp_path / "log.jsonl")
     assert read(tmp_path / "log.jsonl")[0]["slice"] == {"lang": "en"}
 
 
@@ -77,7 +80,7 @@ DELTAS = pd.DataFrame(
 
 def test_differences_say_whether_they_are_regressions(tmp_path):
     tolerances = {"recall@10": 0.05, "hit@5": 0.02, "mrr": 0.0, "empty": 0.05}
-    rs.write_event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances=tolerances)
+    write_event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances=tolerances)
     events = {event["metric"]: event for event in read(tmp_path / "log.jsonl")}
     assert {name: event["regressed"] for name, event in events.items()} == {
         "recall@10": True,
@@ -94,9 +97,7 @@ def test_differences_say_whether_they_are_regressions(tmp_path):
 
 
 def test_a_metric_without_tolerance_has_not_regressed(tmp_path):
-    rs.write_event_log(
-        DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances={"hit@5": -0.5}
-    )
+    write_event_log(DELTAS, tmp_path / "log.jsonl", conversation_id="c", tolerances={"hit@5": -0.5})
     assert [event["metric"] for event in read(tmp_path / "log.jsonl") if event["regressed"]] == [
         "hit@5"
     ]
@@ -104,16 +105,16 @@ def test_a_metric_without_tolerance_has_not_regressed(tmp_path):
 
 def test_deltas_of_a_comparison_are_taken_as_they_are(pair, tmp_path):
     results, golden = pair
-    cmp = rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])
-    rs.write_event_log(cmp.deltas, tmp_path / "log.jsonl", conversation_id="c")
+    cmp = compare_runs(results, golden, "a", "b", metrics=["hit@1"])
+    write_event_log(cmp.deltas, tmp_path / "log.jsonl", conversation_id="c")
     assert read(tmp_path / "log.jsonl")[0]["delta"] == pytest.approx(1 / 3)
 
 
 def test_what_cannot_be_logged_is_said(summary, tmp_path):
     with pytest.raises(rs.DataError, match=r"what rs\.summarize returns"):
-        rs.write_event_log(pd.DataFrame({"x": [1]}), tmp_path / "log.jsonl")
+        write_event_log(pd.DataFrame({"x": [1]}), tmp_path / "log.jsonl")
     with pytest.raises(rs.DataError, match="conversation_id"):
-        rs.write_event_log(DELTAS, tmp_path / "log.jsonl")
+        write_event_log(DELTAS, tmp_path / "log.jsonl")
     with pytest.raises(rs.DataError, match="a time with its zone"):
-        rs.write_event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON.replace(tzinfo=None))
+        write_event_log(summary, tmp_path / "log.jsonl", occurred_at=NOON.replace(tzinfo=None))
     assert not (tmp_path / "log.jsonl").exists()

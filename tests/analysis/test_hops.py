@@ -8,6 +8,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.operations import hop_latency, hop_report, query_hops, verification_report
 
 
 def step(number, kind, ms, **more):
@@ -63,7 +64,7 @@ def test_steps_are_rows(results):
 
 
 def test_steps_come_back_as_they_were_written(results, tmp_path):
-    again = rs.load_results(rs.write_per_query(results, tmp_path / "copy" / "r"))
+    again = rs.load_results(rs.io.write_per_query(results, tmp_path / "copy" / "r"))
     pd.testing.assert_frame_equal(again.hops, results.hops)
     pd.testing.assert_frame_equal(again.responses, results.responses)
     written = [
@@ -79,7 +80,7 @@ def test_steps_come_back_as_they_were_written(results, tmp_path):
 def test_what_a_step_does_not_say_is_not_made_up(write_run, tmp_path, hops):
     results = rs.load_results(write_run("r", [record("q", [], answer=answer("x", hops=hops))]))
     assert (
-        json.loads(rs.write_per_query(results, tmp_path / "copy").read_text())["answer"]["hops"]
+        json.loads(rs.io.write_per_query(results, tmp_path / "copy").read_text())["answer"]["hops"]
         == hops
     )
 
@@ -112,7 +113,7 @@ def test_what_is_no_trace_is_named_by_line(write_run, bad):
 
 
 def test_hops_of_a_query_are_added_up(results):
-    rows = rs.query_hops(results).set_index("query_id")
+    rows = query_hops(results).set_index("query_id")
     assert rows.loc[
         "q0", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
     ].tolist() == [3, 3, 1, 600, 2]
@@ -122,13 +123,13 @@ def test_hops_of_a_query_are_added_up(results):
 
 
 def test_hops_of_a_run_in_figures(results):
-    row = rs.hop_report(results).iloc[0]
+    row = hop_report(results).iloc[0]
     assert (row["n_queries"], row["share"], row["hops_mean"], row["hops_max"]) == (2, 0.5, 2.5, 3)
     assert (row["n_forced"], row["forced_rate"], row["query_ms_p50"]) == (1, 0.5, 500)
 
 
 def test_latency_of_each_kind_of_step_leaves_out_what_was_not_timed(results):
-    rows = rs.hop_latency(results).set_index("kind")
+    rows = hop_latency(results).set_index("kind")
     assert rows.loc["decompose", ["n", "n_timed", "mean_ms", "p50_ms", "max_ms"]].tolist() == [
         2,
         2,
@@ -142,12 +143,12 @@ def test_latency_of_each_kind_of_step_leaves_out_what_was_not_timed(results):
 
 
 def test_verified_answers_are_counted_apart_from_those_never_verified(results):
-    row = rs.verification_report(results).iloc[0]
+    row = verification_report(results).iloc[0]
     assert (row["n"], row["pass_rate"]) == (2, 0.5) and row["score_mean"] == pytest.approx(0.55)
 
 
 def test_results_without_hops_say_so(pair):
     with pytest.raises(rs.DataError, match="hold no hops"):
-        rs.hop_report(pair[0])
-    unverified = rs.verification_report(pair[0])
+        hop_report(pair[0])
+    unverified = verification_report(pair[0])
     assert unverified["n"].tolist() == [0, 0] and unverified["pass_rate"].isna().all()

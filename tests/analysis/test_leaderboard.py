@@ -13,7 +13,11 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES
 from scipy.stats import permutation_test
 
 import ragscore as rs
-from ragscore.analysis.leaderboard import _letter
+from ragscore.analysis.comparison.align import query_matrix
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.config_effects import impact
+from ragscore.analysis.leaderboard import _letter, leaderboard
+from ragscore.analysis.slices import compare_slices
 from ragscore.stats import holm, interval_of_means
 
 SHARED = next(
@@ -51,7 +55,7 @@ def clear(n=40):
 
 
 def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_means():
-    board = rs.leaderboard(clear())
+    board = leaderboard(clear())
     table = board.table.set_index("run_id")
     assert board.run_ids == ["top", "near", "low"] and table["rank"].to_dict() == {
         "low": 3,
@@ -75,7 +79,7 @@ def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_mea
 
 def test_runs_that_differ_from_all_others_are_named_together():
     levels = {"low": 0.1, "mid": 0.4, "top": 0.9}
-    board = rs.leaderboard(
+    board = leaderboard(
         scores_of("mrr", **{name: np.full(40, level) for name, level in levels.items()})
     )
     assert (
@@ -86,7 +90,7 @@ def test_runs_that_differ_from_all_others_are_named_together():
 
 
 def test_where_lower_is_better_the_least_is_first():
-    board = rs.leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
+    board = leaderboard(clear().rename(columns={"hit@5": "false_refusal"}))
     assert board.run_ids == ["low", "near", "top"]
     assert board.sentences["false_refusal"].startswith(
         "false_refusal: low leads, ahead of every other run; near and top can't be told apart"
@@ -107,12 +111,12 @@ def test_where_lower_is_better_the_least_is_first():
     ],
 )
 def test_sentences_say_no_more_than_the_queries_do(runs, sentence):
-    assert rs.leaderboard(scores_of(**runs)).sentences["hit@5"] == f"hit@5: {sentence}"
+    assert leaderboard(scores_of(**runs)).sentences["hit@5"] == f"hit@5: {sentence}"
 
 
 def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_listed():
     scores = scores_of(a=[1, 0, 1, np.nan, np.nan], b=[0, 0, 1, 1], c=[0, np.nan, 1])
-    board = rs.leaderboard(scores)
+    board = leaderboard(scores)
     # q0 and q2; q4 has a value in no run: there the metric doesn't apply
     assert board.table["n"].tolist() == [2, 2, 2] and board.table["n_left_out"].tolist() == [
         2,
@@ -129,20 +133,20 @@ def test_runs_are_compared_on_the_queries_all_have_and_the_others_are_listed():
         == "hit@5 leaves out 2 queries that some runs have no value for (2 in c, 1 in a): q1, q3."
     )
     assert board.matrix("hit@5").to_dict("list") == {"a": [1, 1], "b": [0, 1], "c": [0, 1]}
-    only = rs.leaderboard(scores, runs=["a", "b"])
+    only = leaderboard(scores, runs=["a", "b"])
     assert only.table["n"].tolist() == [3, 3] and only.run_ids == ["a", "b"]
 
 
 def test_answers_to_queries_without_labels_stay_out():
     scores = scores_of(a=[1, 0], b=[1, 1]).assign(state=["scored", "extra", "scored", "extra"])
-    assert rs.query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
+    assert query_matrix(scores, "hit@5").to_dict("list") == {"a": [1], "b": [1]}
 
 
 def test_each_candidate_has_the_difference_of_compare_runs_and_holms_p(pair):
     results, golden = pair
-    board = rs.leaderboard(rs.score(results, golden), "a", ["hit@1", "mrr@10"])
+    board = leaderboard(rs.score(results, golden), "a", ["hit@1", "mrr@10"])
     row = board.table.set_index(["metric", "run_id"]).loc["mrr@10", "b"]
-    expected = rs.compare_runs(results, golden, "a", "b", metrics=["mrr@10"]).deltas.iloc[0]
+    expected = compare_runs(results, golden, "a", "b", metrics=["mrr@10"]).deltas.iloc[0]
     assert (
         row[["delta", "delta_low", "delta_high", "p"]].tolist()
         == expected[["delta", "low", "high", "p"]].tolist()
@@ -159,7 +163,7 @@ def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates(
     rng = np.random.default_rng(3)
     base = rng.random(30)
     runs = {f"c{n}": np.clip(base + rng.normal(0.04 * n, 0.15, 30), 0, 1) for n in range(4)}
-    board = rs.leaderboard(scores_of("mrr", base=base, **runs), "base")
+    board = leaderboard(scores_of("mrr", base=base, **runs), "base")
     rows = board.table.set_index("run_id").drop("base")
     np.testing.assert_allclose(
         rows["p_holm"].to_numpy("float64"), holm(rows["p"].to_numpy("float64")), rtol=0, atol=1e-12
@@ -170,7 +174,7 @@ def test_p_values_against_a_baseline_are_corrected_for_the_number_of_candidates(
 
 
 def test_a_baseline_alone_has_nothing_to_be_compared_with():
-    board = rs.leaderboard(scores_of(a=[1, 0, 1]), "a")
+    board = leaderboard(scores_of(a=[1, 0, 1]), "a")
     assert board.table["delta"].isna().all() and board.against_baseline().empty
 
 
@@ -184,7 +188,7 @@ def test_paraphrases_count_together(write_golden):
         )
     )
     scores = scores_of(a=[1] * 8 + [0] * 8, b=[0] * 16)
-    alone, together = rs.leaderboard(scores), rs.leaderboard(scores, golden=golden)
+    alone, together = leaderboard(scores), leaderboard(scores, golden=golden)
     # two groups have 2! relabellings relative to each other, and b is never ahead: p = 1 where only
     # one of them moves
     assert alone.pairs["p"].iloc[0] < 0.05 and together.pairs["p"].iloc[0] == 1
@@ -192,12 +196,12 @@ def test_paraphrases_count_together(write_golden):
         np.array([1.0] * 8 + [0.0] * 8), "binary", groups=np.repeat([0, 1], 8)
     )
     assert together.table[["low", "high"]].iloc[0].tolist() == [expected[0][0], expected[1][0]]
-    assert rs.leaderboard(scores, golden=golden, cluster=None).pairs.equals(alone.pairs)
+    assert leaderboard(scores, golden=golden, cluster=None).pairs.equals(alone.pairs)
 
 
 def test_times_are_ranked_by_their_median_and_not_tested():
     scores = scores_of("latency_ms", quick=[1, 1, 1, 1, 1, 1, 1000], slow=[5, 6, 7, 8, 9, 10, 11])
-    board = rs.leaderboard(scores, "slow")
+    board = leaderboard(scores, "slow")
     row = board.table.set_index("run_id").loc["quick"]
     assert (
         board.run_ids == ["quick", "slow"]
@@ -214,16 +218,14 @@ def test_times_are_ranked_by_their_median_and_not_tested():
 
 
 def test_a_column_of_your_own_is_ranked_too():
-    board = rs.leaderboard(
-        scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), "b"
-    )
+    board = leaderboard(scores_of("my_score", a=[3.0, 4.0, 5.0, 3.5], b=[1.0, 2.0, 2.5, 0.5]), "b")
     assert board.run_ids == ["a", "b"] and board.table.set_index("run_id").loc[
         "a", "delta"
     ] == pytest.approx(2.375)
 
 
 def test_text_forms_show_the_rounded_numbers_and_escape_names():
-    board = rs.leaderboard(
+    board = leaderboard(
         clear().assign(run_id=lambda s: s["run_id"].replace("top", "<b>|top")), "low"
     )
     markdown, page, text = board.to_markdown(), board._repr_html_(), repr(board)
@@ -244,15 +246,15 @@ def test_text_forms_show_the_rounded_numbers_and_escape_names():
 
 def test_what_cannot_be_ranked_is_refused():
     with pytest.raises(rs.DataError, match="no column hit@7; scores has hit@5"):
-        rs.leaderboard(clear(), metrics=["hit@7"])
+        leaderboard(clear(), metrics=["hit@7"])
     with pytest.raises(rs.DataError, match="no run or system 'x'; there are low, near, top"):
-        rs.leaderboard(clear(), "x")
+        leaderboard(clear(), "x")
     with pytest.raises(rs.DataError, match="'top' is not among the runs; one of low, near"):
-        rs.leaderboard(clear(), "top", runs=["low", "near"])
+        leaderboard(clear(), "top", runs=["low", "near"])
     with pytest.raises(rs.DataError, match="no metric 'mrr'; one of hit@5"):
-        rs.leaderboard(clear()).matrix("mrr")
+        leaderboard(clear()).matrix("mrr")
     with pytest.raises(rs.DataError, match="a query stands twice in one run"):
-        rs.leaderboard(pd.concat([clear(), clear()]))
+        leaderboard(pd.concat([clear(), clear()]))
 
 
 def test_letters_go_on_after_z():
@@ -284,7 +286,7 @@ def all_pairs(values, rounds, seed):
 @needs_robust
 @pytest.mark.parametrize("metric", ["map@1000", "precision@10"])
 def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_finds(robust, metric):
-    board = rs.leaderboard(robust, metrics=[metric])
+    board = leaderboard(robust, metrics=[metric])
     by_run = {
         run_id: rows[metric].sort_index().to_numpy()
         for run_id, rows in robust.groupby("run_id", observed=True)
@@ -312,7 +314,7 @@ def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_find
 @needs_robust
 def test_which_trec_runs_are_tied_is_said_in_words(robust):
     assert (
-        rs.leaderboard(robust, metrics=["map@1000"]).sentences["map@1000"]
+        leaderboard(robust, metrics=["map@1000"]).sentences["map@1000"]
         == "map@1000: pircRBa1 leads and can't be told from aplrob03a, THUIRr0301 and fub03IeOLKe3;"
         " THUIRr0301, fub03IeOLKe3 and SABIR03BASE can't be told apart; humR03dc, NLPR03vb10 and"
         " rutcor03100 can't be told apart (100 queries)."
@@ -321,7 +323,7 @@ def test_which_trec_runs_are_tied_is_said_in_words(robust):
 
 @needs_robust
 def test_trec_candidates_have_the_p_values_of_scipy_after_holm(robust):
-    board = rs.leaderboard(robust, "THUIRr0301", ["map@1000"])
+    board = leaderboard(robust, "THUIRr0301", ["map@1000"])
     rows = board.table.set_index("run_id").drop("THUIRr0301")
     base = robust[robust["run_id"] == "THUIRr0301"]["map@1000"]
     theirs = []
@@ -352,7 +354,7 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     )
     with pytest.warns(UserWarning, match="golden queries without a row"):
         scores = rs.score(results, golden, ["mrr", "empty"])
-    board = rs.leaderboard(scores, metrics=["mrr", "empty"], golden=golden)
+    board = leaderboard(scores, metrics=["mrr", "empty"], golden=golden)
     rows = board.table.set_index(["metric", "run_id"])
     assert rows.loc[("mrr", "short"), ["n", "n_expected"]].tolist() == [
         2,
@@ -364,15 +366,15 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     )
     assert "n = 1 / 2" in repr(board)
     about = results.runs.assign(config=['{"k": 1}', '{"k": 2}'])
-    assert "n = 2 / 3" in repr(rs.impact(scores, about, ["mrr"], golden))
-    assert rs.compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[
+    assert "n = 2 / 3" in repr(impact(scores, about, ["mrr"], golden))
+    assert compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[
         ["n", "n_expected_a", "n_expected_b"]
     ].to_numpy().tolist() == [[2, 3, 3]]
 
 
 def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
     few = [0.5] * 48 + [1.0] * 2
-    board = rs.leaderboard(
+    board = leaderboard(
         scores_of("recall@5", a=[0.5] * 50, b=few, c=[0.5] * 10 + [0.7] * 20 + [0.3] * 20),
         baseline="a",
     )
@@ -390,7 +392,7 @@ def test_a_baseline_gives_wins_losses_and_a_caution_of_its_own():
         in board.notes()
     )
     pd.testing.assert_frame_equal(rs.Leaderboard.from_json(board.to_json()).table, board.table)
-    slow = rs.leaderboard(
+    slow = leaderboard(
         scores_of("latency_ms", a=[10.0] * 50, b=[10.0] * 48 + [900.0] * 2), baseline="a"
     )
     assert slow.table["caution"].any() and not any("Caution" in note for note in slow.notes()), (

@@ -11,7 +11,14 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.harness_files import config_hash
+from ragscore.analysis.harness_files import config_hash, write_metrics_json
+from ragscore.analysis.operations import (
+    error_report,
+    indexing_report,
+    latency_report,
+    refusal_report,
+)
+from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 from ragscore.scoring.profiles import PROFILES
 
 
@@ -48,7 +55,7 @@ def test_refusals_are_judged_as_a_detector():
         refused=[True, True, False, True, False, False, False, True, None],
         error=[None] * 8 + ["boom"],
     )
-    report = rs.refusal_report(
+    report = refusal_report(
         results_of(answered), golden_of([False] * 3 + [True] * 4 + [None, False])
     ).loc["run"]
     assert report[["precision", "recall", "f1", "accuracy"]].tolist() == pytest.approx(
@@ -66,7 +73,7 @@ def test_refusals_are_judged_as_a_detector():
 
 
 def test_refusals_that_nothing_calls_for_have_no_recall():
-    report = rs.refusal_report(
+    report = refusal_report(
         results_of(responses(2, answer="a", refused=[False, False])), golden_of([True, True])
     ).loc["run"]
     assert (
@@ -79,9 +86,9 @@ def test_refusals_that_nothing_calls_for_have_no_recall():
 
 def test_percentiles_by_position_are_the_sixth_of_ten_and_the_largest():
     times = [10.0 * n for n in (3, 1, 10, 2, 9, 4, 8, 5, 7, 6)]
-    floor = rs.latency_report(results_of(responses(10, elapsed_ms=times)), method="floor").iloc[0]
+    floor = latency_report(results_of(responses(10, elapsed_ms=times)), method="floor").iloc[0]
     assert floor[["n", "p50", "p95", "max", "total"]].tolist() == [10, 60, 100, 100, 550]
-    linear = rs.latency_report(results_of(responses(10, elapsed_ms=times))).iloc[0]
+    linear = latency_report(results_of(responses(10, elapsed_ms=times))).iloc[0]
     # positions 4.5 and 8.55 of 0..9
     assert linear[["p50", "p95"]].tolist() == pytest.approx([55, 95.5])
 
@@ -93,27 +100,25 @@ def test_latency_is_told_by_phase_and_without_failed_queries():
         latency_retrieval_ms=[0.5, np.nan, 9],
         error=[None, None, "timed out"],
     )
-    report = rs.latency_report(results_of(timed)).set_index("phase")
+    report = latency_report(results_of(timed)).set_index("phase")
     assert report.index.tolist() == ["total", "retrieval"] and report["n"].tolist() == [2, 1]
     assert report["total"].tolist() == [3, 0.5] and report["n_failed"].tolist() == [1, 1]
     assert (
-        rs.latency_report(results_of(timed), errors="include")
-        .set_index("phase")
-        .loc["total", "max"]
+        latency_report(results_of(timed), errors="include").set_index("phase").loc["total", "max"]
         == 300
     )
 
 
 def test_an_unknown_method_or_no_time_at_all_is_refused():
     with pytest.raises(rs.DataError, match=r"method: found 'nearest'.*linear, floor"):
-        rs.latency_report(results_of(responses(1, elapsed_ms=[1.0])), method="nearest")
+        latency_report(results_of(responses(1, elapsed_ms=[1.0])), method="nearest")
     with pytest.raises(rs.DataError, match="no response has a latency"):
-        rs.latency_report(results_of(responses(1)))
+        latency_report(results_of(responses(1)))
 
 
 @pytest.mark.parametrize(("n", "upper"), [(71, np.nan), (72, 72.0)])
 def test_a_p95_has_an_upper_bound_from_72_times_on(n, upper):
-    report = rs.latency_report(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
+    report = latency_report(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
     assert (
         report["p95_high"] == pytest.approx(upper, nan_ok=True)
         and report["p50_low"] < report["p50"] < report["p50_high"]
@@ -125,7 +130,7 @@ def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
     mixed = responses(
         10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2
     )
-    report = rs.error_report(results_of(mixed)).loc["run"]
+    report = error_report(results_of(mixed)).loc["run"]
     assert report[["n", "n_failed", "n_timeout", "error_rate", "timeout_rate"]].tolist() == [
         10,
         2,
@@ -137,9 +142,7 @@ def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
 
 
 def test_cases_without_a_response_are_missing_not_gone():
-    report = rs.error_report(results_of(responses(8, answer="a")), golden_of([True] * 10)).loc[
-        "run"
-    ]
+    report = error_report(results_of(responses(8, answer="a")), golden_of([True] * 10)).loc["run"]
     assert report[["n_missing", "missing_rate", "error_rate"]].tolist() == [2, 0.2, 0]
 
 
@@ -155,9 +158,9 @@ def test_costs_are_totals_of_answers_and_of_judges():
             "cost_usd": [0.5, 0.25],
         }
     )
-    report = rs.error_report(
-        results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)
-    ).loc["run"]
+    report = error_report(results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)).loc[
+        "run"
+    ]
     assert report[["prompt_tokens", "judge_tokens", "judge_cost_usd"]].tolist() == [
         11,
         120,
@@ -173,7 +176,7 @@ def test_the_record_of_indexing_is_told_per_run():
         "chunk_token_stats.mean": 50.5, "chunk_token_stats.p95": 90, "chunk_token_stats.max": 120,
     }  # fmt: skip
     columns = {f"x_indexing_coverage.{name}": [value, None] for name, value in record.items()}
-    report = rs.indexing_report(results_of(responses(2, **columns))).iloc[0]
+    report = indexing_report(results_of(responses(2, **columns))).iloc[0]
     assert report[
         ["n_docs", "n_without_chunks", "coverage", "skipped_rate"]
     ].tolist() == pytest.approx([10, 1, 0.9, 0.25])
@@ -198,13 +201,13 @@ def test_the_catalogue_tells_documents_by_type():
             "doc_type": [None, None, "scan"],
         }
     )
-    report = rs.indexing_report(results_of(responses(1), chunks=chunks)).set_index("doc_type")
+    report = indexing_report(results_of(responses(1), chunks=chunks)).set_index("doc_type")
     assert report[["n_docs", "n_embedded"]].to_dict("index") == {
         "md": {"n_docs": 1, "n_embedded": 2},
         "scan": {"n_docs": 1, "n_embedded": 1},
     }
     with pytest.raises(rs.DataError, match="no record of indexing"):
-        rs.indexing_report(results_of(responses(1)))
+        indexing_report(results_of(responses(1)))
 
 
 def test_documents_without_chunks_show_by_type():
@@ -222,7 +225,7 @@ def test_documents_without_chunks_show_by_type():
             "path": ["a.md", "b.pdf", "c.pdf", "d.md", None],
         }
     )
-    report = rs.indexing_report(
+    report = indexing_report(
         results_of(responses(1), chunks=chunks, documents=documents)
     ).set_index("doc_type")
     # b has a chunk by its path; c, d and f have none; e is known from the catalogue only.
@@ -234,7 +237,7 @@ def test_documents_without_chunks_show_by_type():
         [1, 0, 1, 1],
     ]
     assert report.index.tolist() == ["(none)", "md", "scan", "txt"]
-    alone = rs.indexing_report(results_of(responses(1), chunks=chunks))
+    alone = indexing_report(results_of(responses(1), chunks=chunks))
     assert alone["coverage"].isna().all() and alone["n_without_chunks"].isna().all()
 
 
@@ -247,7 +250,7 @@ def test_documents_of_one_run_say_nothing_of_another():
         chunks=chunks,
         documents=documents,
     )
-    report = rs.indexing_report(results).set_index("run_id")
+    report = indexing_report(results).set_index("run_id")
     assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1} and report[
         "n_docs"
     ].to_dict() == {"one": 2, "two": 1}
@@ -257,7 +260,7 @@ def test_documents_load_with_their_type_and_path(tmp_path):
     (tmp_path / "docs.jsonl").write_text(
         '{"doc_id": "a", "doc_type": "note", "path": "x/a.md"}\n{"doc_id": "b"}\n', encoding="utf-8"
     )
-    documents = rs.load_documents(tmp_path / "docs.jsonl")
+    documents = rs.io.load_documents(tmp_path / "docs.jsonl")
     assert documents[["doc_type", "path"]].fillna("").to_numpy().tolist() == [
         ["note", "x/a.md"],
         ["", ""],
@@ -266,7 +269,7 @@ def test_documents_load_with_their_type_and_path(tmp_path):
 
 def test_metrics_json_holds_coverage_by_type_where_it_is_known(chatbot, tmp_path):
     results, golden, _ = chatbot
-    told = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())[
+    told = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())[
         "aggregate_metrics"
     ]["operational_metrics"]
     assert "coverage_by_doc_type" not in told
@@ -275,7 +278,7 @@ def test_metrics_json_holds_coverage_by_type_where_it_is_known(chatbot, tmp_path
         pd.DataFrame({"doc_id": ["a", "b"], "path": ["a.md", "b.md"]}),
     )
     known = replace(results, chunks=chunks, documents=documents)
-    file = rs.write_metrics_json(known, golden, tmp_path / "known")
+    file = write_metrics_json(known, golden, tmp_path / "known")
     assert json.loads(file.read_text())["aggregate_metrics"]["operational_metrics"][
         "coverage_by_doc_type"
     ] == {"md": 0.5}
@@ -365,7 +368,7 @@ def chatbot(tmp_path):
 
 def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path):
     results, golden, config = chatbot
-    content = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())
+    content = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())
     values = content["aggregate_metrics"]
     assert (content["run_id"], content["config_hash"], content["eval_set_commit_hash"]) == (
         "20260101_000000",
@@ -400,10 +403,10 @@ def test_metrics_json_holds_the_names_and_means_of_its_harness(chatbot, tmp_path
 
 def test_metrics_json_agrees_with_the_aggregate_of_the_profile(chatbot, tmp_path):
     results, golden, _ = chatbot
-    values = json.loads(rs.write_metrics_json(results, golden, tmp_path / "out").read_text())[
+    values = json.loads(write_metrics_json(results, golden, tmp_path / "out").read_text())[
         "aggregate_metrics"
     ]
-    aggregate = rs.aggregate(results, golden, "chatbot")["20260101_000000"]
+    aggregate = aggregate_of(results, golden, "chatbot")["20260101_000000"]
     assert {name: values[name] for name in aggregate} == aggregate
     assert set(values) - set(aggregate) == {
         "cost",
@@ -419,7 +422,7 @@ def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
     results, golden, _ = chatbot
     own = replace(PROFILES["chatbot"], over_all_rows=(), policies={"match": "anchor"})
     values = json.loads(
-        rs.write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text()
+        write_metrics_json(results, golden, tmp_path / "out", profile=own).read_text()
     )["aggregate_metrics"]
     names = ("recall_at_k_avg", "mrr_avg", "precision_at_k_avg", "scope_miss_rate")
     # of the two cases that have a support
@@ -429,9 +432,9 @@ def test_metrics_json_takes_a_profile_of_ones_own(chatbot, tmp_path):
 
 def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
     results, golden, _ = chatbot
-    values = json.loads(
-        rs.write_metrics_json(results, golden, tmp_path / "metrics.json").read_text()
-    )["aggregate_metrics"]
+    values = json.loads(write_metrics_json(results, golden, tmp_path / "metrics.json").read_text())[
+        "aggregate_metrics"
+    ]
     assert {
         tag: (part["total_tests"], part["recall_at_k_avg"])
         for tag, part in values["by_tag"].items()
@@ -444,7 +447,7 @@ def test_metrics_json_tells_tags_and_categories_apart(chatbot, tmp_path):
 
 def test_metrics_json_loads_again_as_reported_values(chatbot, tmp_path):
     results, golden, _ = chatbot
-    folder = rs.write_chatbot(results, tmp_path / "again" / "20260101_000000")
-    rs.write_metrics_json(results, golden, folder)
+    folder = rs.io.write_chatbot(results, tmp_path / "again" / "20260101_000000")
+    write_metrics_json(results, golden, folder)
     reported = rs.load_results(folder).reported.set_index(["query_id", "metric"])["value"]
     assert reported["", "by_tag.x.mrr_avg"] == 0.25 and reported["", "groundedness_avg"] == 4

@@ -5,6 +5,13 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.paraphrases import (
+    paraphrase_groups,
+    paraphrase_kinds,
+    paraphrase_summary,
+    paraphrases,
+)
+from ragscore.scoring.profile_aggregates import aggregate
 
 GROUP = [
     {
@@ -33,7 +40,7 @@ def group_of(write_golden, write_run):
                     query["id"], found + ([hit("p", "pad", 50)] if deep else []), **(answers or {})
                 )
             )
-        return rs.paraphrases(
+        return paraphrases(
             rs.load_results(write_run("r", records, **described)),
             rs.load_golden(write_golden(GROUP[: len(ranks)])),
         )
@@ -44,7 +51,7 @@ def group_of(write_golden, write_run):
 def test_ok_misranked_and_missing(group_of):
     rows = group_of([3, 25, None])
     assert rows["diagnosis"].tolist() == ["Ok", "MisRanked", "Missing"]
-    group = rs.paraphrase_groups(rows).iloc[0]
+    group = paraphrase_groups(rows).iloc[0]
     assert (
         group["recall_spread"],
         group["worst_recall"],
@@ -55,7 +62,7 @@ def test_ok_misranked_and_missing(group_of):
 
 
 def test_a_group_found_every_time_is_consistent(group_of):
-    summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, 2]))).iloc[0]
+    summary = paraphrase_summary(paraphrase_groups(group_of([1, 2]))).iloc[0]
     assert (
         summary["n_consistent"],
         summary["mean_recall_spread"],
@@ -65,20 +72,16 @@ def test_a_group_found_every_time_is_consistent(group_of):
 
 def test_questions_without_group_make_no_group(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["docX"]}]))
-    rows = rs.paraphrases(
+    rows = paraphrases(
         rs.load_results(write_run("r", [record("q", [hit("x", "docX", 50)])])), golden
     )
-    assert (
-        len(rs.paraphrase_groups(rows))
-        == len(rs.paraphrase_summary(rs.paraphrase_groups(rows)))
-        == 0
-    )
+    assert len(paraphrase_groups(rows)) == len(paraphrase_summary(paraphrase_groups(rows))) == 0
 
 
 def test_a_shallow_pool_is_said(group_of):
     with pytest.warns(UserWarning, match="candidate pool of r may be cut short: no hit at rank 50"):
         rows = group_of([1, None], deep=False)
-    group = rs.paraphrase_groups(rows).iloc[0]
+    group = paraphrase_groups(rows).iloc[0]
     assert (group["n_misranked"], group["n_missing"], group["dominant"]) == (0, 1, "retrieval")
 
 
@@ -92,20 +95,20 @@ def test_a_run_of_smaller_k_is_refused(group_of):
 def test_an_answer_that_cannot_be_checked_leaves_consistency_unknown(group_of, more):
     rows = group_of([1, 2], answers=more)
     assert rows["answer_ok"].isna().all()
-    assert np.isnan(rs.paraphrase_groups(rows)["answer_consistency"].iloc[0])
+    assert np.isnan(paraphrase_groups(rows)["answer_consistency"].iloc[0])
 
 
 def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
-    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("alpha")}))[
+    assert paraphrase_groups(group_of([1, 2], answers={"answer": answer("alpha")}))[
         "answer_consistency"
     ].tolist() == [1.0]
-    assert rs.paraphrase_groups(group_of([1, 2], answers={"answer": answer("beta")}))[
+    assert paraphrase_groups(group_of([1, 2], answers={"answer": answer("beta")}))[
         "answer_consistency"
     ].tolist() == [0.0]
 
 
 def test_two_misses_are_a_fault_of_retrieval(group_of):
-    summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([None, None]))).iloc[0]
+    summary = paraphrase_summary(paraphrase_groups(group_of([None, None]))).iloc[0]
     assert (summary["n_retrieval"], summary["n_ranking"]) == (1, 0)
 
 
@@ -131,13 +134,13 @@ def kinds(write_golden, write_run):
                     [hit("x", "docX", found[number])] if found[number] else [hit("p", "pad", 50)],
                 )
             )
-    return rs.paraphrases(
+    return paraphrases(
         rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
     )
 
 
 def test_kinds_of_paraphrase_are_told_apart(kinds):
-    table = rs.paraphrase_kinds(kinds).set_index("kind")
+    table = paraphrase_kinds(kinds).set_index("kind")
     assert table["n"].tolist() == [2, 2, 2]
     assert table["recall_narrow"].to_dict() == {"plain": 1, "typo": 0.5, "keywords": 0} and table[
         "recall_pool"
@@ -155,13 +158,13 @@ def test_kinds_of_paraphrase_are_told_apart(kinds):
 
 
 def test_kinds_may_stand_in_the_query_id(kinds):
-    read = rs.paraphrase_kinds(kinds.assign(variant=None), pattern=r"-(\w+)$")
-    assert read.equals(rs.paraphrase_kinds(kinds)) and rs.paraphrase_kinds(
-        kinds.assign(variant=None)
-    )["kind"].tolist() == ["(none)"]
+    read = paraphrase_kinds(kinds.assign(variant=None), pattern=r"-(\w+)$")
+    assert read.equals(paraphrase_kinds(kinds)) and paraphrase_kinds(kinds.assign(variant=None))[
+        "kind"
+    ].tolist() == ["(none)"]
     for pattern in ("-", "(", "(a)(b)"):
         with pytest.raises(rs.DataError, match="pattern"):
-            rs.paraphrase_kinds(kinds, pattern=pattern)
+            paraphrase_kinds(kinds, pattern=pattern)
 
 
 def test_each_paraphrase_shows_its_text(kinds):
@@ -170,9 +173,9 @@ def test_each_paraphrase_shows_its_text(kinds):
 
 def test_a_shallow_pool_stays_visible_in_the_summary(group_of):
     with pytest.warns(UserWarning, match="may be cut short"):
-        summary = rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None], deep=False)))
+        summary = paraphrase_summary(paraphrase_groups(group_of([1, None], deep=False)))
     assert summary["pool_cut_short"].tolist() == [True]
-    assert rs.paraphrase_summary(rs.paraphrase_groups(group_of([1, None])))[
+    assert paraphrase_summary(paraphrase_groups(group_of([1, None])))[
         "pool_cut_short"
     ].tolist() == [False]
 
@@ -183,7 +186,7 @@ def test_documents_found_in_part_are_misranked_rather_than_missing(write_golden,
             [{"id": "v", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"], "group": "g"}]
         )
     )
-    rows = rs.paraphrases(
+    rows = paraphrases(
         rs.load_results(
             write_run(
                 "r", [record("v", [hit("a", "d1", 1), hit("b", "d2", 30), hit("p", "pad", 50)])]
@@ -199,10 +202,10 @@ def test_a_paraphrase_that_expects_nothing_is_named_so(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": "v", "query": "?", "must_contain": ["a"], "group": "g"}])
     )
-    rows = rs.paraphrases(
+    rows = paraphrases(
         rs.load_results(write_run("r", [record("v", [hit("p", "pad", 50)])])), golden
     )
-    group = rs.paraphrase_groups(rows).iloc[0]
+    group = paraphrase_groups(rows).iloc[0]
     assert (
         rows["diagnosis"].tolist() == ["NoExpected"]
         and group["recall_spread"] == 0
@@ -231,10 +234,10 @@ def summary_of(write_golden, write_run):
                 records.append(
                     record(name, [*([hit("x", "docX", rank)] if rank else []), hit("p", "pad", 50)])
                 )
-        rows = rs.paraphrases(
+        rows = paraphrases(
             rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
         )
-        return rs.paraphrase_summary(rs.paraphrase_groups(rows)).iloc[0], rows
+        return paraphrase_summary(paraphrase_groups(rows)).iloc[0], rows
 
     return summary
 
@@ -281,7 +284,7 @@ def test_published_baseline_of_ten_questions(write_golden, write_run, ranks, hit
     results = rs.load_results(
         write_run("r", [record(f"q{n}", [hit("x", "docX", rank)]) for n, rank in enumerate(ranks)])
     )
-    found = rs.aggregate(results, rs.load_golden(write_golden(rows)), "kebab")["r"]
+    found = aggregate(results, rs.load_golden(write_golden(rows)), "kebab")["r"]
     assert (
         found["hit_at_k"]["1"],
         found["hit_at_k"]["3"],
@@ -294,9 +297,9 @@ def test_published_baseline_of_ten_questions(write_golden, write_run, ranks, hit
 def test_the_three_frames_cannot_be_mistaken_for_each_other(group_of):
     rows = group_of([1, 2])
     for call, frame in (
-        (rs.paraphrase_summary, rows),
-        (rs.paraphrase_groups, rs.paraphrase_groups(rows)),
-        (rs.paraphrase_kinds, rs.paraphrase_groups(rows)),
+        (paraphrase_summary, rows),
+        (paraphrase_groups, paraphrase_groups(rows)),
+        (paraphrase_kinds, paraphrase_groups(rows)),
     ):
         with pytest.raises(
             rs.DataError,

@@ -10,6 +10,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.query_view import show_query
 
 NASTY = '<script>alert("x")</script> | **bold** ' + "ä" * 10_000
 
@@ -46,7 +47,7 @@ def three(write_golden, write_run):
 
 
 def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
-    view = rs.show_query(*three, "q")
+    view = show_query(*three, "q")
     assert view.hits[["run_id", "rank", "id", "target"]].to_numpy().tolist() == [
         ["a", 1, "c1", "d1"], ["a", 2, "c2", ""], ["b", 1, "c2", ""], ["b", 2, "c3", ""],
         ["b", 3, "c1", "d1"],
@@ -59,7 +60,7 @@ def test_each_hit_says_what_it_met_and_where_the_run_before_had_it(three):
 
 
 def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
-    text = rs.show_query(*three, "q", ["a", "b"]).to_text()
+    text = show_query(*three, "q", ["a", "b"]).to_text()
     assert "* c1 (↓2)" in text
     assert "c2 (↑1)" in text
     assert "c3 (new)" in text
@@ -68,7 +69,7 @@ def test_the_text_form_marks_hits_and_moves_and_tells_answers(three):
 
 
 def test_one_run_alone_is_shown_without_moves(three):
-    view = rs.show_query(*three, "q", ["b"])
+    view = show_query(*three, "q", ["b"])
     assert (
         view.hits["rank_before"].isna().all()
         and "* c1\n" in view.to_text()
@@ -77,14 +78,14 @@ def test_one_run_alone_is_shown_without_moves(three):
 
 
 def test_moves_are_drawn_from_where_a_hit_was_to_where_it_is(three):
-    html = rs.show_query(*three, "q", ["a", "b"]).to_html()
+    html = show_query(*three, "q", ["a", "b"]).to_html()
     lines = re.findall(r'y1="([\d.]+)" x2="\d+" y2="([\d.]+)" stroke="(#\w+)"', html)
     # rank r stands r rows below the header, in the middle of its row of 24 pixels
     assert sorted(lines) == [("36", "84", "#d55e00"), ("60", "36", "#009e73")]
 
 
 def test_no_text_becomes_markup(three):
-    html = rs.show_query(*three, "q").to_html()
+    html = show_query(*three, "q").to_html()
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert "where is &lt;it&gt;?" in html
@@ -92,7 +93,7 @@ def test_no_text_becomes_markup(three):
 
 
 def test_a_question_to_refuse_says_so_and_a_run_without_hits_too(three):
-    view = rs.show_query(*three, "no", ["a", "b"])
+    view = show_query(*three, "no", ["a", "b"])
     assert "should refuse" in view.to_text()
     assert "no hits" in view.to_html()
 
@@ -103,7 +104,7 @@ def test_texts_are_shown_where_hits_kept_none(three):
         runs=results.runs, responses=results.responses, hits=results.hits.drop(columns="text")
     )
     texts = pd.DataFrame({"chunk_id": ["c2", "c1"], "text": ["two", "one"]})
-    assert rs.show_query(bare, golden, "q", texts=texts).hits["text"].fillna("").tolist() == [
+    assert show_query(bare, golden, "q", texts=texts).hits["text"].fillna("").tolist() == [
         "one",
         "two",
         "two",
@@ -114,4 +115,4 @@ def test_texts_are_shown_where_hits_kept_none(three):
 
 def test_an_unknown_question_is_named(three):
     with pytest.raises(rs.DataError, match="no query 'x'"):
-        rs.show_query(*three, "x")
+        show_query(*three, "x")

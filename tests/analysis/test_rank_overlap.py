@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.data import from_records
 
 
@@ -53,11 +54,11 @@ def test_overlap_is_that_of_its_definition_both_ways_round(lists, p):
     results = runs_of(lists)
     expected = [written_out(*pair, p) for pair in lists]
     for a, b in ("ab", "ba"):
-        np.testing.assert_allclose(rs.rank_overlap(results, a, b, p=p)["rbo"], expected, atol=1e-12)
+        np.testing.assert_allclose(rank_overlap(results, a, b, p=p)["rbo"], expected, atol=1e-12)
 
 
 def test_equal_lists_overlap_fully_and_disjoint_ones_not_at_all():
-    found = rs.rank_overlap(
+    found = rank_overlap(
         runs_of([("xyz", "xyz"), ("xyz", "stu"), ("xy", "yx"), ("xyz", "")]), "a", "b"
     )
     # xy / yx: nothing at depth 1, all at depth 2 and, extrapolated, beyond: p
@@ -100,9 +101,9 @@ def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_co
         ],
     )
     results = rs.load_results([a, b])
-    found = rs.rank_overlap(results, "a", "b").iloc[0]
+    found = rank_overlap(results, "a", "b").iloc[0]
     assert (found["rbo"], found["n_a"], found["n_common"]) == (pytest.approx(1), 2, 2)
-    assert rs.rank_overlap(results, "a", "b", by="chunk")["rbo"][0] == 0
+    assert rank_overlap(results, "a", "b", by="chunk")["rbo"][0] == 0
 
 
 def test_only_queries_of_both_runs_are_compared(write_run):
@@ -110,7 +111,7 @@ def test_only_queries_of_both_runs_are_compared(write_run):
         write_run("a", [record("q", [hit("c", "d", 1)]), record("only", [])]),
         write_run("b", [record("q", [hit("c", "d", 1)])]),
     )
-    assert rs.rank_overlap(rs.load_results([a, b]), "a", "b")["query_id"].tolist() == ["q"]
+    assert rank_overlap(rs.load_results([a, b]), "a", "b")["query_id"].tolist() == ["q"]
 
 
 @pytest.mark.parametrize(
@@ -118,4 +119,4 @@ def test_only_queries_of_both_runs_are_compared(write_run):
 )
 def test_what_cannot_be_compared_is_named(given, field):
     with pytest.raises(rs.DataError, match=field):
-        rs.rank_overlap(runs_of([("xy", "xy")]), **({"a": "a", "b": "b"} | given))
+        rank_overlap(runs_of([("xy", "xy")]), **({"a": "a", "b": "b"} | given))

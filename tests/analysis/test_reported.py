@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.reported import REPORTED_NAMES, label_of
+from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
+from ragscore.analysis.reported import REPORTED_NAMES, check_reported, label_of, reported_scores
 from ragscore.io.formats.metric_report import read_report
 from ragscore.scoring.profiles import Profile
+from ragscore.scoring.summary import summarize
 
 ENTRY = {
     "metric": "recall@10", "n": 3, "mean": 0.5, "stddev": 0.5, "min": 0.0, "max": 1.0, "p50": 0.5,
@@ -68,7 +70,7 @@ def test_a_report_loads_as_reported_values(report, layout):
 def test_a_report_is_written_back_as_it_was(report, tmp_path):
     results = rs.load_results(report())
     written = (
-        json.loads(rs.write_report(results, tmp_path / "again" / "nightly.json").read_text())
+        json.loads(rs.io.write_report(results, tmp_path / "again" / "nightly.json").read_text())
         if (tmp_path / "again").mkdir() is None
         else {}
     )
@@ -82,7 +84,7 @@ def test_own_numbers_of_a_report_are_written_back(report, tmp_path):
     own = REPORT | {"attempts": 3, "clean": True, "share": 0.5}
     assert (
         json.loads(
-            rs.write_report(rs.load_results(report(own)), tmp_path / "nightly2.json").read_text()
+            rs.io.write_report(rs.load_results(report(own)), tmp_path / "nightly2.json").read_text()
         )
         == own
     )
@@ -97,7 +99,7 @@ def test_unknown_keys_and_nulls_of_a_report_are_written_back(report, tmp_path):
     plain = {"metric": "mrr", "n": 1, "mean": 0.5, "per_query": [["q1", 0.5]], "ci": None}
     own = REPORT | {"freshness": None, "store_kind": None, "metrics": [entry, plain]}
     results = rs.load_results(report(own))
-    file = rs.write_report(results, tmp_path / "new" / "nightly.json")
+    file = rs.io.write_report(results, tmp_path / "new" / "nightly.json")
     assert json.loads(file.read_text()) == own and results.problems.empty
     pd.testing.assert_frame_equal(rs.load_results(file).runs, results.runs)
 
@@ -105,7 +107,7 @@ def test_unknown_keys_and_nulls_of_a_report_are_written_back(report, tmp_path):
 def test_a_report_without_a_summary_gets_one(report, tmp_path):
     entry = {key: ENTRY[key] for key in ("metric", "per_query")}
     written = json.loads(
-        rs.write_report(
+        rs.io.write_report(
             rs.load_results(report({"metrics": [entry]})), tmp_path / "full.json"
         ).read_text()
     )
@@ -190,7 +192,7 @@ def told(pair):
 
 
 def test_reported_values_stand_beside_recomputed_ones(told):
-    checked = rs.check_reported(*told)
+    checked = check_reported(*told)
     assert checked[["run_id", "query_id", "metric"]].to_numpy().tolist()[1] == [
         "a",
         "q2",
@@ -217,7 +219,7 @@ def test_summary_values_are_checked_too(told):
     reported = pd.DataFrame(rows, columns=["query_id", "metric", "value", "statistic"]).assign(
         run_id="a"
     )
-    checked = rs.check_reported(results, golden, reported)
+    checked = check_reported(results, golden, reported)
     # reciprocal ranks 1, 1/4, 0
     assert checked["recomputed"].tolist()[:3] == pytest.approx([5 / 12, 3, 0.25]) and pd.isna(
         checked["recomputed"].iloc[3]
@@ -248,7 +250,7 @@ def test_a_note_says_why_a_value_was_not_recomputed(told):
         ("q1", "mrr", float("nan")),
         ("q1", "hit@5", 1.0),
     ]
-    checked = rs.check_reported(
+    checked = check_reported(
         results,
         golden,
         pd.DataFrame(rows, columns=["query_id", "metric", "value"]).assign(run_id="a"),
@@ -280,7 +282,7 @@ def test_ragcheckers_verdicts_on_claims_give_its_faithfulness_and_claim_recall(t
     file = tmp_path / "checked.json"
     file.write_text(json.dumps({"results": [result]}), encoding="utf-8")
     results = rs.load_results(file)
-    checked = rs.check_reported(results, rs.load_golden(file)).set_index("metric")
+    checked = check_reported(results, rs.load_golden(file)).set_index("metric")
     assert checked["recomputed"].fillna(-1).to_dict() == {
         "faithfulness": pytest.approx(2 / 3),
         "claim_recall": 0.5,
@@ -303,16 +305,16 @@ def test_policies_say_how_the_other_tool_counts(write_golden, write_run):
     reported = pd.DataFrame(
         {"run_id": ["a"], "query_id": ["q"], "metric": ["recall@5"], "value": [1.0]}
     )
-    assert pd.isna(rs.check_reported(results, golden, reported)["difference"].iloc[0])
-    assert rs.check_reported(results, golden, reported, empty_gold="one")["difference"].iloc[0] == 0
+    assert pd.isna(check_reported(results, golden, reported)["difference"].iloc[0])
+    assert check_reported(results, golden, reported, empty_gold="one")["difference"].iloc[0] == 0
 
 
 def test_values_of_unknown_runs_are_refused(told):
     results, golden = told
     with pytest.raises(rs.DataError, match="values of c; runs of the results: a, b"):
-        rs.check_reported(results, golden, results.reported.assign(run_id="c"))
+        check_reported(results, golden, results.reported.assign(run_id="c"))
     with pytest.raises(rs.DataError, match="no reported values"):
-        rs.check_reported(replace(results, reported=None), golden)
+        check_reported(replace(results, reported=None), golden)
 
 
 @pytest.mark.parametrize(
@@ -338,17 +340,17 @@ def test_reported_values_compare_without_hits(report):
     worse = json.loads(json.dumps(REPORT))
     worse["metrics"][0]["per_query"] = [["q1", 0.0], ["q2", 0.0], ["q4", 1.0]]
     results = rs.load_results([report(), report(worse, "today.json")])
-    scores = rs.reported_scores(results)
+    scores = reported_scores(results)
     assert (
         scores.columns.tolist() == ["run_id", "state", "level", "recall@10", "faithfulness"]
         and len(scores) == 6
     )
-    row = rs.diff_scores(scores, "nightly", "today").metrics.iloc[0]
+    row = diff_scores(scores, "nightly", "today").metrics.iloc[0]
     assert (
         row[["winners", "losers", "unchanged", "n"]].tolist() == [0, 1, 1, 2]
         and row["delta"] == -0.25
     )
-    summary = rs.summarize(scores, metrics=["recall@10"]).set_index("run_id")
+    summary = summarize(scores, metrics=["recall@10"]).set_index("run_id")
     assert summary.loc["nightly", ["n", "mean", "std", "p95"]].tolist() == pytest.approx(
         [3, 0.5, 0.5, 0.95]
     )
@@ -359,7 +361,7 @@ def test_reported_values_compare_without_hits(report):
 
 def test_movers_of_the_same_size_keep_the_candidates_order(pair):
     scores = rs.score(*pair, ["hit@1", "mrr", "latency_ms"])
-    diff = rs.diff_scores(scores, "a", "b")
+    diff = diff_scores(scores, "a", "b")
     # mrr: q1 1 -> 1/2, q2 1/4 -> 1, q3 0 -> 1
     assert diff.largest_changes.query("metric == 'mrr'")[
         ["query_id", "delta"]
@@ -380,13 +382,13 @@ def test_movers_of_the_same_size_keep_the_candidates_order(pair):
 def test_lower_is_better_where_the_metric_says_so(pair):
     scores = rs.score(*pair, ["latency_ms"])
     scores.loc[(scores["run_id"] == "b") & (scores.index == "q1"), "latency_ms"] = 0.5
-    row = rs.diff_scores(scores, "a", "b").metrics.iloc[0]
+    row = diff_scores(scores, "a", "b").metrics.iloc[0]
     assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2)
 
 
 def test_changes_up_to_eps_are_none(pair):
     scores = rs.score(*pair, ["mrr"])
-    assert rs.diff_scores(scores, "a", "b", eps=0.75).metrics[
+    assert diff_scores(scores, "a", "b", eps=0.75).metrics[
         ["winners", "losers", "unchanged"]
     ].to_numpy().tolist() == [[1, 0, 2]]
 
@@ -397,7 +399,7 @@ def test_changes_up_to_eps_are_none(pair):
 )
 def test_runs_that_cannot_be_compared_are_refused(pair, baseline, candidate, message):
     with pytest.raises(rs.DataError, match=message):
-        rs.diff_scores(rs.score(*pair, ["mrr"]), baseline, candidate)
+        diff_scores(rs.score(*pair, ["mrr"]), baseline, candidate)
 
 
 def test_a_diff_of_another_tool_loads(tmp_path):
@@ -422,7 +424,7 @@ def test_a_diff_of_another_tool_loads(tmp_path):
         "query_changes": [],
     }
     (tmp_path / "diff.json").write_text(json.dumps({"rows": [row, alone]}))
-    diff = rs.ScoreDiff.from_json(tmp_path / "diff.json")
+    diff = ScoreDiff.from_json(tmp_path / "diff.json")
     assert diff.metrics[["metric", "n", "winners"]].to_numpy().tolist() == [
         ["recall@5", 3, 1],
         ["mrr", 0, 0],
@@ -446,9 +448,9 @@ def test_a_diff_of_another_tool_loads(tmp_path):
 )
 def test_what_is_no_diff_is_refused(text, tmp_path):
     with pytest.raises(rs.DataError, match="not a diff"):
-        rs.ScoreDiff.from_json(text)
+        ScoreDiff.from_json(text)
     with pytest.raises(rs.DataError, match="not a diff"):
-        rs.ScoreDiff.from_json(tmp_path / "missing.json")
+        ScoreDiff.from_json(tmp_path / "missing.json")
 
 
 HARNESS = Profile(
@@ -479,11 +481,11 @@ def test_a_profile_says_what_the_reported_names_mean(pair):
         reported=reported,
         runs=results.runs.assign(k=pd.array([3] * len(results.runs), dtype="Int64")),
     )
-    checked = rs.check_reported(told, golden, profile=HARNESS)
+    checked = check_reported(told, golden, profile=HARNESS)
     assert checked["label"].astype(object).tolist()[:3] == ["hit@3", "hit@3", "mrr@3"]
     assert checked["recomputed"].tolist() == pytest.approx([1, 0, 0, 1 / 3, 1])
     assert checked["difference"].tolist() == pytest.approx([0, -1, -0.25, 1 / 3 - 0.9, -6])
-    assert rs.check_reported(told, golden)["label"].isna().tolist() == [
+    assert check_reported(told, golden)["label"].isna().tolist() == [
         True,
         True,
         False,

@@ -8,7 +8,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.rankings import RELEVANCE
+from ragscore.analysis.rankings import RELEVANCE, score_distribution, scores_by_rank
 
 GOLDEN = [
     {"id": "q1", "query": "?", "expected_doc_ids": {"good": 2, "bad": 0}},
@@ -52,7 +52,7 @@ def two(write_golden, write_run):
 
 
 def test_each_hit_is_relevant_or_says_why_not(two):
-    table = rs.score_distribution(*two)
+    table = score_distribution(*two)
     of_a = table[(table["run_id"] == "a").to_numpy()].set_index("relevance")
     assert of_a["n_hits"].to_dict() == {
         "relevant": 2,
@@ -72,7 +72,7 @@ def test_each_hit_is_relevant_or_says_why_not(two):
 
 
 def test_above_is_the_share_of_pairs_in_which_the_relevant_hit_scores_higher(two):
-    above = rs.score_distribution(*two).set_index(["run_id", "relevance"])["above"]
+    above = score_distribution(*two).set_index(["run_id", "relevance"])["above"]
     # .9 and .5 against .4 and .8: three of four pairs; against .6 and against .7: one of two;
     # against .95 none; b: 20 is below 30.
     assert above["a"].to_dict() == {
@@ -89,7 +89,7 @@ def test_equal_scores_are_half_a_win(write_golden, write_run):
     results = rs.load_results(
         write_run("a", [record("q1", found("rrf", ("good", 0.5), ("other", 0.5)))])
     )
-    assert rs.score_distribution(results, labelled(write_golden(GOLDEN)))["above"].tolist() == [
+    assert score_distribution(results, labelled(write_golden(GOLDEN)))["above"].tolist() == [
         pytest.approx(np.nan, nan_ok=True),
         0.5,
     ]
@@ -98,7 +98,7 @@ def test_equal_scores_are_half_a_win(write_golden, write_run):
 def test_hits_without_a_score_are_counted(two):
     results, golden = two
     hits = results.hits.assign(score=results.hits["score"].where(results.hits["doc_id"] != "bad"))
-    table = rs.score_distribution(replace(results, hits=hits), golden)
+    table = score_distribution(replace(results, hits=hits), golden)
     row = table[(table["relevance"] == "not relevant").to_numpy()].iloc[0]
     assert (row["n_hits"], row["n_queries"], row["n_no_score"]) == (0, 0, 1) and np.isnan(
         row["p50"]
@@ -122,13 +122,13 @@ def test_cut_texts_leave_hits_undecided(write_golden, write_run):
     )
     results = rs.load_results(write_run("a", [record("q1", found("rrf", ("d", 1.0)))]))
     cut = results.hits.assign(text="the beginning", text_cut=pd.array([True], dtype="boolean"))
-    assert rs.score_distribution(replace(results, hits=cut), golden, match="anchor")[
+    assert score_distribution(replace(results, hits=cut), golden, match="anchor")[
         "relevance"
     ].tolist() == ["undecided"]
 
 
 def test_scores_by_rank_are_quartiles_over_queries(two):
-    table = rs.scores_by_rank(two[0])
+    table = scores_by_rank(two[0])
     first = table[(table["run_id"] == "a").to_numpy() & (table["rank"] == 1).to_numpy()].iloc[0]
     # .7 .8 .9 .95
     assert (first["n"], first["p25"], first["p50"], first["p75"]) == (
@@ -138,7 +138,7 @@ def test_scores_by_rank_are_quartiles_over_queries(two):
         pytest.approx(0.9125),
     )
     with pytest.raises(rs.DataError, match="no hit has a score"):
-        rs.scores_by_rank(
+        scores_by_rank(
             two[0].__class__(
                 runs=two[0].runs, responses=two[0].responses, hits=two[0].hits.drop(columns="score")
             )
@@ -146,7 +146,7 @@ def test_scores_by_rank_are_quartiles_over_queries(two):
 
 
 def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two):
-    table = rs.score_distribution(*two)
+    table = score_distribution(*two)
     with pytest.raises(
         rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of cosine, bm25"
     ):
@@ -164,7 +164,7 @@ def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two)
 
 def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
     figure = pytest.importorskip("matplotlib.pyplot").figure()
-    first, second = rs.plot.score_distributions(rs.score_distribution(*two), figure=figure)
+    first, second = rs.plot.score_distributions(score_distribution(*two), figure=figure)
     assert figure.axes == [first, second]
     assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == (
         "cosine",
@@ -172,4 +172,4 @@ def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
     )
     assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
     with pytest.raises(rs.DataError, match=r"rs.score_distribution\(results, golden\)"):
-        rs.plot.score_distributions(rs.scores_by_rank(two[0]))
+        rs.plot.score_distributions(scores_by_rank(two[0]))

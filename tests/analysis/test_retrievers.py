@@ -12,6 +12,12 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
+from ragscore.analysis.retrievers import (
+    predicate_markdown,
+    predicate_matrix,
+    predicate_report,
+    predicate_rows,
+)
 
 
 @pytest.fixture
@@ -24,7 +30,7 @@ def published(tmp_path):
 
 
 def test_the_published_table_comes_out_of_its_ranks(published):
-    table = rs.predicate_report(*published).round(4)
+    table = predicate_report(*published).round(4)
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 14}
     assert set(table["n_queries"]) == {21} and set(table["n_positive"]) == {19}
     assert table["precision_at_1_all"].to_dict() == {
@@ -51,7 +57,7 @@ def test_the_published_table_comes_out_of_its_ranks(published):
 def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_into_the_mean(
     published,
 ):
-    table = rs.predicate_report(*published).round(4)
+    table = predicate_report(*published).round(4)
     assert table["mrr"].to_dict() == {
         "hybrid+rerank": 1.0,
         "bm25": 0.9211,
@@ -70,7 +76,7 @@ def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_
 def test_scores_agree_with_the_report(published):
     scores = rs.score(*published, ["passed", "mrr", "hit@1"])
     means = scores.groupby("run_id", observed=True)[["passed", "mrr", "hit@1"]].mean()
-    table = rs.predicate_report(*published)
+    table = predicate_report(*published)
     pd.testing.assert_frame_equal(
         means.astype("float64"),
         table[["pass_rate", "mrr", "precision_at_1"]].set_axis(means.columns, axis=1),
@@ -81,21 +87,21 @@ def test_scores_agree_with_the_report(published):
 
 
 def test_a_smaller_k_finds_less(published):
-    table = rs.predicate_report(*published, k=2)
+    table = predicate_report(*published, k=2)
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 10}
     # (8 + 3/3) / 21
-    assert rs.predicate_report(*published, k=3)["mrr_all"].round(4)["dense"] == 0.4286
+    assert predicate_report(*published, k=3)["mrr_all"].round(4)["dense"] == 0.4286
 
 
 def test_every_hit_must_satisfy_if_asked(published):
     # only those without a rank
-    assert rs.predicate_report(*published, hits="all")["passed"].tolist() == [2, 2, 2, 2]
-    table = rs.predicate_report(*published, k=1, hits="all")
+    assert predicate_report(*published, hits="all")["passed"].tolist() == [2, 2, 2, 2]
+    table = predicate_report(*published, k=1, hits="all")
     assert table["passed"].tolist() == [21, 19, 15, 10] and table["mrr"].round(4)["bm25"] == 0.8947
 
 
 def test_the_matrix_shows_ranks(published):
-    matrix = rs.predicate_matrix(*published)
+    matrix = predicate_matrix(*published)
     assert list(matrix.columns) == ["bm25", "dense", "hybrid", "hybrid+rerank"] and list(
         matrix.index[-2:]
     ) == ["made up", "nowhere"]
@@ -115,8 +121,8 @@ def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
     results = rs.load_results(tmp_path / "one.jsonl")
-    assert rs.predicate_matrix(results, golden)["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
-    row = rs.predicate_report(results, golden).iloc[0]
+    assert predicate_matrix(results, golden)["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
+    row = predicate_report(results, golden).iloc[0]
     assert row[
         ["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged", "mrr"]
     ].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
@@ -130,7 +136,7 @@ def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
     (tmp_path / "one.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
-    row = rs.predicate_report(rs.load_results(tmp_path / "one.jsonl"), published[1]).iloc[0]
+    row = predicate_report(rs.load_results(tmp_path / "one.jsonl"), published[1]).iloc[0]
     assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
 
 
@@ -148,14 +154,14 @@ def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
     results = rs.load_results(tmp_path / "one.jsonl")
-    assert rs.predicate_report(results, golden)[
+    assert predicate_report(results, golden)[
         ["n_queries", "passed", "n_unjudged"]
     ].to_numpy().tolist() == [[1, 1, 1]]
-    assert rs.predicate_matrix(results, golden)["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
+    assert predicate_matrix(results, golden)["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 
 def test_the_markdown_report(published):
-    text = rs.predicate_markdown(*published)
+    text = predicate_markdown(*published)
     assert text.startswith("# Retrievers (k = 5)\n\n21 golden queries × 4 retrievers\n")
     summary = [line for line in text.splitlines() if re.match(r"\| (hybrid|bm25|dense)", line)]
     assert (
@@ -183,7 +189,7 @@ def test_long_and_odd_queries_do_not_break_the_table(tmp_path):
         json.dumps({"query": query, "expected_empty": True}) + "\n", encoding="utf-8"
     )
     (tmp_path / "results.jsonl").write_text(json.dumps(said(query, [])) + "\n", encoding="utf-8")
-    text = rs.predicate_markdown(
+    text = predicate_markdown(
         rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
     )
     assert f"| `a\\|b 'c' {'x' * 52}` | ✅ |" in text  # 60 characters
@@ -191,8 +197,8 @@ def test_long_and_odd_queries_do_not_break_the_table(tmp_path):
 
 def test_stored_outcomes_give_the_same_table(tmp_path, published):
     results, golden = published
-    rows = rs.predicate_rows(results, golden)
-    file = rs.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
+    rows = predicate_rows(results, golden)
+    file = rs.io.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
     first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
     assert first == {
         "query": "question 0", "retriever": "hybrid+rerank", "k": 5, "elapsed_ms": 2064.0,
@@ -200,12 +206,12 @@ def test_stored_outcomes_give_the_same_table(tmp_path, published):
     }  # fmt: skip
     stored = rs.load_results(file)
     pd.testing.assert_frame_equal(
-        rs.predicate_report(stored), rs.predicate_report(results, golden), check_dtype=False
+        predicate_report(stored), predicate_report(results, golden), check_dtype=False
     )
     with pytest.raises(rs.DataError, match="hold a summary and no hits"):
-        rs.predicate_report(stored, golden)
+        predicate_report(stored, golden)
     with pytest.raises(rs.DataError, match="no stored outcomes"):
-        rs.predicate_report(results)
+        predicate_report(results)
 
 
 def test_cut_texts_leave_questions_undecided(tmp_path):
@@ -234,16 +240,16 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
         runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True)
     )
     with pytest.warns(UserWarning, match="3 hits can't be judged"):
-        matrix = rs.predicate_matrix(results, golden)
+        matrix = predicate_matrix(results, golden)
     assert matrix["dense"].to_dict() == {"open": "?", "sure": "✅ #?", "met": "✅ #1"}
     with pytest.warns(UserWarning, match="3 hits can't be judged"):
-        row = rs.predicate_report(results, golden).iloc[0]
+        row = predicate_report(results, golden).iloc[0]
     # ranks: of "met" only
     assert row[
         ["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]
     ].tolist() == [2, 2, 1, 1, 1, 1]
     with pytest.warns(UserWarning, match="they count as misses"):
-        assert rs.predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == [
+        assert predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == [
             "❌",
             "✅ #2",
             "✅ #1",
@@ -278,12 +284,10 @@ def test_an_advisory_note_is_shown_and_changes_no_score(tmp_path, note, shown, n
     )
     results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / name)
     lines = [
-        line
-        for line in rs.predicate_markdown(results, golden).splitlines()
-        if line.startswith("| `")
+        line for line in predicate_markdown(results, golden).splitlines() if line.startswith("| `")
     ]
     assert [line.rsplit(" | ", 1)[1].removesuffix(" |").strip() for line in lines] == [shown, "x"]
-    assert rs.predicate_report(results, golden)[["n_queries", "passed"]].to_numpy().tolist() == [
+    assert predicate_report(results, golden)[["n_queries", "passed"]].to_numpy().tolist() == [
         [2, 2]
     ]
 
@@ -310,14 +314,14 @@ def test_the_report_says_whether_hits_were_filtered_by_product(tmp_path):
     )
     assert (
         "\n\n1 queries filter by a product; their hits were not filtered (`rs.filter_hits`).\n\n"
-        in rs.predicate_markdown(results, golden)
+        in predicate_markdown(results, golden)
     )
-    filtered = rs.predicate_markdown(rs.filter_hits(results, golden), golden)
+    filtered = predicate_markdown(rs.match.filter_hits(results, golden), golden)
     assert (
         "\n\n1 queries filter by a product; hits dropped: dense 1, bm25 0.\n\n" in filtered
         and "| `a` | ✅ #1 | ✅ #1 |" in filtered
     )
-    assert "product" not in rs.predicate_markdown(
+    assert "product" not in predicate_markdown(
         results, rs.load_golden(_without_filters(tmp_path, questions))
     )
 

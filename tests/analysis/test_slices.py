@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.slices import compare_slices, slice_means
+from ragscore.scoring.summary import summarize
 from ragscore.stats import benjamini_hochberg, interval_of_means, mcnemar_p, two_sample_p
 
 
@@ -52,7 +54,7 @@ def uneven(write_golden):
 
 def test_a_slice_is_tested_against_the_rest_of_the_run(uneven):
     scores, golden = uneven
-    table = rs.slice_means(scores, golden, "difficulty").set_index("difficulty")
+    table = slice_means(scores, golden, "difficulty").set_index("difficulty")
     row = table.loc["hard"]
     assert (row["n"], row["mean"], row["n_rest"]) == (20, 0.25, 23) and row[
         "delta_rest"
@@ -68,19 +70,19 @@ def test_a_slice_is_tested_against_the_rest_of_the_run(uneven):
 
 
 def test_slices_under_ten_queries_are_marked_and_not_tested(uneven):
-    table = rs.slice_means(*uneven, "difficulty").set_index("difficulty")
+    table = slice_means(*uneven, "difficulty").set_index("difficulty")
     assert table["is_small"].to_dict() == {"easy": False, "hard": False, "medium": True}
     assert (
         table.loc["medium", ["p", "q"]].isna().all()
         and table.loc["medium", ["low", "high"]].notna().all()
     )
-    assert rs.slice_means(*uneven, "difficulty", min_n=3)["p"].notna().all()
+    assert slice_means(*uneven, "difficulty", min_n=3)["p"].notna().all()
 
 
 def test_q_is_corrected_for_every_test_of_the_frame(uneven):
     scores, golden = uneven
     both = pd.concat([scores, scores.assign(run_id="b", **{"hit@5": 1 - scores["hit@5"]})])
-    table = rs.slice_means(both, golden, "difficulty")
+    table = slice_means(both, golden, "difficulty")
     np.testing.assert_array_equal(table["q"], benjamini_hochberg(table["p"]))
     assert table["p"].notna().sum() == 4 and table["run_id"].tolist() == ["a"] * 3 + ["b"] * 3
 
@@ -88,7 +90,7 @@ def test_q_is_corrected_for_every_test_of_the_frame(uneven):
 def test_a_rest_that_is_too_small_is_no_rest_to_test_against(write_golden):
     golden = golden_of(write_golden, "e" * 20 + "h" * 4)
     assert (
-        rs.slice_means(scores_of(golden, a=[1] * 10 + [0] * 14), golden, "difficulty")["p"]
+        slice_means(scores_of(golden, a=[1] * 10 + [0] * 14), golden, "difficulty")["p"]
         .isna()
         .all()
     )
@@ -96,7 +98,7 @@ def test_a_rest_that_is_too_small_is_no_rest_to_test_against(write_golden):
 
 def test_slices_of_a_pair_of_columns_are_all_combinations_that_occur(write_golden):
     golden = golden_of(write_golden, "eehh", tags=[["x"], ["x", "y"], ["y"], []])
-    table = rs.slice_means(scores_of(golden, a=[1, 0, 1, 1]), golden, ("difficulty", "tag"))
+    table = slice_means(scores_of(golden, a=[1, 0, 1, 1]), golden, ("difficulty", "tag"))
     assert table.set_index(["difficulty", "tag"])[["n", "mean"]].to_dict("index") == {
         ("easy", "x"): {"n": 2, "mean": 0.5}, ("easy", "y"): {"n": 1, "mean": 0},
         ("hard", "(none)"): {"n": 1, "mean": 1}, ("hard", "y"): {"n": 1, "mean": 1},
@@ -105,10 +107,10 @@ def test_slices_of_a_pair_of_columns_are_all_combinations_that_occur(write_golde
 
 def test_means_by_slice_are_those_of_summarize(uneven):
     scores, golden = uneven
-    ours = rs.slice_means(scores, golden, "difficulty")[["difficulty", "mean", "low", "high", "n"]]
+    ours = slice_means(scores, golden, "difficulty")[["difficulty", "mean", "low", "high", "n"]]
     pd.testing.assert_frame_equal(
         ours,
-        rs.summarize(scores, golden, by="difficulty")[ours.columns.tolist()],
+        summarize(scores, golden, by="difficulty")[ours.columns.tolist()],
         check_dtype=False,
     )
 
@@ -116,7 +118,7 @@ def test_means_by_slice_are_those_of_summarize(uneven):
 def test_times_have_means_and_no_test(uneven):
     scores, golden = uneven
     assert (
-        rs.slice_means(scores.rename(columns={"hit@5": "latency_ms"}), golden, "difficulty")["p"]
+        slice_means(scores.rename(columns={"hit@5": "latency_ms"}), golden, "difficulty")["p"]
         .isna()
         .all()
     )
@@ -127,7 +129,7 @@ def test_two_runs_are_compared_slice_by_slice(write_golden):
     scores = scores_of(
         golden, a=[1] * 12 + [0] * 12 + [0] * 4, b=[1] * 12 + [1] * 8 + [0] * 4 + [1] * 4
     )
-    compared = rs.compare_slices(scores, golden, "difficulty", "a", "b")
+    compared = compare_slices(scores, golden, "difficulty", "a", "b")
     table = compared.table.set_index("difficulty")
     assert table["delta"].to_dict() == pytest.approx(
         {"easy": 0, "hard": 8 / 12, "medium": 1}
@@ -148,7 +150,7 @@ def test_runs_asked_different_mixes_can_turn_the_direction_of_every_slice(write_
     nan = np.nan
     a = [1] * 9 + [0] + [nan] * 10 + [1] * 6 + [0] * 14
     b = [1] * 14 + [0] * 6 + [1] * 2 + [0] * 8 + [nan] * 10
-    compared = rs.compare_slices(scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b")
+    compared = compare_slices(scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b")
     row = compared.reversals[compared.reversals["means"] == "own queries"].iloc[0]
     # 15/30 against 16/30; easy .7 against .9, hard .2 against .3
     assert row["delta"] == pytest.approx(16 / 30 - 15 / 30) and (
@@ -169,7 +171,7 @@ def test_one_large_slice_can_outweigh_most(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 10 + "m" * 10)
     a = [0] * 40 + [1] * 20
     b = [1] * 40 + [0] * 2 + [1] * 8 + [0] * 2 + [1] * 8
-    row = rs.compare_slices(
+    row = compare_slices(
         scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b"
     ).reversals.iloc[0]
     assert (row["means"], row["reversal"], row["n_opposite"]) == ("same queries", "most", 2)
@@ -182,7 +184,7 @@ def test_one_large_slice_can_outweigh_most(write_golden):
 def test_where_lower_is_better_the_words_are_turned(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 10 + "m" * 10)
     a, b = [0] * 40 + [1] * 20, [1] * 40 + [0] * 2 + [1] * 8 + [0] * 2 + [1] * 8
-    (sentence,) = rs.compare_slices(
+    (sentence,) = compare_slices(
         scores_of(golden, "false_refusal", a=a, b=b), golden, "difficulty", "a", "b"
     ).reversals["sentence"]
     assert sentence.startswith(
@@ -193,14 +195,14 @@ def test_where_lower_is_better_the_words_are_turned(write_golden):
 def test_small_slices_have_no_say_in_a_reversal(write_golden):
     golden = golden_of(write_golden, "e" * 40 + "h" * 9 + "m" * 9)
     a, b = [0] * 40 + [1] * 18, [1] * 40 + [0] * 18
-    assert rs.compare_slices(
+    assert compare_slices(
         scores_of(golden, a=a, b=b), golden, "difficulty", "a", "b"
     ).reversals.empty
 
 
 def test_text_forms_mark_small_slices_and_say_that_this_is_exploratory(write_golden):
     golden = golden_of(write_golden, "e" * 12 + "m" * 4, tags=[["<i>"]] * 16)
-    compared = rs.compare_slices(
+    compared = compare_slices(
         scores_of(golden, a=[1] * 16, b=[1] * 16), golden, ["difficulty", "tag"], "a", "b"
     )
     text = repr(compared)
@@ -221,10 +223,10 @@ def test_text_forms_mark_small_slices_and_say_that_this_is_exploratory(write_gol
 def test_what_cannot_be_sliced_is_refused(uneven):
     scores, golden = uneven
     with pytest.raises(rs.DataError, match="one column or kind of tag, or two different ones"):
-        rs.slice_means(scores, golden, ["difficulty", "difficulty"])
+        slice_means(scores, golden, ["difficulty", "difficulty"])
     with pytest.raises(rs.DataError, match="no column or kind of tag 'x'"):
-        rs.slice_means(scores, golden, "x")
+        slice_means(scores, golden, "x")
     with pytest.raises(rs.DataError, match="a slice can't be called 'mean'"):
-        rs.slice_means(scores, golden, "mean")
+        slice_means(scores, golden, "mean")
     with pytest.raises(rs.DataError, match="'a' is both baseline and candidate"):
-        rs.compare_slices(scores, golden, "difficulty", "a", "a")
+        compare_slices(scores, golden, "difficulty", "a", "a")

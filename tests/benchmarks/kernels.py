@@ -17,8 +17,8 @@ import ragscore as rs
 from ragscore.frames.codes import lookup
 from ragscore.io import arrow_lines
 from ragscore.scoring.grading import grade_matches
-from ragscore.scoring.matching import apply_rule
 from ragscore.scoring.metrics import DEFAULT_METRICS, parse_label, ranking_columns
+from ragscore.scoring.rules import apply_rule
 from ragscore.stats import bootstrap_mean, bootstrap_t_interval, sign_flip_p
 
 from .reading import lines
@@ -64,9 +64,11 @@ def test_lookup_of_ids(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden]) -> N
 
 
 @pytest.mark.parametrize(
-    "rule", [rs.by_doc, rs.by_span(), rs.by_anchor()], ids=["by_doc", "by_span", "by_anchor"]
+    "rule",
+    [rs.match.by_doc, rs.match.by_span(), rs.match.by_anchor()],
+    ids=["by_doc", "by_span", "by_anchor"],
 )
-def test_rule(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden], rule: rs.Rule) -> None:
+def test_rule(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden], rule: rs.match.Rule) -> None:
     hits, golden = run
     assert len(benchmark(rule, hits, golden.targets))
 
@@ -74,14 +76,16 @@ def test_rule(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden], rule: rs.Rule
 def test_grade_matches(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden]) -> None:
     hits, golden = run
     graded, _ = benchmark(
-        grade_matches, apply_rule(rs.by_doc, hits, golden.targets), hits, golden.targets
+        grade_matches, apply_rule(rs.match.by_doc, hits, golden.targets), hits, golden.targets
     )
     assert len(graded)
 
 
 def test_ranking_columns(benchmark: Any, run: tuple[pd.DataFrame, rs.Golden]) -> None:
     hits, golden = run
-    graded, found = grade_matches(apply_rule(rs.by_doc, hits, golden.targets), hits, golden.targets)
+    graded, found = grade_matches(
+        apply_rule(rs.match.by_doc, hits, golden.targets), hits, golden.targets
+    )
     rows = pd.DataFrame(
         {"run_id": "run", "query_id": golden.queries["query_id"], "n_hits": DEPTH}
     ).astype({"run_id": "category"})

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ragscore.scoring.summary import summarize
 from tests.benchmarks.process import Clock, Measured, best_of, peak_mib
 
 KS = (1, 3, 5, 10)
@@ -57,7 +58,7 @@ def warm_up() -> None:
     from tests.benchmarks.workload import as_results, make_run
 
     hits, golden = make_run(2, 5, 100)
-    rs.summarize(rs.score(as_results(hits, golden), golden, match="doc"))
+    summarize(rs.score(as_results(hits, golden), golden, match="doc"))
     with tempfile.TemporaryDirectory() as folder:
         kept = rs.RunStore(folder)
         kept.save(as_results(hits, golden))
@@ -87,7 +88,7 @@ def frames(clock: Clock, folder: str, match: str = "doc", ids: str = "str") -> M
         golden = rs.Golden(queries=queries, targets=targets)
         scores = rs.score(as_results(hits, golden), golden, match=match)
     with clock.stage("summarize"):
-        summary = rs.summarize(scores)
+        summary = summarize(scores)
     return {**_ours(summary), "given": given}
 
 
@@ -102,7 +103,7 @@ def store(clock: Clock, folder: str) -> Measured:
     with clock.stage("score"):
         scores = rs.RunStore(f"{folder}/store").score(golden, match="doc")
     with clock.stage("summarize"):
-        summary = rs.summarize(scores)
+        summary = summarize(scores)
     return _ours(summary)
 
 

@@ -21,6 +21,7 @@ import pytest
 from conftest import answer, fuzzed, hit
 
 import ragscore as rs
+from ragscore.analysis.trend.noise import noise_floor
 from ragscore.collecting import journal
 from ragscore.collecting.replies import plain
 from ragscore.collecting.systems.http import _retry_after
@@ -92,7 +93,7 @@ def test_replies_of_any_shape_end_as_a_run_that_loads(golden, tmp_path, seed):
     assert results.responses["query"].tolist() == golden.queries["query"].tolist()
     n_failed = int(results.responses["error"].notna().sum())
     assert 0 < n_failed < 40 and results.runs["n_failed"].iloc[0] == n_failed
-    rs.write_per_query(results, tmp_path / "again")
+    rs.io.write_per_query(results, tmp_path / "again")
     assert (tmp_path / "again" / "per_query.jsonl").read_bytes() == (
         tmp_path / "run" / "per_query.jsonl"
     ).read_bytes()
@@ -299,7 +300,7 @@ def test_repeats_with_seeds_of_their_own_are_one_system_to_the_noise_floor(golde
             ),
             golden=golden,
         )
-    assert rs.noise_floor(store, "hit@1")["n_repeats"].tolist() == [3]
+    assert noise_floor(store, "hit@1")["n_repeats"].tolist() == [3]
 
 
 def test_a_single_worker_without_a_time_limit_is_the_calling_thread(golden, tmp_path):

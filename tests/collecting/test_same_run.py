@@ -42,7 +42,7 @@ def test_times_and_attempts_are_no_difference(runs):
     timed[0]["answer"] |= USAGE
     first = records()
     first[0]["answer"] |= {"usage": {"prompt_tokens": 5, "latency_ms": 1}}
-    same = rs.same_run(*runs(timed, first))
+    same = rs.collecting.same_run(*runs(timed, first))
     assert same and same.same and same.differences.empty
     assert repr(same) == "a and b are the same, timing aside: 2 responses"
 
@@ -72,7 +72,7 @@ def test_times_and_attempts_are_no_difference(runs):
 def test_what_differs_is_named(runs, change, expected):
     other = records()
     change(other[0])
-    same = rs.same_run(*runs(other))
+    same = rs.collecting.same_run(*runs(other))
     rows = same.differences.astype(object).where(same.differences.notna(), None)
     assert not same and [tuple(row) for row in rows.itertuples(index=False)] == [expected]
 
@@ -80,7 +80,7 @@ def test_what_differs_is_named(runs, change, expected):
 def test_a_row_of_one_run_only_is_one_difference(runs):
     other = records()
     del other[0]["hits_top_k"][1]
-    same = rs.same_run(*runs([*other, record("q3", [])]))
+    same = rs.collecting.same_run(*runs([*other, record("q3", [])]))
     assert same.differences[["part", "query_id", "row", "column"]].values.tolist() == [
         ["responses", "q3", "", "(row)"],
         ["hits", "q1", "2", "(row)"],
@@ -93,7 +93,7 @@ def test_a_row_of_one_run_only_is_one_difference(runs):
 
 
 def test_another_config_differs_and_another_machine_does_not(runs):
-    same = rs.same_run(
+    same = rs.collecting.same_run(
         *runs(
             records(),
             config={"seed": 2, "k": 5},
@@ -111,14 +111,14 @@ def test_numbers_may_differ_by_the_tolerance(runs):
     other = records()
     other[0]["hits_top_k"][0]["retrieval"]["fusion_score"] = 1.0000001
     a, b = runs(other)
-    assert not rs.same_run(a, b) and rs.same_run(a, b, tolerance=1e-6)
+    assert not rs.collecting.same_run(a, b) and rs.collecting.same_run(a, b, tolerance=1e-6)
 
 
 def test_more_than_one_run_is_refused(runs):
     both = rs.load_results(list(runs(records())))
     with pytest.raises(rs.DataError, match="a: found 2 runs; exactly one"):
-        rs.same_run(both, both)
-    assert rs.same_run(both.select("a"), both.select("b"))
+        rs.collecting.same_run(both, both)
+    assert rs.collecting.same_run(both.select("a"), both.select("b"))
 
 
 def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
@@ -137,6 +137,6 @@ def test_two_collected_runs_of_one_seed_are_the_same_and_of_two_seeds_are_not(
 
     for name, seed, workers in (("a", 1, 1), ("b", 1, 3), ("c", 2, 1)):
         rs.collect(system, golden, tmp_path / name, seed=seed, workers=workers, progress=False)
-    assert rs.same_run(tmp_path / "a", tmp_path / "b")
-    other = rs.same_run(tmp_path / "a", tmp_path / "c")
+    assert rs.collecting.same_run(tmp_path / "a", tmp_path / "b")
+    other = rs.collecting.same_run(tmp_path / "a", tmp_path / "c")
     assert set(other.differences["column"]) == {"seed", "score"} and len(other.differences) == 6

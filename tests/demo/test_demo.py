@@ -10,10 +10,13 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.demo import run as demo_run
 from ragscore.demo.answerer import REFUSAL, Familiarity, tune_threshold
 from ragscore.demo.corpus import MAX_CHARS, NAMESPACES, build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, MiniLM, pooled, reciprocal_rank_fusion
+from ragscore.golden.coverage import coverage as coverage_of
+from ragscore.scoring.summary import summarize
 
 ROOT = Path(__file__).parents[2]
 GOLDEN, RUNS = ROOT / "data" / "demo" / "golden.yaml", ROOT / "data" / "demo" / "runs"
@@ -151,7 +154,7 @@ def scores(runs, golden):
 
 def test_committed_runs_answer_every_question_and_hold_no_text_of_the_manuals(runs, golden):
     assert sorted(runs.runs["run_id"]) == sorted(SYSTEMS)
-    coverage = rs.coverage(runs, golden)
+    coverage = coverage_of(runs, golden)
     assert (
         (
             coverage[
@@ -184,21 +187,21 @@ def test_committed_runs_answer_every_question_and_hold_no_text_of_the_manuals(ru
 
 
 def test_the_golden_set_tells_the_systems_apart(scores, golden, runs):
-    by_run = rs.summarize(scores, metrics=["hit@5"]).set_index("run_id")["mean"]
+    by_run = summarize(scores, metrics=["hit@5"]).set_index("run_id")["mean"]
     assert by_run.between(0.3, 0.95).all()
-    sliced = rs.summarize(scores, golden, by="category", metrics=["hit@5"]).query("n > 0")
+    sliced = summarize(scores, golden, by="category", metrics=["hit@5"]).query("n > 0")
     orders = {
         tuple(one.sort_values(["mean", "run_id"], ascending=[False, True])["run_id"].astype("str"))
         for _, one in sliced.groupby("category")
     }
     assert len(orders) > 1
     best, worst = by_run.idxmax(), by_run.idxmin()
-    assert rs.compare_runs(runs, golden, str(worst), str(best)).counts.get("regression", 0) > 0
+    assert compare_runs(runs, golden, str(worst), str(best)).counts.get("regression", 0) > 0
 
 
 def test_the_numbers_of_the_data_readme_are_those_of_the_runs(scores, golden, runs):
     text = (ROOT / "data" / "README.md").read_text(encoding="utf-8")
-    table = rs.summarize(
+    table = summarize(
         scores,
         metrics=[
             "hit@1",
@@ -225,7 +228,7 @@ def test_the_numbers_of_the_data_readme_are_those_of_the_runs(scores, golden, ru
         )
         assert f"| {run_id} | {cells} |" in text
     for a, b in pairwise(SYSTEMS):
-        deltas = rs.compare_runs(runs, golden, a, b, metrics=["hit@5"]).deltas.iloc[0]
+        deltas = compare_runs(runs, golden, a, b, metrics=["hit@5"]).deltas.iloc[0]
         assert f"{a} → {b}: {deltas['n_better']} won, {deltas['n_worse']} lost" in text
     for fact in (len(golden.queries), len(golden.refusals), golden.queries["group"].nunique()):
         assert str(fact) in text

@@ -7,8 +7,10 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.invariants import diff_config
 from ragscore.demo.ask import REFUSE_BELOW, demo_system
 from ragscore.demo.corpus import chunker_version
+from ragscore.frames.data import concat_results
 
 DATA = Path(__file__).parents[2] / "data" / "demo"
 
@@ -68,8 +70,8 @@ def test_bm25_finds_and_answers_as_in_the_committed_run(committed, tmp_path):
         results.citations[cited], before.citations[cited].reset_index(drop=True)
     )
     assert len(asked) == 25 and results.hits["text"].notna().all()
-    keys = rs.diff_config(
-        rs.concat_results([results, before]),
+    keys = diff_config(
+        concat_results([results, before]),
         *(run.runs["run_id"].iloc[0] for run in (results, before)),
     )["key"].tolist()
     assert set(keys) == {"system.kind", "system.retriever", "with_answer", "retriever"}

@@ -9,8 +9,10 @@ import pandas as pd
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.demo.corpus import GOLDEN, PASSAGES, chatty, plain, search
 from ragscore.demo.judge_server import JudgeServer
+from ragscore.scoring.judgments import with_judged_refusals
 
 
 def test_the_search_finds_the_passage_of_every_answerable_question():
@@ -41,10 +43,10 @@ def test_the_notebooks_answer_holds(write_golden, write_run):
         ]  # fmt: skip
         files.append(write_run(name, records, k=3))
     with JudgeServer() as server:
-        endpoint = rs.Endpoint("words", base_url=server.url)
+        endpoint = rs.judging.Endpoint("words", base_url=server.url)
         read = rs.judge(rs.load_results(files), golden, "abstention", endpoint, cache=None)
         judged = rs.judge(
-            rs.with_judged_refusals(read.results, override=True),
+            with_judged_refusals(read.results, override=True),
             golden,
             ["groundedness", "correctness", "faithfulness"],
             endpoint,
@@ -55,7 +57,7 @@ def test_the_notebooks_answer_holds(write_golden, write_run):
         )
     metrics = ["judge_groundedness", "judge_correctness", "faithfulness"]
     assert (
-        rs.compare_runs(judged.results, golden, "plain", "chatty", metrics=metrics)
+        compare_runs(judged.results, golden, "plain", "chatty", metrics=metrics)
         .deltas["verdict"]
         .tolist()
         == ["worse"] * 3
@@ -68,7 +70,7 @@ def test_the_notebooks_answer_holds(write_golden, write_run):
             "value": [4] * 9 + [3],
         }
     )
-    card = rs.judge_audit(replace(judged), people, reversed_context=turned).table.set_index(
+    card = rs.judging.judge_audit(replace(judged), people, reversed_context=turned).table.set_index(
         ["criterion", "measure"]
     )
     assert (card.xs("length_effect", level="measure")["high"] < 0).all()

@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.operations import latency_report
 from ragscore.demo import history
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import MAX_CHARS, build_corpus, chunker_version
@@ -25,6 +27,8 @@ from ragscore.demo.history import (
     settings_of,
 )
 from ragscore.demo.retrievers import Index, Settings
+from ragscore.scoring.level import resolve_spans
+from ragscore.scoring.summary import summarize
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
 RELABELLED = ("13-rerank-30", "14-rerank-30-relabelled")
@@ -181,7 +185,7 @@ def test_the_committed_metrics_are_what_the_scores_say_by_todays_formulas(
             .set_index(["run_id", "metric"])
         )
     today = (
-        rs.summarize(store.scores(runs=names), golden[relabelled])
+        summarize(store.scores(runs=names), golden[relabelled])
         .astype({"run_id": "str"})
         .set_index(["run_id", "metric"])
     )
@@ -427,7 +431,7 @@ def test_the_table_of_the_data_readme_holds_the_numbers_of_the_history(
 def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(
     metric, a, b, results, golden, readme
 ):
-    delta = rs.compare_runs(results, golden[True], a, b, metrics=[metric]).deltas.iloc[0]
+    delta = compare_runs(results, golden[True], a, b, metrics=[metric]).deltas.iloc[0]
     assert (
         f"{metric} {delta['delta']:+.3f} ({delta['n_better']} won, {delta['n_worse']} lost)"
         in readme
@@ -435,7 +439,7 @@ def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(
 
 
 def test_a_deeper_reranking_takes_more_processor_time(results, readme):
-    median = rs.latency_report(results).query("phase == 'cpu'").set_index("run_id")["p50"]
+    median = latency_report(results).query("phase == 'cpu'").set_index("run_id")["p50"]
     assert (
         f"100 took {median['12-rerank-100']:.0f} ms of processor time a question where 30 took"
         f" {median['13-rerank-30']:.0f}" in readme
@@ -449,7 +453,7 @@ def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
 ):
     pair, resolved = (
         results.select(["05-bm25-k1.5", RECHUNKED]),
-        rs.resolve_spans(golden[True], results),
+        resolve_spans(golden[True], results),
     )
     means = {
         level: (

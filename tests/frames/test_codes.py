@@ -27,7 +27,7 @@ from ragscore.frames.codes import (
     pair_numbers,
     texts_at,
 )
-from ragscore.scoring import matching as match
+from ragscore.scoring import rules as match
 
 texts = st.lists(
     st.one_of(st.none(), st.sampled_from(["a", "b", "ä", "", "NA", "a b"])), max_size=12

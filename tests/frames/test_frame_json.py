@@ -17,7 +17,17 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.gate import Gate, gate
+from ragscore.analysis.comparison.relabelling import GoldenComparison, compare_goldens
+from ragscore.analysis.comparison.score_diff import diff_scores
+from ragscore.analysis.config_effects import Impact, impact
+from ragscore.analysis.leaderboard import leaderboard
+from ragscore.analysis.query_view import QueryView, show_query
+from ragscore.analysis.slices import SliceComparison, compare_slices
 from ragscore.frames.render import dtypes_of, frame_of, rows_of
+from ragscore.golden.health import GoldenHealth, golden_health
+from ragscore.reporting import report as report_of
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:golden queries without a row:UserWarning", "ignore:scores differ in:UserWarning"
@@ -141,28 +151,31 @@ def relabelled(golden):
 
 
 MADE = {
-    "Leaderboard": lambda results, golden, scores: rs.leaderboard(scores, "a", golden=golden),
-    "Leaderboard of one run": lambda results, golden, scores: rs.leaderboard(scores, runs=["a"]),
+    "Leaderboard": lambda results, golden, scores: leaderboard(scores, "a", golden=golden),
+    "Leaderboard of one run": lambda results, golden, scores: leaderboard(scores, runs=["a"]),
     "SliceComparison": lambda results, golden,
-    scores: rs.compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
-    "Impact": lambda results, golden, scores: rs.impact(scores, results.runs),
+    scores: compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
+    "Impact": lambda results, golden, scores: impact(scores, results.runs),
     "Impact without keys": lambda results, golden,
-    scores: rs.impact(scores[scores["run_id"] == "a"], results.runs),
+    scores: impact(scores[scores["run_id"] == "a"], results.runs),
     "Gate": lambda results, golden,
-    scores: rs.gate(rs.compare_runs(results, golden, "a", "b"),
+    scores: gate(compare_runs(results, golden, "a", "b"),
     {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True),
-    "Comparison": lambda results, golden, scores: rs.compare_runs(results, golden, "a", "<c>"),
-    "GoldenHealth": lambda results, golden, scores: rs.golden_health(scores, golden, results),
+    "Comparison": lambda results, golden, scores: compare_runs(results, golden, "a", "<c>"),
+    "GoldenHealth": lambda results, golden, scores: golden_health(scores, golden, results),
     "GoldenHealth without results": lambda results, golden,
-    scores: rs.golden_health(scores, golden),
+    scores: golden_health(scores, golden),
     "GoldenComparison": lambda results, golden,
-    scores: rs.compare_goldens(results, golden, relabelled(golden), "a", "b"),
-    "ScoreDiff": lambda results, golden, scores: rs.diff_scores(scores, "a", "b"),
-    "QueryView": lambda results, golden, scores: rs.show_query(results, golden, "q1"),
-    "Gain": lambda results, golden, scores: rs.knowledge_gain(scores, "a", "b"),
+    scores: compare_goldens(results, golden, relabelled(golden), "a", "b"),
+    "ScoreDiff": lambda results, golden, scores: diff_scores(scores, "a", "b"),
+    "QueryView": lambda results, golden, scores: show_query(results, golden, "q1"),
+    "Gain": lambda results, golden,
+    scores: rs.extras.knowledge_gain.knowledge_gain(scores, "a", "b"),
     "Lint": lambda results, golden,
-    scores: rs.lint_chunks(pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})),
-    "Report": lambda results, golden, scores: rs.report(results, golden),
+    scores: rs.extras.lint_chunks(
+        pd.DataFrame({"chunk_id": ["a", "b", "b"], "text": ["x", "x", None]})
+    ),
+    "Report": lambda results, golden, scores: report_of(results, golden),
 }  # fmt: skip
 
 
@@ -182,7 +195,7 @@ def test_a_report_reloads_into_the_same_object(three, kind):
 
 def test_a_reloaded_leaderboard_still_knows_its_queries(three):
     results, golden = three
-    made = rs.leaderboard(rs.score(results, golden))
+    made = leaderboard(rs.score(results, golden))
     assert_frame_equal(
         rs.Leaderboard.from_json(made.to_json()).matrix("mrr@10"), made.matrix("mrr@10")
     )
@@ -192,14 +205,14 @@ def test_a_reloaded_leaderboard_still_knows_its_queries(three):
     "report",
     [
         rs.Leaderboard,
-        rs.SliceComparison,
-        rs.Impact,
-        rs.Gate,
-        rs.GoldenHealth,
-        rs.GoldenComparison,
-        rs.QueryView,
-        rs.Gain,
-        rs.Lint,
+        SliceComparison,
+        Impact,
+        Gate,
+        GoldenHealth,
+        GoldenComparison,
+        QueryView,
+        rs.extras.knowledge_gain.Gain,
+        rs.extras.Lint,
         rs.Report,
     ],
 )
@@ -215,7 +228,7 @@ def test_what_is_no_such_report_is_refused(report):
 
 
 def test_what_says_nothing_of_a_field_is_named(three):
-    content = json.loads(rs.impact(rs.score(*three), three[0].runs).to_json())
+    content = json.loads(impact(rs.score(*three), three[0].runs).to_json())
     del content["pairs"]
     with pytest.raises(rs.DataError, match="text: no pairs; the JSON that to_json wrote"):
-        rs.Impact.from_json(json.dumps(content))
+        Impact.from_json(json.dumps(content))

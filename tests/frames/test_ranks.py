@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.frames.data import from_records
 from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.score import scoring
 
 
 def hits(*rows, names=("query_id", "rank", "doc_id", "score")):
@@ -28,13 +29,13 @@ def test_trec_ties_go_by_score_then_document_descending():
     given_hits = hits(
         ("q", 1, "a", 0.5), ("q", 2, "b", 0.5), ("q", 3, "c", 0.9), ("p", 1, "z", -1.0)
     )
-    ranked = rs.rank_hits(given_hits, "trec")
+    ranked = rs.match.rank_hits(given_hits, "trec")
     assert ranked["rank"].tolist() == [3, 2, 1, 1]
-    assert rs.rank_hits(given_hits)["rank"].tolist() == [1, 2, 3, 1]
+    assert rs.match.rank_hits(given_hits)["rank"].tolist() == [1, 2, 3, 1]
 
 
 def test_scores_that_differ_beyond_32_bits_are_ties():
-    ranked = rs.rank_hits(
+    ranked = rs.match.rank_hits(
         hits(
             ("q", 1, "a", 1.00000001),
             ("q", 2, "b", 1.0),
@@ -47,7 +48,7 @@ def test_scores_that_differ_beyond_32_bits_are_ties():
 
 
 def test_documents_are_compared_by_their_bytes():
-    ranked = rs.rank_hits(
+    ranked = rs.match.rank_hits(
         hits(
             ("q", 1, "Z", 1),
             ("q", 2, "a", 1),
@@ -64,7 +65,7 @@ def test_without_a_stored_rank_rows_rank_in_their_order():
     rows = pd.DataFrame(
         {"run_id": ["r"] * 3, "query_id": ["q", "p", "q"], "doc_id": ["a", "b", "c"]}
     )
-    assert rs.rank_hits(rows)["rank"].tolist() == [1, 1, 2]
+    assert rs.match.rank_hits(rows)["rank"].tolist() == [1, 1, 2]
 
 
 def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
@@ -74,7 +75,7 @@ def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
         [from_zero.astype({"run_id": "str"}), other.astype({"run_id": "str"})], ignore_index=True
     )
     with pytest.warns(UserWarning, match="ranks of r start at 0"):
-        assert rs.rank_hits(both)["rank"].tolist() == [1, 2, 2, 1]
+        assert rs.match.rank_hits(both)["rank"].tolist() == [1, 2, 2, 1]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
 )
 def test_what_cannot_be_ranked_is_refused(ranks, scores, ties, message):
     with pytest.raises(rs.DataError, match=message):
-        rs.rank_hits(
+        rs.match.rank_hits(
             hits(
                 *(("q", rank, f"d{rank}", score) for rank, score in zip(ranks, scores, strict=True))
             ),
@@ -97,7 +98,7 @@ def test_what_cannot_be_ranked_is_refused(ranks, scores, ties, message):
 
 
 def test_no_hits_rank_to_no_hits():
-    assert len(rs.rank_hits(hits(), "trec")) == 0 and len(rs.collapse_hits(hits())) == 0
+    assert len(rs.match.rank_hits(hits(), "trec")) == 0 and len(rs.match.collapse_hits(hits())) == 0
 
 
 SCORES = st.dictionaries(
@@ -115,7 +116,7 @@ SCORES = st.dictionaries(
 )
 @settings(max_examples=40, deadline=None)
 def test_trec_ties_give_the_scores_of_trec_eval(scores, grades):
-    ranked = rs.rank_hits(
+    ranked = rs.match.rank_hits(
         hits(*(("q", n, doc, score) for n, (doc, score) in enumerate(scores.items(), 1))), "trec"
     )
     targets = [
@@ -163,7 +164,7 @@ def passages(write_golden, write_run):
 
 def test_the_first_passage_of_a_document_stands_for_it(passages):
     results, golden = passages
-    kept = rs.collapse_hits(results.hits)
+    kept = rs.match.collapse_hits(results.hits)
     assert kept[["rank", "chunk_id"]].to_numpy().tolist() == [[1, "a1"], [2, "b1"], [3, "c1"]]
     labels = ["mrr", "recall@3", "precision@3", "judged@3"]
     assert rs.score(results, golden, labels).loc["q", labels].tolist() == pytest.approx(
@@ -178,13 +179,19 @@ def test_the_first_passage_of_a_document_stands_for_it(passages):
 
 def test_collapsing_takes_the_best_rank_whatever_the_order_of_rows(passages):
     shuffled = passages[0].hits.iloc[[3, 4, 2, 1, 0]]
-    assert rs.collapse_hits(shuffled).sort_values("rank")["chunk_id"].tolist() == ["a1", "b1", "c1"]
-    assert rs.collapse_hits(rs.collapse_hits(shuffled)).equals(rs.collapse_hits(shuffled))
+    assert rs.match.collapse_hits(shuffled).sort_values("rank")["chunk_id"].tolist() == [
+        "a1",
+        "b1",
+        "c1",
+    ]
+    assert rs.match.collapse_hits(rs.match.collapse_hits(shuffled)).equals(
+        rs.match.collapse_hits(shuffled)
+    )
 
 
 def test_hits_without_a_document_are_all_kept(passages):
     without = passages[0].hits.assign(doc_id=pd.Series([None, None, "b", None, "b"], dtype="str"))
-    assert rs.collapse_hits(without)["rank"].tolist() == [1, 2, 3, 4]
+    assert rs.match.collapse_hits(without)["rank"].tolist() == [1, 2, 3, 4]
 
 
 def test_collapsing_leaves_answers_and_empty_results_alone(write_golden, write_run):
@@ -212,7 +219,7 @@ def test_matches_kept_from_before_a_cut_follow_the_hits_that_are_left(passages, 
     results, golden = passages
 
     def says_snip(hits, targets):
-        matches = rs.by_doc(hits, targets)
+        matches = rs.match.by_doc(hits, targets)
         return matches[hits["text"].iloc[matches["hit"]].str.contains("snip").to_numpy()]
 
     long = replace(results, hits=results.hits.assign(text="x" * 300 + "snip"))
@@ -283,27 +290,27 @@ def test_an_empty_gold_set_makes_nothing_pass_or_judged(write_golden, write_run)
 
 
 def test_policies_of_a_scoring_name_both(passages):
-    made = json.loads(rs.scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
+    made = json.loads(scoring(*passages, empty_gold="one", collapse="doc")["policies"].iloc[0])
     assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
-    assert json.loads(rs.scoring(*passages)["policies"].iloc[0]) == {
+    assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
         "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan",
         "collapse": "none", "unknown": "exclude",
     }  # fmt: skip
 
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
-    made = rs.scoring(*passages, profile="trec").iloc[0]
+    made = scoring(*passages, profile="trec").iloc[0]
     assert set(json.loads(made["policies"])) == set(POLICIES)
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],
         made["level"],
         made["rule"],
     ) == ("trec", "doc", "by_doc")
-    assert rs.scoring(*passages, rule=rs.by_span()).iloc[0]["rule"].startswith(
+    assert scoring(*passages, rule=rs.match.by_span()).iloc[0]["rule"].startswith(
         "by_span"
-    ) and pd.isna(rs.scoring(*passages).iloc[0]["profile"])
+    ) and pd.isna(scoring(*passages).iloc[0]["profile"])
     with pytest.raises(rs.DataError, match="missing: found 'never'; one of exclude, zero"):
-        rs.scoring(*passages, missing="never")
+        scoring(*passages, missing="never")
 
 
 @pytest.mark.parametrize("policy", [{"empty_gold": "1"}, {"collapse": "chunk"}])

@@ -6,12 +6,13 @@ import pytest
 from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.golden.requirements import doctor
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
 def told(files):
-    table = rs.doctor(files)
+    table = doctor(files)
     assert table["metric"].tolist() == rs.metrics()["name"].tolist()
     assert (table["supported"] == (table["missing"] == "")).all() and (
         table["supported"] == (table["n"] > 0)
@@ -97,4 +98,4 @@ def test_a_file_that_is_neither_is_one_error(tmp_path):
         rs.DataError,
         match=r"x\.json: neither golden file \(.*fits no format.*\) nor results \(.*fits no format",
     ):
-        rs.doctor(tmp_path / "x.json")
+        doctor(tmp_path / "x.json")

@@ -7,6 +7,7 @@ from conftest import hit, record
 from scipy import stats
 
 import ragscore as rs
+from ragscore.golden.health import golden_health
 
 DISCRIMINATES = {
     "q1": "all pass",
@@ -59,7 +60,7 @@ def counts(health):
 
 
 def test_each_question_passes_fails_or_tells_runs_apart():
-    health = rs.golden_health(scores_of(VALUES), golden_of(5), metric="hit@5")
+    health = golden_health(scores_of(VALUES), golden_of(5), metric="hit@5")
     assert health.queries.set_index("query_id")["discriminates"].to_dict() == DISCRIMINATES
     found = counts(health)
     assert found["questions that every run passes"] == [1, 3] and found[
@@ -72,7 +73,7 @@ def test_each_question_passes_fails_or_tells_runs_apart():
 
 
 def test_the_same_middling_value_in_every_run_tells_nothing_either():
-    health = rs.golden_health(
+    health = golden_health(
         scores_of({"A": [0.5], "B": [0.5]}, "recall@5"), golden_of(1), metric="recall@5"
     )
     assert health.queries["discriminates"].tolist() == ["all alike"] and counts(health)[
@@ -84,7 +85,7 @@ def test_the_number_of_queries_needed_is_the_formulas():
     # Differences b − a: 4 × 1, 2 × −1, 14 × 0: mean .1, sd² = (6 − 20 · .01) / 19. The least n with
     # n ≥ (t.975 + t.8)² sd²/δ², t of n − 1.
     a, b = [0.0] * 4 + [1.0] * 2 + [0.0] * 14, [1.0] * 4 + [0.0] * 2 + [0.0] * 14
-    needed = rs.golden_health(
+    needed = golden_health(
         scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)
     ).needed
     variance = (6 - 20 * 0.01) / 19
@@ -105,7 +106,7 @@ def test_the_number_of_queries_needed_is_the_formulas():
 
 
 def test_two_equal_runs_need_nobody_knows_how_many_queries():
-    needed = rs.golden_health(
+    needed = golden_health(
         scores_of({"A": [1.0, 0, 1], "B": [1.0, 0, 1]}), golden_of(3), metric="hit@5"
     ).needed
     assert needed["n_needed"].isna().all() and needed["n_more"].isna().all()
@@ -116,7 +117,7 @@ def test_paraphrases_that_agree_are_one_question():
     # questions, times (n − 1)/n · G/(G − 1).
     golden = golden_of(6, group=["a", "a", "b", "b", "c", "c"])
     row = (
-        rs.golden_health(scores_of({"A": [1.0, 1, 0, 0, 0, 0]}), golden, metric="hit@5")
+        golden_health(scores_of({"A": [1.0, 1, 0, 0, 0, 0]}), golden, metric="hit@5")
         .effective.query("by == 'group'")
         .iloc[0]
     )
@@ -131,7 +132,7 @@ def test_paraphrases_that_agree_are_one_question():
 def test_questions_are_one_source_if_documents_link_them():
     golden = golden_of(5, targets_of(q1=["d1"], q2=["d1", "d2"], q3=["d2"], q4=["d3"]))
     row = (
-        rs.golden_health(scores_of({"A": [1.0, 1, 0, 0, 1]}), golden, metric="hit@5")
+        golden_health(scores_of({"A": [1.0, 1, 0, 0, 1]}), golden, metric="hit@5")
         .effective.query("by == 'source'")
         .iloc[0]
     )
@@ -157,7 +158,7 @@ def loaded(write_golden, write_run):
 
 def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loaded):
     golden, results = loaded
-    health = rs.golden_health(rs.score(results, golden), golden, results)
+    health = golden_health(rs.score(results, golden), golden, results)
     # d2 came back for another question, d3 nowhere; d1 was returned by A.
     assert health.targets[
         ["query_id", "target_id", "n_runs", "seen_elsewhere"]
@@ -172,7 +173,7 @@ def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loa
 
 def test_without_results_what_needs_them_is_empty(loaded):
     golden, results = loaded
-    health = rs.golden_health(rs.score(results, golden), golden)
+    health = golden_health(rs.score(results, golden), golden)
     assert (
         len(health.targets) == 0
         and len(health.ties) == 0
@@ -182,8 +183,8 @@ def test_without_results_what_needs_them_is_empty(loaded):
 
 def test_a_metric_that_can_not_be_passed_is_refused():
     with pytest.raises(rs.DataError, match="metric: no column 'passed'"):
-        rs.golden_health(scores_of(VALUES), golden_of(5))
+        golden_health(scores_of(VALUES), golden_of(5))
     with pytest.raises(rs.DataError, match="doesn't range from 0 to 1"):
-        rs.golden_health(scores_of(VALUES, "failed"), golden_of(5), metric="failed")
+        golden_health(scores_of(VALUES, "failed"), golden_of(5), metric="failed")
     with pytest.raises(rs.DataError, match="differences above 0"):
-        rs.golden_health(scores_of(VALUES), golden_of(5), metric="hit@5", differences=(0,))
+        golden_health(scores_of(VALUES), golden_of(5), metric="hit@5", differences=(0,))

@@ -32,7 +32,7 @@ def test_each_suite_is_scored_on_its_own_questions(suites, write_run):
         "a", [record("q1", hits(1)), record("q2", hits(2)), record("s1", [], error="boom")]
     )
     b = write_run("b", [record("q1", hits(1)), record("q2", hits(1))])
-    table = rs.compare_suites(rs.load_results([a, b]), suites, ["hit@1", "failed"])
+    table = rs.golden.compare_suites(rs.load_results([a, b]), suites, ["hit@1", "failed"])
     assert means(table) == {
         ("main", "a", "hit@1"): [0.5, 2], ("main", "a", "failed"): [0, 2],
         ("main", "b", "hit@1"): [1, 2], ("main", "b", "failed"): [0, 2],
@@ -44,7 +44,7 @@ def test_a_run_of_one_suite_is_not_scored_by_another(suites, write_run):
     same = dict(suites, sanity=suites["main"])
     a = write_run("a", [record("q1", hits(1)), record("q2", hits(1))], suite="main")
     b = write_run("b", [record("q1", hits(2)), record("q2", hits(2))], suite="sanity")
-    assert means(rs.compare_suites(rs.load_results([a, b]), same, "hit@1")) == {
+    assert means(rs.golden.compare_suites(rs.load_results([a, b]), same, "hit@1")) == {
         ("main", "a", "hit@1"): [1, 2],
         ("sanity", "b", "hit@1"): [0, 2],
     }
@@ -53,6 +53,6 @@ def test_a_run_of_one_suite_is_not_scored_by_another(suites, write_run):
 def test_a_question_of_two_suites_is_refused_where_the_run_does_not_say(suites, write_run):
     results = rs.load_results(write_run("a", [record("q1", hits(1))]))
     with pytest.raises(rs.DataError, match="'q1' is a query of main and of sanity"):
-        rs.compare_suites(results, dict(suites, sanity=suites["main"]), "hit@1")
+        rs.golden.compare_suites(results, dict(suites, sanity=suites["main"]), "hit@1")
     with pytest.raises(rs.DataError, match="suites: found none"):
-        rs.compare_suites(results, {})
+        rs.golden.compare_suites(results, {})

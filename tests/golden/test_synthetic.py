@@ -4,20 +4,19 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.golden.synthetic import needle_set
 
 
 def test_the_same_arguments_give_the_same_set():
-    one, other = rs.needle_set(seed=7), rs.needle_set(seed=7)
+    one, other = needle_set(seed=7), needle_set(seed=7)
     pd.testing.assert_frame_equal(one.chunks, other.chunks)
     assert (
-        one.golden.golden_hash
-        == other.golden.golden_hash
-        != rs.needle_set(seed=8).golden.golden_hash
+        one.golden.golden_hash == other.golden.golden_hash != needle_set(seed=8).golden.golden_hash
     )
 
 
 def test_each_needle_stands_in_its_document_and_nowhere_else():
-    golden, chunks = rs.needle_set(docs=4, lines=40, needles=6, seed=3)
+    golden, chunks = needle_set(docs=4, lines=40, needles=6, seed=3)
     texts = chunks.groupby("doc_id")["text"].agg("\n".join)
     assert len(golden.queries) == 6 and len(texts) == 4
     for query, doc_id in zip(golden.queries["query"], golden.targets["doc_id"], strict=True):
@@ -25,7 +24,7 @@ def test_each_needle_stands_in_its_document_and_nowhere_else():
 
 
 def test_ids_and_sizes_are_as_documented():
-    golden, chunks = rs.needle_set()
+    golden, chunks = needle_set()
     assert (len(golden.queries), chunks["doc_id"].nunique()) == (12, 8)
     assert (
         golden.queries["query_id"].iloc[-1] == "needle-0011"
@@ -39,14 +38,14 @@ def test_ids_and_sizes_are_as_documented():
 
 
 def test_no_documents_and_no_lines_count_as_one():
-    golden, chunks = rs.needle_set(docs=0, lines=0, needles=2)
+    golden, chunks = needle_set(docs=0, lines=0, needles=2)
     assert chunks["doc_id"].unique().tolist() == ["doc-000"] and len(golden.queries) == 2
-    assert len(rs.needle_set(needles=0).golden.queries) == 0
+    assert len(needle_set(needles=0).golden.queries) == 0
 
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_search_over_the_chunks_can_be_scored(rank):
-    golden, chunks = rs.needle_set(docs=5, needles=4)
+    golden, chunks = needle_set(docs=5, needles=4)
     pairs = golden.queries.merge(chunks, how="cross")
     found = pairs[
         [query in text for query, text in zip(pairs["query"], pairs["text"], strict=True)]

@@ -5,6 +5,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
+from ragscore.golden.tie_sensitivity import tie_sensitivity
 
 
 def scored(docs_and_scores):
@@ -29,7 +30,7 @@ def sensitivity(write_golden, write_run):
             write_run(name, [record("q", hits), record("p", scored([("d", 0.9), ("x", 0.1)]))])
             for name, hits in zip("AB", runs, strict=False)
         ]
-        return rs.tie_sensitivity(rs.load_results(files), golden, list(metrics)).set_index(
+        return tie_sensitivity(rs.load_results(files), golden, list(metrics)).set_index(
             ["run_id", "metric"]
         )
 
@@ -101,7 +102,7 @@ def test_a_run_without_scores_has_unknown_ties(sensitivity):
         }
     )
     responses = pd.DataFrame({"run_id": ["A"], "query_id": "q", "query": "?", "error": None})
-    row = rs.tie_sensitivity(
+    row = tie_sensitivity(
         rs.Results(runs=pd.DataFrame({"run_id": ["A"]}), responses=responses, hits=hits),
         golden,
         "mrr@10",
@@ -134,5 +135,5 @@ def test_kept_matches_follow_their_hits_to_other_ranks(write_golden, write_run, 
     store.save(results, golden=golden)
     kept = store.load(["A"])
     assert bool(kept.hits["text_cut"].any())
-    row = rs.tie_sensitivity(kept, golden, "mrr@10").iloc[0]
+    row = tie_sensitivity(kept, golden, "mrr@10").iloc[0]
     assert row[["worst", "mean", "best"]].tolist() == [0.5, 0.5, 1.0]

@@ -66,20 +66,20 @@ def quietly(load, *arguments):
 
 
 def assert_comes_back(golden, folder, name):
-    file = rs.write_golden(golden, folder / name)
+    file = rs.io.write_golden(golden, folder / name)
     again = quietly(rs.load_golden, file)
     for frame in FRAMES:
         pd.testing.assert_frame_equal(
             getattr(again, frame), getattr(golden, frame), check_like=True
         )
     assert again.golden_hash == golden.golden_hash
-    assert rs.write_golden(again, folder / f"again_{name}").read_bytes() == file.read_bytes()
+    assert rs.io.write_golden(again, folder / f"again_{name}").read_bytes() == file.read_bytes()
     return file
 
 
 def test_rows_are_written_back_as_they_were(lines, tmp_path):
     golden = quietly(rs.load_golden, lines(ROWS))
-    file = rs.write_golden(golden, tmp_path / "new" / "again.jsonl")
+    file = rs.io.write_golden(golden, tmp_path / "new" / "again.jsonl")
     assert [json.loads(line) for line in file.read_text().splitlines()] == ROWS
 
 
@@ -97,7 +97,9 @@ def test_yaml_reads_well_and_says_what_should_be_refused(write_golden, tmp_path)
         "  - {path: a.md, heading: Joins}\n  difficulty: easy\n  tags: [sql]\n  mine: 3\n- id:"
         " '002'\n  query: weather?\n  answerable: false\n"
     )
-    written = rs.write_golden(rs.load_golden(write_golden(text)), tmp_path / "out.yaml").read_text()
+    written = rs.io.write_golden(
+        rs.load_golden(write_golden(text)), tmp_path / "out.yaml"
+    ).read_text()
     comment, rows = written.split("- id", 1)
     assert "- id" + rows == text
     assert (
@@ -135,7 +137,7 @@ def test_a_part_of_a_set_is_numbered_anew(write_golden, tmp_path):
         )
     )
     part = replace(golden, queries=golden.queries.query("lang == 'en'"))
-    again = rs.load_golden(rs.write_golden(part, tmp_path / "out.yaml"))
+    again = rs.load_golden(rs.io.write_golden(part, tmp_path / "out.yaml"))
     assert again.golden_hash == part.golden_hash and again.queries["position"].tolist() == [0]
 
 
@@ -144,7 +146,9 @@ def test_a_set_without_questions_can_be_written(write_golden, tmp_path):
     assert (
         len(
             rs.load_golden(
-                rs.write_golden(replace(golden, queries=golden.queries[:0]), tmp_path / "out.yaml")
+                rs.io.write_golden(
+                    replace(golden, queries=golden.queries[:0]), tmp_path / "out.yaml"
+                )
             ).queries
         )
         == 0
@@ -183,7 +187,7 @@ def test_what_would_not_come_back_is_refused(write_golden, tmp_path, frame, chan
     )
     edited = replace(golden, **{frame: getattr(golden, frame).assign(**change)})
     with pytest.raises(rs.DataError, match=message):
-        rs.write_golden(edited, tmp_path / "out.yaml")
+        rs.io.write_golden(edited, tmp_path / "out.yaml")
     assert not (tmp_path / "out.yaml").exists()
 
 
@@ -193,7 +197,7 @@ def test_another_suffix_is_refused(write_golden, tmp_path):
         rs.DataError,
         match=r"path: found 'golden\.csv'; a file that ends in \.yaml, \.yml or \.jsonl",
     ):
-        rs.write_golden(golden, tmp_path / "golden.csv")
+        rs.io.write_golden(golden, tmp_path / "golden.csv")
 
 
 def test_resolved_spans_are_counted_as_left_out(write_golden, tmp_path):
@@ -204,7 +208,7 @@ def test_resolved_spans_are_counted_as_left_out(write_golden, tmp_path):
     with pytest.warns(
         UserWarning, match=r"out\.yaml has no place for the spans of 1 expected chunks"
     ):
-        again = rs.load_golden(rs.write_golden(resolved, tmp_path / "out.yaml"))
+        again = rs.load_golden(rs.io.write_golden(resolved, tmp_path / "out.yaml"))
     assert again.golden_hash == resolved.golden_hash
 
 

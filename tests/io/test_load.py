@@ -10,6 +10,8 @@ import pytest
 from conftest import RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.golden.coverage import coverage
+from ragscore.scoring.summary import summarize
 
 
 def test_minimal_rows_get_defaults(write_golden):
@@ -465,7 +467,7 @@ def test_all_six_kinds_of_citation_load_and_write_back(write_run, tmp_path, cita
     assert [None if pd.isna(value) else value for value in row] == [
         None if pd.isna(value) else value for value in span
     ]
-    written = json.loads(rs.write_per_query(results, tmp_path / "out").read_text())
+    written = json.loads(rs.io.write_per_query(results, tmp_path / "out").read_text())
     assert (
         written["answer"]["citations"][0]["citation"]
         == citation
@@ -510,7 +512,7 @@ def test_writing_gives_back_what_was_loaded(write_run, tmp_path):
         hardware={"cores": 2},
     )
     results = rs.load_results(file)
-    written = rs.write_per_query(results, tmp_path / "again" / "a")
+    written = rs.io.write_per_query(results, tmp_path / "again" / "a")
     assert [without_nulls(json.loads(line)) for line in written.read_text().splitlines()] == [
         without_nulls(one) for one in records
     ]
@@ -626,7 +628,7 @@ def test_problems_of_several_runs_are_counted_for_their_run(write_run, write_gol
     (files[1].parent / "run.json").write_text('{"run_id": "renamed"}')  # no folder bears this name
     results = rs.load_results(files, strict=False)
     assert results.problems["run_id"].astype("str").tolist() == ["a", "renamed", "renamed"]
-    table = rs.coverage(results, rs.load_golden(write_golden(THREE_QUERIES)))
+    table = coverage(results, rs.load_golden(write_golden(THREE_QUERIES)))
     assert table["n_duplicate"].to_dict() == {"a": 1, "renamed": 2}
     assert results.select(["renamed"]).problems["line"].tolist() == [4, 5]
 
@@ -718,9 +720,7 @@ def test_targets_that_share_their_first_id_stay_apart(write_golden):
 def test_runs_keep_the_order_in_which_they_were_named(write_run, write_golden):
     results = rs.load_results([write_run("b", RUN_A), write_run("a", RUN_A)])
     scores = rs.score(results, rs.load_golden(write_golden(THREE_QUERIES)), ["mrr"])
-    assert (
-        scores["run_id"].unique().tolist() == ["b", "a"] == rs.summarize(scores)["run_id"].tolist()
-    )
-    assert rs.coverage(
+    assert scores["run_id"].unique().tolist() == ["b", "a"] == summarize(scores)["run_id"].tolist()
+    assert coverage(
         results.select(["a", "b"]), rs.load_golden(write_golden(THREE_QUERIES))
     ).index.tolist() == ["a", "b"]

@@ -38,7 +38,7 @@ def put(files, folder):
 def read(name, folder, strict):
     format_name, target = READERS[name][0], folder / READERS[name][5]
     if format_name is None:
-        return ends_well(rs.load_documents, target)
+        return ends_well(rs.io.load_documents, target)
     return ends_well(
         rs.load_golden if name in IS_GOLDEN else rs.load_results,
         target,

@@ -15,7 +15,12 @@ from judge_server import FaultyServer
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.frames.data import concat_results
 from ragscore.judging.judges import JUDGES
+from ragscore.scoring.judgments import with_judged_refusals
+from ragscore.scoring.provenance import judge_fingerprint, same_judges
+from ragscore.scoring.value_states import explain
 
 PRICES = {"words": (1.0, 2.0), "embed": 0.5}
 CHUNKS = [
@@ -68,7 +73,7 @@ def server():
 
 
 def endpoint(server, **more):
-    return rs.Endpoint("words", base_url=server.url, embedding="embed", **more)
+    return rs.judging.Endpoint("words", base_url=server.url, embedding="embed", **more)
 
 
 def rows(judged, criterion, query_id="q1"):
@@ -215,7 +220,7 @@ def test_judgments_say_who_judged_by_what(asked, server):
         prices=PRICES,
     )
     first = judged.judgments.iloc[0]
-    prompt_hash = rs.find_judge("answer_relevance").prompt_hash
+    prompt_hash = rs.judging.get_judge("answer_relevance").prompt_hash
     assert (first["judge"], first["temperature"], first["repeat"], first["x_seed"]) == (
         "words",
         0.5,
@@ -229,25 +234,27 @@ def test_judgments_say_who_judged_by_what(asked, server):
     )
     by_prompt = f"correctness.v1:0.5|answer_relevance:words:{prompt_hash}:questions.v1:embed:0.5"
     first, second = by_prompt.split("|")
-    correctness_hash = rs.find_judge("correctness").prompt_hash
-    assert set(rs.judge_fingerprint(judged.results)["r"].split("|")) == {
+    correctness_hash = rs.judging.get_judge("correctness").prompt_hash
+    assert set(judge_fingerprint(judged.results)["r"].split("|")) == {
         f"judge_correctness:words:{correctness_hash}:{first}",
         second,
     }
     other = rs.judge(results, golden, "correctness", endpoint(server), cache=None).results
-    assert rs.judge_fingerprint(other)["r"] != rs.judge_fingerprint(judged.results)["r"]
+    assert judge_fingerprint(other)["r"] != judge_fingerprint(judged.results)["r"]
 
 
 def test_another_wording_is_another_ruler(asked, server):
     results, golden = asked()
-    mine = rs.find_judge("groundedness").with_prompt("Is it grounded? Reply in JSON.", "mine")
+    mine = rs.judging.get_judge("groundedness").with_prompt(
+        "Is it grounded? Reply in JSON.", "mine"
+    )
     judged = rs.judge(results, golden, mine, endpoint(server), cache=None)
     assert server.requests[0]["messages"][0]["content"] == "Is it grounded? Reply in JSON."
     assert judged.judgments["x_prompt_version"].unique().tolist() == ["groundedness.mine"]
     assert (
         judged.judgments["prompt_hash"].iloc[0]
         == mine.prompt_hash
-        != rs.find_judge("groundedness").prompt_hash
+        != rs.judging.get_judge("groundedness").prompt_hash
     )
 
 
@@ -258,13 +265,17 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
     )
     first = rs.judge(results, golden, "faithfulness", endpoint(server), cache=None)
     second = rs.judge(
-        other, golden, "faithfulness", rs.Endpoint("others", base_url=server.url), cache=None
+        other,
+        golden,
+        "faithfulness",
+        rs.judging.Endpoint("others", base_url=server.url),
+        cache=None,
     )
-    both = rs.concat_results([first.results, second.results])
+    both = concat_results([first.results, second.results])
     with pytest.raises(rs.DataError, match="judge"):
-        rs.compare_runs(both, golden, "r", "s", metrics=["faithfulness"])
+        compare_runs(both, golden, "r", "s", metrics=["faithfulness"])
     with pytest.raises(rs.DataError, match="the same judges"):
-        rs.same_judges(both, "r", "s")
+        same_judges(both, "r", "s")
 
 
 def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_is_unknown(
@@ -283,13 +294,13 @@ def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_
                 cache=None,
             ).results
         )
-    both = rs.concat_results([*judged, rs.load_results(write_run("nobody", records))])
-    assert rs.same_judges(both, "r", "near")
+    both = concat_results([*judged, rs.load_results(write_run("nobody", records))])
+    assert same_judges(both, "r", "near")
     with pytest.raises(rs.DataError, match="the same judges"):
-        rs.same_judges(both, "r", "far")
-    invariants = rs.compare_runs(
-        both, golden, "r", "nobody", metrics=["hit@1"]
-    ).invariants.set_index("name")["state"]
+        same_judges(both, "r", "far")
+    invariants = compare_runs(both, golden, "r", "nobody", metrics=["hit@1"]).invariants.set_index(
+        "name"
+    )["state"]
     assert invariants["judge_fingerprint"] == "unknown"
 
 
@@ -302,7 +313,7 @@ def test_judgments_of_the_same_runs_and_criteria_are_replaced(asked, server):
         first.results,
         golden,
         "faithfulness",
-        rs.Endpoint("others", base_url=server.url),
+        rs.judging.Endpoint("others", base_url=server.url),
         cache=None,
     )
     judges = again.judgments.groupby("criterion")["judge"].unique().map(list).to_dict()
@@ -357,7 +368,7 @@ def test_a_judgment_that_fails_twice_is_nan_with_its_reason_and_never_0(asked, t
     )
     assert ledger(judged) == ledger(again) == {("groundedness", "q1"): "judge_failed"}
     assert (
-        rs.explain(
+        explain(
             rs.score(judged.results, golden, ["judge_groundedness"]),
             golden=golden,
             results=judged.results,
@@ -444,7 +455,7 @@ def test_what_is_judged_stays_in_its_place(asked, write_run, attack):
     with FaultyServer() as server:
         rs.judge(rs.load_results(run), golden, "groundedness", endpoint(server), cache=None)
     system, user = server.requests[0]["messages"]
-    assert system == {"role": "system", "content": rs.find_judge("groundedness").prompt.text}
+    assert system == {"role": "system", "content": rs.judging.get_judge("groundedness").prompt.text}
     assert (
         json.loads(user["content"])
         == {
@@ -508,8 +519,8 @@ OTHERWISE = {
     "seed": {"endpoint": {"seed": 1}},
     "structured": {"endpoint": {"options": {"top_p": 0.5}}},
     "repeat": {"repeats": 2},
-    "prompt": {"judges": rs.find_judge("correctness").with_prompt("Reply in JSON.")},
-    "judge": {"judges": replace(rs.find_judge("correctness"), name="other")},
+    "prompt": {"judges": rs.judging.get_judge("correctness").with_prompt("Reply in JSON.")},
+    "judge": {"judges": replace(rs.judging.get_judge("correctness"), name="other")},
     "answer": {"texts": {"q1": "Paris is in Spain."}},
     "question": {"golden": {"query": "Where?"}},
     "reference": {"golden": {"reference_answer": "In Europe."}},
@@ -913,7 +924,7 @@ def test_arguments_that_mean_nothing_are_refused(asked, change, message):
     results, golden = asked()
     arguments = {
         "judges": "groundedness",
-        "endpoint": rs.Endpoint("words", base_url="http://127.0.0.1:1/v1"),
+        "endpoint": rs.judging.Endpoint("words", base_url="http://127.0.0.1:1/v1"),
         "cache": None,
     } | change
     with pytest.raises(rs.DataError, match=message):
@@ -924,7 +935,7 @@ def test_embeddings_may_come_from_a_function(asked, server):
     judged = rs.judge(
         *asked({"q1": ANSWERS["q1"]}),
         "answer_relevance",
-        rs.Endpoint(
+        rs.judging.Endpoint(
             "words", base_url=server.url, embedding=lambda texts: [[1, len(text)] for text in texts]
         ),
         cache=None,
@@ -936,7 +947,7 @@ def test_embeddings_may_come_from_a_function(asked, server):
     broken = rs.judge(
         *asked({"q1": "x"}),
         "answer_relevance",
-        rs.Endpoint("words", base_url=server.url, embedding=lambda texts: [[1.0]]),
+        rs.judging.Endpoint("words", base_url=server.url, embedding=lambda texts: [[1.0]]),
         cache=None,
     )
     assert broken.judgments["state"].tolist() == ["judge_failed"]
@@ -951,7 +962,7 @@ def test_judgments_are_read_with_their_run(asked, server, write_run):
     folder = write_run(
         "r", [record(q, CHUNKS, answer=answer(text)) for q, text in ANSWERS.items()]
     ).parent
-    assert rs.write_judgments(judged.results, folder) == folder / "judgments.jsonl"
+    assert rs.io.write_judgments(judged.results, folder) == folder / "judgments.jsonl"
     read = rs.load_results(folder / "per_query.jsonl")
     assert_frame_equal(read.judgments, judged.judgments)
     assert rs.score(read, golden, ["faithfulness"]).equals(
@@ -1004,16 +1015,14 @@ def test_a_judges_word_fills_in_what_a_system_does_not_say_of_refusals(asked, se
     results, golden = asked()
     judged = rs.judge(results, golden, "abstention", endpoint(server), cache=None).results
     silent = replace(judged, responses=judged.responses.drop(columns="refused"))
-    assert rs.with_judged_refusals(silent).responses["refused"].tolist() == [False, False, True]
+    assert with_judged_refusals(silent).responses["refused"].tolist() == [False, False, True]
     assert (
-        rs.score(rs.with_judged_refusals(silent), golden, ["refusal_correct"])["refusal_correct"][
-            "q3"
-        ]
+        rs.score(with_judged_refusals(silent), golden, ["refusal_correct"])["refusal_correct"]["q3"]
         == 1
     )
     loud = replace(judged, responses=judged.responses.assign(refused=[True, False, False]))
-    assert rs.with_judged_refusals(loud).responses["refused"].tolist() == [True, False, False]
-    assert rs.with_judged_refusals(loud, override=True).responses["refused"].tolist() == [
+    assert with_judged_refusals(loud).responses["refused"].tolist() == [True, False, False]
+    assert with_judged_refusals(loud, override=True).responses["refused"].tolist() == [
         False,
         False,
         True,

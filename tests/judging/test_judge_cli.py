@@ -57,7 +57,7 @@ def test_judgments_lie_beside_the_run_and_means_are_printed(command, files, caps
     }
     results = rs.load_results(files[1])
     assert set(results.judgments["criterion"]) == {"judge_groundedness", "faithfulness"}
-    assert rs.load_judge_ledger(files[1].parent)["state"].tolist() == ["scored"] * 4
+    assert rs.judging.load_ledger(files[1].parent)["state"].tolist() == ["scored"] * 4
 
 
 def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, server, capsys):
@@ -72,7 +72,7 @@ def test_what_was_judged_is_not_judged_over_unless_asked_for(command, files, ser
         "judge_groundedness",
         "judge_refused",
     }
-    assert set(rs.load_judge_ledger(files[1].parent)["judge"]) == {"groundedness", "abstention"}
+    assert set(rs.judging.load_ledger(files[1].parent)["judge"]) == {"groundedness", "abstention"}
 
 
 def test_a_run_of_which_every_judgment_failed_ends_with_3_and_prints_no_metric(
@@ -115,8 +115,8 @@ def test_json_holds_counts_means_and_agreement(command, files, server, capsys):
     assert found["judgments"][0]["scored"] == 2 and found["judgments"][0]["cost_usd"] is None
     assert found["means"][0]["mean"] == 3.5 and found["agreement"][0]["disagreement"] == 0
     assert (
-        rs.Reliability.read(files[1].parent).table["n"].tolist() == [2]
-        and len(rs.load_judge_inputs(files[0].parent / "in.jsonl")[0].responses) == 2
+        rs.judging.JudgeAgreement.read(files[1].parent).table["n"].tolist() == [2]
+        and len(rs.judging.load_inputs(files[0].parent / "in.jsonl")[0].responses) == 2
     )
 
 
@@ -124,7 +124,7 @@ def test_a_stored_run_keeps_its_judgments_in_the_store(command, files, tmp_path)
     store = rs.RunStore(tmp_path / "store")
     store.save(rs.load_results(files[1]), text="full")
     assert command("--store", str(tmp_path / "store"), run="r") == 0
-    assert len(store.load("r").judgments) and len(rs.load_judge_ledger(store.path("r"))) == 2
+    assert len(store.load("r").judgments) and len(rs.judging.load_ledger(store.path("r"))) == 2
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from judge_server import FaultyServer
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.frames.data import from_records
+from ragscore.frames.data import concat_results, from_records
+from ragscore.scoring.provenance import judge_fingerprint
 
 A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
 
@@ -81,7 +82,7 @@ def test_disagreement_is_a_share_of_answers_far_apart_or_flipped(judging):
     # differences 0, 1, 0, 3, 0: one above 1 point; good (4 and more) are q0, q1 to a, q0 to b: one
     # flip; either of them in 2 of 5
     with pytest.warns(UserWarning, match="more than 20% of the answers: judge_correctness 40%"):
-        row = rs.judge_reliability(judging(A), judging(B)).table.iloc[0]
+        row = rs.judging.agreement(judging(A), judging(B)).table.iloc[0]
     assert row[["n", "far", "flip", "disagreement", "bias"]].tolist() == pytest.approx(
         [5, 0.2, 0.2, 0.4, 0.4]
     )
@@ -97,7 +98,7 @@ def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
     more = [("judge_groundedness", f"q{i}", "", 5 * (i % 2)) for i in range(5)]
     other = [("judge_groundedness", f"q{i}", "", 5 - 5 * (i % 2)) for i in range(5)]
     with pytest.warns(UserWarning, match="judge_groundedness 100%"):
-        table = rs.judge_reliability(
+        table = rs.judging.agreement(
             judging(A, "r", *more), judging([5 - one for one in A], "r", *other)
         ).table
     assert (
@@ -107,44 +108,42 @@ def test_both_criteria_count_on_their_own_so_that_no_rate_exceeds_1(judging):
 
 
 def test_judges_who_agree_do_so_without_a_warning(judging):
-    found = rs.judge_reliability(judging(A), judging(A))
+    found = rs.judging.agreement(judging(A), judging(A))
     assert found.table[["disagreement", "kappa", "weighted_kappa", "alpha"]].iloc[
         0
     ].tolist() == pytest.approx([0, 1, 1, 1])
-    assert repr(found) == "Reliability: disagreement judge_correctness 0% of 5"
+    assert repr(found) == "JudgeAgreement: disagreement judge_correctness 0% of 5"
 
 
 def test_answers_that_only_one_judged_are_counted_apart(judging):
-    row = rs.judge_reliability(judging(A), judging([5, np.nan, 2, np.nan, 3])).table.iloc[0]
+    row = rs.judging.agreement(judging(A), judging([5, np.nan, 2, np.nan, 3])).table.iloc[0]
     assert row[["n", "n_only_a", "n_only_b"]].tolist() == [3, 2, 0]
     with pytest.raises(rs.DataError, match="no response that both judged"):
-        rs.judge_reliability(judging(A), judging(A, "other"))
+        rs.judging.agreement(judging(A), judging(A, "other"))
 
 
 def test_reliability_is_stored_with_the_run(judging, tmp_path):
     with pytest.warns(UserWarning, match="disagree"):
-        found = rs.judge_reliability(judging(A), judging(B))
+        found = rs.judging.agreement(judging(A), judging(B))
     store = rs.RunStore(tmp_path / "store")
     store.save(judging(A))
     file = found.write(store.path("r"))
-    assert (
-        file.name == "judge_reliability.json" and json.loads(file.read_text())["table"][0]["n"] == 5
-    )
-    read = rs.Reliability.read(store.path("r"))
+    assert file.name == "agreement.json" and json.loads(file.read_text())["table"][0]["n"] == 5
+    read = rs.judging.JudgeAgreement.read(store.path("r"))
     assert_frame_equal(read.table, found.table) and assert_frame_equal(read.pairs, found.pairs)
 
 
 def test_people_are_a_judge_like_another(judging):
     with pytest.warns(UserWarning, match="disagree"):
         ours, theirs = (
-            rs.judge_reliability(judging(A), labels(B)).table,
-            rs.judge_reliability(judging(A), judging(B)).table,
+            rs.judging.agreement(judging(A), labels(B)).table,
+            rs.judging.agreement(judging(A), judging(B)).table,
         )
     assert_frame_equal(ours, theirs)
     # two people, averaged: 4.5, 3, 2, 3, 3
     twice = pd.concat([labels([4, 2, 2, 2, 3]), labels([6 - 1, 4, 2, 4, 3])])
     with pytest.warns(UserWarning, match="disagree"):
-        assert rs.judge_reliability(judging(A), twice).pairs["b"].tolist() == [4.5, 3, 2, 3, 3]
+        assert rs.judging.agreement(judging(A), twice).pairs["b"].tolist() == [4.5, 3, 2, 3, 3]
 
 
 @pytest.mark.parametrize(
@@ -157,10 +156,10 @@ def test_people_are_a_judge_like_another(judging):
 )
 def test_labels_that_mean_nothing_are_refused(judging, wrong, message):
     with pytest.raises(rs.DataError, match=message):
-        rs.judge_reliability(judging(A), wrong)
-    both = rs.concat_results([judging(A), judging(A, "s")])
+        rs.judging.agreement(judging(A), wrong)
+    both = concat_results([judging(A), judging(A, "s")])
     with pytest.raises(rs.DataError, match="labels without a run_id; a run_id for each: r, s"):
-        rs.judge_reliability(both, labels(B))
+        rs.judging.agreement(both, labels(B))
 
 
 # A second model over a part of the answers
@@ -187,7 +186,7 @@ def judged(write_golden, write_run, tmp_path):
         )
     )
     with FaultyServer() as server:
-        endpoint = rs.Endpoint("words", base_url=server.url)
+        endpoint = rs.judging.Endpoint("words", base_url=server.url)
         yield (
             rs.judge(
                 results,
@@ -203,18 +202,18 @@ def judged(write_golden, write_run, tmp_path):
 
 def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
     first, golden, server = judged
-    second, before = rs.Endpoint("others", base_url=server.url), len(server.requests)
-    found = rs.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
+    second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.requests)
+    found = rs.judging.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
     assert (
         len(server.requests) - before == 5
         and found.table["n"].tolist() == [5]
         and found.table["disagreement"].tolist() == [0]
     )
-    again = rs.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
+    again = rs.judging.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
     assert_frame_equal(found.pairs, again.pairs)
-    other = rs.spot_check(first, golden, "groundedness", second, n=5, seed=2, cache=None)
+    other = rs.judging.spot_check(first, golden, "groundedness", second, n=5, seed=2, cache=None)
     assert set(other.pairs["query_id"]) != set(found.pairs["query_id"])
-    everything = rs.spot_check(
+    everything = rs.judging.spot_check(
         first, golden, ["groundedness", "abstention"], second, n=99, cache=None
     )
     assert everything.table["n"].tolist() == [12, 12]
@@ -222,16 +221,18 @@ def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
 
 def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_none(judged):
     first, golden, server = judged
-    same = rs.Endpoint("words", base_url=server.url)
+    same = rs.judging.Endpoint("words", base_url=server.url)
     with pytest.raises(rs.DataError, match="words judged judge_groundedness so already"):
-        rs.spot_check(first, golden, "groundedness", same, cache=None)
-    wording = rs.find_judge("groundedness").with_prompt("Judge!")
-    assert rs.spot_check(first, golden, wording, same, n=3, cache=None).table["n"].tolist() == [3]
-    assert rs.spot_check(
+        rs.judging.spot_check(first, golden, "groundedness", same, cache=None)
+    wording = rs.judging.get_judge("groundedness").with_prompt("Judge!")
+    assert rs.judging.spot_check(first, golden, wording, same, n=3, cache=None).table[
+        "n"
+    ].tolist() == [3]
+    assert rs.judging.spot_check(
         first, golden, "groundedness", replace(same, seed=7), n=3, cache=None
     ).table["n"].tolist() == [3]
     with pytest.raises(rs.DataError, match="nothing judged by faithfulness"):
-        rs.spot_check(first, golden, "faithfulness", same, cache=None)
+        rs.judging.spot_check(first, golden, "faithfulness", same, cache=None)
 
 
 def test_a_second_judge_that_disagrees_is_warned_of(judged):
@@ -242,11 +243,11 @@ def test_a_second_judge_that_disagrees_is_warned_of(judged):
     FAULTS["turned"] = turned
     server.faults = lambda number, body: "turned"
     with pytest.warns(UserWarning, match="judge_groundedness 50%"):
-        found = rs.spot_check(
+        found = rs.judging.spot_check(
             first,
             golden,
             "groundedness",
-            rs.Endpoint("others", base_url=server.url),
+            rs.judging.Endpoint("others", base_url=server.url),
             n=12,
             cache=None,
         )
@@ -267,7 +268,7 @@ def turned_round(body):
 def card(*args, **more):
     return {
         (row.criterion, row.measure): row
-        for row in rs.judge_audit(*args, **more).table.itertuples()
+        for row in rs.judging.judge_audit(*args, **more).table.itertuples()
     }
 
 
@@ -278,7 +279,7 @@ def test_the_card_counts_what_failed_and_what_it_cost(judged):
         first.results,
         golden,
         "groundedness",
-        rs.Endpoint("others", base_url=server.url),
+        rs.judging.Endpoint("others", base_url=server.url),
         cache=None,
         prices={"others": (1, 1)},
     )
@@ -349,9 +350,9 @@ def test_the_card_compares_with_people_and_with_the_context_reversed(judging):
 
 
 def test_the_card_is_stored_with_the_run(judging, tmp_path):
-    found = rs.judge_audit(judging(A), labels(B))
+    found = rs.judging.judge_audit(judging(A), labels(B))
     assert found.write(tmp_path).name == "judge_audit.json"
-    assert_frame_equal(rs.JudgeAudit.read(tmp_path).table, found.table)
+    assert_frame_equal(rs.judging.JudgeAudit.read(tmp_path).table, found.table)
 
 
 def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write_run):
@@ -374,7 +375,7 @@ def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write
         results,
         golden,
         "groundedness",
-        rs.Endpoint("words", base_url=server.url),
+        rs.judging.Endpoint("words", base_url=server.url),
         cache=None,
         order="reversed",
     )
@@ -383,9 +384,13 @@ def test_a_reversed_context_is_asked_reversed_and_is_another_judge(judged, write
         for one in json.loads(server.requests[before]["messages"][1]["content"])["context"]
     ] == ["two", "one"]
     straight = rs.judge(
-        results, golden, "groundedness", rs.Endpoint("words", base_url=server.url), cache=None
+        results,
+        golden,
+        "groundedness",
+        rs.judging.Endpoint("words", base_url=server.url),
+        cache=None,
     )
-    assert rs.judge_fingerprint(turned.results)["x"] != rs.judge_fingerprint(straight.results)["x"]
+    assert judge_fingerprint(turned.results)["x"] != judge_fingerprint(straight.results)["x"]
 
 
 # Corrected means
@@ -399,9 +404,9 @@ def many(judging, n=120, seed=0):
 
 def test_a_judge_who_gives_too_much_is_put_right(judging):
     results, truth = many(judging)
-    drawn = rs.draw_answers(results, 40, seed=3)
+    drawn = rs.judging.draw_answers(results, 40, seed=3)
     chosen = drawn["query_id"].str[1:].astype(int).to_numpy()
-    (row,) = rs.corrected_means(
+    (row,) = rs.judging.corrected_means(
         results,
         pd.DataFrame(
             {
@@ -439,7 +444,7 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
                 "value": truth[chosen],
             }
         )
-        return rs.corrected_means(results, frame, random=random).iloc[0]
+        return rs.judging.corrected_means(results, frame, random=random).iloc[0]
 
     few = corrected(np.arange(29))
     assert (
@@ -453,13 +458,13 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
 
 
 def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
-    results = rs.concat_results([judging([*A, np.nan]), judging(A, "s")])
-    drawn = rs.draw_answers(results, 3, seed=1)
+    results = concat_results([judging([*A, np.nan]), judging(A, "s")])
+    drawn = rs.judging.draw_answers(results, 3, seed=1)
     assert drawn.groupby("run_id").size().to_dict() == {"r": 3, "s": 3} and "q5" not in set(
         drawn["query_id"]
     )
-    assert_frame_equal(drawn, rs.draw_answers(results, 3, seed=1))
-    assert len(rs.draw_answers(results, 99)) == 10
+    assert_frame_equal(drawn, rs.judging.draw_answers(results, 3, seed=1))
+    assert len(rs.judging.draw_answers(results, 99)) == 10
 
 
 # Files
@@ -471,22 +476,22 @@ def test_inputs_that_were_kept_are_judged_again_without_the_run(judged, tmp_path
         first.results,
         golden,
         "groundedness",
-        rs.Endpoint("words", base_url=server.url),
+        rs.judging.Endpoint("words", base_url=server.url),
         cache=None,
         keep_inputs=tmp_path / "in.jsonl",
     )
-    results, kept = rs.load_judge_inputs(tmp_path / "in.jsonl")
+    results, kept = rs.judging.load_inputs(tmp_path / "in.jsonl")
     again = rs.judge(
         results,
         kept,
         ["groundedness", "abstention"],
-        rs.Endpoint("words", base_url=server.url),
+        rs.judging.Endpoint("words", base_url=server.url),
         cache=None,
     )
     assert_frame_equal(again.judgments, first.judgments.assign(run_id=first.judgments["run_id"]))
     (tmp_path / "in.jsonl").write_text('{"run_id": "r"}\n')
     with pytest.raises(rs.DataError, match=r"in.jsonl:1: the fields .*'query_id'"):
-        rs.load_judge_inputs(tmp_path / "in.jsonl")
+        rs.judging.load_inputs(tmp_path / "in.jsonl")
 
 
 def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_path, write_run):
@@ -494,7 +499,7 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     folder = write_run("r", [record(f"q{i}", CHUNK, answer=answer("x")) for i in range(12)]).parent
     assert first.save(folder) == [folder]
     assert_frame_equal(rs.load_results(folder).judgments, first.judgments)
-    assert_frame_equal(rs.load_judge_ledger(folder), first.ledger)
+    assert_frame_equal(rs.judging.load_ledger(folder), first.ledger)
     with pytest.raises(rs.DataError, match="has judgments already"):
         first.save(folder)
     assert first.save(folder, overwrite=True) == [folder]
@@ -502,6 +507,6 @@ def test_judgments_and_ledger_are_saved_with_a_run_or_in_a_store(judged, tmp_pat
     store = rs.RunStore(tmp_path / "store")
     store.save(replace(first.results, judgments=None), golden=golden)
     first.save(store)
-    assert_frame_equal(rs.load_judge_ledger(store.path("r")), first.ledger)
+    assert_frame_equal(rs.judging.load_ledger(store.path("r")), first.ledger)
     store.refresh(golden)
     assert len(store.load("r").judgments) == len(first.judgments)

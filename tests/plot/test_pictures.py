@@ -11,7 +11,10 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, record
 from test_plot import drawn, overlaps
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.refusals import refusal_table
 from ragscore.plot.style import COLOURS
+from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
 
@@ -74,7 +77,7 @@ def test_a_forest_has_one_scale():
 
 
 def test_outcome_bars_are_the_counts(pair):
-    ax = rs.plot.outcomes(rs.compare_runs(*pair, "a", "b").counts)
+    ax = rs.plot.outcomes(compare_runs(*pair, "a", "b").counts)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["win", "loss"] and [
         bar.get_width() for bar in ax.patches
     ] == [2, 1]
@@ -112,7 +115,7 @@ def test_a_scatter_has_every_query_once(pair):
 
 
 def test_a_k_curve_has_a_point_per_cut_off(pair):
-    summary = rs.summarize(rs.score(*pair))
+    summary = summarize(rs.score(*pair))
     ax = rs.plot.k_curve(summary, "hit")
     assert [line.get_xdata().tolist() for line in ax.get_lines()] == [[1, 3, 5, 10]] * 2
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
@@ -136,7 +139,7 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
         [write_run(name, [record(f"q{n}", []) for n in range(12)]) for name in "ab"]
     )
     scores = rs.score(results, golden).assign(mine=[*([1.0] * 10), 0.0, 0.5, *([0.25] * 12)])
-    summary = rs.summarize(scores, golden, by="difficulty", metrics=["mine"])
+    summary = summarize(scores, golden, by="difficulty", metrics=["mine"])
     ax = rs.plot.heat(summary, "mine")
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         "easy (n = 10)",
@@ -154,7 +157,7 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
         "easy (n = 10)"
     ] and "the 1 largest of 2 slices" in few.get_title()
     with pytest.raises(rs.DataError, match="found a summary without slices"):
-        rs.plot.heat(rs.summarize(scores), "mine")
+        rs.plot.heat(summarize(scores), "mine")
     with pytest.raises(rs.DataError, match=r"no slice has a value of hit@9; the summary has mine"):
         rs.plot.heat(summary, "hit@9")
 
@@ -184,7 +187,7 @@ def answered(write_golden, write_run):
 
 
 def test_the_two_by_two_hatches_what_is_wrong(answered):
-    ax = rs.plot.refusals(rs.refusal_table(*answered))
+    ax = rs.plot.refusals(refusal_table(*answered))
     texts = [text.get_text() for text in ax.texts]
     assert {text.split("\n")[0]: text.split("\n")[1] for text in texts[:4]} == {
         "answered": "1 of 2", "over-refusal": "1 of 2", "right refusal": "1 of 1",
@@ -246,7 +249,7 @@ def test_the_pareto_front_is_what_no_other_run_beats(pair, times, front):
 
 def test_a_run_has_its_colour_in_curves_too(pair):
     scores = rs.score(*pair)
-    ax = rs.plot.k_curve(rs.summarize(scores[scores["run_id"] == "b"]), "hit")
+    ax = rs.plot.k_curve(summarize(scores[scores["run_id"] == "b"]), "hit")
     assert ax.get_lines()[0].get_color() == COLOURS[1]
 
 
@@ -271,7 +274,7 @@ def test_names_with_dollars_are_no_formulas(write_golden, write_run):
     )
     for ax in (
         rs.plot.scatter(scores, "mrr", *names),
-        rs.plot.k_curve(rs.summarize(scores)),
-        rs.plot.bars(rs.summarize(scores)),
+        rs.plot.k_curve(summarize(scores)),
+        rs.plot.bars(summarize(scores)),
     ):
         ax.figure.draw_without_rendering()  # a formula that can't be read would raise

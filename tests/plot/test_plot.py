@@ -6,6 +6,8 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
 
@@ -19,7 +21,7 @@ def closed():
 
 
 def test_bars_show_every_run_with_intervals_and_n(pair):
-    ax = rs.plot.bars(rs.summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
+    ax = rs.plot.bars(summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["hit@1\nn = 3", "mrr@10\nn = 3"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
     heights = [bar.get_height() for bar in ax.patches]
@@ -64,7 +66,7 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
         rs.plot.slices(scores, golden, "hit@1", by="difficulty"),
         rs.plot.tradeoff(scores, "hit@1"),
     )
-    sliced, summary = rs.summarize(scores, golden, by="difficulty"), rs.summarize(scores)
+    sliced, summary = summarize(scores, golden, by="difficulty"), summarize(scores)
     for module in ("runs", "curves"):
         monkeypatch.setattr(f"ragscore.plot.{module}.summarize", None)
     again = (
@@ -82,7 +84,7 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
 
 
 def test_rank_change_draws_every_query_with_a_target(pair):
-    ax = rs.plot.compare(rs.compare_runs(*pair, "a", "b"))
+    ax = rs.plot.compare(compare_runs(*pair, "a", "b"))
     lines = sorted(
         [line.get_ydata()[0], line.get_ydata()[1]]
         for line in ax.get_lines()
@@ -112,9 +114,9 @@ def test_figures_take_an_axes_and_give_it_back(pair):
     import matplotlib.pyplot as plt
 
     _, ax = plt.subplots()
-    assert rs.plot.compare(rs.compare_runs(*pair, "a", "b"), ax=ax) is ax
+    assert rs.plot.compare(compare_runs(*pair, "a", "b"), ax=ax) is ax
     with pytest.raises(rs.DataError, match="no metric hit@7 in the summary"):
-        rs.plot.bars(rs.summarize(rs.score(*pair)), ["hit@7"])
+        rs.plot.bars(summarize(rs.score(*pair)), ["hit@7"])
 
 
 def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden, write_run):
@@ -131,7 +133,7 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
             r" rs\.plot\.slices\(.*by='difficulty'\)"
         ),
     ):
-        rs.plot.bars(rs.summarize(scores, golden, by="difficulty"))
+        rs.plot.bars(summarize(scores, golden, by="difficulty"))
     with pytest.raises(
         rs.DataError,
         match=(
@@ -139,10 +141,10 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
             r" by='difficulty'\)"
         ),
     ):
-        rs.plot.slices(rs.summarize(scores), golden, "hit@1", by="difficulty")
+        rs.plot.slices(summarize(scores), golden, "hit@1", by="difficulty")
     with pytest.raises(rs.DataError, match=r"metric: found 2 metrics; one of hit@1, mrr@10"):
         rs.plot.slices(
-            rs.summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]),
+            summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]),
             by="difficulty",
         )
     with pytest.raises(rs.DataError, match=r"metric: found none"):
@@ -150,12 +152,12 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
     with pytest.raises(rs.DataError, match="no query has a value of refusal_correct"):
         rs.plot.slices(scores, golden, "refusal_correct", by="difficulty")
     with pytest.raises(rs.DataError, match="no metric has a value"):
-        rs.plot.bars(rs.summarize(scores, metrics=["refusal_correct"]))
+        rs.plot.bars(summarize(scores, metrics=["refusal_correct"]))
 
 
 def test_bars_are_of_one_scale(pair):
     scores = rs.score(*pair).assign(mine=0.5, seconds=3.0)
-    summary = rs.summarize(scores)
+    summary = summarize(scores)
     with pytest.raises(
         rs.DataError,
         match=(
@@ -186,11 +188,11 @@ def test_long_names_do_not_overlap(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results([write_run(f"{LONG}_a", RUN_A), write_run(f"{LONG}_b", RUN_B)])
     scores = rs.score(results, golden)
-    ax = rs.plot.compare(rs.compare_runs(results, golden, f"{LONG}_a", f"{LONG}_b"))
+    ax = rs.plot.compare(compare_runs(results, golden, f"{LONG}_a", f"{LONG}_b"))
     assert not overlaps(drawn(ax.get_xticklabels()))
     assert ax.get_xticklabels()[0].get_text().replace("\n", "") == f"a: {LONG}_a"  # nothing cut
     ax = rs.plot.bars(
-        rs.summarize(scores),
+        summarize(scores),
         [
             "hit@1",
             "citation_coverage",
@@ -246,8 +248,8 @@ def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
 def test_a_run_keeps_its_colour_in_every_figure(pair):
     results, golden = pair
     scores = rs.score(results, golden)
-    both = rs.plot.bars(rs.summarize(scores), ["hit@1"])
-    alone = rs.plot.bars(rs.summarize(scores[scores["run_id"] == "b"]), ["hit@1"])
+    both = rs.plot.bars(summarize(scores), ["hit@1"])
+    alone = rs.plot.bars(summarize(scores[scores["run_id"] == "b"]), ["hit@1"])
     assert alone.patches[0].get_facecolor() == both.patches[1].get_facecolor()
 
 

@@ -19,7 +19,10 @@ from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.gate import gate
 from ragscore.cli import main
+from ragscore.reporting import report
 from ragscore.reporting.page import Section, to_html
 from ragscore.scoring.profiles import PROFILES
 
@@ -69,7 +72,7 @@ def same(a: rs.Comparison, b: rs.Comparison) -> None:
 
 
 def test_a_comparison_reloads_from_its_json(pair):
-    cmp = rs.compare_runs(*pair, "a", "b", empty_gold="zero")
+    cmp = compare_runs(*pair, "a", "b", empty_gold="zero")
     again = rs.Comparison.from_json(cmp.to_json())
     same(again, cmp)
     assert (
@@ -81,20 +84,20 @@ def test_a_comparison_reloads_from_its_json(pair):
 
 def test_frames_without_rows_keep_their_columns(write_golden, write_run):
     results = rs.load_results([write_run(name, [record("q1", [])]) for name in "ab"])
-    cmp = rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
+    cmp = compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
     assert not len(cmp.targets) and not len(cmp.config_diff)
     same(rs.Comparison.from_json(cmp.to_json()), cmp)
 
 
 def test_a_comparison_by_a_profile_reloads_with_it(pair):
-    cmp = rs.compare_runs(*pair, "a", "b", profile="kebab")
+    cmp = compare_runs(*pair, "a", "b", profile="kebab")
     again = rs.Comparison.from_json(cmp.to_json(own=True))
     same(again, cmp)
     assert again.to_json() == cmp.to_json(), "the report of that harness"
     with pytest.raises(rs.DataError, match=r"no match, left_out.*cmp\.to_json\(own=True\)"):
         rs.Comparison.from_json(cmp.to_json())
     mine = replace(PROFILES["kebab"], name="mine")
-    text = rs.compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
+    text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
     assert rs.Comparison.from_json(text, profile=mine).profile == mine
     with pytest.raises(rs.DataError, match="unknown profile 'mine'"):
         rs.Comparison.from_json(text)
@@ -110,7 +113,7 @@ def test_what_is_no_comparison_is_refused(text, message):
 
 
 def test_rows_that_do_not_fit_their_columns_are_refused(pair):
-    content = json.loads(rs.compare_runs(*pair, "a", "b").to_json())
+    content = json.loads(compare_runs(*pair, "a", "b").to_json())
     del content["targets"][0]["change"]
     with pytest.raises(rs.DataError, match="targets: rows and dtypes that don't belong together"):
         rs.Comparison.from_json(json.dumps(content))
@@ -121,7 +124,7 @@ def test_rows_that_do_not_fit_their_columns_are_refused(pair):
 
 
 def test_a_report_reloads_into_the_same_pages(two):
-    made = rs.report(*two)
+    made = report(*two)
     again = rs.Report.from_json(made.to_json())
     for name in (
         "runs",
@@ -152,9 +155,9 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_style_of_the_notebook(
     import matplotlib.pyplot as plt
 
     opened = plt.get_fignums()
-    first = rs.report(*two).to_html()
+    first = report(*two).to_html()
     with plt.rc_context({"font.size": 20, "axes.facecolor": "red", "svg.hashsalt": None}):
-        assert rs.report(*two).to_html() == first
+        assert report(*two).to_html() == first
     assert plt.get_fignums() == opened, "no figure is left open"
 
 
@@ -167,7 +170,7 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, w
             for name, day in days.items()
         ]
     )
-    made = rs.report(results, golden)
+    made = report(results, golden)
     assert made.runs["run_id"].tolist() == ["early", "middle", "late"]
     assert [(one.baseline, one.candidate) for one in made.comparisons] == [
         ("middle", "late"),
@@ -175,7 +178,7 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, w
     ]
     assert [
         (one.baseline, one.candidate)
-        for one in rs.report(results, golden, baseline="middle").comparisons
+        for one in report(results, golden, baseline="middle").comparisons
     ] == [("middle", "late"), ("middle", "early")]
     text = made.to_markdown()
     assert (
@@ -189,7 +192,7 @@ def test_runs_are_compared_in_order_of_time_or_with_one_baseline(write_golden, w
 
 
 def test_markdown_and_page_hold_the_same_tables(two):
-    made = rs.report(*two)
+    made = report(*two)
     for one in (made.to_markdown(), html.unescape(made.to_html())):
         assert (
             "2 win, 1 loss" in one
@@ -200,7 +203,7 @@ def test_markdown_and_page_hold_the_same_tables(two):
 
 
 def test_no_text_opens_a_tag_a_cell_or_a_heading_in_markdown(two):
-    text = rs.report(*two, title="# <b>").to_markdown()
+    text = report(*two, title="# <b>").to_markdown()
     assert "<" not in text and "\n# no heading" not in text and text.startswith("# # &lt;b>\n")
     for block in text.strip().split("\n\n"):
         lines = block.split("\n")
@@ -253,7 +256,7 @@ def read(page: str) -> Page:
 
 
 def test_every_text_of_a_report_is_text(two):
-    page = read(rs.report(*two, title=NASTY[0]).to_html())
+    page = read(report(*two, title=NASTY[0]).to_html())
     shown = "".join(page.texts)
     for text in (NASTY[0], NASTY[1], NASTY[2], NASTY[5], NASTY[8], "<i>new against old"):
         assert text in shown
@@ -271,23 +274,23 @@ def test_no_text_breaks_out_of_a_page(texts, title):
 
 
 def test_a_comparison_alone_is_a_page(pair, tmp_path):
-    cmp = rs.compare_runs(*pair, "a", "b")
-    text = rs.report(cmp, path=tmp_path / "cmp.html").to_html()
+    cmp = compare_runs(*pair, "a", "b")
+    text = report(cmp, path=tmp_path / "cmp.html").to_html()
     assert (tmp_path / "cmp.html").read_text(encoding="utf-8") == text and read(text).tags.count(
         "img"
     ) == 3
-    profile = rs.report(rs.compare_runs(*pair, "a", "b", profile="kebab")).to_html()
+    profile = report(compare_runs(*pair, "a", "b", profile="kebab")).to_html()
     assert "hit_at_k.1" in profile and "ndcg" not in re.sub(r"base64,[^\"]*", "", profile)
     with pytest.raises(rs.DataError, match="a golden set beside a comparison"):
-        rs.report(cmp, pair[1])
+        report(cmp, pair[1])
     with pytest.raises(rs.DataError, match="runs without a golden set"):
-        rs.report(pair[0])
+        report(pair[0])
     with pytest.raises(rs.DataError, match=r"found '\.pdf'; a name that ends in"):
-        rs.report(cmp, path=tmp_path / "cmp.pdf")
+        report(cmp, path=tmp_path / "cmp.pdf")
 
 
 def test_one_run_without_answers_still_has_a_report(write_golden, write_run):
-    made = rs.report(
+    made = report(
         rs.load_results(write_run("a", RUN_A)), rs.load_golden(write_golden(THREE_QUERIES))
     )
     text = made.to_markdown()
@@ -318,7 +321,7 @@ def test_the_command_writes_page_and_markdown(write_golden, write_run, tmp_path,
     results = rs.load_results(files)
     assert (
         out.read_text(encoding="utf-8")
-        == rs.report(results, rs.load_golden(golden), title="T").to_html()
+        == report(results, rs.load_golden(golden), title="T").to_html()
     )
     assert (
         main(["report", *files, "--golden", golden, "--markdown"]) == 2
@@ -392,13 +395,13 @@ SECTIONS = (
 
 
 def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
-    made = rs.report(*hostile, gate=ALLOWED_LOSS, baseline=NAMES[0])
+    made = report(*hostile, gate=ALLOWED_LOSS, baseline=NAMES[0])
     text = made.to_markdown()
     for title in SECTIONS:
         assert re.search(rf"^##+ {title}", text, flags=re.M), title
     assert not len(made.left_out) and "## Left out" not in text
     assert [one.exit_status for one in made.gates] == [
-        one.exit_status for one in (rs.gate(cmp, ALLOWED_LOSS) for cmp in made.comparisons)
+        one.exit_status for one in (gate(cmp, ALLOWED_LOSS) for cmp in made.comparisons)
     ]
     again = rs.Report.from_json(made.to_json())
     assert again.to_markdown() == text and [one.answer for one in again.gates] == [
@@ -416,7 +419,7 @@ def test_several_runs_fill_every_section_and_say_what_is_left_out(hostile):
 
 def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    one = rs.report(rs.load_results(write_run("a", RUN_A)), golden)
+    one = report(rs.load_results(write_run("a", RUN_A)), golden)
     assert dict(one.left_out.to_numpy().tolist()) == {
         "Leaderboard": "one run", "Gate": "one run",
         "Trend": "not every run says when it was made (created_at)",
@@ -428,14 +431,14 @@ def test_what_there_is_no_data_for_is_named_with_the_reason(write_golden, write_
         ),
     }  # fmt: skip
     days = [write_run(name, RUN_A, created_at="2026-01-01T00:00:00Z", system=name) for name in "bc"]
-    two = rs.report(rs.load_results(days), golden)
+    two = report(rs.load_results(days), golden)
     reasons = dict(two.left_out.to_numpy().tolist())
     assert (
         reasons["Gate"] == "no largest loss was declared (gate=, --max-drop)"
         and reasons["Trend"] == "no system has runs of two times"
     )
     assert "| Trend | no system has runs of two times |" in two.to_markdown()
-    assert not len(rs.report(two.comparisons[0]).left_out)
+    assert not len(report(two.comparisons[0]).left_out)
 
 
 def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, write_run):
@@ -457,7 +460,7 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
                 config={"depth": day * 10, "same": 1},
             )
         )
-    made = rs.report(rs.load_results(files), golden)
+    made = report(rs.load_results(files), golden)
     (table,) = [
         block
         for block in made.to_markdown().split("\n\n")
@@ -478,7 +481,7 @@ def test_the_run_summary_says_what_changed_and_what_came_of_it(write_golden, wri
 
 def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
     results, golden = pair
-    made = rs.report(
+    made = report(
         results,
         golden,
         gate={"hit@7": 0.5},
@@ -488,21 +491,21 @@ def test_gate_margins_and_what_may_differ_pass_through(pair, write_run):
     )
     assert made.gates[0].rule == "interval" and made.gates[0].table["metric"].tolist() == ["hit@7"]
     expected = (
-        rs.compare_runs(results, golden, "a", "b", margins={"mrr@10": 0.9})
+        compare_runs(results, golden, "a", "b", margins={"mrr@10": 0.9})
         .deltas.set_index("metric")
         .loc["mrr@10", "verdict"]
     )
     assert made.comparisons[0].deltas.set_index("metric").loc["mrr@10", "verdict"] == expected
     assert "declared" in made.comparisons[0].config_diff
     with pytest.raises(rs.DataError, match="vary: no config key nothing"):
-        rs.report(results, golden, vary=["nothing"])
+        report(results, golden, vary=["nothing"])
     with pytest.raises(rs.DataError, match="allow_different: found 'colour'"):
-        rs.report(results, golden, allow_different=["colour"])
+        report(results, golden, allow_different=["colour"])
     with pytest.raises(rs.DataError, match="metric"):
-        rs.report(results, golden, gate={"mrrr": 0.1})
+        report(results, golden, gate={"mrrr": 0.1})
     with pytest.raises(rs.DataError, match="history: found str"):
-        rs.report(results, golden, history="store")
-    alone = rs.report(made.comparisons[0], gate={"hit@7": 1})
+        report(results, golden, history="store")
+    alone = report(made.comparisons[0], gate={"hit@7": 1})
     assert "### Gate passed" in alone.to_markdown()
 
 
@@ -516,7 +519,7 @@ def test_a_history_gives_the_trend(write_golden, write_run, tmp_path):
     )
     store = rs.RunStore(tmp_path / "store")
     store.save(results, golden=golden)
-    made = rs.report(results, golden, history=store)
+    made = report(results, golden, history=store)
     assert made.trends.groupby("metric")["run_id"].agg(list).to_dict() == {
         name: ["a", "b"] for name in ("hit@5", "mrr@10", "passed")
     }
@@ -545,7 +548,7 @@ def test_the_browser_of_these_tests_sees_loads_and_errors(tmp_path):
 @needs_chromium
 def test_every_section_survives_markup_in_all_that_it_shows(hostile, tmp_path):
     out = tmp_path / "report.html"
-    made = rs.report(*hostile, out, gate=ALLOWED_LOSS, baseline=NAMES[0], title=NASTY[0])
+    made = report(*hostile, out, gate=ALLOWED_LOSS, baseline=NAMES[0], title=NASTY[0])
     assert (
         made.to_html() == rs.Report.from_json(made.to_json()).to_html() == out.read_bytes().decode()
     )
@@ -604,7 +607,7 @@ def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(
         for side, name in enumerate(("a", "b"))
     ]
     out = tmp_path / "report.html"
-    rs.report(rs.load_results(runs), golden, out, title=NASTY[0])
+    report(rs.load_results(runs), golden, out, title=NASTY[0])
     with Browser() as browser:
         browser.open(out)
         assert browser.complaints == [] and browser.loaded == [out.as_uri()]

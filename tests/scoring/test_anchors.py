@@ -9,8 +9,10 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.golden.coverage import coverage
 from ragscore.scoring import anchors
 from ragscore.scoring.anchors import heading_parts, is_under
+from ragscore.scoring.score import scoring
 
 SUPPORTS = [
     {"path": "a.md", "heading": "# O"},
@@ -26,7 +28,7 @@ def hits_of(*hits, run_id="run"):
     frame = pd.DataFrame([dict(zip(columns, hit, strict=False)) for hit in hits]).assign(
         run_id=run_id, query_id="q", rank=range(1, len(hits) + 1)
     )
-    return rs.conform(frame, "hits")
+    return rs.frames.conform(frame, "hits")
 
 
 def results_of(hits):
@@ -41,14 +43,14 @@ def target(heading, *snippets, path="a.md"):
         {"path": path, "heading": heading, "snippet": one, "alternative": n}
         for n, one in enumerate(snippets or [None])
     ]
-    return rs.conform(
+    return rs.frames.conform(
         pd.DataFrame(rows).assign(query_id="q", level="anchor", target_id="t", grade=1), "targets"
     )
 
 
 def meets(hit, wanted, snippets=True):
     """(met, undecidable) of one hit and one target."""
-    matches = rs.by_anchor(snippets)(hits_of(hit), wanted)
+    matches = rs.match.by_anchor(snippets)(hits_of(hit), wanted)
     return (
         len(matches) > 0 and not matches["undecidable"].all(),
         bool(matches["undecidable"].any()),
@@ -122,7 +124,7 @@ def test_a_cut_text_without_the_snippet_is_undecided_and_one_with_any_of_them_is
 
 
 def test_an_undecided_pair_stands_once_however_many_snippets_a_target_has():
-    matches = rs.by_anchor()(
+    matches = rs.match.by_anchor()(
         hits_of(("a.md", "# O", "cut...", True)), target("# O", "foo", "bar", "baz")
     )
     assert len(matches) == 1 and matches["undecidable"].tolist() == [True]
@@ -209,13 +211,13 @@ def test_undecided_hits_can_be_counted_as_misses(cut):
 
 
 def test_undecided_hits_are_counted_before_and_beside_the_scores(cut):
-    assert rs.coverage(*cut)["n_undecidable"].tolist() == [1]
-    assert rs.scoring(*cut)["n_undecidable"].tolist() == [1]
+    assert coverage(*cut)["n_undecidable"].tolist() == [1]
+    assert scoring(*cut)["n_undecidable"].tolist() == [1]
 
 
 def test_grading_takes_an_undecided_hit_as_a_miss(cut):
     results, golden = cut
-    graded, found = rs.grade_hits(results.hits, golden.targets, rs.by_anchor())
+    graded, found = rs.match.grade_hits(results.hits, golden.targets, rs.match.by_anchor())
     assert graded["rank"].tolist() == [2] and found["rank"].tolist() == [2]
 
 

@@ -9,6 +9,7 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.answers import refusal_reasons
 
 
 @pytest.fixture
@@ -155,7 +156,7 @@ def test_refusal_rate_by_reason(write_golden, write_run):
         )
     )
     golden = rs.load_golden(write_golden([{"id": "q0", "query": "?", "answerable": False}]))
-    table = rs.refusal_reasons(results, golden)
+    table = refusal_reasons(results, golden)
     assert table[["reason", "n", "rate", "n_due"]].to_numpy().tolist() == [
         ["score_gate", 2, 0.4, 1],
         ["(none)", 1, 0.2, 0],

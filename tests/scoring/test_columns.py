@@ -5,6 +5,9 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.leaderboard import leaderboard
+from ragscore.analysis.slices import compare_slices
+from ragscore.scoring.summary import add_columns, summarize
 
 
 @pytest.fixture
@@ -24,14 +27,14 @@ def table_of(scores, values, **more):
 
 
 def test_values_that_could_not_be_measured_are_left_out_of_the_mean(scores):
-    joined = rs.add_columns(scores, table_of(scores, [1, 0.5, np.nan, 0, 0, 0]))
-    row = rs.summarize(joined, metrics=["judge.faithfulness"]).iloc[0]
+    joined = add_columns(scores, table_of(scores, [1, 0.5, np.nan, 0, 0, 0]))
+    row = summarize(joined, metrics=["judge.faithfulness"]).iloc[0]
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
 def test_rows_are_joined_by_run_and_query_not_by_place(scores):
     table = table_of(scores, np.arange(6.0))
-    assert rs.add_columns(scores, table.iloc[::-1])["judge.faithfulness"].tolist() == [
+    assert add_columns(scores, table.iloc[::-1])["judge.faithfulness"].tolist() == [
         0,
         1,
         2,
@@ -46,24 +49,22 @@ def test_rows_are_joined_by_run_and_query_not_by_place(scores):
 def test_columns_may_be_named(scores):
     table = table_of(scores, 1.0, plain=2.0)
     assert (
-        "plain" not in rs.add_columns(scores, table)
-        and rs.add_columns(scores, table, ["plain"])["plain"].eq(2).all()
+        "plain" not in add_columns(scores, table)
+        and add_columns(scores, table, ["plain"])["plain"].eq(2).all()
     )
     with pytest.raises(rs.DataError, match="no column nothing"):
-        rs.add_columns(scores, table, ["nothing"])
+        add_columns(scores, table, ["nothing"])
     with pytest.raises(rs.DataError, match="no column of a metric"):
-        rs.add_columns(scores, table[["run_id", "query_id", "plain"]])
+        add_columns(scores, table[["run_id", "query_id", "plain"]])
     with pytest.raises(rs.DataError, match=r"judge\.faithfulness is among the scores already"):
-        rs.add_columns(rs.add_columns(scores, table), table)
+        add_columns(add_columns(scores, table), table)
 
 
 def test_queries_that_a_run_was_not_asked_need_no_row(pair, scores):
     state = scores["state"].astype("str").to_numpy()
     state[5] = "missing"
     gap = scores.assign(state=state)
-    assert np.isnan(
-        rs.add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5]
-    )
+    assert np.isnan(add_columns(gap, table_of(scores, 1.0).iloc[:5])["judge.faithfulness"].iloc[5])
 
 
 @pytest.mark.parametrize("falls", [True, False])
@@ -88,12 +89,12 @@ def test_of_a_column_of_your_own_the_movement_is_named_and_not_valued(write_gold
     )
     baseline, candidate = ("a", "b") if falls else ("b", "a")
     word = "lower" if falls else "higher"
-    board = rs.leaderboard(values, baseline)
+    board = leaderboard(values, baseline)
     row = board.table.set_index("run_id").loc[candidate]
     assert row["verdict"] == word and row["sentence"].startswith(f"{word}: ")
     assert board.sentences["fault"].startswith(
         "fault: a is highest, above every other run"
     ) and not {"better", "worse", "leads"} & set(repr(board).split())
-    assert rs.compare_slices(values, golden, "lang", baseline, candidate).table[
+    assert compare_slices(values, golden, "lang", baseline, candidate).table[
         "verdict"
     ].tolist() == [word]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.scoring.summary import summarize
 
 SUPPORT = {"rel_path": "a.md", "heading_path": "# O", "snippets": ["foo"]}
 
@@ -64,7 +65,7 @@ def value(load):
 
 
 def pairs_of(*answers):
-    found = rs.parse_citations(pd.Series(answers, dtype="str"))
+    found = rs.match.parse_citations(pd.Series(answers, dtype="str"))
     return list(zip(found["path"], found["heading"], strict=True))
 
 
@@ -102,7 +103,7 @@ def test_parsed_citations_are_numbered_for_each_answer_under_its_own_label():
         index=["x", "y", "z"],
         dtype="str",
     )
-    found = rs.parse_citations(answers)
+    found = rs.match.parse_citations(answers)
     assert found.to_numpy().tolist() == [
         ["x", 1, "a.md", "A"],
         ["x", 2, "b.md", "B"],
@@ -299,7 +300,7 @@ def test_undecided_hits_are_expected_values_that_the_mean_lacks(load):
         [row("q", chunks=[("a.md", "O")]), row("r", retrieved_chunks=chunks)],
     )
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
-        summary = rs.summarize(rs.score(results, golden, ["hit@5"]), golden).iloc[0]
+        summary = summarize(rs.score(results, golden, ["hit@5"]), golden).iloc[0]
     assert (summary["mean"], summary["n"], summary["n_expected"]) == (1.0, 1, 2)
 
 
@@ -323,7 +324,7 @@ def test_folders_vaults_and_types_of_document_are_slices(load):
     scores = rs.score(results, golden, ["hit@5"])
 
     def means(by):
-        return rs.summarize(scores, golden, by=by).set_index(by)["mean"].to_dict()
+        return summarize(scores, golden, by=by).set_index(by)["mean"].to_dict()
 
     assert means("folders") == pytest.approx(
         {"(none)": np.nan, "home": 0.5, "work": 1.0}, nan_ok=True

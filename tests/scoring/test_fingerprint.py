@@ -4,6 +4,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.scoring.provenance import judge_fingerprint, same_judges
 
 
 def judged(*rows, **columns):
@@ -38,28 +40,25 @@ def judged(*rows, **columns):
 
 
 def test_fingerprints_of_several_judges_are_joined_in_order():
-    assert rs.judge_fingerprint(
+    assert judge_fingerprint(
         judged(("r", "B", "fp"), ("r", "A", "fp"), ("r", "A", "fp"))
     ).to_dict() == {"r": "A:fp|B:fp"}
 
 
 def test_prompt_and_temperature_are_part_of_it():
-    assert rs.judge_fingerprint(
+    assert judge_fingerprint(
         judged(("r", "A", "m"), prompt_hash="1f", temperature=0.0)
     ).tolist() == ["A:m:1f:0"]
 
 
 def test_other_judges_are_an_error():
-    assert rs.same_judges(judged(("a", "A", "m"), ("b", "A", "m")), "a", "b") == "A:m"
+    assert same_judges(judged(("a", "A", "m"), ("b", "A", "m")), "a", "b") == "A:m"
     with pytest.raises(rs.DataError, match="a was judged by 'A:m', b by 'A:n'"):
-        rs.same_judges(judged(("a", "A", "m"), ("b", "A", "n")), "a", "b")
+        same_judges(judged(("a", "A", "m"), ("b", "A", "n")), "a", "b")
 
 
 def test_runs_that_nobody_judged_have_an_empty_fingerprint(pair):
-    assert (
-        rs.judge_fingerprint(pair[0]).tolist() == ["", ""]
-        and rs.same_judges(pair[0], "a", "b") == ""
-    )
+    assert judge_fingerprint(pair[0]).tolist() == ["", ""] and same_judges(pair[0], "a", "b") == ""
 
 
 def test_what_another_tool_wrote_of_its_judges_counts(pair):
@@ -70,7 +69,7 @@ def test_what_another_tool_wrote_of_its_judges_counts(pair):
         hits=results.hits,
     )
     with pytest.raises(rs.DataError, match="a was judged by 'a', b by 'b'"):
-        rs.same_judges(told, "a", "b")
+        same_judges(told, "a", "b")
 
 
 def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
@@ -89,7 +88,7 @@ def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
         hits=results.hits,
         judgments=pd.DataFrame(cell),
     )
-    invariants = rs.compare_runs(told, golden, "a", "b", metrics=["hit@1"]).invariants.set_index(
+    invariants = compare_runs(told, golden, "a", "b", metrics=["hit@1"]).invariants.set_index(
         "name"
     )
     assert invariants.loc["judge_fingerprint", ["a", "b", "state"]].tolist() == [
@@ -99,7 +98,7 @@ def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
     ]
     assert (
         "judge_fingerprint"
-        not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])
+        not in compare_runs(results, golden, "a", "b", metrics=["hit@1"])
         .invariants["name"]
         .tolist()
     )

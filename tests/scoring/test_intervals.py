@@ -18,6 +18,7 @@ from ragscore.scoring.intervals import (
     query_clusters,
     shared_only,
 )
+from ragscore.scoring.summary import summarize
 from ragscore.stats import bootstrap_t_interval, interval_of_means, standard_error, wilson_interval
 from ragscore.stats.grouped import Grouping, statistics
 
@@ -53,15 +54,15 @@ def bounds(table):
 
 def test_a_rate_of_paraphrases_has_the_interval_of_its_groups(paraphrased):
     scores = scores_of(paraphrased, **{"hit@1": [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]})
-    clustered = bounds(rs.summarize(scores, paraphrased, metrics=["hit@1"]))
+    clustered = bounds(summarize(scores, paraphrased, metrics=["hit@1"]))
     # variance of the mean: s²/n = (4/15)/6 for single queries; for groups 3/2 · Σ(sum of
     # deviations)² / 6² = 3/2 · (8/3)/36
     effect = (1.5 * (8 / 3) / 36) / (4 / 15 / 6) * (t.ppf(0.975, 2) / t.ppf(0.975, 5)) ** 2
     low, high = wilson_interval(np.array([4 / 6]), np.array([6.0]), design_effect=effect)
     assert clustered == pytest.approx([low[0], high[0]], abs=1e-12)
-    alone = bounds(rs.summarize(scores, paraphrased, metrics=["hit@1"], cluster=None))
+    alone = bounds(summarize(scores, paraphrased, metrics=["hit@1"], cluster=None))
     assert (
-        alone == bounds(rs.summarize(scores, metrics=["hit@1"]))
+        alone == bounds(summarize(scores, metrics=["hit@1"]))
         and alone[0] > clustered[0]
         and alone[1] < clustered[1]
     )
@@ -69,21 +70,21 @@ def test_a_rate_of_paraphrases_has_the_interval_of_its_groups(paraphrased):
 
 def test_queries_cluster_by_any_column_of_the_golden_set(paraphrased):
     scores = scores_of(paraphrased, mrr=[1, 0.5, 0.2, 0.25, 0.5, 0])
-    found = bounds(rs.summarize(scores, paraphrased, cluster="category"))
+    found = bounds(summarize(scores, paraphrased, cluster="category"))
     expected = interval_of_means(
         scores[["mrr"]].to_numpy(), "bounded", groups=np.array([0, 0, 1, 1, 1, 2])
     )
     assert found == pytest.approx([expected[0][0], expected[1][0]], abs=1e-12)
     with pytest.raises(rs.DataError, match="cluster: found 'x_source'"):
-        rs.summarize(scores, paraphrased, cluster="x_source")
+        summarize(scores, paraphrased, cluster="x_source")
     with pytest.raises(rs.DataError, match="cluster='category' needs the golden set"):
-        rs.summarize(scores, cluster="category")
+        summarize(scores, cluster="category")
 
 
 def test_a_slice_with_one_query_per_group_is_not_clustered(paraphrased):
     scores = scores_of(paraphrased, **{"hit@1": SIX})
     row = (
-        rs.summarize(scores, paraphrased, by="category", metrics=["hit@1"])
+        summarize(scores, paraphrased, by="category", metrics=["hit@1"])
         .set_index("category")
         .loc["z"]
     )
@@ -126,7 +127,7 @@ def test_a_p95_has_an_interval_from_72_values_on(write_golden, n, has_upper):
             [{"id": f"q{i:03}", "query": "?", "expected_doc_ids": ["d"]} for i in range(n)]
         )
     )
-    row = rs.summarize(
+    row = summarize(
         scores_of(golden, latency_ms=np.arange(n, dtype="float64"), mrr=0.5), golden
     ).set_index("metric")
     # the largest is above the 95th percentile unless all n lie below it: .95^72 = .0249, .95^71 =

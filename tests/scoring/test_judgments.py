@@ -8,6 +8,8 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.judgments import judge_counts
+from ragscore.scoring.summary import summarize
 
 HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "f", 3), hit("7", "g", 4)]
 
@@ -142,7 +144,7 @@ def test_failed_judgments_are_nan_and_counted(judged, golden):
     assert of(results, golden, "faithfulness") == {"q3": 1} and of(
         results, golden, "judge_failed"
     ) == {"q1": 1, "q2": 1, "q3": 0}
-    assert rs.judge_counts(results).values.tolist() == [
+    assert judge_counts(results).values.tolist() == [
         ["r", "faithfulness", 3, 4, 2, 0],
         ["r", "key_facts", 1, 1, 0, 1],
     ]
@@ -167,7 +169,7 @@ def test_what_is_not_measurable_is_left_out_of_the_mean(judged, golden):
         ("q2", "faithfulness", "b", 0),
         ("q3", "faithfulness", "", None),
     )
-    row = rs.summarize(rs.score(results, golden, ["faithfulness"]), golden).iloc[0]
+    row = summarize(rs.score(results, golden, ["faithfulness"]), golden).iloc[0]
     assert (row["n"], row["mean"]) == (2, 0.75)
 
 
@@ -193,7 +195,7 @@ def test_results_without_judgments_have_no_judged_values(pair):
         .iloc[:, 3:]
         .isna()
         .all(axis=None)
-        and len(rs.judge_counts(results)) == 0
+        and len(judge_counts(results)) == 0
     )
 
 
@@ -201,7 +203,7 @@ def test_intervals_of_points_are_not_cut_at_1(judged, golden):
     rows = [
         (name, "judge_correctness", "", value) for name, value in (("q1", 4), ("q2", 5), ("q3", 3))
     ]
-    row = rs.summarize(rs.score(judged(*rows), golden, ["judge_correctness"]), golden).iloc[0]
+    row = summarize(rs.score(judged(*rows), golden, ["judge_correctness"]), golden).iloc[0]
     # Points of 5: mean .8, squared standard error .04 / 3 = .013333. A total distance of 3 × .2 =
     # .6 from the upper end leaves 10^-3 of it to the largest possible, .16 / 2: .999 × .013333 +
     # .001 × .08 = .0134, that of .16 / .0134 + 1 = 12.9403 answers that are right or wrong.

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE, TABLE, parse_label
+from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE, TABLE, metric_card, parse_label
 
 DOCS = [f"d{n}" for n in range(8)]
 K = (1, 3, 5, 10)
@@ -213,7 +213,7 @@ def test_the_metric_table_is_complete():
         "cost",
         "other",
     }
-    assert "log2(rank + 1)" in rs.metric_card("ndcg@5") and repr(rs.metric_card("mrr")).startswith(
+    assert "log2(rank + 1)" in metric_card("ndcg@5") and repr(metric_card("mrr")).startswith(
         "mrr\n"
     )
 

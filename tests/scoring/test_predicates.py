@@ -11,7 +11,12 @@ import pytest
 from conftest import found, said
 
 import ragscore as rs
-from ragscore.scoring.matching import at_level
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.retrievers import predicate_report, predicate_rows
+from ragscore.golden.coverage import coverage
+from ragscore.scoring.rules import targets_at
+from ragscore.scoring.score import scoring
+from ragscore.scoring.summary import summarize
 
 
 @pytest.fixture
@@ -33,7 +38,7 @@ def load(tmp_path):
 def passes(load, expectation, found_hits, **options):
     """Whether the only question passes."""
     results, golden = load([{"query": "q", **expectation}], [said("q", found_hits)])
-    (row,) = rs.predicate_rows(results, golden, **options).to_dict("records")
+    (row,) = predicate_rows(results, golden, **options).to_dict("records")
     if not options:
         assert rs.score(results, golden, ["passed"])["passed"].tolist() == [row["passed"]]
     return row["passed"] == 1
@@ -132,7 +137,7 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
         {"query": "c", "expected_source_keys": ["k"]},
     ]
     results, golden = load(questions, [said(query, [], error="timeout") for query in "abc"])
-    rows = rs.predicate_rows(results, golden)
+    rows = predicate_rows(results, golden)
     assert rows["passed"].tolist() == [0, 0, 0] and rows["state"].tolist() == ["failed"] * 3
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
@@ -206,13 +211,13 @@ def test_all_source_keys_rank_where_the_last_one_is_seen(load):
         [{"query": "q", "expected_source_keys": ["a", "b"]}],
         [said("q", [found(1, "a"), found(2, "c"), found(3, "b"), found(4, "a")])],
     )
-    assert rs.predicate_rows(results, golden)["rank_first_match"].tolist() == [1]
-    assert rs.predicate_rows(results, golden, source_keys="all")["rank_first_match"].tolist() == [3]
+    assert predicate_rows(results, golden)["rank_first_match"].tolist() == [1]
+    assert predicate_rows(results, golden, source_keys="all")["rank_first_match"].tolist() == [3]
     scores = rs.score(
         results,
         golden,
         ["recall@1", "recall@3", "precision@5"],
-        rule=rs.by_predicate(results, golden, source_keys="all"),
+        rule=rs.match.by_predicate(results, golden, source_keys="all"),
     )
     # ranks 3 and 4 count
     assert scores[["recall@1", "recall@3", "precision@5"]].to_numpy().tolist() == [[0, 1, 0.4]]
@@ -222,11 +227,11 @@ def test_options_have_two_values(load):
     results, golden = load([{"query": "q", "expected_source_keys": ["a"]}], [said("q", [])])
     for name in ("source_keys", "metadata", "substrings"):
         with pytest.raises(rs.DataError, match=f"{name}: found 'some'; 'any' or 'all'"):
-            rs.by_predicate(results, golden, **{name: "some"})
+            rs.match.by_predicate(results, golden, **{name: "some"})
     with pytest.raises(rs.DataError, match="hits: found 'some'"):
-        rs.predicate_report(results, golden, hits="some")
+        predicate_report(results, golden, hits="some")
     with pytest.raises(rs.DataError, match="k: found 0"):
-        rs.predicate_report(results, golden, k=0)
+        predicate_report(results, golden, k=0)
 
 
 def test_matches_do_not_depend_on_the_order_of_rows(load):
@@ -276,14 +281,14 @@ def test_our_golden_yaml_takes_the_same_expectations(load, write_golden):
     hits = [found(1, "k", document="no"), found(2, document="it is so, p")]
     results, _ = load([], [said("?", hits, query_id="q"), said("!", hits, query_id="r")])
     assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [0.5, 1]
-    assert rs.filter_hits(results, golden).responses["x_n_filtered"].tolist() == [1, 0]
+    assert rs.match.filter_hits(results, golden).responses["x_n_filtered"].tolist() == [1, 0]
 
 
 def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golden):
     results, golden = load(
         [{"query": "q", "expected_source_keys": ["a"]}], [said("q", [found(1, "a")])]
     )
-    about = rs.scoring(results, golden).iloc[0]
+    about = scoring(results, golden).iloc[0]
     assert (about["level"], about["left_out"]) == ("predicate", "")
     assert set(rs.score(results, golden)["level"]) == {"predicate"}
     mixed = rs.load_golden(
@@ -294,7 +299,7 @@ def test_the_level_is_predicate_where_nothing_else_is_expected(load, write_golde
             ]
         )
     )
-    about = rs.scoring(results, mixed, match="predicate").iloc[0]
+    about = scoring(results, mixed, match="predicate").iloc[0]
     # nothing about chunks, spans and anchors: there are none
     assert about["left_out"] == "doc: hits of dense have no doc_id"
     with pytest.raises(rs.DataError, match="no query has chunk targets"):
@@ -309,7 +314,7 @@ def test_a_summary_expects_the_questions_that_have_predicates(load):
     ]
     results, golden = load(questions, [said("a", [found(1, "k")])])
     with pytest.warns(UserWarning, match="golden queries without a row"):
-        summary = rs.summarize(rs.score(results, golden, ["mrr", "passed"]), golden).set_index(
+        summary = summarize(rs.score(results, golden, ["mrr", "passed"]), golden).set_index(
             "metric"
         )
     assert summary.loc["mrr", ["n", "n_expected"]].tolist() == [1, 1] and summary.loc[
@@ -334,7 +339,7 @@ def test_runs_are_compared_by_predicate(load):
         said("c", [], "new"),
     ]
     results, golden = load(questions, old + new)
-    cmp = rs.compare_runs(results, golden, "old", "new", metrics=["mrr", "recall@5"])
+    cmp = compare_runs(results, golden, "old", "new", metrics=["mrr", "recall@5"])
     assert cmp.per_query["outcome"].tolist() == ["draw", "win", "no_target"] and cmp.per_query[
         "lost"
     ].tolist() == ["l", "", ""]
@@ -375,7 +380,7 @@ def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
     results, golden = load(questions, [said("a", hits), said("b", [found(1, x=1)])])
     # scoring never filters by itself
     assert rs.score(results, golden, ["mrr"])["mrr"].tolist() == [0.5, 1]
-    filtered = rs.filter_hits(results, golden)
+    filtered = rs.match.filter_hits(results, golden)
     assert rs.score(filtered, golden, ["mrr"])["mrr"].tolist() == [1, 1]
     assert filtered.hits[["query_id", "rank", "chunk_id"]].to_numpy().tolist() == [
         ["a", 1, "c2"],
@@ -386,7 +391,7 @@ def test_hits_without_the_product_are_dropped_and_the_rest_ranked_again(load):
         filtered.hit_meta["key"] == "x", ["query_id", "rank", "value"]
     ].to_numpy().tolist() == [["a", 1, "7"], ["b", 1, "1"]]
     assert filtered.responses["x_n_filtered"].tolist() == [2, 0]
-    assert rs.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
+    assert rs.match.filter_hits(filtered, golden).responses["x_n_filtered"].tolist() == [0, 0]
 
 
 def test_a_product_filter_can_leave_nothing(load):
@@ -394,8 +399,8 @@ def test_a_product_filter_can_leave_nothing(load):
         [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
         [said("a", [found(1, document="q")])],
     )
-    assert rs.predicate_rows(results, golden)["passed"].tolist() == [0]
-    assert rs.predicate_rows(rs.filter_hits(results, golden), golden)["passed"].tolist() == [1]
+    assert predicate_rows(results, golden)["passed"].tolist() == [0]
+    assert predicate_rows(rs.match.filter_hits(results, golden), golden)["passed"].tolist() == [1]
 
 
 def test_a_product_is_not_searched_in_cut_text(load):
@@ -407,7 +412,7 @@ def test_a_product_is_not_searched_in_cut_text(load):
         runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True)
     )
     with pytest.raises(rs.DataError, match="1 hits have cut text"):
-        rs.filter_hits(cut, golden)
+        rs.match.filter_hits(cut, golden)
 
 
 @pytest.fixture
@@ -463,13 +468,17 @@ def test_a_substring_that_a_cut_text_may_hold_is_undecided(
     cut, expectation, hits, options, undecidable
 ):
     results, golden = cut(expectation, *hits)
-    targets = at_level(golden, "predicate").targets
+    targets = targets_at(golden, "predicate").targets
     assert (
-        rs.by_predicate(results, golden, **options)(results.hits, targets)["undecidable"].tolist()
+        rs.match.by_predicate(results, golden, **options)(results.hits, targets)[
+            "undecidable"
+        ].tolist()
         == undecidable
     )
     assert len(
-        rs.grade_hits(results.hits, targets, rs.by_predicate(results, golden, **options))[0]
+        rs.match.grade_hits(
+            results.hits, targets, rs.match.by_predicate(results, golden, **options)
+        )[0]
     ) == undecidable.count(False)
 
 
@@ -480,9 +489,9 @@ def test_an_undecided_question_has_no_score_and_is_counted(cut):
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
     assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
-    assert rs.scoring(results, golden)["n_undecidable"].tolist() == [1] and rs.coverage(
-        results, golden
-    )["n_undecidable"].tolist() == [1]
+    assert scoring(results, golden)["n_undecidable"].tolist() == [1] and coverage(results, golden)[
+        "n_undecidable"
+    ].tolist() == [1]
     with pytest.warns(UserWarning, match="they count as misses"):
         assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[
             ["passed", "mrr"]

@@ -3,6 +3,7 @@
 import pytest
 
 import ragscore as rs
+from ragscore.scoring.profile_aggregates import aggregate
 from tests.conftest import RUN_A, THREE_QUERIES, hit, record
 
 TIMED = [
@@ -32,7 +33,7 @@ def test_a_profile_of_ones_own_is_a_plain_row(write_golden, write_run):
         write_golden([*THREE_QUERIES, {"id": "no", "query": "?", "answerable": False}])
     )
     results = rs.load_results(write_run("a", TIMED, k=1))
-    assert rs.aggregate(results, golden, OWN) == {
+    assert aggregate(results, golden, OWN) == {
         "a": {
             # q1 of q1, q2, q3 has a hit; the question to refuse counts only where all rows do.
             "quality": {"hit": {"1": 0.33, "2": 0.33}, "at_run_k": 0.33},
@@ -50,7 +51,7 @@ def test_percentiles_are_interpolated_unless_the_profile_says_otherwise(write_go
     linear = rs.Profile(
         name="linear", aggregate={"p50": "p50(latency_ms)", "p95": "p95(latency_ms)"}
     )
-    found = rs.aggregate(rs.load_results(write_run("a", TIMED)), golden, linear)["a"]
+    found = aggregate(rs.load_results(write_run("a", TIMED)), golden, linear)["a"]
     assert found == {"p50": 25.0, "p95": pytest.approx(38.5)}
 
 
@@ -60,14 +61,14 @@ def test_missing_queries_count_where_the_profile_says_zero(write_golden, write_r
         rs.load_results(write_run("a", RUN_A[:1])),
     )
     row = {"aggregate": {"hit": "hit@1:doc"}}
-    assert rs.aggregate(results, golden, rs.Profile(name="a", **row))["a"] == {"hit": 1.0}
-    assert rs.aggregate(results, golden, rs.Profile(name="b", policies={"missing": "zero"}, **row))[
+    assert aggregate(results, golden, rs.Profile(name="a", **row))["a"] == {"hit": 1.0}
+    assert aggregate(results, golden, rs.Profile(name="b", policies={"missing": "zero"}, **row))[
         "a"
     ] == {"hit": pytest.approx(1 / 3)}
 
 
 def test_an_aggregate_needs_a_profile(pair):
     with pytest.raises(rs.DataError, match="no profile given"):
-        rs.aggregate(*pair, None)
+        aggregate(*pair, None)
     with pytest.raises(rs.DataError, match="did you mean 'kebab'"):
-        rs.aggregate(*pair, "kebap")
+        aggregate(*pair, "kebap")

@@ -13,16 +13,18 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import BY_NAME
 from ragscore.scoring.policies import POLICIES
-from ragscore.scoring.provenance import COMPONENTS
+from ragscore.scoring.provenance import COMPONENTS, ruler
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
 
 def components(results, golden, metrics=METRICS, **more):
     return (
-        rs.ruler(results, golden, metrics, **more)
+        ruler(results, golden, metrics, **more)
         .set_index(["run_id", "component"])["hash"]
         .loc["a"]
         .fillna("")
@@ -61,7 +63,7 @@ def relabelled(write_golden, name="new.yaml", **of_q1):
 
 
 def test_a_ruler_says_in_words_what_measures(one):
-    table = rs.ruler(*one, METRICS)
+    table = ruler(*one, METRICS)
     assert table["component"].tolist() == list(COMPONENTS) and set(table["run_id"]) == {"a"}
     content = table.set_index("component")["content"]
     assert (
@@ -107,7 +109,7 @@ def test_the_golden_component_is_what_is_asked_and_expected(one, write_golden):
 
 def test_the_rule_component_is_rule_and_level(one):
     assert changed(components(*one), components(*one, match="doc")) == {"rule"}
-    assert changed(components(*one), components(*one, rule=rs.by_span())) == {"rule"}
+    assert changed(components(*one), components(*one, rule=rs.match.by_span())) == {"rule"}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def refused(store, component, message, columns=None):
     assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match=component):
         store.scores(columns, allow_different=True)
-    line = rs.trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
+    line = trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
     assert line["segment"].tolist() == [1, 2] and line["break_reason"].notna().tolist() == [
         False,
         True,
@@ -358,11 +360,11 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
             r" equal provenance: judge both runs alike, or"
         ),
     ):
-        rs.compare_runs(results, golden, "a", "b", metrics=["hit@1", "faithfulness"])
+        compare_runs(results, golden, "a", "b", metrics=["hit@1", "faithfulness"])
     with pytest.warns(
         UserWarning, match="different provenance side by side: judge_fingerprint"
     ) as warned:
-        cmp = rs.compare_runs(
+        cmp = compare_runs(
             results,
             golden,
             "a",
@@ -373,7 +375,7 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
     assert warned[0].filename == __file__
     row = cmp.invariants.set_index("name").loc["judge_fingerprint"]
     assert row["state"] == "differs" and row["a"] == "faithfulness:m:p1:0" and len(cmp.deltas) == 1
-    rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
+    compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
 
 
 @pytest.mark.parametrize("other", [{"judge": "m2"}, {"prompt": "p2"}, {"temperature": 0.7}])
@@ -385,7 +387,7 @@ def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
     )
     scores = rs.score(results, golden, ["faithfulness", "hit@1"])
     judged, found = (
-        rs.trend(scores, metric, results=results, order=["a", "b"])
+        trend(scores, metric, results=results, order=["a", "b"])
         for metric in ("faithfulness", "hit@1")
     )
     assert judged["segment"].tolist() == [1, 2] and judged["break_reason"][1].startswith(
@@ -397,7 +399,7 @@ def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
 def test_judges_that_differ_at_another_criterion_don_t_matter(pair):
     results, golden = both(pair)
     more = judgments_of("b", judge="n", criterion="answer_relevance")
-    rs.compare_runs(
+    compare_runs(
         replace(results, judgments=pd.concat([results.judgments, more], ignore_index=True)),
         golden,
         "a",
@@ -405,7 +407,7 @@ def test_judges_that_differ_at_another_criterion_don_t_matter(pair):
         metrics=["faithfulness"],
     )
     with pytest.warns(UserWarning, match="judge_fingerprint"):
-        rs.compare_runs(
+        compare_runs(
             *both(pair, judge="n"),
             "a",
             "b",
@@ -417,12 +419,12 @@ def test_judges_that_differ_at_another_criterion_don_t_matter(pair):
 def test_temperatures_to_within_a_thousandth_are_the_same_judge(pair):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        rs.compare_runs(*both(pair, temperature=0.0005), "a", "b", metrics=["faithfulness"])
+        compare_runs(*both(pair, temperature=0.0005), "a", "b", metrics=["faithfulness"])
 
 
 def test_a_run_that_nobody_judged_contradicts_no_judge(pair):
     results, golden = pair
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         replace(results, judgments=judgments_of("a")), golden, "a", "b", metrics=["faithfulness"]
     )
     assert cmp.invariants.set_index("name").loc["judge_fingerprint", "state"] == "unknown"
@@ -450,7 +452,7 @@ def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants
             " recorded"
         ),
     ):
-        cmp = rs.compare_runs(results, golden, "a", "b", metrics=["citation_coverage"])
+        cmp = compare_runs(results, golden, "a", "b", metrics=["citation_coverage"])
     row = cmp.invariants.set_index("name").loc["fields"]
     assert row.tolist() == [
         "responses.grounded = recorded",
@@ -459,7 +461,7 @@ def test_a_field_that_one_run_lacks_is_warned_of_and_stands_among_the_invariants
     ]
     assert (
         "fields"
-        not in rs.compare_runs(results, golden, "a", "b", metrics=["hit@1"])
+        not in compare_runs(results, golden, "a", "b", metrics=["hit@1"])
         .invariants["name"]
         .tolist()
     )
@@ -483,7 +485,7 @@ def test_config_keys_that_nobody_declared_are_flagged(configured):
     with pytest.warns(
         UserWarning, match="b differs from a in more than vary= declares: rerank.depth$"
     ) as warned:
-        cmp = rs.compare_runs(*configured, "a", "b", vary=["k"])
+        cmp = compare_runs(*configured, "a", "b", vary=["k"])
     assert warned[0].filename == __file__
     assert cmp.config_diff.to_dict("records") == [
         {"key": "k", "a": "5", "b": "10", "declared": True},
@@ -491,9 +493,9 @@ def test_config_keys_that_nobody_declared_are_flagged(configured):
     ]  # fmt: skip
     assert "| rerank.depth | 10 | 50 | False |" in cmp.to_markdown()
     # a key stands for those it holds
-    cmp = rs.compare_runs(*configured, "a", "b", vary=["k", "rerank"])
+    cmp = compare_runs(*configured, "a", "b", vary=["k", "rerank"])
     assert cmp.config_diff["declared"].tolist() == [True, True]
-    assert "declared" not in rs.compare_runs(*configured, "a", "b").config_diff
+    assert "declared" not in compare_runs(*configured, "a", "b").config_diff
 
 
 def test_a_key_to_vary_that_no_run_has_is_an_error(configured):
@@ -501,4 +503,4 @@ def test_a_key_to_vary_that_no_run_has_is_an_error(configured):
         rs.DataError,
         match=r"vary: no config key depth; there are k, rerank\.depth, rerank\.model, same",
     ):
-        rs.compare_runs(*configured, "a", "b", vary="depth")
+        compare_runs(*configured, "a", "b", vary="depth")

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.scoring.matching import apply_rule
 from ragscore.scoring.predicates import by_predicate
+from ragscore.scoring.rules import apply_rule
 
 QUERIES, DOCS = ["q1", "q2", "q3"], ["a.md", "b.md"]
 META_VALUES = [1, 1.0, 1, "Two", "tWO", "two", 2, "1", True, None, ["two"]]
@@ -131,7 +131,7 @@ def share_of(hit, target):
 @given(HITS, st.lists(TARGET, max_size=8))
 @settings(max_examples=100)
 def test_the_span_rule_judges_each_pair_by_itself(hits, targets):
-    found = apply_rule(rs.by_span(), hits_frame(hits), targets_frame(targets))
+    found = apply_rule(rs.match.by_span(), hits_frame(hits), targets_frame(targets))
     expected = {
         (h, t): share
         for h, t in pairs_of(hits, targets)
@@ -172,7 +172,7 @@ def anchored(hit, target):
 @given(HITS, st.lists(TARGET, max_size=8))
 @settings(max_examples=100)
 def test_the_anchor_rule_judges_each_pair_by_itself(hits, targets):
-    found = apply_rule(rs.by_anchor(), hits_frame(hits), targets_frame(targets))
+    found = apply_rule(rs.match.by_anchor(), hits_frame(hits), targets_frame(targets))
     judged = {(h, t): anchored(hits[h], targets[t]) for h, t in pairs_of(hits, targets)}
     is_open = found["undecidable"].to_numpy(dtype=bool)
     assert set(zip(found["hit"][~is_open], found["target"][~is_open], strict=True)) == {

@@ -11,6 +11,8 @@ import pytest
 from conftest import found, said
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.retrievers import predicate_matrix, predicate_rows
 
 CHOICES = ("any", "all")
 CONTENT = {"expected_metadata": {"x": 1, "y": 2}, "expected_substrings": ["a", "b"]}
@@ -97,7 +99,7 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
     scores = rs.score(results, golden, ["passed", "mrr"])
     assert scores["passed"].tolist() == [float(rank is not None) for rank in expected]
     assert scores["mrr"].tolist() == [1 / rank if rank else 0 for rank in expected]
-    assert rs.predicate_matrix(results, golden)["dense"].tolist() == [
+    assert predicate_matrix(results, golden)["dense"].tolist() == [
         f"✅ #{rank}" if rank else "❌" for rank in expected
     ]
     assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
@@ -120,7 +122,7 @@ def test_source_keys_by_any_or_all_hits_and_keys(load, hits, values, keys, rank)
         [float(rank is not None), 1 / rank if rank else 0]
     ]
     results, plain = load([question], [record])
-    (row,) = rs.predicate_rows(results, plain, hits=hits, source_keys=values).to_dict("records")
+    (row,) = predicate_rows(results, plain, hits=hits, source_keys=values).to_dict("records")
     assert row["passed"] == float(rank is not None)
 
 
@@ -141,9 +143,9 @@ def test_a_golden_row_goes_before_the_callers_choice(load):
     results, golden = load(
         questions, [said(query, [found(1, x=1), found(2)]) for query in ("own", "half", "none")]
     )
-    assert rs.predicate_rows(results, golden)["passed"].tolist() == [1, 1, 0]
-    assert rs.predicate_rows(results, golden, hits="all")["passed"].tolist() == [1, 0, 0]
-    assert rs.predicate_rows(results, golden, metadata="all")["passed"].tolist() == [1, 1, 0]
+    assert predicate_rows(results, golden)["passed"].tolist() == [1, 1, 0]
+    assert predicate_rows(results, golden, hits="all")["passed"].tolist() == [1, 0, 0]
+    assert predicate_rows(results, golden, metadata="all")["passed"].tolist() == [1, 1, 0]
 
 
 def test_only_hits_within_the_runs_k_must_satisfy(load):
@@ -160,7 +162,7 @@ def test_only_hits_within_the_runs_k_must_satisfy(load):
         ],
     )
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [1, 0]
-    assert rs.predicate_rows(results, golden, k=1)["passed"].tolist() == [1, 1]
+    assert predicate_rows(results, golden, k=1)["passed"].tolist() == [1, 1]
 
 
 def test_no_hit_is_not_every_hit(load):
@@ -192,7 +194,7 @@ def test_one_undecided_hit_leaves_every_hit_undecided(load, texts, shown):
     with (
         pytest.warns(UserWarning, match="2 hits can't be judged") if shown == "?" else nullcontext()
     ):
-        assert rs.predicate_matrix(results, golden)["dense"].tolist() == [shown]
+        assert predicate_matrix(results, golden)["dense"].tolist() == [shown]
 
 
 def test_a_run_whose_hits_must_all_satisfy_is_compared_and_stored_alike(load, tmp_path):
@@ -208,7 +210,7 @@ def test_a_run_whose_hits_must_all_satisfy_is_compared_and_stored_alike(load, tm
             said("q", [found(1, x=1), found(2, x=1)], "new"),
         ],
     )
-    assert rs.compare_runs(results, golden, "old", "new", metrics=["mrr"]).per_query[
+    assert compare_runs(results, golden, "old", "new", metrics=["mrr"]).per_query[
         "outcome"
     ].tolist() == ["win"]
     store = rs.RunStore(tmp_path / "store")
@@ -235,7 +237,7 @@ def test_choices_survive_the_file_and_change_the_questions_hash(load, tmp_path, 
         {"query": "c", **CONTENT},
     ]
     _, golden = load(questions, [])
-    again = rs.write_predicates(golden, tmp_path / "again.jsonl")
+    again = rs.io.write_predicates(golden, tmp_path / "again.jsonl")
     assert [
         json.loads(line) for line in again.read_text(encoding="utf-8").splitlines()
     ] == questions

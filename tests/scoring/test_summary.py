@@ -10,6 +10,10 @@ import pytest
 from conftest import MISSES, RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.frames.data import concat_results
+from ragscore.golden.coverage import coverage, coverage_rows
+from ragscore.scoring.score import scoring
+from ragscore.scoring.summary import summarize
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def tagged(write_golden, write_run):
 
 def test_a_mean_is_the_plain_mean_of_its_column(tagged):
     scores = rs.score(*tagged)
-    row = rs.summarize(scores).set_index("metric").loc["mrr@10"]
+    row = summarize(scores).set_index("metric").loc["mrr@10"]
     values = scores["mrr@10"].dropna()
     assert (row["mean"], row["n"], row["sum"], row["std"], row["p50"], row["max"]) == (
         values.mean(),
@@ -41,7 +45,7 @@ def test_a_mean_is_the_plain_mean_of_its_column(tagged):
 
 def test_a_query_with_several_tags_counts_in_each_and_one_without_in_none(tagged):
     results, golden = tagged
-    table = rs.summarize(rs.score(results, golden), golden, by="tags", metrics=["hit@1"]).set_index(
+    table = summarize(rs.score(results, golden), golden, by="tags", metrics=["hit@1"]).set_index(
         "tags"
     )
     assert table["n"].to_dict() == {"(none)": 1, "x": 2, "y": 1}
@@ -52,14 +56,14 @@ def test_slices_by_a_column_are_what_pandas_gives(tagged):
     results, golden = tagged
     scores = rs.score(results, golden)
     plain = scores.join(golden.queries.set_index("query_id")).groupby("difficulty")["mrr@10"].mean()
-    table = rs.summarize(scores, golden, by="difficulty", metrics=["mrr@10"]).set_index(
-        "difficulty"
-    )["mean"]
+    table = summarize(scores, golden, by="difficulty", metrics=["mrr@10"]).set_index("difficulty")[
+        "mean"
+    ]
     assert table.drop("(none)").to_dict() == plain.to_dict()
 
 
 def test_a_metric_that_applies_to_no_query_has_n_0_and_nan(tagged):
-    row = rs.summarize(rs.score(*tagged)).set_index("metric").loc["answer_checks"]
+    row = summarize(rs.score(*tagged)).set_index("metric").loc["answer_checks"]
     assert row["n"] == 0 and row[["mean", "low", "high", "sum"]].isna().all()
 
 
@@ -69,7 +73,7 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
     results = rs.load_results(write_run("a", [RUN_A[0], record("q2", [], error="late")]))
     with pytest.warns(UserWarning, match="left out"):
         scores = rs.score(results, golden)
-    table = rs.summarize(scores, golden).set_index("metric")
+    table = summarize(scores, golden).set_index("metric")
     # q3 and `no` are missing: hit@1 was expected of q3, refusal_correct of `no`; q2 failed and
     # counts as a miss
     assert table.loc["hit@1", ["n", "n_expected", "n_failed", "n_missing"]].tolist() == [2, 3, 1, 2]
@@ -78,7 +82,7 @@ def test_n_expected_counts_what_failed_or_is_missing(write_golden, write_run):
 
 
 def test_binary_metrics_get_wilson_intervals_and_bounded_ones_its_form(tagged):
-    table = rs.summarize(rs.score(*tagged)).set_index("metric")
+    table = summarize(rs.score(*tagged)).set_index("metric")
     z2 = 1.959963984540054**2  # Wilson for 1 of 3
     centre, half = (1 / 3 + z2 / 6) / (1 + z2 / 3), (z2 * (2 / 27 + z2 / 36)) ** 0.5 / (1 + z2 / 3)
     assert table.loc["hit@1", ["low", "high"]].tolist() == pytest.approx(
@@ -103,11 +107,11 @@ def test_bad_slices_are_refused_with_the_choices(tagged):
     with pytest.raises(
         rs.DataError, match=r"no column or kind of tag 'level'; one of answerable, difficulty, tag"
     ):
-        rs.summarize(scores, golden, by="level")
+        summarize(scores, golden, by="level")
     with pytest.raises(rs.DataError, match="by= needs the golden set"):
-        rs.summarize(scores, by="difficulty")
+        summarize(scores, by="difficulty")
     with pytest.raises(rs.DataError, match=r"no column hit@7; scores has mrr"):
-        rs.summarize(scores, metrics=["hit@7"])
+        summarize(scores, metrics=["hit@7"])
 
 
 @pytest.mark.filterwarnings("ignore:.*unlabelled")
@@ -137,7 +141,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
     )
     file.write_text(file.read_text() + json.dumps(record("q1", [])) + "\n")
     results = rs.load_results(file, strict=False)
-    row = rs.coverage(results, golden).loc["a"]
+    row = coverage(results, golden).loc["a"]
     expected = {
         "n_golden": 5,
         "n_rows": 5,
@@ -156,7 +160,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
     assert pd.isna(row["k"])
     # judged: q1 1 of 1, q2 1 of 2, q3 0 of 2; queries without targets have no judged share
     assert row["judged@10"] == pytest.approx((1 + 1 / 2 + 0) / 3)
-    found = rs.coverage_rows(results, golden).groupby("issue")["query_id"].agg(list).to_dict()
+    found = coverage_rows(results, golden).groupby("issue")["query_id"].agg(list).to_dict()
     assert found == {
         "missing": ["free"],
         "extra": ["stray"],
@@ -168,7 +172,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
 
 
 def test_coverage_of_a_clean_run_is_all_zero(pair):
-    table = rs.coverage(*pair)
+    table = coverage(*pair)
     assert (
         (
             table[
@@ -188,21 +192,19 @@ def test_coverage_of_a_clean_run_is_all_zero(pair):
         .all()
         .all()
     )
-    assert not len(rs.coverage_rows(*pair))
+    assert not len(coverage_rows(*pair))
 
 
 def test_auto_takes_the_finest_level_that_covers_every_query(write_golden, write_run):
     rows = [*THREE_QUERIES[:2], {"id": "q3", "query": "?", "expected_doc_ids": ["d3"]}]
     results = rs.load_results(write_run("a", RUN_A))
     golden = rs.load_golden(write_golden(rows))
-    made = rs.scoring(results, golden).iloc[0]
+    made = scoring(results, golden).iloc[0]
     assert (made["level"], made["left_out"]) == (
         "doc",
         "chunk: 1 of 3 queries have no chunk targets",
     )
-    assert (
-        rs.scoring(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
-    )
+    assert scoring(results, rs.load_golden(write_golden(THREE_QUERIES))).iloc[0]["level"] == "chunk"
 
 
 def test_per_query_takes_each_querys_finest_level(write_golden, write_run):
@@ -226,7 +228,7 @@ def test_a_level_without_targets_is_refused(pair):
 def test_chunk_ids_that_no_run_knows_are_not_compared(write_golden, write_run):
     hits = [hit("other", "d1", 1, chunker_version=None)]
     golden = rs.load_golden(write_golden(THREE_QUERIES[:1]))
-    made = rs.scoring(rs.load_results(write_run("a", [record("q1", hits)])), golden).iloc[0]
+    made = scoring(rs.load_results(write_run("a", [record("q1", hits)])), golden).iloc[0]
     assert made["level"] == "doc" and "no expected chunk id is among the hits" in made["left_out"]
 
 
@@ -255,7 +257,7 @@ def test_runs_are_named_by_id_or_unambiguous_system(write_run):
 def test_the_same_run_twice_is_refused(pair):
     results, _ = pair
     with pytest.raises(rs.DataError, match="run ids must be unique"):
-        rs.concat_results([results, results])
+        concat_results([results, results])
     assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
 
 
@@ -268,7 +270,7 @@ def test_targets_of_questions_to_refuse_do_not_choose_the_level(write_golden, wr
             ]
         )
     )
-    assert rs.scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)[
+    assert scoring(rs.load_results(write_run("a", [*RUN_A[:1], record("no", [])])), golden)[
         "level"
     ].tolist() == ["chunk"]
 
@@ -296,14 +298,14 @@ def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for
         rs.score(results, golden)
         rs.score(results, golden, profile="kebab")
         rs.score(results.select(["ten", "unknown"]), golden, ["hit@10", "mrr"])
-    assert rs.coverage(results, golden)["k"].tolist() == [5, 10, 3, pd.NA]
+    assert coverage(results, golden)["k"].tolist() == [5, 10, 3, pd.NA]
 
 
 def expected_of(results, golden, label, **policies):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         scores = rs.score(results, golden, [label], **policies)
-    return rs.summarize(scores, golden).set_index("metric").loc[label, "n_expected"]
+    return summarize(scores, golden).set_index("metric").loc[label, "n_expected"]
 
 
 def test_what_was_expected_of_a_per_query_scoring_goes_by_each_querys_level(
@@ -381,22 +383,22 @@ def test_columns_of_ones_own_are_summarized_if_they_hold_numbers(tagged):
         note="text",
         tokens=pd.array([1, None, 4, None], dtype="Int64"),
     )
-    table = rs.summarize(own, golden).set_index("metric")
+    table = summarize(own, golden).set_index("metric")
     assert (
         table["mean"].drop("mrr").to_dict() == {"long": 0.5, "tokens": 2.5}
         and table.loc["tokens", "n"] == 2
     )
     with pytest.raises(rs.DataError, match="metrics: note holds no numbers"):
-        rs.summarize(own, metrics=["note"])
+        summarize(own, metrics=["note"])
 
 
 def test_a_metric_asked_for_twice_comes_once(tagged):
     scores = rs.score(*tagged)
-    assert rs.summarize(scores, metrics=["mrr", "hit@1", "mrr"])["metric"].tolist() == [
+    assert summarize(scores, metrics=["mrr", "hit@1", "mrr"])["metric"].tolist() == [
         "mrr",
         "hit@1",
     ]
-    assert rs.summarize(scores, metrics="mrr")["metric"].tolist() == ["mrr"]
+    assert summarize(scores, metrics="mrr")["metric"].tolist() == ["mrr"]
 
 
 def with_tag(golden, kind):
@@ -411,11 +413,11 @@ def test_a_slice_must_have_a_name_of_its_own(tagged):
     with pytest.raises(
         rs.DataError, match="by: 'difficulty' is a column of the queries and a kind of tag"
     ):
-        rs.summarize(scores, with_tag(golden, "difficulty"), by="difficulty")
+        summarize(scores, with_tag(golden, "difficulty"), by="difficulty")
     for kind in ("query_id", "run_id", "mean", "mrr"):
         with pytest.raises(rs.DataError, match=f"by: a slice can't be called '{kind}'"):
-            rs.summarize(scores, with_tag(golden, kind), by=kind)
-    assert rs.summarize(scores, with_tag(golden, "level"), by="level")["level"].tolist() == [
+            summarize(scores, with_tag(golden, kind), by=kind)
+    assert summarize(scores, with_tag(golden, "level"), by="level")["level"].tolist() == [
         "(none)",
         "u",
         "v",
@@ -431,7 +433,7 @@ def test_scores_joined_with_their_questions_are_sliced_as_they_are(tagged):
         else golden.queries.set_index("query_id")[["difficulty"]]
     )
     pd.testing.assert_frame_equal(
-        rs.summarize(joined, golden, by="difficulty"), rs.summarize(scores, golden, by="difficulty")
+        summarize(joined, golden, by="difficulty"), summarize(scores, golden, by="difficulty")
     )
 
 
@@ -440,9 +442,9 @@ def test_a_catalogue_of_one_run_says_nothing_about_another(write_golden, write_r
     unknown = [record("q1", [hit("other", "d1", 1, chunker_version=None)])]
     results = rs.load_results([write_run("a", unknown), write_run("b", unknown)])
     chunks = pd.DataFrame({"chunk_id": ["c1", "x"], "run_id": ["a", "b"]})
-    assert rs.scoring(replace(results, chunks=chunks), golden)["level"].tolist() == ["doc", "doc"]
+    assert scoring(replace(results, chunks=chunks), golden)["level"].tolist() == ["doc", "doc"]
     shared = chunks.assign(run_id=[None, "b"])
-    assert rs.scoring(replace(results, chunks=shared), golden)["level"].tolist() == [
+    assert scoring(replace(results, chunks=shared), golden)["level"].tolist() == [
         "chunk",
         "chunk",
     ]

@@ -11,7 +11,8 @@ import pytest
 from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.scoring.value_states import STATES
+from ragscore.scoring.summary import summarize
+from ragscore.scoring.value_states import STATES, explain
 
 GOLDEN = [
     {"id": "q1", "query": "?", "expected_doc_ids": ["d1"], "answerable": True},
@@ -86,7 +87,7 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
     for cause, (_, _, state, reason) in CAUSES.items():
         scores, golden, results = of_cause(cause)
         np.testing.assert_array_equal(scores["faithfulness"], [1.0, np.nan])
-        ledger = rs.explain(scores, golden, "faithfulness", results)
+        ledger = explain(scores, golden, "faithfulness", results)
         assert ledger[["run_id", "query_id", "metric"]].astype("str").to_numpy().tolist() == [
             ["a", "q1", "faithfulness"],
             ["a", "q2", "faithfulness"],
@@ -102,7 +103,7 @@ def test_identical_scores_have_six_different_ledgers(of_cause):
 @pytest.mark.parametrize("cause", CAUSES)
 def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, cause):
     scores, golden, results = of_cause(cause)
-    row = rs.summarize(scores, golden, results=results, bounds=True).iloc[0]
+    row = summarize(scores, golden, results=results, bounds=True).iloc[0]
     does_not_apply = CAUSES[cause][2] == "not_applicable"
     assert (row["mean"], row["n"], row["n_expected"]) == (1.0, 1, 1 if does_not_apply else 2)
     assert (row["lower_bound_missing"], row["upper_bound_missing"]) == (
@@ -113,8 +114,8 @@ def test_a_mean_says_what_is_missing_and_between_which_bounds_it_lies(of_cause, 
 def test_bounds_come_on_request_and_only_for_values_from_0_to_1(of_cause):
     scores, golden, results = of_cause("failed")
     own = scores.assign(**{"judge_correctness": [4.0, np.nan]})
-    assert "lower_bound_missing" not in rs.summarize(own, golden, results=results)
-    table = rs.summarize(own, golden, results=results, bounds=True).set_index("metric")
+    assert "lower_bound_missing" not in summarize(own, golden, results=results)
+    table = summarize(own, golden, results=results, bounds=True).set_index("metric")
     assert (
         table.loc["judge_correctness", ["lower_bound_missing", "upper_bound_missing"]].isna().all()
     )
@@ -129,7 +130,7 @@ def test_bounds_where_nothing_was_scored_are_0_and_1_and_nan_where_nothing_was_e
     results = rs.load_results(
         write_run("a", [record("q1", [], error="late"), record("no", [], error="late")])
     )
-    table = rs.summarize(
+    table = summarize(
         rs.score(results, golden, ["hit@1", "refusal_correct", "recall_all@1"], errors="exclude"),
         golden,
         results=results,
@@ -147,7 +148,7 @@ def states(results, golden, metric, with_results=True, **policies):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         scores = rs.score(results, golden, [metric], **policies)
-    ledger = rs.explain(scores, golden, metric, results if with_results else None)
+    ledger = explain(scores, golden, metric, results if with_results else None)
     return dict(
         zip(
             ledger["query_id"],
@@ -255,12 +256,12 @@ def test_citations_of_a_refusal_are_refused_unless_refusing_was_right(write_gold
 
 def test_without_results_the_cause_of_an_answer_metrics_nan_is_not_made_up(of_cause):
     scores, golden, _ = of_cause("judge failed")
-    ledger = rs.explain(scores, golden, "faithfulness")
+    ledger = explain(scores, golden, "faithfulness")
     assert ledger["state"].tolist() == ["scored", "unexplained"] and ledger["reason"].tolist() == [
         "",
         "no cause found",
     ]
-    assert rs.explain(of_cause("failed")[0], golden, "faithfulness")["state"].tolist() == [
+    assert explain(of_cause("failed")[0], golden, "faithfulness")["state"].tolist() == [
         "scored",
         "system_error",
     ]
@@ -295,9 +296,9 @@ def test_the_ledger_and_the_summary_count_alike(write_golden, write_run):
         ],
     )
     for known in (results, None):
-        ledger = rs.explain(scores, golden, results=known)
+        ledger = explain(scores, golden, results=known)
         assert set(ledger["state"].cat.categories) == set(STATES)
-        table = rs.summarize(scores, golden, results=known).set_index("metric")
+        table = summarize(scores, golden, results=known).set_index("metric")
         assert ledger.groupby("metric")["value"].count().to_dict() == table["n"].to_dict()
         is_expected = ~ledger["state"].isin(["not_applicable", "unexplained"])
         assert (
@@ -309,12 +310,12 @@ def test_the_ledger_and_the_summary_count_alike(write_golden, write_run):
             .any()
         )
         assert (table["n"] <= table["n_expected"]).all()
-    assert not (rs.explain(scores, golden, results=results)["state"] == "unexplained").any()
+    assert not (explain(scores, golden, results=results)["state"] == "unexplained").any()
 
 
 def test_a_column_of_ones_own_applies_where_it_has_a_value(of_cause):
     scores, golden, results = of_cause("judge failed")
-    ledger = rs.explain(scores.assign(mine=[np.nan, 1.0]), golden, "mine", results)
+    ledger = explain(scores.assign(mine=[np.nan, 1.0]), golden, "mine", results)
     assert ledger["state"].tolist() == ["not_applicable", "scored"] and ledger[
         "reason"
     ].tolist() == ["as you computed it", ""]
@@ -323,8 +324,8 @@ def test_a_column_of_ones_own_applies_where_it_has_a_value(of_cause):
 def test_what_cannot_be_explained_is_refused_with_the_choices(of_cause):
     scores, golden, results = of_cause("failed")
     with pytest.raises(rs.DataError, match="no column mrr; scores has faithfulness"):
-        rs.explain(scores, golden, "mrr")
+        explain(scores, golden, "mrr")
     with pytest.raises(rs.DataError, match="golden: found Results; a Golden"):
-        rs.explain(scores, results, "faithfulness")
+        explain(scores, results, "faithfulness")
     with pytest.raises(rs.DataError, match="scores: no level"):
-        rs.explain(scores.drop(columns="level"), golden)
+        explain(scores.drop(columns="level"), golden)

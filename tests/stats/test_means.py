@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as some
 
 import ragscore as rs
+from ragscore.scoring.summary import summarize
 from ragscore.stats.grouped import Grouping, statistics
 
 SHARES = {"p50": 0.5, "p95": 0.95}
@@ -112,10 +113,10 @@ def test_a_row_may_be_in_several_groups():
 
 def test_scores_without_rows_or_without_metrics_have_no_summary(pair):
     scores = rs.score(*pair)
-    full = rs.summarize(scores)
+    full = summarize(scores)
     for empty in (
-        rs.summarize(scores.iloc[:0]),
-        rs.summarize(scores, metrics=[]),
-        rs.summarize(scores.iloc[:0], pair[1], by="answerable"),
+        summarize(scores.iloc[:0]),
+        summarize(scores, metrics=[]),
+        summarize(scores.iloc[:0], pair[1], by="answerable"),
     ):
         assert len(empty) == 0 and [name for name in empty if name != "answerable"] == list(full)

@@ -97,9 +97,9 @@ def test_studentised_intervals_are_those_of_one_resample_after_another(rows):
 def test_one_metric_and_twenty_have_the_same_intervals():
     values = np.random.default_rng(1).random((50, 20))
     values[:9, 4] = np.nan
-    low, high = rs.bootstrap_means(values, 2000)
+    low, high = rs.stats.bootstrap_means(values, 2000)
     for place in range(20):
-        assert rs.bootstrap_mean(values[:, place], 2000) == pytest.approx(
+        assert rs.stats.bootstrap_mean(values[:, place], 2000) == pytest.approx(
             (low[place], high[place]), abs=1e-12
         )
 

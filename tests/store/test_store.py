@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
+from ragscore.scoring.level import resolve_spans
+from ragscore.scoring.summary import summarize
 
 
 def assert_same(left: rs.Results, right: rs.Results) -> None:
@@ -88,7 +90,7 @@ def test_any_run_survives_files_and_store(tmp_path_factory, lists, answers, run_
     file.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     (folder / "run.json").write_text(json.dumps({"run_id": run_id}))
     results = rs.load_results(file)
-    assert_same(rs.load_results(rs.write_per_query(results, folder / "again")), results)
+    assert_same(rs.load_results(rs.io.write_per_query(results, folder / "again")), results)
     store = rs.RunStore(folder / "store")
     store.save(results, text="full")
     assert_same(store.load(), results)
@@ -214,7 +216,7 @@ def test_metrics_json_holds_null_for_nan_and_loads_back(pair, tmp_path):
         and content["metrics"]["answer_checks"]["n"] == 0
     )
     assert (content["level"], content["golden_hash"]) == ("chunk", golden.golden_hash)
-    loaded, expected = store.metrics(), rs.summarize(rs.score(results, golden), golden)
+    loaded, expected = store.metrics(), summarize(rs.score(results, golden), golden)
     pd.testing.assert_frame_equal(
         loaded.astype({"run_id": "str"}), expected.astype({"run_id": "str"}), check_dtype=False
     )
@@ -430,13 +432,17 @@ def test_a_per_query_scoring_keeps_the_matches_of_each_level(write_golden, write
 
 @pytest.mark.parametrize(
     ("rule", "match"),
-    [(rs.by_span("target", 0.9), "span"), (rs.by_doc, "chunk"), (rs.by_chunk, "per_query")],
+    [
+        (rs.match.by_span("target", 0.9), "span"),
+        (rs.match.by_doc, "chunk"),
+        (rs.match.by_chunk, "per_query"),
+    ],
 )
 def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
     write_golden, write_run, tmp_path, rule, match
 ):
     results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])]))
-    golden = rs.resolve_spans(
+    golden = resolve_spans(
         rs.load_golden(
             write_golden(
                 [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
@@ -456,7 +462,7 @@ def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
 def test_refresh_needs_no_rule_where_the_levels_own_was_named(pair, tmp_path):
     results, golden = pair
     store = rs.RunStore(tmp_path)
-    store.save(results.select(["a"]), golden=golden, match="doc", rule=rs.by_doc)
+    store.save(results.select(["a"]), golden=golden, match="doc", rule=rs.match.by_doc)
     store.save(results.select(["b"]), golden=golden, match="per_query")
     assert store.refresh(golden) == ["a", "b"]
 

@@ -110,7 +110,7 @@ def large(tmp_path_factory):
 def by_doc_reading_texts(hits, targets):
     """As rs.by_doc; a rule of one's own is given the texts."""
     assert hits["text"].str.len().eq(10_000).all()
-    return rs.by_doc(hits, targets)
+    return rs.match.by_doc(hits, targets)
 
 
 def peak_memory():
@@ -146,7 +146,7 @@ def test_workers_smaller_than_the_data_score_it_and_send_only_scores(client, lar
     assert texts > MEMORY_LIMIT > max(client.run(peak_memory).values())
     numbers = scores.select_dtypes("float64").to_numpy().nbytes
     assert len(sent) == 1 + 20 and numbers <= sum(sent) <= 2 * numbers
-    light = rs.score(without_texts(store), golden, rule=rs.by_doc, match="doc")
+    light = rs.score(without_texts(store), golden, rule=rs.match.by_doc, match="doc")
     pd.testing.assert_frame_equal(scores, light, check_exact=True)
     pd.testing.assert_frame_equal(
         store.score(golden, client=client), store.score(golden), check_exact=True
@@ -173,7 +173,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
         if (hits["query_id"] == "q0500").any() and not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return rs.by_doc(hits, targets)
+        return rs.match.by_doc(hits, targets)
 
     scores = store.score(
         golden,

@@ -27,10 +27,10 @@ from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
-from ragscore.scoring.matching import LEVELS, at_level
 from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.rules import LEVELS, targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 
@@ -212,7 +212,7 @@ def _target_ranks(
     with_target: set[str] = set()
     parts = []
     for name in names:
-        selected = at_level(golden, name, profile is not None and profile.score_refusals).targets
+        selected = targets_at(golden, name, profile is not None and profile.score_refusals).targets
         is_new = ~selected["query_id"].isin(with_target).to_numpy()
         selected = selected[is_new & (selected["grade"] > 0)]
         with_target |= set(selected["query_id"])

@@ -19,8 +19,8 @@ from ragscore.frames.golden_versions import counted, golden_changes, unchanged_q
 from ragscore.frames.render import from_content, reload
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.matching import LEVELS
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.rules import LEVELS
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 

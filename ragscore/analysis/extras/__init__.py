@@ -1,1 +1,5 @@
 """Analyses that only some systems need: behaviour, chunk lint, freshness, knowledge gain."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -20,7 +20,7 @@ from ragscore.io.source import Problems, Row, as_id, as_text
 from ragscore.io.targets import targets_of
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.grading import decidable
-from ragscore.scoring.matching import apply_rule
+from ragscore.scoring.rules import apply_rule
 
 
 class Sheet:

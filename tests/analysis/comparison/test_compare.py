@@ -9,10 +9,13 @@ import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.invariants import diff_config
+from ragscore.analysis.rankings import rank_overlap
 
 
 def test_outcomes_deltas_and_notes(pair):
-    cmp = rs.compare_runs(*pair, "a", "b")
+    cmp = compare_runs(*pair, "a", "b")
     assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
         "q1": "loss",
         "q2": "win",
@@ -43,7 +46,7 @@ def test_lower_is_better_where_the_table_says_so(write_golden, write_run):
             write_run("b", [one | {"elapsed_ms": 9, "hits_top_k": []} for one in RUN_A]),
         ]
     )
-    deltas = rs.compare_runs(results, golden, "a", "b").deltas.set_index("metric")
+    deltas = compare_runs(results, golden, "a", "b").deltas.set_index("metric")
     assert deltas.loc[["latency_ms", "empty", "hit@1"], "better"].tolist() == [False, False, False]
     assert deltas.loc[["latency_ms", "empty"], "n_worse"].tolist() == [3, 3]
 
@@ -57,9 +60,9 @@ def test_a_lost_target_behind_an_unchanged_first_rank_shows(write_golden, write_
         "b": [hit("c1", "d1", 1), hit("c3", "d3", 5)],
     }
     results = rs.load_results([write_run(name, [record("q", one)]) for name, one in hits.items()])
-    cmp = rs.compare_runs(results, golden, "a", "b")
+    cmp = compare_runs(results, golden, "a", "b")
     assert cmp.k == 2  # no run says its k, so the shallower list decides: rank 5 counts for neither
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results([write_run(name, [record("q", one)], k=5) for name, one in hits.items()]),
         golden,
         "a",
@@ -87,14 +90,14 @@ def test_a_hit_is_one_within_the_smaller_k(write_golden, write_run):
         write_run("a", [record("q1", [hit("c1", "d1", 2)])], k=5),
         write_run("b", [record("q1", [hit("c1", "d1", 9)])], k=50),
     ]
-    cmp = rs.compare_runs(rs.load_results(runs), golden, "a", "b")
+    cmp = compare_runs(rs.load_results(runs), golden, "a", "b")
     assert cmp.k == 5 and cmp.counts == {"regression": 1}
     assert cmp.per_query["note"].tolist() == ["rank 2→miss; k 5→50"]
 
 
 def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])]), golden, "a", "b"
     )
     assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
@@ -110,7 +113,7 @@ def test_kinds_of_no_hit(write_golden, write_run):
         write_golden([*THREE_QUERIES[:1], {"id": "no", "query": "?", "answerable": False}])
     )
     records = [record("q1", []), record("no", [])]
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results([write_run("a", records), write_run("b", records)]), golden, "a", "b"
     )
     assert cmp.per_query["outcome"].tolist() == ["both_miss", "no_target"]
@@ -125,7 +128,7 @@ def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run
         [write_run(name, RUN_A, config=config) for name, config in zip("ab", configs, strict=True)]
     )
     golden = rs.load_golden(write_golden(THREE_QUERIES))
-    cmp = rs.compare_runs(results, golden, "a", "b")
+    cmp = compare_runs(results, golden, "a", "b")
     assert cmp.config_diff.astype(object).where(
         cmp.config_diff.notna(), None
     ).to_numpy().tolist() == [
@@ -138,7 +141,7 @@ def test_config_difference_is_flat_and_only_what_changed(write_golden, write_run
             write_run("b", [one | {"hits_top_k": []} for one in RUN_A], config=configs[1]),
         ]
     )
-    notes = rs.compare_runs(worse, golden, "a", "b").per_query["note"].tolist()
+    notes = compare_runs(worse, golden, "a", "b").per_query["note"].tolist()
     assert notes[0] == "rank 1→miss; embedding.model small→large; prompt —→v2"
     assert notes[2] == ""  # missed by both
 
@@ -147,7 +150,7 @@ def test_a_number_and_its_text_are_different_config(write_run):
     results = rs.load_results(
         [write_run("a", RUN_A, config={"k": 5}), write_run("b", RUN_A, config={"k": "5"})]
     )
-    assert rs.diff_config(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
+    assert diff_config(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
 
 
 def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
@@ -155,7 +158,7 @@ def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
         [write_run("a", RUN_A, k=10, golden_hash="x"), write_run("b", RUN_A, k=20)]
     )
     states = (
-        rs.compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
+        compare_runs(results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b")
         .invariants.set_index("name")["state"]
         .to_dict()
     )
@@ -170,7 +173,7 @@ def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
 
 
 def test_markdown_and_json_say_the_same(pair):
-    cmp = rs.compare_runs(*pair, "a", "b")
+    cmp = compare_runs(*pair, "a", "b")
     text, content = cmp.to_markdown(), json.loads(cmp.to_json())
     assert content["counts"] == {"win": 2, "loss": 1} and "2 win, 1 loss" in text
     assert [row["query_id"] for row in content["per_query"]] == ["q1", "q2", "q3"]
@@ -190,18 +193,18 @@ def test_markdown_survives_pipes_and_line_breaks(write_golden, write_run):
     results = rs.load_results(
         [write_run("a", [record("q", [hit("c", "d", 1)])]), write_run("b", [record("q", [])])]
     )
-    text = rs.compare_runs(results, golden, "a", "b").to_markdown()
+    text = compare_runs(results, golden, "a", "b").to_markdown()
     assert "a \\| b c <script>" in text
 
 
 def test_a_comparison_prints_in_a_notebook(pair):
-    cmp = rs.compare_runs(*pair, "a", "b")
+    cmp = compare_runs(*pair, "a", "b")
     assert "2 win, 1 loss" in repr(cmp) and "<table" in cmp._repr_html_()
 
 
 def test_one_run_is_not_compared_with_itself(pair):
     with pytest.raises(rs.DataError, match="'a' is both baseline and candidate"):
-        rs.compare_runs(*pair, "a", "a")
+        compare_runs(*pair, "a", "a")
 
 
 def test_answers_are_compared_where_both_have_one(write_golden, write_run):
@@ -220,7 +223,7 @@ def test_answers_are_compared_where_both_have_one(write_golden, write_run):
         for name, texts in answers.items()
     ]
     row = (
-        rs.compare_runs(rs.load_results(runs), golden, "a", "b")
+        compare_runs(rs.load_results(runs), golden, "a", "b")
         .deltas.set_index("metric")
         .loc["answer_checks"]
     )
@@ -229,7 +232,7 @@ def test_answers_are_compared_where_both_have_one(write_golden, write_run):
 
 def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
     results = rs.load_results([write_run(name, RUN_A) for name in "ab"])
-    text = rs.compare_runs(
+    text = compare_runs(
         results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b"
     ).to_markdown()
     assert text.endswith("## Queries that changed (0)\n\nNone.\n")
@@ -246,7 +249,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
         write_run(name, [record(f"q{n}", [], elapsed_ms=ms) for n, ms in enumerate(values)])
         for name, values in times.items()
     ]
-    cmp = rs.compare_runs(rs.load_results(runs), rs.load_golden(write_golden(questions)), "a", "b")
+    cmp = compare_runs(rs.load_results(runs), rs.load_golden(write_golden(questions)), "a", "b")
     row = cmp.deltas.set_index("metric").loc["latency_ms"]
     assert row["delta"] == (118 - 1091) / 8 and row["better"]
     assert (row["p50_a"], row["p50_b"], row["p50_delta"]) == (13.5, 14.5, 1)
@@ -264,7 +267,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
 
 
 def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair):
-    cmp = rs.compare_runs(*pair, "a", "b", profile="kebab")
+    cmp = compare_runs(*pair, "a", "b", profile="kebab")
     for text in (cmp.to_markdown(), repr(cmp), cmp._repr_html_()):
         assert "hit_at_k.1" in text and "refusal_correctness" in text
         assert (
@@ -283,7 +286,7 @@ def test_text_with_a_profile_shows_what_that_harness_reports_and_no_cut_off(pair
 
 
 def test_markdown_lists_as_many_changed_queries_as_asked_worst_first(pair):
-    cmp = rs.compare_runs(*pair, "a", "b")
+    cmp = compare_runs(*pair, "a", "b")
     text = cmp.to_markdown(limit=1)
     assert (
         "## Queries that changed (3)" in text
@@ -298,7 +301,7 @@ def test_the_note_on_the_match_level_is_a_sentence(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}])
     )
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[:2])]), golden, "a", "b"
     )
     assert "Matched by document (chunker versions agree)" in repr(cmp)
@@ -313,8 +316,8 @@ def test_a_match_level_beside_a_profile_is_refused(pair):
     with pytest.raises(
         rs.DataError, match="match: found 'doc' beside a profile, which has levels of its own"
     ):
-        rs.compare_runs(*pair, "a", "b", match="doc", profile=profile)
-    assert rs.compare_runs(*pair, "a", "b", profile=profile).aggregates["a"] == {
+        compare_runs(*pair, "a", "b", match="doc", profile=profile)
+    assert compare_runs(*pair, "a", "b", profile=profile).aggregates["a"] == {
         "hits": {"1": 1 / 3, "3": 1 / 3, "5": 2 / 3, "10": 2 / 3}
     }
 
@@ -324,10 +327,10 @@ def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
     with_config = replace(
         results, runs=results.runs.assign(config=pd.Series([None, "k = 5"], dtype="str"))
     )
-    assert rs.diff_config(with_config, "a", "b").fillna("—").to_numpy().tolist() == [
+    assert diff_config(with_config, "a", "b").fillna("—").to_numpy().tolist() == [
         ["config", "—", "k = 5"]
     ]
-    assert rs.compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
+    assert compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
 
 
 def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
@@ -336,7 +339,7 @@ def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golde
     )
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:2])])
     with pytest.warns(UserWarning, match="no query of b has a value of any ranking metric"):
-        cmp = rs.compare_runs(results, golden, "a", "b", match="chunk")
+        cmp = compare_runs(results, golden, "a", "b", match="chunk")
     assert cmp.per_query["outcome"].tolist() == ["only_a", "no_target"]
     deltas = cmp.deltas.set_index("metric")
     assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1
@@ -344,7 +347,7 @@ def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golde
 
 def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])])
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"]
     )
     assert cmp.deltas[["metric", "a", "b", "n"]].to_numpy().tolist() == [
@@ -369,7 +372,7 @@ def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
     }
     results = rs.load_results([write_run(name, records, k=5) for name, records in runs.items()])
     plain, by_doc = (
-        rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse)
+        compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse)
         for collapse in ("none", "doc")
     )
     assert [cmp.per_query["rank_a"].tolist()[0] for cmp in (plain, by_doc)] == [3, 2]
@@ -377,7 +380,7 @@ def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
         [1 / 3],
         [1 / 2],
     ] and by_doc.targets["rank_a"].tolist() == [2]
-    vacuous = rs.compare_runs(results, golden, "a", "b", metrics=["mrr"], empty_gold="one")
+    vacuous = compare_runs(results, golden, "a", "b", metrics=["mrr"], empty_gold="one")
     assert (
         vacuous.deltas[["a", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]]
         and vacuous.policies["empty_gold"] == "one"
@@ -401,11 +404,11 @@ def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
         for name, text in (("a", "late"), ("b", "snip"))
     ]
     with pytest.warns(UserWarning, match="metrics that depend on them are NaN"):
-        assert rs.compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"]).deltas[
+        assert compare_runs(rs.load_results(files), golden, "a", "b", metrics=["hit@1"]).deltas[
             "n"
         ].tolist() == [0]
     with pytest.warns(UserWarning, match="they count as misses"):
-        missed = rs.compare_runs(
+        missed = compare_runs(
             rs.load_results(files), golden, "a", "b", metrics=["hit@1"], unknown="miss"
         )
     assert missed.deltas[["a", "b", "n"]].to_numpy().tolist() == [[1, 0, 1]] and missed.per_query[
@@ -425,9 +428,9 @@ def test_a_policy_beside_a_profile_is_refused(pair, policy, value):
             " profile, not both"
         ),
     ):
-        rs.compare_runs(*pair, "a", "b", profile="kebab", **{policy: value})
+        compare_runs(*pair, "a", "b", profile="kebab", **{policy: value})
     with pytest.raises(rs.DataError, match=f"{policy}: found 'x'"):
-        rs.compare_runs(*pair, "a", "b", **{policy: "x"})
+        compare_runs(*pair, "a", "b", **{policy: "x"})
 
 
 def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golden, write_run):
@@ -435,7 +438,7 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
         write_golden([*THREE_QUERIES, {"id": "q4", "query": "?", "answerable": False}])
     )
     late = [RUN_B[0], RUN_B[1] | {"error": "late"}, RUN_B[2], record("q4", [])]
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results([write_run("a", RUN_A[:2]), write_run("b", late)]),
         golden,
         "a",
@@ -462,14 +465,13 @@ def test_per_query_says_how_alike_both_rankings_are(write_golden, write_run):
             write_run("b", [*RUN_B[:2], record("q4", [hit("c", "d", 1)])]),
         ]
     )
-    cmp = rs.compare_runs(results, golden, "a", "b")
-    expected = rs.rank_overlap(results, "a", "b").set_index("query_id")["rbo"]
+    cmp = compare_runs(results, golden, "a", "b")
+    expected = rank_overlap(results, "a", "b").set_index("query_id")["rbo"]
     found = cmp.per_query.set_index("query_id")["rbo"]
     assert found["q1"] == expected["q1"] and found["q2"] == expected["q2"] and 0 < found["q1"] < 1
     assert found[["q3", "q4"]].isna().all(), "b was not asked q3, a found nothing for q4"
     assert (
-        rs.compare_runs(results, golden, "a", "b", collapse="doc").per_query["rbo"].notna().sum()
-        == 2
+        compare_runs(results, golden, "a", "b", collapse="doc").per_query["rbo"].notna().sum() == 2
     )
 
 
@@ -495,9 +497,7 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
         write_run(name, [record(f"q{i}", [], elapsed_ms=i + slower) for i in range(n)])
         for name, slower in (("a", 0), ("b", 20))
     )
-    cmp = rs.compare_runs(
-        rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"]
-    )
+    cmp = compare_runs(rs.load_results([a, b]), golden, "a", "b", metrics=["latency_ms", "hit@1"])
     assert re.search(said, cmp.to_markdown())
     rows = cmp.deltas.set_index("metric")
     assert rows.loc["latency_ms", "p95_delta"] == pytest.approx(20) and rows.loc[

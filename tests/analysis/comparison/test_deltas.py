@@ -10,8 +10,11 @@ from conftest import hit, record
 from scipy.stats import permutation_test
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.deltas import paired_deltas
 from ragscore.analysis.comparison.text import shown_deltas
+from ragscore.analysis.leaderboard import leaderboard
+from ragscore.golden.health import golden_health
 from ragscore.scoring.intervals import bounds_of, query_clusters
 from ragscore.scoring.metrics import parse_label
 from ragscore.stats import minimum_detectable_rate
@@ -134,7 +137,7 @@ def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_
         "b",
         [record("q0", nothing, error="x"), record("q1", nothing, error="x"), record("q2", found)],
     )
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results([a, b]), golden, "a", "b", metrics=["empty", "mrr", "latency_ms"]
     )
     row = cmp.deltas.set_index("metric")
@@ -146,7 +149,7 @@ def test_what_the_candidate_failed_on_never_improves_a_mean(write_golden, write_
     assert row.loc["latency_ms", "n_lost"] == 3 and np.isnan(
         row.loc["latency_ms", "delta_worst"]
     ), "time has no worst value"
-    assert "3 of empty" in repr(rs.compare_runs(rs.load_results([a, b]), golden, "a", "b"))
+    assert "3 of empty" in repr(compare_runs(rs.load_results([a, b]), golden, "a", "b"))
 
 
 def test_a_ratio_is_the_geometric_mean_of_positive_pairs():
@@ -259,10 +262,8 @@ def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
 
     results = rs.load_results([ranked("a", 3), ranked("b", 2)])
     scores = rs.score(results, golden)
-    compared = rs.compare_runs(results, golden, "a", "b").deltas.set_index("metric")
-    board = (
-        rs.leaderboard(scores, "a", golden=golden).table.query("run_id == 'b'").set_index("metric")
-    )
+    compared = compare_runs(results, golden, "a", "b").deltas.set_index("metric")
+    board = leaderboard(scores, "a", golden=golden).table.query("run_id == 'b'").set_index("metric")
     shared = [name for name in board.index if name in compared.index]
     assert {"mrr@10", "hit@5"} <= set(shared)
     pd.testing.assert_series_equal(
@@ -271,7 +272,7 @@ def test_a_pair_has_one_p_and_one_detectable_difference_wherever_it_is_compared(
     pd.testing.assert_series_equal(
         compared.loc[shared, "mde"], board.loc[shared, "mde"], rtol=1e-12
     )
-    health = rs.golden_health(scores, golden, metric="hit@5").needed
+    health = golden_health(scores, golden, metric="hit@5").needed
     assert (
         health["mde"].iloc[0] == pytest.approx(board.loc["hit@5", "mde"], rel=1e-12)
         and health["design_effect"].iloc[0] > 1.5

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.comparison.gate import _verdict
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.gate import Gate, _verdict, gate
 from ragscore.cli import main
 
 FOUND, MISSED = [hit("c", "d", 1)], [hit("x", "y", 1)]
@@ -29,7 +30,7 @@ def compared(write_golden, write_run, a, b, n=None, **more):
         write_run(name, [one | {"query_id": f"q{i}"} for i, one in enumerate(records)], k=5)
         for name, records in (("a", a), ("b", b))
     ]
-    return rs.compare_runs(rs.load_results(runs), golden, "a", "b", **more)
+    return compare_runs(rs.load_results(runs), golden, "a", "b", **more)
 
 
 def runs(*hits, **more):
@@ -40,30 +41,30 @@ def test_a_loss_beyond_what_is_allowed_fails_whichever_way_is_worse(write_golden
     cmp = compared(
         write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND, FOUND, FOUND, [])
     )
-    found = rs.gate(cmp, {"hit@5": 0.25, "mrr": 0.2, "empty": 0.25, "failed": 0})
+    found = gate(cmp, {"hit@5": 0.25, "mrr": 0.2, "empty": 0.25, "failed": 0})
     assert found.table["verdict"].tolist() == ["pass", "fail", "pass", "pass"]
     assert found.table.set_index("metric").loc["mrr", "reason"] == "worse by 0.25, more than 0.2"
     assert (found.passed, found.exit_status) == (False, 1)
-    assert rs.gate(cmp, {"empty": 0.2}).exit_status == 1, "more empty lists are a loss"
+    assert gate(cmp, {"empty": 0.2}).exit_status == 1, "more empty lists are a loss"
     assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [["q3", "regression"]]
 
 
 def test_the_interval_rule_asks_that_the_loss_is_ruled_out(write_golden, write_run):
     cmp = compared(write_golden, write_run, runs(*[FOUND] * 20), runs(*[FOUND] * 20))
-    assert rs.gate(cmp, {"hit@5": 0.05}).passed
-    strict = rs.gate(cmp, {"hit@5": 0.05}, rule="interval")
+    assert gate(cmp, {"hit@5": 0.05}).passed
+    strict = gate(cmp, {"hit@5": 0.05}, rule="interval")
     # nothing moved among 20: Tango's interval is ± z² / (20 + z²) = ± .161
     assert strict.table["low"][0] == pytest.approx(-0.161, abs=5e-4)
     assert (
         strict.table["reason"][0] == "nothing changed, but a loss of 0.161 can't be ruled out"
         and not strict.passed
     )
-    assert rs.gate(cmp, {"hit@5": 0.17}, rule="interval").passed
+    assert gate(cmp, {"hit@5": 0.17}, rule="interval").passed
 
 
 def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
     better = compared(write_golden, write_run, runs(*[[]] * 10, *[FOUND] * 20), runs(*[FOUND] * 30))
-    found = rs.gate(better, {"hit@5": 0.05}, rule="interval")
+    found = gate(better, {"hit@5": 0.05}, rule="interval")
     assert found.table["reason"][
         0
     ] == "better by 0.333, a loss beyond 0.05 is ruled out" and found.to_markdown().startswith(
@@ -75,7 +76,7 @@ def test_the_interval_rule_says_what_it_rests_on(write_golden, write_run):
         runs(*[FOUND] * 3, elapsed_ms=10.0),
         runs(*[FOUND] * 3, elapsed_ms=12.0),
     )
-    open_one = rs.gate(few, {"latency_ms": 5}, rule="interval", require=True)
+    open_one = gate(few, {"latency_ms": 5}, rule="interval", require=True)
     assert (
         open_one.table["reason"][0] == "worse by 2; too few queries for an interval"
         and open_one.table["verdict"][0] == "not evaluated"
@@ -93,17 +94,17 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
     b = runs(FOUND, FOUND) + runs([], [], error="timed out")
     cmp = compared(write_golden, write_run, a, b)
     # `empty` has no value where b failed: what is left looks better than a (0 of 2 against 2 of 4)
-    row = rs.gate(cmp, {"empty": 0.1}).table.iloc[0]
+    row = gate(cmp, {"empty": 0.1}).table.iloc[0]
     assert (row["verdict"], row["n_lost"]) == (
         "pass",
         2,
     ) and "2 failed queries counted at their worst" in row["reason"]
     worse = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), b)
     assert (
-        rs.gate(worse, {"empty": 0.1}).table["reason"][0]
+        gate(worse, {"empty": 0.1}).table["reason"][0]
         == "worse by 0.5, more than 0.1, 2 failed queries counted at their worst"
     )
-    slow = rs.gate(worse, {"latency_ms": 1000}).table.iloc[0]
+    slow = gate(worse, {"latency_ms": 1000}).table.iloc[0]
     assert (slow["verdict"], slow["reason"]) == (
         "fail",
         "the candidate failed on 2 queries that have no latency_ms now",
@@ -112,7 +113,7 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
 
 def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
     cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND))
-    assert rs.gate(cmp, {"mrr": 0.5}).table["change"][0] == -0.75
+    assert gate(cmp, {"mrr": 0.5}).table["change"][0] == -0.75
 
 
 def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
@@ -122,7 +123,7 @@ def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
         write_golden, write_run, runs(FOUND), runs(FOUND), metrics=["hit@5", "refusal_correct"]
     )
     asked = {"hit@5": 0, "refusal_correct": 0, "mrr": 0}
-    loose, strict = rs.gate(cmp, asked), rs.gate(cmp, asked, require=True)
+    loose, strict = gate(cmp, asked), gate(cmp, asked, require=True)
     assert loose.table["reason"].tolist() == [
         "nothing changed",
         "no query has a value in both runs",
@@ -147,9 +148,9 @@ def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_ru
         ({"mrr": True}, "max_drop"),
     ):
         with pytest.raises(rs.DataError, match=field):
-            rs.gate(cmp, asked)
+            gate(cmp, asked)
     with pytest.raises(rs.DataError, match="rule"):
-        rs.gate(cmp, {"mrr": 0}, rule="p")
+        gate(cmp, {"mrr": 0}, rule="p")
 
 
 def test_one_word_for_the_whole_comparison(write_golden, write_run):
@@ -164,7 +165,7 @@ def test_one_word_for_the_whole_comparison(write_golden, write_run):
 
 
 def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
-    found = rs.gate(
+    found = gate(
         compared(write_golden, write_run, runs(FOUND, FOUND), runs(FOUND, MISSED)),
         {"mrr": 0.1, "refusal_correct": 0},
     )
@@ -228,10 +229,10 @@ def test_a_reloaded_comparison_gives_the_same_verdict(write_golden, write_run, r
     }
     for require in (False, True):
         first, again = (
-            rs.gate(one, asked, rule=rule, require=require)
+            gate(one, asked, rule=rule, require=require)
             for one in (cmp, rs.Comparison.from_json(cmp.to_json()))
         )
-        assert again.to_json() == first.to_json() == rs.Gate.from_json(first.to_json()).to_json()
+        assert again.to_json() == first.to_json() == Gate.from_json(first.to_json()).to_json()
         assert {"pass", "fail", "not evaluated"} >= set(
             first.table["verdict"]
         ) and first.exit_status == 1, "what fails comes before what is not evaluated"
@@ -242,7 +243,7 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
 ):
     fallen = [[hit("x", "y", 1), hit("c", "d", 2)]]
     cmp = compared(write_golden, write_run, runs(FOUND, *fallen, FOUND), runs(*fallen, MISSED))
-    found = rs.gate(cmp, {"mrr": 1})
+    found = gate(cmp, {"mrr": 1})
     # q1 was lost altogether, q2 was not asked, q0 fell by one rank
     assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [
         ["q1", "regression"],
@@ -260,7 +261,7 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
 def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
     text = "<!-- | <script> \n\n# " + "x" * 10_000
     golden = rs.load_golden(write_golden([{"id": "q0", "query": text, "expected_doc_ids": ["d"]}]))
-    cmp = rs.compare_runs(
+    cmp = compare_runs(
         rs.load_results(
             [write_run("a", [record("q0", FOUND)]), write_run("b", [record("q0", MISSED)])]
         ),
@@ -268,7 +269,7 @@ def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, writ
         "a",
         "b",
     )
-    found = rs.gate(cmp, {"mrr": 0})
+    found = gate(cmp, {"mrr": 0})
     summary = found.to_markdown()
     assert (
         "<" not in summary

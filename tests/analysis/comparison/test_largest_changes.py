@@ -8,7 +8,10 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.gate import gate
 from ragscore.cli import main
+from ragscore.reporting import report
 
 GOLDEN = [
     {"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"], "must_contain": ["yes"]}
@@ -43,7 +46,7 @@ def compared(write_golden, write_run):
 
 
 def test_answers_flip_where_a_0_1_metric_changes_for_better_or_worse(compared):
-    flips = rs.compare_runs(
+    flips = compare_runs(
         *compared,
         "a",
         "b",
@@ -69,7 +72,7 @@ def test_judges_points_flip_across_bad_and_good(compared):
     judged = pd.DataFrame(points, columns=["run_id", "query_id", "value"]).assign(
         criterion="judge_correctness", item="", judge="m"
     )
-    flips = rs.compare_runs(
+    flips = compare_runs(
         replace(results, judgments=judged), golden, "a", "b", metrics=["judge_correctness"]
     ).flips
     # 4 to 3 is not bad yet
@@ -80,7 +83,7 @@ def test_judges_points_flip_across_bad_and_good(compared):
 
 
 def test_the_three_largest_losses_and_gains_are_kept(compared):
-    largest_changes = rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).largest_changes
+    largest_changes = compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"]).largest_changes
     # reciprocal ranks: q0 1 → 0, q1 1 → ½, q2 1 → ¼, q7 ¼ → 0; q3 ½ → 1, q4 0 → 1, q5 0 → ½; q6
     # stays. A 0/1 metric has no largest move.
     found = [
@@ -96,7 +99,7 @@ def test_the_three_largest_losses_and_gains_are_kept(compared):
 def test_a_slower_answer_is_a_regression(compared):
     results, golden = compared
     slow = results.responses.assign(elapsed_ms=[10.0] * 9 + [10.0, 90.0, 5.0] + [10.0] * 6)
-    largest_changes = rs.compare_runs(
+    largest_changes = compare_runs(
         replace(results, responses=slow), golden, "a", "b", metrics=["latency_ms"]
     ).largest_changes
     assert largest_changes[["query_id", "kind"]].to_numpy().tolist() == [
@@ -106,7 +109,7 @@ def test_a_slower_answer_is_a_regression(compared):
 
 
 def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
-    text = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_markdown()
+    text = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"]).to_markdown()
     line = next(
         line
         for line in text.partition("## Largest changes")[2].splitlines()
@@ -116,18 +119,18 @@ def test_markdown_says_how_skew_differences_are_and_who_carries_them(compared):
     assert line.startswith("| mrr@10 | -0.062 | +0.1 |")
     assert line.endswith("| q0 -1.00, q2 -0.75, q1 -0.50 | q4 +1.00, q3 +0.50, q5 +0.50 |")
     assert "| answer_checks | 1 | 1 | q0 | q3 |" in text
-    cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10"])
+    cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10"])
     carried = replace(cmp, deltas=cmp.deltas.assign(caution=True))
     assert (
         "mrr@10, largest changes: q0 -1.00, q4 +1.00, q2 -0.75, q1 -0.50, q3 +0.50, q5 +0.50."
         in str(carried)
     )
-    same = rs.compare_runs(*compared, "a", "b", metrics=["failed"]).to_markdown()
+    same = compare_runs(*compared, "a", "b", metrics=["failed"]).to_markdown()
     assert "## Largest changes" not in same and "## Answers that flipped" not in same
 
 
 def test_flips_and_moves_come_back_from_json(compared):
-    cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr", "answer_checks"])
+    cmp = compare_runs(*compared, "a", "b", metrics=["mrr", "answer_checks"])
     again = rs.Comparison.from_json(cmp.to_json())
     pd.testing.assert_frame_equal(again.flips, cmp.flips)
     pd.testing.assert_frame_equal(again.largest_changes, cmp.largest_changes)
@@ -135,7 +138,7 @@ def test_flips_and_moves_come_back_from_json(compared):
 
 def test_a_tie_margin_makes_small_moves_draws_and_lowers_what_noise_would_give(compared):
     def counts(**ties):
-        row = rs.compare_runs(
+        row = compare_runs(
             *compared, "a", "b", metrics=["mrr"], tie_margins=ties or None
         ).deltas.iloc[0]
         return row[["n_better", "n_worse", "n_same", "n_expected_by_chance"]].tolist()
@@ -149,14 +152,14 @@ def test_a_margin_of_nothing_compared_is_refused(compared, field):
     with pytest.raises(
         rs.DataError, match=rf"{field}: found 'mrr@7'; metrics that are compared: mrr, hit@1"
     ):
-        rs.compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"], **{field: {"mrr@7": 0.1}})
+        compare_runs(*compared, "a", "b", metrics=["mrr", "hit@1"], **{field: {"mrr@7": 0.1}})
     with pytest.raises(rs.DataError, match=rf"{field}: mrr: found -0.1; 0 or more"):
-        rs.compare_runs(*compared, "a", "b", metrics=["mrr"], **{field: {"mrr": -0.1}})
+        compare_runs(*compared, "a", "b", metrics=["mrr"], **{field: {"mrr": -0.1}})
 
 
 def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(compared):
-    cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
-    page = rs.report(cmp).to_html()
+    cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
+    page = report(cmp).to_html()
     moves, _, flips = page.partition("Largest changes</h3>")[2].partition(
         "Answers that flipped</h3>"
     )
@@ -167,7 +170,7 @@ def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(comp
     )
     assert (
         "Answers that flipped</h3>"
-        not in rs.report(rs.compare_runs(*compared, "a", "b", metrics=["hit@1"])).to_html()
+        not in report(compare_runs(*compared, "a", "b", metrics=["hit@1"])).to_html()
     )
 
 
@@ -192,7 +195,7 @@ def older(cmp, frames, columns=()):
 
 
 def test_json_from_before_flips_and_movers_reloads_without_any(compared):
-    cmp = rs.compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
+    cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
     again = rs.Comparison.from_json(older(cmp, ("flips", "largest_changes")))
     pd.testing.assert_frame_equal(again.deltas, cmp.deltas)
     assert (
@@ -203,15 +206,15 @@ def test_json_from_before_flips_and_movers_reloads_without_any(compared):
     )
     assert (
         "Largest changes" not in again.to_markdown()
-        and "Largest changes" not in rs.report(again).to_html()
+        and "Largest changes" not in report(again).to_html()
         and repr(again).startswith("Comparison of b")
     )
-    assert rs.gate(rs.Comparison.from_json(again.to_json()), {"mrr@10": 0.5}).passed
+    assert gate(rs.Comparison.from_json(again.to_json()), {"mrr@10": 0.5}).passed
 
 
 def test_json_from_before_deltas_had_all_columns_is_refused_by_version(compared):
     text = older(
-        rs.compare_runs(*compared, "a", "b", metrics=["mrr@10"]),
+        compare_runs(*compared, "a", "b", metrics=["mrr@10"]),
         ("flips",),
         ("n_expected_a", "n_expected_b"),
     )

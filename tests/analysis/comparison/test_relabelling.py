@@ -10,6 +10,10 @@ import pytest
 from conftest import THREE_QUERIES, hit, record
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.relabelling import compare_goldens
+from ragscore.frames.data import concat_results
+from ragscore.frames.golden_versions import golden_changes, unchanged_queries
 
 N = 10
 OLD = [
@@ -49,7 +53,7 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
     assert rs.score(results, new, ["recall@5"]).query("run_id == 'friday'")[
         "recall@5"
     ].mean() == pytest.approx(0.7)
-    cmp = rs.compare_goldens(results, old, new, "monday", "friday", metrics=["recall@5"])
+    cmp = compare_goldens(results, old, new, "monday", "friday", metrics=["recall@5"])
     row = cmp.deltas.iloc[0]
     assert row[
         ["a_old", "b_new", "delta", "label_effect", "system_effect"]
@@ -71,14 +75,14 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
 
 def test_the_queries_that_did_not_change_show_no_difference(weeks):
     results, old, new = weeks
-    same = rs.compare_goldens(results, old, new, "monday", "friday").unchanged
+    same = compare_goldens(results, old, new, "monday", "friday").unchanged
     assert same.queries["query_id"].tolist() == ["q0", "q7", "q8", "q9"]
     by_old, by_new = (
         rs.score(results, golden)[lambda scores: scores.index.isin(same.queries["query_id"])]
         for golden in (old, new)
     )
     pd.testing.assert_frame_equal(by_old, by_new)
-    deltas = rs.compare_runs(results, same, "monday", "friday").deltas
+    deltas = compare_runs(results, same, "monday", "friday").deltas
     assert (deltas.loc[deltas["n"] > 0, "delta"] == 0).all()
 
 
@@ -105,14 +109,14 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     better = rs.load_results(
         write_run("better", [*RECORDS[:9], record("q9", [hit("c", "unfindable", 2)])])
     )
-    runs = rs.concat_results([results, better])
-    row = rs.compare_goldens(runs, old, new, "monday", "better", metrics="recall@5").deltas.iloc[0]
+    runs = concat_results([results, better])
+    row = compare_goldens(runs, old, new, "monday", "better", metrics="recall@5").deltas.iloc[0]
     assert row[
         ["delta", "label_effect", "system_effect", "delta_unchanged"]
     ].tolist() == pytest.approx([0.7, 0.6, 0.1, 0.25])
 
     def verdict(*args):
-        return rs.compare_goldens(runs, *args, metrics="recall@5").verdict
+        return compare_goldens(runs, *args, metrics="recall@5").verdict
 
     assert verdict(old, new, "monday", "better").startswith("Labels and system both changed")
     assert verdict(new, new, "monday", "better") == "The system changed, not the labels."
@@ -127,7 +131,7 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
 def test_a_slower_run_is_no_changed_system(weeks, write_run):
     results, old, new = weeks
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
-    cmp = rs.compare_goldens(rs.concat_results([results, slow]), old, new, "monday", "slow")
+    cmp = compare_goldens(concat_results([results, slow]), old, new, "monday", "slow")
     assert cmp.deltas.set_index("metric").loc[
         "latency_ms", "system_effect"
     ] > 0 and cmp.verdict.startswith("The labels changed, not the system")
@@ -152,13 +156,13 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
         {"id": "fresh", "query": "?", "expected_doc_ids": ["d"]},
     ]  # fmt: skip
     new = rs.load_golden(write_golden(rows, "new.yaml"))
-    assert rs.golden_changes(old, new).set_index("query_id").T.to_dict("list") == {
+    assert golden_changes(old, new).set_index("query_id").T.to_dict("list") == {
         "q1": ["relabelled", "targets, +e1"], "q2": ["reworded", "query"],
         "q3": ["annotated", "difficulty, tags"], "gone": ["removed", ""],
         "x": ["reworded and relabelled", "query, answerable, targets, -d"], "fresh": ["added", ""],
     }  # fmt: skip
-    assert rs.unchanged_queries(old, new).queries["query_id"].tolist() == ["q3"]
-    assert not len(rs.golden_changes(old, old)) and len(rs.unchanged_queries(old, old).queries) == 5
+    assert unchanged_queries(old, new).queries["query_id"].tolist() == ["q3"]
+    assert not len(golden_changes(old, old)) and len(unchanged_queries(old, old).queries) == 5
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_what_changed_within_a_target_is_said(write_golden, before, after, what)
         rs.load_golden(write_golden([row, THREE_QUERIES[1]], name))
         for row, name in zip(rows, ("old.yaml", "new.yaml"), strict=True)
     )
-    assert rs.golden_changes(old, new).to_dict("records") == [
+    assert golden_changes(old, new).to_dict("records") == [
         {"query_id": "q1", "change": "relabelled", "what": what}
     ]
 
@@ -201,7 +205,7 @@ def test_whatever_a_metric_reads_is_a_label(write_golden, more):
         rs.load_golden(write_golden([THREE_QUERIES[0] | one], name))
         for one, name in (({}, "old.yaml"), (more, "new.yaml"))
     )
-    assert rs.golden_changes(old, new)["change"].tolist() == ["relabelled"]
+    assert golden_changes(old, new)["change"].tolist() == ["relabelled"]
 
 
 def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
@@ -213,7 +217,7 @@ def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
             [one | {"expected_chunk_ids": [f"c{n}"]} for n, one in enumerate(NEW)], "chunks.yaml"
         )
     )
-    row = rs.compare_goldens(
+    row = compare_goldens(
         results, chunked, new, "monday", "friday", metrics="recall@5"
     ).deltas.iloc[0]
     # by document, though the older set would allow chunks: 1.0
@@ -225,7 +229,7 @@ def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     short = rs.load_results(write_run("short", RECORDS[:2]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        row = rs.compare_goldens(
-            rs.concat_results([results, short]), old, new, "monday", "short", metrics="recall@5"
+        row = compare_goldens(
+            concat_results([results, short]), old, new, "monday", "short", metrics="recall@5"
         ).deltas.iloc[0]
     assert row[["a_old", "b_new", "n_old", "n_new", "n_unchanged"]].tolist() == [0.5, 1, 2, 2, 1]

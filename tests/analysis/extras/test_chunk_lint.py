@@ -17,7 +17,7 @@ def counts(lint):
 
 
 def test_seven_chunks():
-    lint = rs.lint_chunks(SEVEN)
+    lint = rs.extras.lint_chunks(SEVEN)
     assert counts(lint) == {
         "empty": 1,
         "near_empty": 2,
@@ -35,9 +35,11 @@ def test_seven_chunks():
 
 
 def test_findings_come_by_row():
-    assert rs.lint_chunks(SEVEN).findings["row"].is_monotonic_increasing
+    assert rs.extras.lint_chunks(SEVEN).findings["row"].is_monotonic_increasing
     shuffled = SEVEN.set_index(pd.Index([9, 8, 7, 6, 5, 4, 3]))
-    pd.testing.assert_frame_equal(rs.lint_chunks(shuffled).findings, rs.lint_chunks(SEVEN).findings)
+    pd.testing.assert_frame_equal(
+        rs.extras.lint_chunks(shuffled).findings, rs.extras.lint_chunks(SEVEN).findings
+    )
 
 
 @pytest.mark.parametrize(("n_tiny", "is_warning"), [(1, False), (2, True)])
@@ -46,7 +48,9 @@ def test_a_few_tiny_chunks_are_no_warning(n_tiny, is_warning):
         f"chunk number {n} is long enough for anyone" for n in range(10 - n_tiny)
     ]
     row = (
-        rs.lint_chunks(pd.DataFrame({"chunk_id": [str(n) for n in range(10)], "text": texts}))
+        rs.extras.lint_chunks(
+            pd.DataFrame({"chunk_id": [str(n) for n in range(10)], "text": texts})
+        )
         .summary.set_index("kind")
         .loc["tiny"]
     )
@@ -59,7 +63,7 @@ def test_broken_characters_are_found_and_line_ends_are_none():
         "a text with a bell \x07 and a null \x00 inside it",
         "lines\nand\ttabs\r\nare what texts are made of",
     ]
-    found = rs.lint_chunks(
+    found = rs.extras.lint_chunks(
         pd.DataFrame({"chunk_id": ["bom", "ctrl", "fine"], "text": texts})
     ).findings
     assert found[["chunk_id", "kind", "value"]].values.tolist() == [
@@ -69,10 +73,12 @@ def test_broken_characters_are_found_and_line_ends_are_none():
 
 
 def test_missing_texts_are_empty_and_missing_ids_are_counted():
-    lint = rs.lint_chunks(pd.DataFrame({"text": [None, "a chunk that is long enough for anyone"]}))
+    lint = rs.extras.lint_chunks(
+        pd.DataFrame({"text": [None, "a chunk that is long enough for anyone"]})
+    )
     assert counts(lint) == {"empty": 1, "missing_id": 2}
     assert counts(
-        rs.lint_chunks(
+        rs.extras.lint_chunks(
             pd.DataFrame({"chunk_id": ["a", "a", ""], "text": ["x" * 40, "y" * 40, "z" * 40]})
         )
     ) == {"duplicate_id": 2, "missing_id": 1}
@@ -83,7 +89,7 @@ WORDS = [f"word{n}" for n in range(100)]
 
 def near(*texts, limit=0.85, **more):
     chunks = pd.DataFrame({"chunk_id": [f"c{n}" for n in range(len(texts))], "text": texts})
-    return rs.lint_chunks(chunks, near_duplicates=limit, **more).findings.query(
+    return rs.extras.lint_chunks(chunks, near_duplicates=limit, **more).findings.query(
         "kind == 'near_duplicate'"
     )
 
@@ -138,7 +144,7 @@ def test_a_text_that_stands_there_often_is_looked_up_once():
 
 
 def test_no_chunks_have_no_findings():
-    lint = rs.lint_chunks(
+    lint = rs.extras.lint_chunks(
         pd.DataFrame({"chunk_id": pd.Series([], dtype="str"), "text": pd.Series([], dtype="str")}),
         near_duplicates=0.85,
     )
@@ -151,6 +157,6 @@ def test_no_chunks_have_no_findings():
 
 def test_what_cannot_be_linted_is_said():
     with pytest.raises(rs.DataError, match="no column text"):
-        rs.lint_chunks(pd.DataFrame({"chunk_id": ["a"]}))
+        rs.extras.lint_chunks(pd.DataFrame({"chunk_id": ["a"]}))
     with pytest.raises(rs.DataError, match="a similarity above 0"):
-        rs.lint_chunks(SEVEN, near_duplicates=1.5)
+        rs.extras.lint_chunks(SEVEN, near_duplicates=1.5)

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.frames.data import concat_results
+from ragscore.scoring.summary import add_columns, summarize
 
 ADDRESSES = [
     {
@@ -27,7 +29,7 @@ ADDRESSES = [
 def documents(tmp_path):
     file = tmp_path / "versions.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in ADDRESSES))
-    return rs.load_documents(file)
+    return rs.io.load_documents(file)
 
 
 def results_of(**lists):
@@ -56,7 +58,7 @@ def of_keys(*rows):
 
 
 def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
-    stale = rs.stale_hits(
+    stale = rs.extras.stale_hits(
         results_of(q=["addr-2023", "addr-2024", "addr-2025", "misc", "unknown"]), documents
     )
     assert stale[["doc_id", "replaced_by", "reason"]].values.tolist() == [
@@ -67,39 +69,39 @@ def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
 
 def test_one_stale_of_three(documents):
     results = results_of(q=["addr-2024", "addr-2025", "misc"])
-    assert rs.stale_hits(results, documents, 5)["rank"].tolist() == [1]
-    assert rs.freshness_summary(rs.freshness(results, documents, 5))["stale_rate"].tolist() == [
-        pytest.approx(1 / 3)
-    ]
+    assert rs.extras.stale_hits(results, documents, 5)["rank"].tolist() == [1]
+    assert rs.extras.freshness_summary(rs.extras.freshness(results, documents, 5))[
+        "stale_rate"
+    ].tolist() == [pytest.approx(1 / 3)]
 
 
 def test_two_versions_of_one_thing_are_one_conflict(documents):
     results = results_of(q=["price-v1", "misc", "price-v2"])
-    assert rs.version_conflicts(results, documents)[
+    assert rs.extras.version_conflicts(results, documents)[
         ["version_key", "rank", "doc_id"]
     ].values.tolist() == [["price", 1, "price-v1"], ["price", 3, "price-v2"]]
-    row = rs.freshness(results, documents).iloc[0]
+    row = rs.extras.freshness(results, documents).iloc[0]
     assert (row["considered"], row["n_conflicting"]) == (3, 2)
 
 
 def test_only_the_first_k_hits_count(documents):
     results = results_of(q=["addr-2023", "misc", "addr-2024"])
-    row = rs.freshness(results, documents, 2).iloc[0]
+    row = rs.extras.freshness(results, documents, 2).iloc[0]
     assert (row["considered"], row["n_stale"], row["n_conflicting"]) == (2, 1, 0)
     newer = of_keys(["new", "a", 2], ["old", "a", 1])
-    assert not len(rs.version_conflicts(results_of(q=["new", "old"]), newer, 1))
+    assert not len(rs.extras.version_conflicts(results_of(q=["new", "old"]), newer, 1))
 
 
 def test_the_newest_version_replaces_all_others_however_they_are_listed():
     versions = of_keys(["v1", "v", 100], ["v2", "v", 200], ["v3", "v", 150])
-    assert rs.stale_hits(results_of(q=["v1", "v2", "v3"]), versions)[
+    assert rs.extras.stale_hits(results_of(q=["v1", "v2", "v3"]), versions)[
         ["doc_id", "replaced_by"]
     ].values.tolist() == [["v1", "v2"], ["v3", "v2"]]
 
 
 def test_timestamps_beyond_float_precision_are_told_apart():
     versions = of_keys(["v1", "v", 2**60], ["v2", "v", 2**60 + 1])
-    assert rs.stale_hits(results_of(q=["v1", "v2"]), versions)["doc_id"].tolist() == ["v1"]
+    assert rs.extras.stale_hits(results_of(q=["v1", "v2"]), versions)["doc_id"].tolist() == ["v1"]
 
 
 def test_conflicts_are_grouped_by_key_in_order_of_the_first_hit():
@@ -111,18 +113,22 @@ def test_conflicts_are_grouped_by_key_in_order_of_the_first_hit():
         ["misc", None, None],
     )
     results = results_of(q=["a1", "p1", "a2", "p2", "misc"])
-    assert rs.version_conflicts(results, versions)["version_key"].tolist() == [
+    assert rs.extras.version_conflicts(results, versions)["version_key"].tolist() == [
         "addr",
         "addr",
         "price",
         "price",
     ]
-    assert rs.freshness_summary(rs.freshness(results, versions))["conflict_rate"].tolist() == [0.8]
+    assert rs.extras.freshness_summary(rs.extras.freshness(results, versions))[
+        "conflict_rate"
+    ].tolist() == [0.8]
 
 
 def test_chunks_of_one_document_are_no_conflict():
     assert not len(
-        rs.version_conflicts(results_of(q=["a1", "a1"]), of_keys(["a1", "a", 1], ["a2", "a", 2]))
+        rs.extras.version_conflicts(
+            results_of(q=["a1", "a1"]), of_keys(["a1", "a", 1], ["a2", "a", 2])
+        )
     )
 
 
@@ -133,7 +139,7 @@ def two_queries():
 
 
 def test_rates_of_two_queries(two_queries):
-    row = rs.freshness_summary(rs.freshness(*two_queries, 2)).iloc[0]
+    row = rs.extras.freshness_summary(rs.extras.freshness(*two_queries, 2)).iloc[0]
     assert row[
         ["stale_rate", "stale_query_rate", "conflict_rate", "conflict_query_rate"]
     ].tolist() == [0.25, 0.5, 0.5, 0.5]
@@ -145,10 +151,10 @@ def test_rates_become_metrics(two_queries, write_golden):
             [{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]
         )
     )
-    scores = rs.add_columns(
-        rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2)
+    scores = add_columns(
+        rs.score(two_queries[0], golden, ["hit@1"]), rs.extras.freshness(*two_queries, 2)
     )
-    summary = rs.summarize(scores).set_index("metric")
+    summary = summarize(scores).set_index("metric")
     assert (
         summary.loc["freshness.stale_free_rate@2", "mean"] == 0.75
         and summary.loc["freshness.conflict_free_rate@2", "mean"] == 0.5
@@ -165,26 +171,29 @@ def test_rates_of_other_queries_are_refused(two_queries, write_golden):
             [{"id": name, "query": "?", "expected_doc_ids": ["x"]} for name in ("q1", "q2")]
         )
     )
-    scores, table = rs.score(two_queries[0], golden, ["hit@1"]), rs.freshness(*two_queries, 2)
+    scores, table = (
+        rs.score(two_queries[0], golden, ["hit@1"]),
+        rs.extras.freshness(*two_queries, 2),
+    )
     with pytest.raises(rs.DataError, match="1 rows have no score, first r / q9"):
-        rs.add_columns(scores, table.replace({"query_id": {"q2": "q9"}}))
+        add_columns(scores, table.replace({"query_id": {"q2": "q9"}}))
     with pytest.raises(rs.DataError, match="1 answered queries have no row, first r / q2"):
-        rs.add_columns(scores, table.iloc[:1])
+        add_columns(scores, table.iloc[:1])
     with pytest.raises(rs.DataError, match="r / q1 appears twice"):
-        rs.add_columns(scores, pd.concat([table, table.iloc[:1]]))
+        add_columns(scores, pd.concat([table, table.iloc[:1]]))
     assert np.isnan(
-        rs.add_columns(scores, table.iloc[:1], partial=True)["freshness.stale_free_rate@2"].iloc[1]
+        add_columns(scores, table.iloc[:1], partial=True)["freshness.stale_free_rate@2"].iloc[1]
     )
 
 
 def test_a_query_without_hits_is_not_measured(documents):
     results = results_of(q1=[], q2=["addr-2024"])
-    table = rs.freshness(results, documents, 3)
+    table = rs.extras.freshness(results, documents, 3)
     assert np.isnan(table["freshness.stale_free_rate@3"].iloc[0])
-    assert rs.freshness_summary(table)[["n_queries", "stale_query_rate"]].values.tolist() == [
-        [1, 1]
-    ]
-    assert rs.freshness(results, documents, 3, empty_value=1.0)[
+    assert rs.extras.freshness_summary(table)[
+        ["n_queries", "stale_query_rate"]
+    ].values.tolist() == [[1, 1]]
+    assert rs.extras.freshness(results, documents, 3, empty_value=1.0)[
         "freshness.stale_free_rate@3"
     ].tolist() == [1, 0]
 
@@ -194,15 +203,15 @@ def test_documents_may_differ_from_run_to_run(documents):
     renamed = {
         name: getattr(other, name).assign(run_id="s") for name in ("runs", "responses", "hits")
     }
-    both = rs.concat_results([one, rs.Results(**renamed)])
+    both = concat_results([one, rs.Results(**renamed)])
     own = pd.concat(
         [
             documents.assign(run_id="r"),
             documents[documents["doc_id"] == "addr-2024"].assign(run_id="s"),
         ]
     )
-    assert rs.stale_hits(both, own)["run_id"].tolist() == ["r"]
-    assert rs.stale_hits(both, documents)["run_id"].tolist() == ["r", "s"]
+    assert rs.extras.stale_hits(both, own)["run_id"].tolist() == ["r"]
+    assert rs.extras.stale_hits(both, documents)["run_id"].tolist() == ["r", "s"]
 
 
 def test_a_store_keeps_documents(documents, tmp_path):
@@ -215,7 +224,7 @@ def test_a_store_keeps_documents(documents, tmp_path):
     )
     store = rs.RunStore(tmp_path / "store")
     store.save(results)
-    assert rs.stale_hits(store.load())["replaced_by"].tolist() == ["addr-2025"]
+    assert rs.extras.stale_hits(store.load())["replaced_by"].tolist() == ["addr-2025"]
     assert len(results.select(["r"]).documents) == len(documents)
 
 
@@ -235,7 +244,7 @@ def test_a_bad_line_is_named(tmp_path, line, message):
     file = tmp_path / "versions.jsonl"
     file.write_text('{"doc_id": "x"}\n' + line + "\n")
     with pytest.raises(rs.DataError, match=message):
-        rs.load_documents(file)
+        rs.io.load_documents(file)
 
 
 def test_a_lenient_load_keeps_what_it_can_and_counts_the_rest(tmp_path):
@@ -247,7 +256,7 @@ def test_a_lenient_load_keeps_what_it_can_and_counts_the_rest(tmp_path):
     with pytest.warns(
         UserWarning, match=r"4 faults left out, first .*versions\.jsonl:2: doc_id: found nothing"
     ):
-        documents = rs.load_documents(file, strict=False)
+        documents = rs.io.load_documents(file, strict=False)
     assert documents.astype(object).where(documents.notna(), None).to_dict("list") == {
         "doc_id": ["x", "y"],
         "x_own": [None, 1],
@@ -256,14 +265,14 @@ def test_a_lenient_load_keeps_what_it_can_and_counts_the_rest(tmp_path):
 
 def test_what_is_missing_is_said(documents):
     with pytest.raises(rs.DataError, match="there is no documents frame"):
-        rs.freshness(results_of(q=["a"]))
+        rs.extras.freshness(results_of(q=["a"]))
     with pytest.raises(rs.DataError, match="addr-2023 stands there twice"):
-        rs.freshness(
+        rs.extras.freshness(
             results_of(q=["a"]),
             pd.concat([documents, documents.iloc[:1].assign(version_key="other")]),
         )
     with pytest.raises(rs.DataError, match="k: found 0"):
-        rs.freshness(results_of(q=["a"]), documents, 0)
+        rs.extras.freshness(results_of(q=["a"]), documents, 0)
 
 
 def test_hits_that_say_so_themselves_are_counted():
@@ -273,11 +282,11 @@ def test_hits_that_say_so_themselves_are_counted():
         responses=results.responses,
         hits=results.hits.assign(stale=pd.array([True, False, None], dtype="boolean")),
     )
-    row = rs.stale_flag_rate(flagged).iloc[0]
+    row = rs.extras.stale_flag_rate(flagged).iloc[0]
     assert (row["n_hits"], row["n_stale"], row["stale_rate"], row["stale_query_rate"]) == (
         2,
         1,
         0.5,
         1,
     )
-    assert np.isnan(rs.stale_flag_rate(results)["stale_rate"].iloc[0])
+    assert np.isnan(rs.extras.stale_flag_rate(results)["stale_rate"].iloc[0])

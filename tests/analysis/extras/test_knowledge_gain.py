@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.stats import cosine
 
 
 def scores_of(a, b):
@@ -27,9 +28,11 @@ BETTER = scores_of(
 
 
 def test_gain_is_the_weighted_mean_of_the_differences():
-    gain = rs.knowledge_gain(BETTER, "a", "b")
+    gain = rs.extras.knowledge_gain.knowledge_gain(BETTER, "a", "b")
     assert (gain.score, gain.total_weight) == (0.75, 2)
-    weighted = rs.knowledge_gain(BETTER, "a", "b", {"recall@5": 2.0, "mrr": 0.0})
+    weighted = rs.extras.knowledge_gain.knowledge_gain(
+        BETTER, "a", "b", {"recall@5": 2.0, "mrr": 0.0}
+    )
     assert (weighted.score, weighted.total_weight) == (0.5, 2) and weighted.metrics[
         "metric"
     ].tolist() == ["recall@5"]
@@ -37,18 +40,18 @@ def test_gain_is_the_weighted_mean_of_the_differences():
 
 def test_a_worse_run_gains_less_than_nothing():
     worse = scores_of({"recall@5": [0.5], "mrr": [0.5]}, {"recall@5": [0.0], "mrr": [0.25]})
-    assert rs.knowledge_gain(worse, "a", "b").score == -0.375
+    assert rs.extras.knowledge_gain.knowledge_gain(worse, "a", "b").score == -0.375
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
 def test_weights_that_are_none_count_as_0(weight):
-    gain = rs.knowledge_gain(BETTER, "a", "b", {"mrr": weight})
+    gain = rs.extras.knowledge_gain.knowledge_gain(BETTER, "a", "b", {"mrr": weight})
     assert (gain.score, gain.total_weight, len(gain.per_query)) == (0, 0, 0)
 
 
 def test_a_metric_that_should_be_low_gains_by_falling():
     scores = scores_of({"answered_unanswerable": [1.0]}, {"answered_unanswerable": [0.0]})
-    assert rs.knowledge_gain(scores, "a", "b").score == 1
+    assert rs.extras.knowledge_gain.knowledge_gain(scores, "a", "b").score == 1
 
 
 def test_gains_of_queries_use_the_metrics_that_both_runs_have():
@@ -56,7 +59,7 @@ def test_gains_of_queries_use_the_metrics_that_both_runs_have():
         {"recall@5": [0, 0.5, 0.5], "mrr": [0, 0, np.nan]},
         {"recall@5": [0.5, 0, 0.25], "mrr": [1, 0.5, 1]},
     )
-    gain = rs.knowledge_gain(scores, "a", "b", {"recall@5": 1, "mrr": 3})
+    gain = rs.extras.knowledge_gain.knowledge_gain(scores, "a", "b", {"recall@5": 1, "mrr": 3})
     assert gain.per_query.values.tolist() == [["q1", 0.875, 2], ["q2", 0.25, 2], ["q3", -0.25, 1]]
     assert gain.metrics["n"].tolist() == [3, 2]
 
@@ -66,16 +69,23 @@ def test_the_documented_formula_is_a_plain_sum():
         {"recall@10": [0.0, 0.5], "context_recall": [0.5, 0.5]},
         {"recall@10": [0.5, 1.0], "context_recall": [0.5, 0.75]},
     )
-    assert rs.knowledge_gain_documented(
+    assert rs.extras.knowledge_gain.knowledge_gain_documented(
         scores, "a", "b", 0.4, alpha=2, beta=1, gamma=0.5
     ) == pytest.approx(2 * 0.5 + 0.125 + 0.2)
     assert (
-        rs.knowledge_gain_documented(scores.drop(columns="context_recall"), "a", "b", beta=0) == 0.5
+        rs.extras.knowledge_gain.knowledge_gain_documented(
+            scores.drop(columns="context_recall"), "a", "b", beta=0
+        )
+        == 0.5
     )
     with pytest.raises(rs.DataError, match="no column context_recall"):
-        rs.knowledge_gain_documented(scores.drop(columns="context_recall"), "a", "b")
+        rs.extras.knowledge_gain.knowledge_gain_documented(
+            scores.drop(columns="context_recall"), "a", "b"
+        )
     with pytest.raises(rs.DataError, match="have context_recall for no query in common"):
-        rs.knowledge_gain_documented(scores.assign(context_recall=np.nan), "a", "b")
+        rs.extras.knowledge_gain.knowledge_gain_documented(
+            scores.assign(context_recall=np.nan), "a", "b"
+        )
 
 
 def test_candidate_documents_by_gain_and_novelty(write_golden):
@@ -84,36 +94,46 @@ def test_candidate_documents_by_gain_and_novelty(write_golden):
         {"id": "q2", "query": "?", "expected_doc_ids": {"d2": 1}},
     ]))  # fmt: skip
     per_query = pd.DataFrame({"query_id": ["q1", "q2"], "gain": [1.0, 0.25]})
-    rows = rs.candidate_documents(
+    rows = rs.extras.knowledge_gain.candidate_documents(
         per_query, golden, {"d1": 0.2, "d2": 1.0, "d3": 0.1}, novelty_weight=0.5
     )
     assert rows["doc_id"].tolist() == ["d1", "d2", "d3"]
     assert rows["score"].tolist() == pytest.approx([2.1, 0.75, 0.05])
-    assert rs.candidate_documents(per_query, golden, {"d2": 7.0})["score"].tolist() == [2, 0.25]
+    assert rs.extras.knowledge_gain.candidate_documents(per_query, golden, {"d2": 7.0})[
+        "score"
+    ].tolist() == [2, 0.25]
 
 
 def test_a_run_or_metric_that_is_not_there_is_named():
     with pytest.raises(rs.DataError, match="no run 'c'; there are a, b"):
-        rs.knowledge_gain(BETTER, "a", "c")
+        rs.extras.knowledge_gain.knowledge_gain(BETTER, "a", "c")
     with pytest.raises(rs.DataError, match="no column recall@7"):
-        rs.knowledge_gain(BETTER, "a", "b", {"recall@7": 1})
+        rs.extras.knowledge_gain.knowledge_gain(BETTER, "a", "b", {"recall@7": 1})
 
 
 KNOWN = [[1.0, 0.0]]
 
 
 def test_novelty_of_chunks():
-    assert rs.novelty_per_chunk([[0.6, 0.8]], KNOWN) == pytest.approx(0.4)
-    assert rs.novelty_per_chunk([[1, 0], [0, 1]], KNOWN) == 0.5
-    assert rs.novelty_all_pairs([[1, 0], [0, 1]], KNOWN) == 0
-    assert rs.novelty_all_pairs([[0.6, 0.8], [0, 1]], KNOWN) == pytest.approx(0.4)
-    assert (rs.novelty_per_chunk([[-1, 0]], KNOWN), rs.novelty_all_pairs([[-1, 0]], KNOWN)) == (
+    assert rs.extras.knowledge_gain.novelty_per_chunk([[0.6, 0.8]], KNOWN) == pytest.approx(0.4)
+    assert rs.extras.knowledge_gain.novelty_per_chunk([[1, 0], [0, 1]], KNOWN) == 0.5
+    assert rs.extras.knowledge_gain.novelty_all_pairs([[1, 0], [0, 1]], KNOWN) == 0
+    assert rs.extras.knowledge_gain.novelty_all_pairs([[0.6, 0.8], [0, 1]], KNOWN) == pytest.approx(
+        0.4
+    )
+    assert (
+        rs.extras.knowledge_gain.novelty_per_chunk([[-1, 0]], KNOWN),
+        rs.extras.knowledge_gain.novelty_all_pairs([[-1, 0]], KNOWN),
+    ) == (
         1,
         2,
     )
 
 
-@pytest.mark.parametrize("novelty", [rs.novelty_per_chunk, rs.novelty_all_pairs])
+@pytest.mark.parametrize(
+    "novelty",
+    [rs.extras.knowledge_gain.novelty_per_chunk, rs.extras.knowledge_gain.novelty_all_pairs],
+)
 def test_novelty_without_chunks(novelty):
     assert (novelty([], KNOWN), novelty(KNOWN, []), novelty([], [])) == (0, 1, 0)
     assert novelty(np.zeros((0, 2)), KNOWN) == 0
@@ -123,11 +143,11 @@ def test_texts_are_embedded_by_the_function_given():
     def embed(texts):
         return [[text.count("a"), text.count("b")] for text in texts]
 
-    assert rs.novelty_per_chunk(["aa", "bb"], ["a"], embed) == 0.5
+    assert rs.extras.knowledge_gain.novelty_per_chunk(["aa", "bb"], ["a"], embed) == 0.5
     with pytest.raises(rs.DataError, match="texts without an embedding"):
-        rs.novelty_per_chunk(["aa"], ["a"])
+        rs.extras.knowledge_gain.novelty_per_chunk(["aa"], ["a"])
     with pytest.raises(rs.DataError, match="one row per chunk"):
-        rs.novelty_per_chunk(["aa", "b"], ["a"], lambda texts: [[1.0]])
+        rs.extras.knowledge_gain.novelty_per_chunk(["aa", "b"], ["a"], lambda texts: [[1.0]])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +162,7 @@ def test_texts_are_embedded_by_the_function_given():
     ],
 )
 def test_cosine(a, b, value):
-    assert rs.cosine(a, b) == pytest.approx(value)
+    assert cosine(a, b) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(
@@ -158,4 +178,4 @@ def test_cosine(a, b, value):
     ],
 )
 def test_lexical_novelty(candidate, known, value):
-    assert rs.lexical_novelty(candidate, known) == pytest.approx(value)
+    assert rs.extras.knowledge_gain.lexical_novelty(candidate, known) == pytest.approx(value)

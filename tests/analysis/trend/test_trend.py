@@ -14,8 +14,10 @@ from scipy.stats import t as student
 
 import ragscore as rs
 from ragscore.analysis.trend.history import provenance_of, split_segments
-from ragscore.analysis.trend.noise import first_outside
+from ragscore.analysis.trend.noise import first_outside, noise_components, noise_floor
+from ragscore.analysis.trend.trend import trend
 from ragscore.demo.history import earlier_golden
+from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
 DEMO = Path(__file__).parents[3] / "data" / "demo"
@@ -48,7 +50,7 @@ def golden():
 
 @pytest.fixture(scope="module")
 def table(store):
-    return rs.trend(store, "mrr@10")
+    return trend(store, "mrr@10")
 
 
 def parted(metric, *scorings, chunkers=None):
@@ -176,7 +178,7 @@ def test_the_history_is_joined_by_what_can_still_be_compared(table):
 
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
     # paraphrases count together, if known
-    table = rs.trend(
+    table = trend(
         store, "mrr@10", golden=[golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
     )
     with pytest.warns(UserWarning, match="different provenance"):
@@ -193,12 +195,12 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
 def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_path):
     # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
-    alone = rs.trend(store, "mrr@10", order=names)
+    alone = trend(store, "mrr@10", order=names)
     assert (
         alone["break_reason"].notna().tolist() == [False, False, True]
         and alone["bridge"].isna().all()
     )
-    joined = rs.trend(store, "mrr@10", order=names, golden=golden).iloc[2]
+    joined = trend(store, "mrr@10", order=names, golden=golden).iloc[2]
     today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
     assert (joined["bridge"], joined["bridge_reason"]) == (
         "13-rerank-30",
@@ -242,7 +244,7 @@ def changing(write_golden, write_run, tmp_path):
 
 def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
-    row = rs.trend(store, "hit@1", golden=new).iloc[2]
+    row = trend(store, "hit@1", golden=new).iloc[2]
     # b finds q2 and q3 at rank 1 by the old labels; by the new ones, which want x for q3, q2 alone.
     assert (row["bridge"], row["bridge_mean"], row["provenance_effect"]) == (
         "b",
@@ -256,7 +258,7 @@ def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
     file = store.path("c") / "scores.parquet"
     scores = pd.read_parquet(file)
     scores.assign(**{"hit@1": 1.0}).to_parquet(file)
-    assert rs.trend(store, "hit@1", golden=new)["bridge"].isna().all()
+    assert trend(store, "hit@1", golden=new)["bridge"].isna().all()
 
 
 def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_run, tmp_path):
@@ -281,7 +283,7 @@ def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_ru
             golden=golden,
             match="chunk",
         )
-    table = rs.trend(store, "hit@1")
+    table = trend(store, "hit@1")
     assert (
         table["break_reason"].iloc[1] == "passages cut anew (test@1 → test@2)"
         and table["bridge"].isna().all()
@@ -308,7 +310,7 @@ def noisy(means):
 
 def test_the_band_is_where_one_more_run_lands():
     scores = noisy([0.50, 0.52, 0.54])
-    floor = rs.noise_floor(scores, "mrr", repeats=["r0", "r1", "r2"]).iloc[0]
+    floor = noise_floor(scores, "mrr", repeats=["r0", "r1", "r2"]).iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(1 + 1 / 3)
     assert (floor["n_repeats"], floor["n"], floor["df"]) == (3, 4, 2) and floor[
         "sd"
@@ -319,13 +321,13 @@ def test_the_band_is_where_one_more_run_lands():
 
 def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
     scores = noisy([0.50, 0.52, 0.54, 0.50])
-    row = rs.trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r3").iloc[0]
+    row = trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r3").iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(2)
     assert (row["band_low"], row["band_high"]) == (
         pytest.approx(0.50 - half),
         pytest.approx(0.50 + half),
     )
-    around = rs.trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r1")
+    around = trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r1")
     assert (
         around["is_baseline"].tolist() == [True, True, True, False]
         and around["band_high"].iloc[0] < 0.52 + half
@@ -334,10 +336,10 @@ def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
 
 def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside():
     # Repeats 0.500 and 0.501: sd 0.0007, t 12.7, so that the band ends 0.011 from the middle.
-    table = rs.trend(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
+    table = trend(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
     assert table["in_band"].tolist() == [True, True, False, True, False, False]
     assert table.loc[table["first_out_of_control"], "run_id"].tolist() == ["r4"]
-    assert not rs.trend(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
+    assert not trend(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
         "first_out_of_control"
     ].any()
 
@@ -362,7 +364,7 @@ def test_bands_of_a_simulated_unchanged_system_hold_their_level():
     draw = np.random.default_rng(3)
     means = draw.normal(0.5, 0.02, (150, 6))
     floors = [
-        rs.noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0]
+        noise_floor(noisy(row[:5]), "mrr", repeats=[f"r{n}" for n in range(5)]).iloc[0]
         for row in means
     ]
     inside = [
@@ -373,7 +375,7 @@ def test_bands_of_a_simulated_unchanged_system_hold_their_level():
 
 
 def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
-    floor = rs.noise_floor(store, "mrr@10")
+    floor = noise_floor(store, "mrr@10")
     means = table.set_index("run_id")["mean"].loc[
         ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
     ]
@@ -386,20 +388,20 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
         and in_band["in_band"].all()
         and in_band["band_from"].unique().tolist() == ["3 repeats of hybrid_rerank"]
     )
-    parts = rs.noise_components(store, "mrr@10").set_index("source")
+    parts = noise_components(store, "mrr@10").set_index("source")
     assert (parts["sd_of_mean"].drop("queries") ** 2).sum() == pytest.approx(means.var())
     assert parts["share"].sum() == pytest.approx(1) and parts.loc["queries", "share"] > 0.8
 
 
 def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
-    found = rs.trend(store, "mrr@10", golden=golden, baseline="13-rerank-30")
+    found = trend(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
     means = table.set_index("run_id")["mean"]
     assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"]) and np.isnan(
         middle["06-bm25-passages-400"]
     )
     assert middle["18-rerank-unstemmed"] == pytest.approx(means["14-rerank-30-relabelled"])
-    early = rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
+    early = trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
     assert (
         early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
         and early["band_low"].notna().all()
@@ -430,7 +432,7 @@ def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path)
         write_golden, write_run, tmp_path, {"q1": [0.1, 0.3], "q2": [0.5, 0.7], "q3": [0.4]}
     )
     scores = rs.score(results, golden, ["faithfulness"])
-    found = rs.noise_components(scores, "faithfulness", results=results).set_index("source")
+    found = noise_components(scores, "faithfulness", results=results).set_index("source")
     # As the judge repeats by hand in test_variance_components, a tenth of the size; q3 was judged
     # once only.
     assert found["variance"].to_dict() == {
@@ -441,8 +443,8 @@ def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path)
 
 
 def test_slices_are_trends_of_their_own(store, golden):
-    table = rs.trend(store, "mrr@10", golden=golden, by="difficulty")
-    means = rs.summarize(
+    table = trend(store, "mrr@10", golden=golden, by="difficulty")
+    means = summarize(
         store.measured("mrr@10")[0].assign(created_at=pd.NaT),
         golden,
         by="difficulty",
@@ -461,7 +463,7 @@ def test_slices_are_trends_of_their_own(store, golden):
     assert figure.axes[:3] == axes
     assert [ax.get_title() for ax in axes] == ["easy (n = 41)", "hard (n = 49)", "medium (n = 60)"]
     assert len({ax.get_ylim() for ax in axes}) == 1
-    narrow = rs.plot.trend_slices(rs.trend(store, "mrr@10", golden=golden, by="category"))
+    narrow = rs.plot.trend_slices(trend(store, "mrr@10", golden=golden, by="category"))
     # concept reaches up to .92, its band to 1
     assert narrow[-1].get_ylim()[1] >= table["high"].max() and narrow[0].get_ylim()[
         1
@@ -483,23 +485,23 @@ def test_slices_are_trends_of_their_own(store, golden):
 )  # fmt: skip
 def test_what_makes_no_trend_is_refused(store, how, message):
     with pytest.raises(rs.DataError, match=message):
-        rs.trend(store, **how)
+        trend(store, **how)
 
 
 def test_runs_without_noise_say_so():
     with pytest.raises(rs.DataError, match="no two runs are repeats"):
-        rs.noise_floor(noisy([0.5, 0.6]), "mrr")
-    assert rs.trend(noisy([0.5, 0.6]), "mrr")["band_low"].isna().all()
+        noise_floor(noisy([0.5, 0.6]), "mrr")
+    assert trend(noisy([0.5, 0.6]), "mrr")["band_low"].isna().all()
 
 
 def test_runs_without_a_time_are_left_out_aloud():
     scores = noisy([0.5, 0.6, 0.7])
     scores.loc[(scores["run_id"] == "r1").to_numpy(), "created_at"] = pd.NaT
     with pytest.warns(UserWarning, match="left out, having no created_at: r1"):
-        assert rs.trend(scores, "mrr")["run_id"].tolist() == ["r0", "r2"]
+        assert trend(scores, "mrr")["run_id"].tolist() == ["r0", "r2"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert rs.trend(scores, "mrr", order=["r2", "r1"])["run_id"].tolist() == ["r2", "r1"]
+        assert trend(scores, "mrr", order=["r2", "r1"])["run_id"].tolist() == ["r2", "r1"]
 
 
 def texts(ax):
@@ -534,7 +536,7 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
-    ax = rs.plot.trend(rs.trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5"))
+    ax = rs.plot.trend(trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5"))
     (note,) = [text for text in ax.texts if text.get_text() == "left the band"]
     assert note.xy[0] == 7
     (ring,) = [line for line in ax.get_lines() if line.get_label() == "baseline"]

@@ -27,7 +27,7 @@ def files(write_golden, write_run):
 
 def played(files, *lines, **options):
     said: list[str] = []
-    label_in_terminal(rs.LabelSession(*files, **options), lines, said.append, width=80)
+    label_in_terminal(rs.golden.LabelSession(*files, **options), lines, said.append, width=80)
     return said
 
 
@@ -120,7 +120,7 @@ def test_near_misses_are_listed(files):
 
 
 def test_a_change_by_someone_else_is_shown(files):
-    session, said = rs.LabelSession(*files), []
+    session, said = rs.golden.LabelSession(*files), []
 
     def lines():
         files[0].write_text(GOLDEN.replace("who?", "who wrote it?"))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
+from ragscore.golden.coverage import coverage
 
 CONFIG = {
     "k": 5, "rerank_weights": {"vector": 0.7, "lexical": 0.3}, "folder_mode": "on_with_fallback",
@@ -127,7 +128,7 @@ def test_golden_cases_load_as_anchors_groups_checks_and_tags(golden_file):
 
 
 def test_golden_cases_round_trip_with_unknown_fields(golden_file, tmp_path):
-    written = rs.write_chatbot_golden(
+    written = rs.io.write_chatbot_golden(
         rs.load_golden(golden_file), tmp_path / "again" / "eval_set.jsonl"
     )
     author = {"author": {"team": "docs"}}  # null and absent are the same
@@ -138,7 +139,7 @@ def test_golden_cases_round_trip_with_unknown_fields(golden_file, tmp_path):
 def test_groups_round_trip_empty_and_out_of_range_ones_included(tmp_path, groups):
     case = CASE | {"required_support_groups": groups, "author": 1}
     golden = rs.load_golden(jsonl(tmp_path / "eval_set.jsonl", [case]))
-    assert rows_of(rs.write_chatbot_golden(golden, tmp_path / "again.jsonl")) == [case]
+    assert rows_of(rs.io.write_chatbot_golden(golden, tmp_path / "again.jsonl")) == [case]
 
 
 DEMO = Path(__file__).parents[3] / "data" / "demo" / "golden.yaml"
@@ -152,7 +153,7 @@ def test_a_group_of_documents_is_refused_by_name_not_by_a_bare_ValueError(tmp_pa
         match=rf"support_groups\.target_id: .*{first['target_id']!r}.*{first['query_id']!r}"
         ".*gold_supports",
     ):
-        rs.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
+        rs.io.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
 
 
 def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_path):
@@ -162,7 +163,7 @@ def test_a_group_of_a_document_called_0_is_not_written_as_the_first_support(tmp_
     }  # fmt: skip
     golden = rs.load_golden(jsonl(tmp_path / "golden.jsonl", [row]))
     with pytest.raises(rs.DataError, match=r"support_groups\.target_id: .*'0'.*'q'"):
-        rs.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
+        rs.io.write_chatbot_golden(golden, tmp_path / "eval_set.jsonl")
 
 
 def test_a_case_that_does_not_say_so_is_answerable(tmp_path):
@@ -265,7 +266,7 @@ def test_stored_values_are_reported_by_case_and_for_the_run(run_folder):
 
 
 def test_a_run_folder_round_trips(run_folder, tmp_path):
-    again = rs.write_chatbot(rs.load_results(run_folder), tmp_path / "again" / "20251219_235258")
+    again = rs.io.write_chatbot(rs.load_results(run_folder), tmp_path / "again" / "20251219_235258")
     assert rows_of(again / "results.jsonl") == [ROW, REFUSED]
     assert json.loads((again / "config.json").read_text()) == CONFIG
     assert json.loads((again / "metrics.json").read_text()) == METRICS
@@ -274,7 +275,7 @@ def test_a_run_folder_round_trips(run_folder, tmp_path):
 def test_only_one_run_is_written(run_folder, tmp_path):
     results = rs.load_results(run_folder)
     with pytest.raises(rs.DataError, match=r"found 0 runs.*exactly one"):
-        rs.write_chatbot(results.select([]), tmp_path)
+        rs.io.write_chatbot(results.select([]), tmp_path)
 
 
 def test_a_run_without_files_beside_it_takes_k_from_its_rows_and_its_time_from_its_name(tmp_path):
@@ -291,7 +292,7 @@ def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_den
     golden_file, tmp_path
 ):
     results = rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW]))
-    assert rs.coverage(results, rs.load_golden(golden_file))["n_missing"].tolist() == [1]
+    assert coverage(results, rs.load_golden(golden_file))["n_missing"].tolist() == [1]
 
 
 def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path):
@@ -345,7 +346,7 @@ def test_a_case_twice_in_a_run_names_both_lines(tmp_path):
 
 def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
-    assert rs.coverage(results, golden)["n_undecidable"].tolist() == [1]
+    assert coverage(results, golden)["n_undecidable"].tolist() == [1]
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["hit@1", "hit@3", "recall_all@3"])
     assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [

@@ -10,6 +10,10 @@ import numpy as np
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.score_diff import flips
+from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
+from ragscore.scoring.provenance import same_judges
 
 SUPPORTS = [
     {"rel_path": "a.md", "heading_path": "O"},
@@ -68,7 +72,7 @@ def load(tmp_path):
 @pytest.fixture
 def aggregate(load):
     """The aggregate of one run, as that harness writes it."""
-    return lambda cases, rows, **config: rs.aggregate(*load(cases, rows, **config), "chatbot")[
+    return lambda cases, rows, **config: aggregate_of(*load(cases, rows, **config), "chatbot")[
         "run"
     ]
 
@@ -191,7 +195,7 @@ def test_9_a_written_folder_keeps_text_and_config_as_they_were(load, tmp_path):
     # Texts are cut when a store is told to (test_store.py), never on the way through.
     long = {"chunk_id": "c", "rel_path": "a.md", "heading_path": "O", "rank": 1, "text": "x" * 300}
     results, _ = load([case()], [row(retrieved_chunks=[long])], run={"eval_set_commit_hash": "abc"})
-    again = rs.write_chatbot(results, tmp_path / "again")
+    again = rs.io.write_chatbot(results, tmp_path / "again")
     assert (
         json.loads((again / "results.jsonl").read_text())["retrieved_chunks"][0]["text"]
         == "x" * 300
@@ -228,7 +232,7 @@ def judged(groundedness, query_id="q", **more):
 
 
 def judge_state(results, golden):
-    invariants = rs.compare_runs(results, golden, "a", "b", profile="chatbot").invariants.set_index(
+    invariants = compare_runs(results, golden, "a", "b", profile="chatbot").invariants.set_index(
         "name"
     )["state"]
     return invariants.get("judge_fingerprint")
@@ -254,21 +258,21 @@ def test_11_judges_are_compared_by_model_prompt_version_and_temperature(load, ot
     assert judge_state(results, golden) == state
     if state == "equal":
         assert (
-            rs.same_judges(results, "a", "b")
+            same_judges(results, "a", "b")
             == "judge_correctness:m:v1.0:0|judge_groundedness:m:v1.0:0"
         )
     else:
         with pytest.raises(rs.DataError, match="the same judges"):
-            rs.same_judges(results, "a", "b")
+            same_judges(results, "a", "b")
 
 
 def test_11_a_run_that_nobody_judged_is_compared_but_its_judges_are_unknown(load):
     results, golden = load([case()], {"a": [judged(4.0)], "b": [judged(None)]}, a=JUDGE, b={})
     assert judge_state(results, golden) == "unknown"
     with pytest.raises(rs.DataError, match="b by 'nobody'"):
-        rs.same_judges(results, "a", "b")
+        same_judges(results, "a", "b")
     results, golden = load([case()], {"a": [judged(None)], "b": [judged(None)]}, a={}, b={})
-    assert judge_state(results, golden) is None and rs.same_judges(results, "a", "b") == ""
+    assert judge_state(results, golden) is None and same_judges(results, "a", "b") == ""
 
 
 @pytest.mark.parametrize(
@@ -286,7 +290,7 @@ def test_11_a_judges_points_flip_between_4_and_below_3(load, before, after, kind
         [case()], {"a": [judged(before)], "b": [judged(after)]}, a=JUDGE, b=JUDGE
     )
     assert (
-        rs.flips(rs.score(results, golden, ["judge_groundedness", "judge_correctness"]), "a", "b")[
+        flips(rs.score(results, golden, ["judge_groundedness", "judge_correctness"]), "a", "b")[
             "kind"
         ].tolist()
         == kind
@@ -300,12 +304,12 @@ def test_11_recall_flips_by_query(load):
         "b": [row("lost"), row("won", hit), row("kept", hit)],
     }
     results, golden = load([case(name) for name in ("lost", "won", "kept")], runs)
-    flipped = rs.flips(rs.score(results, golden, ["hit@5:anchor"], profile="chatbot"), "a", "b")
+    flipped = flips(rs.score(results, golden, ["hit@5:anchor"], profile="chatbot"), "a", "b")
     assert flipped[["query_id", "kind"]].to_numpy().tolist() == [
         ["lost", "regression"],
         ["won", "improvement"],
     ]
-    counts = rs.compare_runs(results, golden, "a", "b", profile="chatbot").counts
+    counts = compare_runs(results, golden, "a", "b", profile="chatbot").counts
     assert counts == {"win": 1, "regression": 1, "draw": 1}
 
 
@@ -314,7 +318,7 @@ def test_11_a_case_without_a_row_has_not_improved_FLAW_upstream_reads_missing_me
         [case("q"), case("p")], {"a": [row("p")], "b": [row("q", [("a.md", "O")]), row("p")]}
     )
     with pytest.warns(UserWarning, match="golden queries without a row"):
-        assert not len(rs.flips(rs.score(results, golden, ["hit@5"]), "a", "b"))
+        assert not len(flips(rs.score(results, golden, ["hit@5"]), "a", "b"))
 
 
 def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
@@ -326,7 +330,7 @@ def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
     )
     deltas = {
         one["metric"]: one
-        for one in json.loads(rs.compare_runs(results, golden, "a", "b").to_json())["deltas"]
+        for one in json.loads(compare_runs(results, golden, "a", "b").to_json())["deltas"]
     }
     assert (
         deltas["hit@1"]["a"],
@@ -336,7 +340,7 @@ def test_11_a_delta_in_percent_is_null_where_the_baseline_is_0(load):
     ) == (0, 0.5, 0.5, None)
     back = {
         one["metric"]: one
-        for one in json.loads(rs.compare_runs(results, golden, "b", "a").to_json())["deltas"]
+        for one in json.loads(compare_runs(results, golden, "b", "a").to_json())["deltas"]
     }
     assert (back["hit@1"]["delta"], back["hit@1"]["delta_pct"]) == (-0.5, -100)
 
@@ -347,9 +351,9 @@ def test_the_compare_report_has_both_aggregates_and_their_differences(load):
         "b": [row("q", [("a.md", "O")], latency={"total_ms": 30.0})],
     }
     results, golden = load([case("q")], runs, a=JUDGE, b=JUDGE)
-    cmp = rs.compare_runs(results, golden, "a", "b", profile="chatbot")
+    cmp = compare_runs(results, golden, "a", "b", profile="chatbot")
     report = json.loads(cmp.to_json())
-    assert report["aggregate_a"] == rs.aggregate(results, golden, "chatbot")["a"]
+    assert report["aggregate_a"] == aggregate_of(results, golden, "chatbot")["a"]
     assert report["deltas"]["recall_at_k_avg"] == 1 and report["deltas"]["latency"] == {
         "p50_ms": 20,
         "p95_ms": 20,
@@ -456,7 +460,7 @@ def test_by_query_a_question_to_refuse_scores_0_as_that_harness_stores_it(load):
 
 def test_a_run_that_states_no_k_has_5(load, tmp_path):
     results, golden = load([case()], [row(chunks=[*FOUR_HITS[:1] * 5, ("a.md", "O")])], k=None)
-    assert rs.aggregate(results, golden, "chatbot")["run"]["recall_at_k_avg"] == 0
+    assert aggregate_of(results, golden, "chatbot")["run"]["recall_at_k_avg"] == 0
     assert rs.score(results, golden, profile="chatbot")["hit@5:anchor"].tolist() == [0]
 
 
@@ -472,7 +476,7 @@ def test_a_snippet_beyond_the_cut_of_a_stored_text_is_missed_and_said_to_be(load
         [case(supports=[SUPPORTS[0] | {"snippets": ["foo"]}])], [row(retrieved_chunks=[chunk])]
     )
     with pytest.warns(UserWarning, match="1 hits can't be judged.*count as misses"):
-        found = rs.aggregate(results, golden, "chatbot")["run"]
+        found = aggregate_of(results, golden, "chatbot")["run"]
     assert (found["recall_at_k_avg"], found["precision_at_k_avg"], found["scope_miss_rate"]) == (
         0,
         0,

@@ -35,7 +35,7 @@ def assert_same(first, second):
 
 @pytest.mark.parametrize("name", ["again.txt", "again.txt.gz"])
 def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
-    file = rs.write_trec_run(small[0], tmp_path / "sub" / name)
+    file = rs.io.write_trec_run(small[0], tmp_path / "sub" / name)
     text = gzip.decompress(file.read_bytes()).decode() if name.endswith(".gz") else file.read_text()
     assert text == RUN
     assert_same(rs.load_results(file), small[0])
@@ -43,7 +43,7 @@ def test_a_run_file_is_written_as_it_was(small, tmp_path, name):
 
 @pytest.mark.parametrize("name", ["again.txt", "again.gz"])
 def test_qrels_are_written_as_they_were(small, tmp_path, name):
-    file = rs.write_trec_qrels(small[1], tmp_path / name)
+    file = rs.io.write_trec_qrels(small[1], tmp_path / name)
     assert (
         gzip.decompress(file.read_bytes()).decode() if name.endswith(".gz") else file.read_text()
     ) == QRELS
@@ -52,7 +52,7 @@ def test_qrels_are_written_as_they_were(small, tmp_path, name):
 
 def test_a_beir_folder_is_written_as_it_was(small, tmp_path):
     golden = replace(small[1], queries=small[1].queries.assign(query=["two\nlines", "ünïcode"]))
-    folder = rs.write_beir(golden, tmp_path / "beir", split="dev")
+    folder = rs.io.write_beir(golden, tmp_path / "beir", split="dev")
     assert_same(rs.load_golden(folder), golden)
     assert (
         folder / "qrels" / "dev.tsv"
@@ -82,13 +82,13 @@ def test_any_run_comes_back_from_its_file(tmp_path_factory, lists):
     ]
     file.write_text("".join(rows))
     results = rs.load_results(file)
-    assert rs.write_trec_run(results, file.with_name("again.txt")).read_text() == "".join(rows)
+    assert rs.io.write_trec_run(results, file.with_name("again.txt")).read_text() == "".join(rows)
 
 
 def test_queries_without_hits_are_counted_as_not_written(write_run, tmp_path):
     results = rs.load_results(write_run("r", [record("q1", [hit("c", "d", 1)]), record("q2", [])]))
     with pytest.warns(UserWarning, match="1 queries without hits are not in"):
-        rs.write_trec_run(results, tmp_path / "run.txt")
+        rs.io.write_trec_run(results, tmp_path / "run.txt")
 
 
 def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(write_run, tmp_path):
@@ -98,31 +98,31 @@ def test_chunks_are_written_where_asked_for_and_runs_without_scores_by_rank(writ
     ]
     results = rs.load_results(write_run("r", [{"query_id": "q", "query": "?", "hits_top_k": hits}]))
     assert (
-        rs.write_trec_run(results, tmp_path / "run.txt", level="chunk").read_text()
+        rs.io.write_trec_run(results, tmp_path / "run.txt", level="chunk").read_text()
         == "q Q0 c1 1 2.0 r\nq Q0 c2 2 1.0 r\n"
     )
     for write in (
-        lambda: rs.write_trec_run(results, tmp_path / "run.txt"),
-        lambda: rs.to_ranx(results),
+        lambda: rs.io.write_trec_run(results, tmp_path / "run.txt"),
+        lambda: rs.io.to_ranx(results),
     ):
         with pytest.raises(
             rs.DataError, match=r"'d' is there twice for query 'q' of run 'r'.*collapse_hits"
         ):
             write()
-    once = replace(results, hits=rs.collapse_hits(results.hits))
-    assert rs.write_trec_run(once, tmp_path / "run.txt").read_text() == "q Q0 d 1 1.0 r\n"
+    once = replace(results, hits=rs.match.collapse_hits(results.hits))
+    assert rs.io.write_trec_run(once, tmp_path / "run.txt").read_text() == "q Q0 d 1 1.0 r\n"
 
 
 def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden, tmp_path):
     results, golden = small
     spaced = replace(results, hits=results.hits.assign(doc_id="a b"), responses=results.responses)
     with pytest.raises(rs.DataError, match="'a b'; ids without white space"):
-        rs.write_trec_run(
+        rs.io.write_trec_run(
             replace(spaced, hits=spaced.hits.drop_duplicates(["run_id", "query_id"])),
             tmp_path / "run.txt",
         )
     with pytest.raises(rs.DataError, match="only some hits of bm25 have a score"):
-        rs.write_trec_run(
+        rs.io.write_trec_run(
             replace(
                 results,
                 hits=results.hits.assign(
@@ -132,13 +132,13 @@ def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden,
             tmp_path / "run.txt",
         )
     with pytest.raises(rs.DataError, match="one of doc, chunk"):
-        rs.write_trec_qrels(golden, tmp_path / "qrels.txt", level="span")
+        rs.io.write_trec_qrels(golden, tmp_path / "qrels.txt", level="span")
     rows = [
         {"id": "q1", "query": "?", "expected_doc_ids": [["a", "b"]]},
         {"id": "q2", "query": "?", "answerable": False},
     ]
     with pytest.warns(UserWarning) as caught:
-        text = rs.write_trec_qrels(
+        text = rs.io.write_trec_qrels(
             rs.load_golden(write_golden(rows)), tmp_path / "qrels.txt"
         ).read_text()
     assert text == "q1 0 a 1\nq1 0 b 1\n"
@@ -155,8 +155,8 @@ def test_what_the_formats_cannot_hold_is_refused_or_counted(small, write_golden,
 
 def test_frames_for_ir_measures_give_our_scores(pair):
     results, golden = pair
-    results = replace(results, hits=rs.collapse_hits(results.hits))
-    qrels, runs = rs.to_ir_measures(results, golden)
+    results = replace(results, hits=rs.match.collapse_hits(results.hits))
+    qrels, runs = rs.io.to_ir_measures(results, golden)
     measures = {"mrr": ir_measures.RR, "recall@5": ir_measures.R @ 5, "map@10": ir_measures.AP @ 10}
     scores = rs.score(results, golden, list(measures), match="doc").set_index("run_id", append=True)
     for run_id, run in runs.items():
@@ -167,7 +167,7 @@ def test_frames_for_ir_measures_give_our_scores(pair):
 
 def test_frames_for_ranx_hold_texts_as_objects_and_scores_that_fall_with_the_rank(small):
     results, golden = small
-    runs = rs.to_ranx(results)
+    runs = rs.io.to_ranx(results)
     assert list(runs) == ["bm25", "dense"] and runs["bm25"].dtypes.astype("str").tolist() == [
         "object",
         "object",
@@ -178,7 +178,7 @@ def test_frames_for_ranx_hold_texts_as_objects_and_scores_that_fall_with_the_ran
         ["d1", 2.0],
         ["d7", 1.0],
     ]
-    assert rs.to_ranx(golden).sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [
+    assert rs.io.to_ranx(golden).sort_values(["q_id", "doc_id"]).to_numpy().tolist() == [
         ["q1", "d1", 2],
         ["q1", "d2", 0],
         ["q2", "d3", 1],
@@ -188,5 +188,7 @@ def test_frames_for_ranx_hold_texts_as_objects_and_scores_that_fall_with_the_ran
 def test_nothing_becomes_nothing(small):
     results, golden = small
     empty = replace(results, hits=results.hits.iloc[:0])
-    assert all(len(run) == 0 for run in rs.to_ranx(empty).values())
-    assert len(rs.to_ir_measures(empty, replace(golden, targets=golden.targets.iloc[:0]))[0]) == 0
+    assert all(len(run) == 0 for run in rs.io.to_ranx(empty).values())
+    assert (
+        len(rs.io.to_ir_measures(empty, replace(golden, targets=golden.targets.iloc[:0]))[0]) == 0
+    )

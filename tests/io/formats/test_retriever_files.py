@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.analysis.retrievers import predicate_markdown, predicate_matrix, predicate_rows
 
 QUESTIONS = [
     {
@@ -110,14 +111,16 @@ def write(file, rows):
 
 def test_questions_are_written_back_as_they_were(tmp_path):
     golden = rs.load_golden(write(tmp_path / "queries.jsonl", QUESTIONS))
-    file = rs.write_predicates(golden, tmp_path / "again" / "queries.jsonl")
+    file = rs.io.write_predicates(golden, tmp_path / "again" / "queries.jsonl")
     assert lines_of(file) == QUESTIONS
     assert rs.load_golden(file).golden_hash == golden.golden_hash
 
 
 def test_records_are_written_back_as_they_were(tmp_path):
     results = rs.load_results(write(tmp_path / "results.jsonl", RECORDS))
-    assert lines_of(rs.write_retrievers(results, tmp_path / "again" / "results.jsonl")) == RECORDS
+    assert (
+        lines_of(rs.io.write_retrievers(results, tmp_path / "again" / "results.jsonl")) == RECORDS
+    )
 
 
 def test_a_record_whose_outcome_names_no_match_keeps_its_null(tmp_path):
@@ -133,7 +136,7 @@ def test_a_record_whose_outcome_names_no_match_keeps_its_null(tmp_path):
         }
     ]
     results = rs.load_results(write(tmp_path / "results.jsonl", records))
-    file = rs.write_retrievers(results, tmp_path / "again.jsonl")
+    file = rs.io.write_retrievers(results, tmp_path / "again.jsonl")
     assert lines_of(file) == records
     assert (
         '"n_hits": 1, "rank_first_match": null, "passed": false, "kind": "positive"'
@@ -148,15 +151,15 @@ def test_a_kind_that_is_none_is_counted_and_left_out(tmp_path):
     results = rs.load_results(rows, format="retrievers", strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
     assert rs.load_results(
-        rs.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers"
+        rs.io.write_retrievers(results, tmp_path / "again.jsonl"), format="retrievers"
     ).problems.empty
 
 
 def test_a_summary_is_written_back_as_it_was(tmp_path):
     results = rs.load_results(write(tmp_path / "results.jsonl", SUMMARY))
-    assert lines_of(rs.write_retriever_summary(results, tmp_path / "again.jsonl")) == SUMMARY
+    assert lines_of(rs.io.write_retriever_summary(results, tmp_path / "again.jsonl")) == SUMMARY
     with pytest.raises(rs.DataError, match="nothing is reported"):
-        rs.write_retriever_summary(
+        rs.io.write_retriever_summary(
             rs.load_results(write(tmp_path / "raw.jsonl", RECORDS[:1])), tmp_path / "x.jsonl"
         )
 
@@ -252,12 +255,12 @@ def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(
     ]
     with pytest.warns(UserWarning, match=r"results\.jsonl: 1 queries appear more than once"):
         results = rs.load_results(write(tmp_path / "results.jsonl", records))
-    assert rs.predicate_matrix(results, golden).to_dict("index") == {
+    assert predicate_matrix(results, golden).to_dict("index") == {
         "q": {"bm25": "✅ #1", "dense": "✅ #1"},
         "q (2)": {"bm25": "❌", "dense": "❌"},
     }
-    assert lines_of(rs.write_retrievers(results, tmp_path / "again.jsonl")) == records
-    assert lines_of(rs.write_predicates(golden, tmp_path / "again.jsonl")) == questions
+    assert lines_of(rs.io.write_retrievers(results, tmp_path / "again.jsonl")) == records
+    assert lines_of(rs.io.write_predicates(golden, tmp_path / "again.jsonl")) == questions
 
 
 def test_a_question_that_expects_nothing_is_said_to_be_one(tmp_path):
@@ -277,11 +280,11 @@ def test_a_set_with_ids_of_its_own_is_written_with_them(tmp_path, write_golden):
         {"id": "r", "query": "!", "expected_source_keys": [["k", "l"]]},
     ]
     golden = rs.load_golden(write_golden(rows))
-    assert lines_of(rs.write_predicates(golden, tmp_path / "queries.jsonl")) == rows
+    assert lines_of(rs.io.write_predicates(golden, tmp_path / "queries.jsonl")) == rows
     assert rs.load_golden(tmp_path / "queries.jsonl").targets.equals(golden.targets)
     docs = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}]))
     with pytest.raises(rs.DataError, match="targets of level doc"):
-        rs.write_predicates(docs, tmp_path / "x.jsonl")
+        rs.io.write_predicates(docs, tmp_path / "x.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -400,7 +403,7 @@ def test_the_demo_golden_set_keeps_its_hash():
 def test_a_kind_that_is_none_is_a_problem_and_not_kept(tmp_path):
     results = rs.load_results(write(tmp_path / "a.jsonl", [said("q", [], kind="0")]), strict=False)
     assert results.problems["field"].tolist() == ["kind"] and "x_kind" not in results.responses
-    assert rs.load_results(rs.write_retrievers(results, tmp_path / "again.jsonl")).responses[
+    assert rs.load_results(rs.io.write_retrievers(results, tmp_path / "again.jsonl")).responses[
         "query_id"
     ].tolist() == ["q"]
 
@@ -488,7 +491,7 @@ def test_a_kind_that_there_is_not_is_a_problem_and_not_written_on(tmp_path):
     assert (
         len(
             rs.load_results(
-                rs.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers"
+                rs.io.write_retrievers(results, tmp_path / "b.jsonl"), format="retrievers"
             ).responses
         )
         == 1
@@ -506,7 +509,7 @@ def test_any_results_file_ends_in_frames_or_one_error(rows, damage, strict):
             warnings.simplefilter("ignore", UserWarning)
             again = (
                 rs.load_results(
-                    rs.write_retrievers(results, Path(folder) / "a.jsonl"), format="retrievers"
+                    rs.io.write_retrievers(results, Path(folder) / "a.jsonl"), format="retrievers"
                 )
                 if len(results.responses)
                 else results
@@ -528,7 +531,7 @@ def test_any_golden_file_ends_in_frames_or_one_error(rows, damage, strict):
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             again = rs.load_golden(
-                rs.write_predicates(golden, Path(folder) / "a.jsonl"), format="predicates"
+                rs.io.write_predicates(golden, Path(folder) / "a.jsonl"), format="predicates"
             )
         assert again.golden_hash == golden.golden_hash
 
@@ -545,9 +548,9 @@ def test_whatever_loads_can_be_judged(questions, records):
     if golden is None or results is None or not len(results.runs) or not len(golden.queries):
         return
     try:
-        rows = rs.predicate_rows(rs.filter_hits(results, golden), golden)
+        rows = predicate_rows(rs.match.filter_hits(results, golden), golden)
     except rs.DataError as error:
         assert "hold a summary and no hits" in str(error)
         return
     assert rows["passed"].dropna().isin([0, 1]).all()
-    assert rs.predicate_markdown(results, golden).startswith("# Retrievers")
+    assert predicate_markdown(results, golden).startswith("# Retrievers")

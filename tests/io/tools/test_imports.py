@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
+from ragscore.analysis.reported import check_reported
+from ragscore.io.tools.registry import import_results, load_table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 MERGE, SORT = "q-171ef8156a46", "q-1d9da6f1bd39"  # hashes of the RAGAS file's first two questions
@@ -18,7 +20,7 @@ MERGE, SORT = "q-171ef8156a46", "q-1d9da6f1bd39"  # hashes of the RAGAS file's f
 
 def load(name, match="more than once", **options):
     with pytest.warns(UserWarning, match=match):
-        return rs.import_results(FIXTURES / name, **options)
+        return import_results(FIXTURES / name, **options)
 
 
 def cell(frame, query_id, run_id=None):
@@ -114,7 +116,7 @@ def test_the_names_of_ragas_0_1_are_read_too():
             "context_precision": [0.5],
         }
     )
-    found = rs.import_results(frame)
+    found = import_results(frame)
     assert (
         found.results.hits["text"].tolist() == ["one", "two"]
         and found.golden.queries["reference_answer"].item() == "B"
@@ -133,7 +135,7 @@ def test_passages_without_ids_are_known_by_their_text():
             "reference_contexts": [["z", "not retrieved"]],
         }
     )
-    found = rs.import_results(frame)
+    found = import_results(frame)
     scores = rs.score(found.results, found.golden, ["recall@3", "mrr"])
     assert scores[["recall@3", "mrr"]].to_numpy().tolist() == [[0.5, 0.5]]
 
@@ -145,7 +147,7 @@ def test_a_conversation_s_question_is_what_the_user_said_last():
         {"content": "merge?", "type": "human"},
     ]
     assert (
-        rs.import_results(pd.DataFrame({"user_input": [messages], "response": ["A"]}))
+        import_results(pd.DataFrame({"user_input": [messages], "response": ["A"]}))
         .results.responses["query"]
         .item()
         == "merge?"
@@ -215,7 +217,7 @@ def test_a_users_columns_reach_into_records():
 
 
 def test_inspect_epochs_become_repeats_without_a_warning():
-    found = rs.import_results(
+    found = import_results(
         FIXTURES / "inspect_log.json",
         columns={"retrieved_ids": "metadata.sources", "gold_ids": "metadata.gold"},
     )
@@ -249,7 +251,7 @@ def test_inspect_s_own_format_holds_the_same_as_its_json():
         "inspect_ai", reason="inspect_ai reads its .eval files; pip install ragscore[inspect]"
     )
     one, other = (
-        rs.import_results(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval")
+        import_results(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval")
     )
     pd.testing.assert_frame_equal(one.results.responses, other.results.responses)
     pd.testing.assert_frame_equal(one.results.judgments, other.results.judgments)
@@ -266,7 +268,7 @@ def test_a_frame_of_inspect_s_samples_is_read_too():
         "score_judge": 0.5,
         "score_letter": "P",
     }
-    found = rs.import_results(pd.DataFrame([record | {"error": "", "working_time": 0.5}]))
+    found = import_results(pd.DataFrame([record | {"error": "", "working_time": 0.5}]))
     assert (
         found.results.responses[["query", "elapsed_ms"]].to_numpy().tolist() == [["How?", 500.0]]
         and found.results.responses["error"].isna().all()
@@ -339,7 +341,7 @@ def test_the_older_mlflow_table_is_read_with_our_names_of_its_retrieval_metrics(
     ]
     table = {"columns": columns, "data": [["a?", "A", "B", 0.5, 1 / 3, 4, "close"]]}
     (tmp_path / "eval_results_table.json").write_text(json.dumps(table), encoding="utf-8")
-    found = rs.import_results(tmp_path / "eval_results_table.json")
+    found = import_results(tmp_path / "eval_results_table.json")
     assert found.results.reported.set_index("metric")["value"].to_dict() == {
         "precision@3": 1 / 3,
         "answer_similarity": 4.0,
@@ -414,7 +416,7 @@ def test_a_phoenix_experiment_gives_repeats_labels_and_annotations(tmp_path):
         run | {"repetition_number": 2, "annotations": [bad]},
     ]
     (tmp_path / "experiment.json").write_text(json.dumps(rows), encoding="utf-8")
-    found = rs.import_results(tmp_path / "experiment.json")
+    found = import_results(tmp_path / "experiment.json")
     assert found.results.judgments["state"].tolist() == [
         "scored",
         "judge_failed",
@@ -441,7 +443,7 @@ COLUMNS = {
 
 
 def test_a_plain_frame_with_named_columns_becomes_results_and_golden():
-    results, golden = rs.load_table(TABLE, COLUMNS, run_id="mine")
+    results, golden = load_table(TABLE, COLUMNS, run_id="mine")
     scores = rs.score(results, golden, ["recall@5", "mrr", "failed"])
     assert scores["mrr"].tolist() == [0.5, 0.0, 1.0] and scores["failed"].tolist() == [
         0.0,
@@ -461,8 +463,8 @@ def test_a_csv_whose_columns_are_named_by_role_needs_no_mapping(tmp_path):
     TABLE.rename(columns={column: role for role, column in COLUMNS.items()}).to_csv(
         tmp_path / "mine.csv", index=False, lineterminator="\r\n", encoding="utf-8-sig"
     )
-    results, golden = rs.load_table(tmp_path / "mine.csv")
-    expected, _ = rs.load_table(TABLE, COLUMNS, run_id="mine")
+    results, golden = load_table(tmp_path / "mine.csv")
+    expected, _ = load_table(TABLE, COLUMNS, run_id="mine")
     pd.testing.assert_frame_equal(results.hits, expected.hits)
     pd.testing.assert_frame_equal(results.judgments, expected.judgments)
     assert golden is not None and results.responses["elapsed_ms"].tolist()[:2] == [10.0, 20.0]
@@ -473,15 +475,15 @@ def test_roles_ids_and_kinds_are_checked_in_words():
         rs.DataError,
         match=r"columns: found 'anwser': 'said'; role -> column; roles are query_id, run_id",
     ):
-        rs.load_table(TABLE, {"anwser": "said"})
+        load_table(TABLE, {"anwser": "said"})
     with pytest.raises(
         rs.DataError, match=r"frame:1: latency_ms: found text: \"soon\"; a number or null"
     ):
-        rs.load_table(pd.DataFrame({"query": ["a?"], "answer": ["A"], "latency_ms": ["soon"]}))
+        load_table(pd.DataFrame({"query": ["a?"], "answer": ["A"], "latency_ms": ["soon"]}))
     with pytest.raises(rs.DataError, match="neither a query nor an id"):
-        rs.load_table(pd.DataFrame({"query": [None], "answer": ["A"]}))
+        load_table(pd.DataFrame({"query": [None], "answer": ["A"]}))
     with pytest.raises(rs.DataError, match="no column says what a system answered"):
-        rs.load_table(pd.DataFrame({"query": ["a?"], "gold_answer": ["A"]}))
+        load_table(pd.DataFrame({"query": ["a?"], "gold_answer": ["A"]}))
 
 
 def test_faults_are_returned_as_problems_unless_strict():
@@ -490,10 +492,10 @@ def test_faults_are_returned_as_problems_unless_strict():
         UserWarning,
         match=r"frame: 1 fault left out, first neither a query nor an id; see \.problems",
     ):
-        found = rs.import_results(frame)
+        found = import_results(frame)
     assert len(found.results.responses) == 1 and found.problems["line"].tolist() == [2]
     with pytest.raises(rs.DataError, match="frame:2: neither a query nor an id"):
-        rs.import_results(frame, strict=True)
+        import_results(frame, strict=True)
 
 
 def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
@@ -506,7 +508,7 @@ def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
         }
     )
     with pytest.warns(UserWarning):
-        found = rs.import_results(frame)
+        found = import_results(frame)
     assert found.golden.queries["reference_answer"].tolist() == ["A"] and found.golden.targets[
         "chunk_id"
     ].tolist() == ["c1", "c2"]
@@ -616,8 +618,8 @@ COUNTED_OTHERWISE = {
 def test_a_value_that_another_tool_counted_otherwise_shows(name):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*more than once", UserWarning)
-        found = rs.import_results(FIXTURES / name, columns=COLUMNS_OF.get(name))
-    checked = rs.check_reported(found.results, found.golden, missing="zero")
+        found = import_results(FIXTURES / name, columns=COLUMNS_OF.get(name))
+    checked = check_reported(found.results, found.golden, missing="zero")
     texts = (
         found.golden.queries.set_index("query_id")["query"]
         if name != "inspect_log.json"
@@ -640,7 +642,7 @@ def test_a_value_that_another_tool_counted_otherwise_shows(name):
 
 def test_ragas_rows_come_back_as_they_were():
     found = load("ragas_dataset.jsonl")
-    rows = rs.to_ragas(found.results, found.golden)
+    rows = rs.io.to_ragas(found.results, found.golden)
     written = [
         json.loads(line)
         for line in (FIXTURES / "ragas_dataset.jsonl").read_text(encoding="utf-8").splitlines()
@@ -662,7 +664,7 @@ def test_a_large_json_file_is_recognised_by_its_beginning(tmp_path):
     found["results"]["prompts"] = ["x" * (1 << 21)]
     (tmp_path / "large.json").write_text(json.dumps(found), encoding="utf-8")
     with pytest.warns(UserWarning, match="more than once"):
-        assert len(rs.import_results(tmp_path / "large.json").results.responses) == 16
+        assert len(import_results(tmp_path / "large.json").results.responses) == 16
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.io.rows import table_rows
 from ragscore.io.source import Problems
-from ragscore.io.tools.registry import TOOLS
+from ragscore.io.tools.registry import TOOLS, import_results
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 READ = {
@@ -91,7 +91,7 @@ def ends_well(source, tool):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             try:
-                found = rs.import_results(source, tool, strict=strict)
+                found = import_results(source, tool, strict=strict)
             except rs.DataError:
                 continue
         assert isinstance(found.problems, pd.DataFrame)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.frames.data import concat_results
 
 FRAMES = ("runs", "responses", "hits", "citations", "reported", "queries", "targets")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
@@ -68,10 +69,10 @@ JUDGED = [
 @pytest.mark.filterwarnings("ignore:.*carry no expectation")
 def test_graded_judgements_are_written_as_they_were(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED))
-    file = rs.write_qrels_jsonl(golden, tmp_path / "new" / "out.jsonl")
+    file = rs.io.write_qrels_jsonl(golden, tmp_path / "new" / "out.jsonl")
     assert lines_of(file) == JUDGED
     assert_same(rs.load_golden(file), golden)
-    assert_same(rs.load_golden(rs.write_qrels_jsonl(golden, tmp_path / "out.jsonl.gz")), golden)
+    assert_same(rs.load_golden(rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl.gz")), golden)
 
 
 def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
@@ -92,7 +93,7 @@ def test_what_judgements_cannot_say_is_counted(write_golden, tmp_path):
         " targets of other levels, 1 tags, 1 stated refusals, 1 query labels"
     )
     with pytest.warns(UserWarning, match=message):
-        file = rs.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
+        file = rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
     assert [one["relevant_docs"] for one in lines_of(file)] == [{"a": 1, "b": 1}, {}]
 
 
@@ -101,7 +102,7 @@ def test_a_grade_that_the_format_refuses_is_not_written(write_golden, tmp_path):
         write_golden([{"id": "q", "query": "?", "expected_doc_ids": {"a": 256}}])
     )
     with pytest.raises(rs.DataError, match=r"targets\.grade: found the grade 256"):
-        rs.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
+        rs.io.write_qrels_jsonl(golden, tmp_path / "out.jsonl")
 
 
 @settings(max_examples=40)
@@ -121,7 +122,7 @@ def test_any_graded_judgements_come_back(tmp_path_factory, rows):
     ]
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     golden = rs.load_golden(folder / "in.jsonl", format="qrels_jsonl")
-    file = rs.write_qrels_jsonl(golden, folder / "out.jsonl")
+    file = rs.io.write_qrels_jsonl(golden, folder / "out.jsonl")
     assert lines_of(file) == lines
     assert_same(rs.load_golden(file, format="qrels_jsonl"), golden)
 
@@ -135,7 +136,7 @@ GRADES = {"q2": {"b": 2, "a": 0}, "q1": {"d": 1}}
 @pytest.mark.parametrize("name", ["bm25.json", "bm25.json.gz"])
 def test_a_json_run_is_written_as_it_was(write, tmp_path, name):
     results = rs.load_results(write("bm25.json", RUN))
-    file = rs.write_json_run(results, tmp_path / "new" / name)
+    file = rs.io.write_json_run(results, tmp_path / "new" / name)
     assert_same(rs.load_results(file), results)
     assert name.endswith(".gz") or json.loads(file.read_text()) == RUN
 
@@ -145,7 +146,9 @@ def test_runs_of_other_files_become_json_runs(write_run, tmp_path):
         write_run("r", [record("q", [hit("c1", "d1", 1), hit("c2", "d2", 2)]), record("none", [])])
     )
     plain = rs.Results(results.runs, results.responses, results.hits.drop(columns="score"))
-    assert json.loads(rs.write_json_run(plain, tmp_path / "r.json", level="chunk").read_text()) == {
+    assert json.loads(
+        rs.io.write_json_run(plain, tmp_path / "r.json", level="chunk").read_text()
+    ) == {
         "q": {"c1": 2.0, "c2": 1.0},
         "none": {},
     }
@@ -158,10 +161,10 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
         rs.DataError,
         match=r"hits\.rank: 2 hits have other ranks than their scores say, first 'a' of query 'q'",
     ):
-        rs.write_json_run(results, tmp_path / "r.json")
-    two = rs.concat_results([results, rs.load_results(write_run("s", [record("q", [])]))])
+        rs.io.write_json_run(results, tmp_path / "r.json")
+    two = concat_results([results, rs.load_results(write_run("s", [record("q", [])]))])
     with pytest.raises(rs.DataError, match="found 2 runs"):
-        rs.write_json_run(two, tmp_path / "r.json")
+        rs.io.write_json_run(two, tmp_path / "r.json")
 
 
 @settings(max_examples=40)
@@ -182,7 +185,7 @@ def test_any_json_run_comes_back(tmp_path_factory, run):
     (folder / "r.json").write_text(json.dumps(run))
     results = rs.load_results(folder / "r.json", format="json_run")
     (folder / "new").mkdir()
-    assert json.loads(rs.write_json_run(results, folder / "new" / "r.json").read_text()) == run
+    assert json.loads(rs.io.write_json_run(results, folder / "new" / "r.json").read_text()) == run
 
 
 def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
@@ -192,7 +195,7 @@ def test_json_judgements_load_and_are_written_as_they_were(write, tmp_path):
         ["q2", "a", 0],
         ["q1", "d", 1],
     ]
-    file = rs.write_json_qrels(golden, tmp_path / "again.json")
+    file = rs.io.write_json_qrels(golden, tmp_path / "again.json")
     assert json.loads(file.read_text()) == GRADES
     assert_same(rs.load_golden(file), golden)
 
@@ -217,7 +220,7 @@ def test_bad_json_judgements_are_named(write, bad, field):
 def test_texts_of_questions_are_counted_as_left_out(write, tmp_path):
     golden = rs.load_golden(write("in.jsonl", JUDGED[:1]))
     with pytest.warns(UserWarning, match="has no place for 1 query texts, 1 query labels"):
-        assert json.loads(rs.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
+        assert json.loads(rs.io.write_json_qrels(golden, tmp_path / "q.json").read_text()) == {
             "1": {"b": 2, "a": 0}
         }
 
@@ -241,7 +244,7 @@ ANSWERS = [
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz"])
 def test_cited_answers_are_written_as_they_were(write, tmp_path, name):
     results = rs.load_results(write("in.jsonl", ANSWERS))
-    file = rs.write_trec_rag(results, tmp_path / "new" / name)
+    file = rs.io.write_trec_rag(results, tmp_path / "new" / name)
     assert name.endswith(".gz") or lines_of(file) == ANSWERS
     assert_same(rs.load_results(file), results)
 
@@ -258,7 +261,7 @@ def test_an_answer_from_elsewhere_is_one_sentence_with_its_citations(write_run, 
     ]
     results = rs.load_results(write_run("run", records))
     with pytest.warns(UserWarning, match="has no place for 1 errors$"):
-        first, second = lines_of(rs.write_trec_rag(results, tmp_path / "out.jsonl"))
+        first, second = lines_of(rs.io.write_trec_rag(results, tmp_path / "out.jsonl"))
     assert (first["references"], first["answer"]) == (
         ["d1", "d2"],
         [{"text": "a [2]", "citations": [1, 0]}],
@@ -282,7 +285,7 @@ def test_a_citation_of_what_was_not_found_is_refused(write_run, tmp_path):
         rs.DataError,
         match=r"citations\.doc_id: 'd9' is cited for query 'q' and is none of its hits",
     ):
-        rs.write_trec_rag(results, tmp_path / "out.jsonl")
+        rs.io.write_trec_rag(results, tmp_path / "out.jsonl")
 
 
 def test_a_field_under_our_own_name_is_a_problem(write):
@@ -313,7 +316,7 @@ def test_any_cited_answers_come_back(tmp_path_factory, rows):
     ]
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert (
-        lines_of(rs.write_trec_rag(rs.load_results(folder / "in.jsonl"), folder / "out.jsonl"))
+        lines_of(rs.io.write_trec_rag(rs.load_results(folder / "in.jsonl"), folder / "out.jsonl"))
         == lines
     )
 
@@ -337,7 +340,7 @@ CHECKED = {
 @pytest.mark.parametrize("name", ["checked.json", "checked.json.gz"])
 def test_a_ragchecker_file_is_written_as_it_was(write, tmp_path, name):
     results = rs.load_results(write("checked.json", CHECKED))
-    file = rs.write_ragchecker(results, tmp_path / "new" / name)
+    file = rs.io.write_ragchecker(results, tmp_path / "new" / name)
     assert name.endswith(".gz") or json.loads(file.read_text()) == CHECKED
     assert_same(rs.load_results(file), results)
 
@@ -349,9 +352,9 @@ def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(
         write_run("run", [record("q", [hit("c1", "d1", 1)], answer={"answer": "a"})])
     )
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "reference_answer": "right"}]))
-    written = json.loads(rs.write_ragchecker(results, tmp_path / "run.json", golden).read_text())[
-        "results"
-    ][0]
+    written = json.loads(
+        rs.io.write_ragchecker(results, tmp_path / "run.json", golden).read_text()
+    )["results"][0]
     assert (written["gt_answer"], written["response"], written["query"]) == (
         "right",
         "a",
@@ -362,7 +365,7 @@ def test_a_run_from_elsewhere_takes_its_reference_answers_from_the_golden_set(
         "text": "snip",
     }
     with pytest.raises(rs.DataError, match=r"hits\.text: the hit of rank 1 has none"):
-        rs.write_ragchecker(
+        rs.io.write_ragchecker(
             rs.Results(results.runs, results.responses, results.hits.drop(columns="text")),
             tmp_path / "x.json",
         )
@@ -385,7 +388,7 @@ def test_a_beir_folder_is_written_as_it_was_with_its_metadata(write, tmp_path):
         "query-id\tcorpus-id\tscore\nq2\td 3\t1\nq1\td1\t2\nq1\td2\t0\n"
     )
     golden = rs.load_golden(tmp_path / "set")
-    folder = rs.write_beir(golden, tmp_path / "again")
+    folder = rs.io.write_beir(golden, tmp_path / "again")
     assert lines_of(folder / "queries.jsonl") == QUESTIONS
     assert (folder / "qrels" / "test.tsv").read_text() == (
         tmp_path / "set" / "qrels" / "test.tsv"

@@ -20,15 +20,15 @@ from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
 from ragscore.judging.run import Judged, judge
 from ragscore.scoring.judgments import CRITERIA, score_judgments
-from ragscore.scoring.matching import response_of
 from ragscore.scoring.metrics import BY_NAME
+from ragscore.scoring.rules import response_of
 from ragscore.stats import cohen_kappa, krippendorff_alpha, weighted_kappa, wilson_interval
 
 FAR = 0.2  # of a scale's width: values further apart disagree, such as 2 of 5 points
 WARN_FROM = 0.2  # a higher rate of disagreement gives a warning
 # Upper end of a scale -> lowest good value; other scales are split in the middle.
 GOOD_FROM = {5.0: 4.0}
-RELIABILITY_FILE = "judge_reliability.json"
+RELIABILITY_FILE = "agreement.json"
 _CELL = ["run_id", "query_id", "criterion"]
 _COEFFICIENTS = ("kappa", "weighted_kappa", "alpha")
 _COLUMNS = [
@@ -40,7 +40,7 @@ JudgedValues = Judged | Results | pd.DataFrame
 
 
 @dataclass(frozen=True)
-class Reliability:
+class JudgeAgreement:
     """Agreement of two judges, a and b, on the same answers.
 
     Attributes
@@ -66,7 +66,7 @@ class Reliability:
             f"{row.criterion} {row.disagreement:.0%} of {row.n}"
             for row in self.table.itertuples(index=False)
         ]
-        return f"Reliability: disagreement {', '.join(rows)}"
+        return f"JudgeAgreement: disagreement {', '.join(rows)}"
 
     def _repr_html_(self) -> str:
         return f"<p>{self!r}</p>" + self.table._repr_html_()  # type: ignore[operator]
@@ -80,11 +80,11 @@ class Reliability:
         )
 
     def write(self, folder: str | Path) -> Path:
-        """Write `judge_reliability.json` into a run's folder and return its path."""
+        """Write `agreement.json` into a run's folder and return its path."""
         return write_json(Path(folder) / RELIABILITY_FILE, json.loads(self.to_json()))
 
     @classmethod
-    def read(cls, folder: str | Path) -> "Reliability":
+    def read(cls, folder: str | Path) -> "JudgeAgreement":
         """Read the file that `write` wrote."""
         content = json.loads((Path(folder) / RELIABILITY_FILE).read_text(encoding="utf-8"))
         table = pd.DataFrame(content["table"], columns=_COLUMNS).astype(
@@ -96,7 +96,7 @@ class Reliability:
         return cls(table, pairs)
 
 
-def judge_reliability(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> Reliability:
+def agreement(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> JudgeAgreement:
     """Measure how well two judges agree on the same answers.
 
     Parameters
@@ -142,7 +142,7 @@ def judge_reliability(a: JudgedValues, b: JudgedValues, *, seed: int = 0) -> Rel
             for name, share in zip(high["criterion"], high["disagreement"], strict=True)
         ]
         warn(f"judges disagree about more than {WARN_FROM:.0%} of the answers: {', '.join(rates)}")
-    return Reliability(table, pairs)
+    return JudgeAgreement(table, pairs)
 
 
 def _agreement(criterion: str, both: pd.DataFrame, seed: int) -> list[Any]:
@@ -185,7 +185,7 @@ def spot_check(
     n: int = 20,
     seed: int = 0,
     **options: Any,
-) -> Reliability:
+) -> JudgeAgreement:
     """Judge a random sample of judged answers again by a second judge and measure the agreement.
 
     Parameters
@@ -230,7 +230,7 @@ def spot_check(
     first = results.judgments[results.judgments["criterion"].isin(criteria)]
     part = replace(results, responses=sampled(results.responses), judgments=sampled(first))
     second = judge(replace(part, judgments=None), golden, judges, endpoint, **options)
-    return judge_reliability(part, second, seed=seed)
+    return agreement(part, second, seed=seed)
 
 
 def _refuse_same_judge(results: Results, judges: list[Judge], endpoint: Endpoint) -> None:

@@ -11,19 +11,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.frames.data import from_records
+from ragscore.scoring.level import resolve_spans
+from ragscore.scoring.rules import targets_at
 
 
-def scores_of(hits, targets, labels, rule=rs.by_doc):
+def scores_of(hits, targets, labels, rule=rs.match.by_doc):
     rows = hits.groupby(["run_id", "query_id"], observed=True).size().rename("n_hits").reset_index()
-    return rs.score_hits(
-        *rs.grade_hits(hits, targets, rule), golden_of(targets), rows, labels
+    return rs.match.score_hits(
+        *rs.match.grade_hits(hits, targets, rule), golden_of(targets), rows, labels
     ).iloc[0]
 
 
 def test_a_document_returned_as_three_chunks_earns_once():
     hits = hits_of({"doc_id": "d"}, {"doc_id": "d"}, {"doc_id": "e"}, {"doc_id": "d"})
-    graded, found = rs.grade_hits(hits, targets_of({"doc_id": "d", "grade": 2}), rs.by_doc)
+    graded, found = rs.match.grade_hits(
+        hits, targets_of({"doc_id": "d", "grade": 2}), rs.match.by_doc
+    )
     assert graded[["rank", "grade", "gain", "n_found"]].to_numpy().tolist() == [
         [1, 2, 2, 1],
         [2, 2, 0, 0],
@@ -79,7 +84,7 @@ def test_ids_of_another_query_do_not_match():
         [targets_of({"doc_id": "d1"}, query_id="q1"), targets_of({"doc_id": "d2"}, query_id="q2")],
         ignore_index=True,
     )
-    assert rs.grade_hits(hits, targets, rs.by_doc)[0]["query_id"].tolist() == ["q1"]
+    assert rs.match.grade_hits(hits, targets, rs.match.by_doc)[0]["query_id"].tolist() == ["q1"]
 
 
 SPAN = {"doc_id": "d", "span_unit": "line"}
@@ -97,7 +102,7 @@ SPAN = {"doc_id": "d", "span_unit": "line"}
     ],
 )  # fmt: skip
 def test_spans_match_by_their_share(found, expected, share, is_met):
-    matches = rs.by_span(share)(
+    matches = rs.match.by_span(share)(
         hits_of({**SPAN, "start": found[0], "end": found[1]}),
         targets_of({**SPAN, "start": expected[0], "end": expected[1]}),
     )
@@ -107,7 +112,7 @@ def test_spans_match_by_their_share(found, expected, share, is_met):
 @pytest.mark.parametrize("more", [{"span_unit": "char"}, {"doc_id": "e"}])
 def test_spans_of_another_unit_or_document_never_match(more):
     assert not len(
-        rs.by_span()(
+        rs.match.by_span()(
             hits_of({**SPAN, "start": 1, "end": 9, **more}),
             targets_of({**SPAN, "start": 1, "end": 9}),
         )
@@ -118,7 +123,7 @@ def test_a_target_without_document_is_found_by_its_path():
     target = targets_of(
         {"level": "anchor", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"}
     )
-    matches = rs.by_span()(
+    matches = rs.match.by_span()(
         hits_of({"doc_id": "d", "path": "a.md", "start": 1, "end": 9, "span_unit": "line"}), target
     )
     assert matches[["hit", "target", "coverage"]].to_numpy().tolist() == [[0, 0, 1.0]]
@@ -126,9 +131,9 @@ def test_a_target_without_document_is_found_by_its_path():
 
 def test_a_span_rule_needs_a_share_it_can_use():
     with pytest.raises(rs.DataError, match=r"share: found 'longer'; 'shorter' or 'target'"):
-        rs.by_span("longer")
+        rs.match.by_span("longer")
     with pytest.raises(rs.DataError, match="min_overlap"):
-        rs.by_span(min_overlap=0)
+        rs.match.by_span(min_overlap=0)
 
 
 def chunk(name, start, end, version):
@@ -147,7 +152,7 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
         hits_of(chunk("old", 1, 101, "v1")),
         hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s"),
     )
-    golden = rs.resolve_spans(
+    golden = resolve_spans(
         golden_of(
             targets_of(
                 {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
@@ -175,25 +180,25 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
     scores = rs.score(results, golden, ["hit@1", "recall@5", "ndcg@5"])
     assert scores["level"].tolist() == ["span", "span"]
     assert scores[["hit@1", "recall@5", "ndcg@5"]].to_numpy().tolist() == [[1, 1, 1], [1, 1, 1]]
-    cmp = rs.compare_runs(results, golden, "r", "s")
+    cmp = compare_runs(results, golden, "r", "s")
     assert cmp.level.chunker_version_match == "fallback_doc_span" and cmp.counts == {"draw": 1}
     assert "chunker versions differ (v1, v2)" in cmp.level.left_out
 
 
 def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chunk():
     golden = golden_of(targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}))
-    resolved = rs.resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1")))
+    resolved = resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets[["doc_id", "start", "end"]].to_numpy().tolist() == [["d", 1, 9]]
     assert resolved.golden_hash == golden.golden_hash
     with pytest.raises(rs.DataError, match="1 chunk ids have more than one span: c"):
-        rs.resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
+        resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
 
 
 def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
     targets = targets_of(
         {"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"}
     )
-    resolved = rs.resolve_spans(golden_of(targets), hits_of(chunk("c", 1, 9, "v1")))
+    resolved = resolve_spans(golden_of(targets), hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets["start"].isna().all() and resolved.targets["doc_id"].tolist()[0] == "d"
 
 
@@ -233,7 +238,7 @@ def test_a_rule_that_pairs_two_queries_is_refused():
         ignore_index=True,
     )
     with pytest.raises(rs.DataError, match="matched a hit with a target of another query"):
-        rs.grade_hits(
+        rs.match.grade_hits(
             hits,
             targets_of({"doc_id": "d"}, query_id="q1"),
             lambda hits, targets: pd.DataFrame({"hit": [1], "target": [0]}),
@@ -253,8 +258,8 @@ def test_support_groups_need_all_their_targets():
         ]
         golden = golden_of(targets, support_groups=from_records(members, "support_groups"))
         rows = pd.DataFrame({"run_id": pd.Categorical(["r"]), "query_id": ["q"], "n_hits": [3]})
-        scores = rs.score_hits(
-            *rs.grade_hits(hits, targets), golden, rows, ["recall_all@1", "recall_all@3"]
+        scores = rs.match.score_hits(
+            *rs.match.grade_hits(hits, targets), golden, rows, ["recall_all@1", "recall_all@3"]
         )
         found[name] = scores.to_numpy().tolist()[0]
     assert found == {"ab": [0, 1], "a or bc": [1, 1], "unknown": [0, 0]}
@@ -270,8 +275,8 @@ def test_support_groups_of_documents_say_nothing_about_chunks():
     )
     groups = from_records([{"query_id": "q", "group": 0, "target_id": "a"}], "support_groups")
     golden = golden_of(targets, support_groups=groups)
-    assert len(rs.at_level(golden, "doc").support_groups) == 1 and not len(
-        rs.at_level(golden, "chunk").support_groups
+    assert len(targets_at(golden, "doc").support_groups) == 1 and not len(
+        targets_at(golden, "chunk").support_groups
     )
 
 
@@ -308,9 +313,9 @@ def test_the_order_of_rows_changes_nothing(rows, random):
     ]
     order = list(range(len(hits)))
     random.shuffle(order)
-    expected = rs.score_hits(*rs.grade_hits(hits, targets), golden, cells, labels)
-    shuffled = rs.score_hits(
-        *rs.grade_hits(hits.iloc[order].reset_index(drop=True), targets.iloc[::-1]),
+    expected = rs.match.score_hits(*rs.match.grade_hits(hits, targets), golden, cells, labels)
+    shuffled = rs.match.score_hits(
+        *rs.match.grade_hits(hits.iloc[order].reset_index(drop=True), targets.iloc[::-1]),
         golden,
         cells,
         labels,

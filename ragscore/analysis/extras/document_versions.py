@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, conform
-from ragscore.scoring.matching import response_of
+from ragscore.scoring.rules import response_of
 
 PREFIX = "freshness"
 VERSIONS = {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str"}

@@ -205,7 +205,7 @@ def _coverage(
         return np.where(is_same_unit, np.maximum(shared, 0) / whole, np.nan)
 
 
-def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
+def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
     """Return the golden set with only the targets that a match level can match.
 
     Targets of queries that should be refused are left out: those are judged by their refusal, not
@@ -239,7 +239,7 @@ def at_level(golden: Golden, level: str, keep_refusals: bool = False) -> Golden:
 
 
 def level_rows(golden: Golden, level: str, keep_refusals: bool = False) -> Flags:
-    """Return flags of the rows of `golden.targets` that the level takes (see `at_level`)."""
+    """Return flags of the rows of `golden.targets` that the level takes (see `targets_at`)."""
     return golden.once(
         ("level_rows", level, keep_refusals), lambda: _level_rows(golden, level, keep_refusals)
     )

@@ -1,0 +1,3 @@
+from . import extras
+
+__all__ = ["extras"]

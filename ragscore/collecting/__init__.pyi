@@ -1,0 +1,3 @@
+from .reproducible import SameRun, same_run
+
+__all__ = ["SameRun", "same_run"]

@@ -1,0 +1,3 @@
+from .data import conform
+
+__all__ = ["conform"]

@@ -1,0 +1,3 @@
+from . import match
+
+__all__ = ["match"]
