@@ -6,6 +6,7 @@ all parts, above all the match level, is fixed before (`level_search`).
 In: batches of parts and a `ScoringJob`. Out: the frame of `rs.score`.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -205,7 +206,9 @@ def run_each(
     """
     if client is None:
         n_threads = min(pa.cpu_count(), len(items)) if job.rule is None else 1
-        with ThreadPoolExecutor(max(n_threads, 1)) as pool:
+        # pandas silences UserWarning for a moment in many calls. Two threads that do so at once can
+        # restore each other's silence, and every later warning of the process would be lost.
+        with warnings.catch_warnings(), ThreadPoolExecutor(max(n_threads, 1)) as pool:
             yield from pool.map(lambda at: function(items[at], at, job), range(len(items)))
         return
     try:

@@ -6,6 +6,7 @@ A part reads its own queries only.
 import dataclasses
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,7 @@ from ragscore.frames.data import from_records
 from ragscore.store import tables as run_tables
 from ragscore.store.catalogue import open_catalogue
 from ragscore.store.files import LENGTHS_KEY, packed
-from ragscore.store.part_scoring import BATCH_ROWS, batches_of, score_batch
+from ragscore.store.part_scoring import BATCH_ROWS, batches_of, run_each, score_batch
 from ragscore.store.parts import Part, parts_of, read_part
 
 HISTORY = Path(__file__).parents[2] / "data" / "demo" / "history"
@@ -434,3 +435,13 @@ def test_what_is_no_size_and_no_client_is_refused(varied, choice, message):
     store, golden = varied
     with pytest.raises(rs.DataError, match=message):
         store.score(golden, **choice)
+
+
+def test_threads_that_silence_warnings_at_once_leave_the_process_as_it_was():
+    def silenced(item, number, job):  # what two overlapping pandas calls can leave behind
+        warnings.simplefilter("ignore", UserWarning)
+        return item
+
+    before = list(warnings.filters)
+    assert list(run_each(silenced, [1, 2, 3], SimpleNamespace(rule=None), None)) == [1, 2, 3]
+    assert warnings.filters == before
