@@ -63,13 +63,11 @@ from .analysis.trend.trend import trend
 from .collecting.reproducible import SameRun, same_run
 from .collecting.run import collect
 from .frames.data import DataError, Golden, Results, concat_results, conform
-from .frames.golden_versions import golden_changes, unchanged_queries
 from .frames.ranking import collapse_hits, rank_hits
 from .golden.coverage import compare_suites, coverage, coverage_rows
-from .golden.duplicates import near_duplicates
 from .golden.health import GoldenHealth, golden_health
 from .golden.labelling import LabelConflict, LabelSession, label
-from .golden.requirements import doctor
+from .golden.requirements import supported_metrics
 from .golden.synthetic import NeedleSet, needle_set
 from .golden.tie_sensitivity import tie_sensitivity
 from .golden.validate import validate
@@ -114,7 +112,6 @@ from .scoring.answers import refusal_reasons, score_answers
 from .scoring.attribution import parse_citations
 from .scoring.grading import grade_hits
 from .scoring.judgments import judge_counts, with_judged_refusals
-from .scoring.level import resolve_spans
 from .scoring.metrics import metric_card, metrics, score_hits
 from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profile_aggregates import aggregate
@@ -122,7 +119,7 @@ from .scoring.profiles import Profile
 from .scoring.provenance import judge_fingerprint, ruler, same_judges
 from .scoring.rules import Rule, by_chunk, by_doc, by_span, targets_at
 from .scoring.score import score, scoring
-from .scoring.summary import add_columns, slices, summarize
+from .scoring.summary import add_columns, summarize
 from .scoring.value_states import explain
 from .stats import bootstrap_mean, bootstrap_means, cosine
 from .store.store import RunStore
@@ -147,16 +144,15 @@ __all__ = [
     # ask a system
     "collect", "same_run", "SameRun",
     # before any number
-    "validate", "doctor", "coverage", "coverage_rows",
+    "validate", "supported_metrics", "coverage", "coverage_rows",
     # match and score
     "Rule", "targets_at", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits",
-    "resolve_spans",
     "score_hits", "score_answers", "refusal_reasons",
     "judge_counts", "parse_citations",
     # reports per run
     "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
     # what a golden set can tell
-    "golden_health", "GoldenHealth", "near_duplicates", "tie_sensitivity", "compare_suites",
+    "golden_health", "GoldenHealth", "tie_sensitivity", "compare_suites",
     # the retrievers' own scores
     "scores_by_rank", "score_distribution",
     # refusing as a decision; whose fault a wrong answer is
@@ -165,9 +161,9 @@ __all__ = [
     # the compute stage in one call
     "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
     # summarize, compare
-    "summarize", "explain", "slices", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
+    "summarize", "explain", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # what measures, and whether the labels changed
-    "ruler", "golden_changes", "unchanged_queries", "compare_goldens", "GoldenComparison",
+    "ruler", "compare_goldens", "GoldenComparison",
     # many runs
     "leaderboard", "Leaderboard", "query_matrix", "impact", "Impact",
     # by slice of the questions

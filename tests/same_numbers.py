@@ -89,7 +89,7 @@ PROSE = [
     ("*check_reported*", "note"),
     ("*gate*", "reason"),
     ("*report*", "gates[[]]*reason"),
-    ("*doctor*", "missing"),
+    ("*supported_metrics*", "missing"),
     ("*", "*per_query[[]].note"),
     ("*/per_query", "note"),
 ]
@@ -520,7 +520,7 @@ def analyses(
     call(f"{at}/coverage", "coverage", results, golden)
     call(f"{at}/coverage_rows", "coverage_rows", results, golden)
     call(f"{at}/validate", "validate", golden)
-    call(f"{at}/doctor", "doctor", [golden, results])
+    call(f"{at}/supported_metrics", "supported_metrics", golden, results)
     call(f"{at}/ruler", "ruler", results, golden)
     call(f"{at}/ruler_of", "ruler", results, golden, list(metrics), missing="zero")
     if scores is None:
@@ -532,7 +532,7 @@ def analyses(
     call(f"{at}/summarize_no_cluster", "summarize", scores, golden, cluster=None)
     for one in by:
         call(f"{at}/summarize_by={one}", "summarize", scores, golden, by=one, results=results)
-        call(f"{at}/slices={one}", "slices", golden, one)
+        call(f"{at}/slices={one}", golden.slices, one)
         call(f"{at}/slice_means={one}", "slice_means", scores, golden, one, list(metrics))
     if len(by) > 1:
         call(f"{at}/slice_means_two", "slice_means", scores, golden, by[:2], list(metrics))
@@ -543,7 +543,7 @@ def analyses(
     call(f"{at}/leaderboard", "leaderboard", scores, golden=golden, results=results)
     call(f"{at}/impact", "impact", scores, results.runs, list(metrics), golden)
     call(f"{at}/golden_health", "golden_health", scores, golden, results, metric=metrics[0])
-    call(f"{at}/near_duplicates", "near_duplicates", golden, 0.4)
+    call(f"{at}/near_duplicates", golden.near_duplicates, 0.4)
     call(f"{at}/tie_sensitivity", "tie_sensitivity", results, golden, list(metrics))
     call(f"{at}/refusal_report", "refusal_report", results, golden)
     call(f"{at}/refusal_reasons", "refusal_reasons", results, golden)
@@ -732,7 +732,7 @@ def policies(kept: Kept, at: str, results: Any, golden: Any, labels: list[str]) 
         kept.call(f"{at}/score_rule={name}", "score", results, golden, labels, rule=rule)
     for level in ("chunk", "doc", "anchor"):
         kept.call(f"{at}/targets_at={level}", "targets_at", golden, level)
-    spans = kept.call(f"{at}/resolve_spans", "resolve_spans", golden, results)
+    spans = kept.call(f"{at}/resolve_spans", golden.with_spans_from, results)
     if spans is not None:
         kept.call(f"{at}/resolve_spans/score", "score", results, spans, labels, match="span")
 
@@ -877,8 +877,8 @@ def relabelled(kept: Kept, results: Any, golden: Any, before: Any) -> None:
     """What is said where the labels changed."""
     strict = replaced(golden, targets=golden.targets[golden.targets["grade"] >= 2])
     for name, old, new in (("before", before, golden), ("strict", golden, strict)):
-        kept.call(f"demo/golden_changes={name}", "golden_changes", old, new)
-        kept.call(f"demo/unchanged_queries={name}", "unchanged_queries", old, new)
+        kept.call(f"demo/golden_changes={name}", new.diff, old)
+        kept.call(f"demo/unchanged_queries={name}", new.unchanged_since, old)
         item = f"demo/compare_goldens={name}"
         kept.call(
             item,
@@ -1713,7 +1713,7 @@ def fixtures(kept: Kept) -> None:
         found = kept.call(at, "import_results", file)
         kept.call(f"{at}/load_results", "load_results", file, strict=False)
         kept.call(f"{at}/load_golden", "load_golden", file, strict=False)
-        kept.call(f"{at}/doctor", "doctor", file)
+        kept.call(f"{at}/supported_metrics", "supported_metrics", file)
         if found is None or getattr(found, "results", None) is None:
             continue
         results, golden = found.results, found.golden
@@ -1959,7 +1959,7 @@ def published(kept: Kept) -> None:
             folder / "qrels",
             topics=folder / "query-text.trec",
         )
-        kept.call("shared/collection/near_duplicates", "near_duplicates", golden, 0.5)
+        kept.call("shared/collection/near_duplicates", golden.near_duplicates, 0.5)
         kept.call("shared/collection/validate", "validate", golden)
         written_goldens(kept, "shared/collection", first_queries(golden, 10))
     folder = needs(kept, "kebab-eval")

@@ -20,6 +20,7 @@ from ragscore.frames.kinds import conform as conform
 from ragscore.frames.kinds import empty as empty
 from ragscore.frames.kinds import from_records as from_records
 from ragscore.frames.kinds import records_of as records_of
+from ragscore.frames.verbs import Verb
 
 T = TypeVar("T")
 
@@ -86,6 +87,13 @@ class Golden:
                 if not known.all():
                     object.__setattr__(self, item.name, frame[known])
 
+    validate = Verb("ragscore.golden.validate:validate")
+    near_duplicates = Verb("ragscore.golden.duplicates:near_duplicates")
+    slices = Verb("ragscore.scoring.summary:slices")
+    with_spans_from = Verb("ragscore.scoring.level:resolve_spans")
+    diff = Verb("ragscore.frames.golden_versions:golden_changes")
+    unchanged_since = Verb("ragscore.frames.golden_versions:unchanged_queries")
+
     def __getstate__(self) -> dict[str, Any]:
         # Pickles leave out what is derived from the frames: it would double their size.
         return {item.name: getattr(self, item.name) for item in fields(self)}
@@ -132,7 +140,7 @@ class Golden:
     def query_hashes(self) -> pd.Series:
         """A content hash per query (index query_id): text, labels, targets, checks.
 
-        Locators that `resolve_spans` added don't count.
+        Locators that `with_spans_from` added don't count.
         """
         return _query_hashes(self)
 
@@ -140,7 +148,7 @@ class Golden:
     def golden_hash(self) -> str:
         """One hash of the whole set.
 
-        Neither the order of queries matters, nor spans that `resolve_spans` added.
+        Neither the order of queries matters, nor spans that `with_spans_from` added.
         """
         lines = sorted(f"{query_id} {digest}" for query_id, digest in self.query_hashes.items())
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -348,7 +356,7 @@ def concat_results(parts: list[Results]) -> Results:
     return Results(**frames)
 
 
-# Where an index holds a target, which `resolve_spans` adds; it is no part of a target's identity.
+# Where an index holds a target, which `with_spans_from` adds; it is no part of a target's identity.
 _RESOLVED = ["doc_id", "path", "heading", "start", "end", "span_unit"]
 
 

@@ -15,35 +15,35 @@ PARTS = ("text", "labels", "notes")
 FRAMES = ("targets", "checks", "support_groups", "conditions", "tags")
 
 
-def golden_changes(old: Golden, new: Golden) -> pd.DataFrame:
-    """List the queries that differ between two versions of a golden set.
+def golden_changes(golden: Golden, old: Golden) -> pd.DataFrame:
+    """List the queries that differ from an older version of a golden set.
 
     Returns
     -------
-    One row per query that changed, in the order of `old`, then of `new`: query_id; `change`: added,
-    removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
+    One row per query that changed, in the order of `old`, then of `golden`: query_id; `change`:
+    added, removed, relabelled (what is expected of it: targets, checks, whether to refuse it, ...),
     reworded (its text), "reworded and relabelled", or annotated (tags or columns that slice and
     don't score); `what`, the frames and columns that differ, with the ids of targets that came (+)
     and went (-); "alternatives" and "grades" where those of a target that stayed are others.
     """
+    check_type(golden, Golden, "golden")
     check_type(old, Golden, "old")
-    check_type(new, Golden, "new")
-    changes = changes_of(query_parts(old), query_parts(new))
+    changes = changes_of(query_parts(old), query_parts(golden))
     kept = changes.loc[~changes["change"].isin(["added", "removed"]), "query_id"]
     return changes.assign(
-        what=changes["query_id"].map(_what_differs(old, new, kept)).fillna("").astype("str")
+        what=changes["query_id"].map(_what_differs(old, golden, kept)).fillna("").astype("str")
     )
 
 
-def unchanged_queries(old: Golden, new: Golden) -> Golden:
-    """Return the part of `new` whose query texts and expectations are those of `old`.
+def unchanged_queries(golden: Golden, old: Golden) -> Golden:
+    """Return the part of a golden set whose texts and expectations are those of an older one.
 
     On these queries, scores by both versions are comparable. Queries of which only tags or other
     notes changed are among them.
     """
-    changes = golden_changes(old, new)
+    changes = golden_changes(golden, old)
     changed = changes.loc[changes["change"] != "annotated", "query_id"]
-    return replace(new, queries=new.queries[~new.queries["query_id"].isin(changed)])
+    return replace(golden, queries=golden.queries[~golden.queries["query_id"].isin(changed)])
 
 
 def _what_differs(old: Golden, new: Golden, query_ids: pd.Series) -> pd.Series:

@@ -46,7 +46,7 @@ class GoldenHealth(JsonResult):
         `max` over them; `discriminates`, a category: all pass (1 in every run), all fail (0), all
         alike (another value), tells apart, one run (only one has a value), not measured.
     duplicates
-        Near-duplicate queries: the table of `rs.near_duplicates`.
+        Near-duplicate queries: the table of `Golden.near_duplicates`.
     targets
         One row per target (grade ≥ 1, at the match level) that no run returned: query_id, `level`,
         `target_id`, `grade`, `n_runs` that were asked; `seen_elsewhere`, true if its id is in
@@ -112,7 +112,7 @@ def golden_health(
     metric
         A column from 0 to 1, higher being better.
     similarity
-        Minimum similarity of near-duplicates (see `rs.near_duplicates`).
+        Minimum similarity of near-duplicates (see `Golden.near_duplicates`).
     differences
         Differences of the metric's mean that should be detectable.
 

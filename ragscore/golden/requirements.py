@@ -15,7 +15,7 @@ from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import RANKING, TABLE
 from ragscore.scoring.rules import LEVELS, targets_at
 
-File = str | os.PathLike[str] | Golden | Results
+Source = str | os.PathLike[str] | Golden | Results
 Requirements = list[tuple[str, int]]
 """Requirements of a metric: description, and number of queries or rows that meet it."""
 
@@ -80,14 +80,14 @@ class _Inputs:
         )
 
 
-def doctor(files: File | list[File], *, strict: bool = False) -> pd.DataFrame:
+def supported_metrics(*sources: Source, strict: bool = False) -> pd.DataFrame:
     """Return which metrics of `rs.metrics()` these files support, and what others lack.
 
     Parameters
     ----------
-    files
-        Golden files and runs, or other tools' files that hold both, as paths, `Golden` or
-        `Results`, one or a list; labels alone or runs alone suffice.
+    sources
+        Golden files and runs, or other tools' files that hold both: paths, `Golden`, `Results`.
+        Labels alone or runs alone suffice.
     strict
         As for loading.
 
@@ -101,11 +101,13 @@ def doctor(files: File | list[File], *, strict: bool = False) -> pd.DataFrame:
     Raises
     ------
     DataError
-        A file that is neither golden file nor results.
+        No source, or one that is neither golden set nor results.
     """
+    if not sources:
+        raise DataError("found none", field="sources", allowed="golden files, runs, or both")
     inputs = _Inputs([], [])
-    for file in files if isinstance(files, list) else [files]:
-        golden, results = _parts(file, strict)
+    for source in sources:
+        golden, results = _parts(source, strict)
         inputs.golden.extend(golden)
         inputs.results.extend(results)
     levels = ", ".join(inputs.targets())
@@ -122,12 +124,12 @@ def doctor(files: File | list[File], *, strict: bool = False) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _parts(file: File, strict: bool) -> tuple[list[Golden], list[Results]]:
-    """Return the golden set, the results or both that a file holds."""
-    if isinstance(file, Golden):
-        return [file], []
-    if isinstance(file, Results):
-        return [], [file]
+def _parts(source: Source, strict: bool) -> tuple[list[Golden], list[Results]]:
+    """Return the golden set, the results or both that a source holds."""
+    if isinstance(source, Golden):
+        return [source], []
+    if isinstance(source, Results):
+        return [], [source]
     golden: list[Golden] = []
     results: list[Results] = []
     errors: list[DataError] = []
@@ -135,16 +137,16 @@ def _parts(file: File, strict: bool) -> tuple[list[Golden], list[Results]]:
         # The table tells what the warnings of loading would.
         warnings.simplefilter("ignore", UserWarning)
         try:
-            golden.append(load_golden(Path(file), strict=strict))
+            golden.append(load_golden(Path(source), strict=strict))
         except DataError as error:
             errors.append(error)
         try:
-            results.append(load_results(Path(file), strict=strict))
+            results.append(load_results(Path(source), strict=strict))
         except DataError as error:
             errors.append(error)
     if len(errors) == 2:
         raise DataError(
-            f"neither golden file ({errors[0]}) nor results ({errors[1]})", file=str(file)
+            f"neither golden file ({errors[0]}) nor results ({errors[1]})", file=str(source)
         )
     return golden, results
 

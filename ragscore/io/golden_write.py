@@ -72,7 +72,7 @@ def write_golden(golden: Golden, path: str | Path) -> Path:
     Warns
     -----
     UserWarning
-        Expected chunks whose spans came from `rs.resolve_spans`: the file holds their ids only.
+        Expected chunks whose spans came from `Golden.with_spans_from`: the file holds only ids.
     """
     name = Path(path).name.removesuffix(".gz")
     if not name.endswith((".yaml", ".yml", ".jsonl")):

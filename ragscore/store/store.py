@@ -326,7 +326,7 @@ class RunStore:
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Compare the golden sets that two runs were scored by, query by query.
 
-        One row per query: query_id, change; see `rs.golden_changes`.
+        One row per query: query_id, change; see `Golden.diff`.
 
         Raises
         ------

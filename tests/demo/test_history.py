@@ -27,7 +27,6 @@ from ragscore.demo.history import (
     settings_of,
 )
 from ragscore.demo.retrievers import Index, Settings
-from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.summary import summarize
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -453,7 +452,7 @@ def test_after_the_recutting_passage_ids_say_nothing_and_spans_and_documents_do(
 ):
     pair, resolved = (
         results.select(["05-bm25-k1.5", RECHUNKED]),
-        resolve_spans(golden[True], results),
+        golden[True].with_spans_from(results),
     )
     means = {
         level: (

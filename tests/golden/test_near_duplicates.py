@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.golden.duplicates import near_duplicates
 
 
 def golden_of(*texts, **columns):
@@ -25,7 +24,7 @@ def golden_of(*texts, **columns):
 
 
 def pairs_of(golden, similarity):
-    found = near_duplicates(golden, similarity)
+    found = golden.near_duplicates(similarity)
     return found[["query_id", "other", "similarity"]].to_numpy().tolist()
 
 
@@ -74,8 +73,10 @@ def test_a_pair_says_whether_it_is_meant_and_whether_it_agrees():
             "doc_id": ["d1", "d1", "d2"],
         }
     )
-    found = near_duplicates(rs.Golden(queries=golden.queries, targets=targets), 0.8).set_index(
-        ["query_id", "other"]
+    found = (
+        rs.Golden(queries=golden.queries, targets=targets)
+        .near_duplicates(0.8)
+        .set_index(["query_id", "other"])
     )
     assert found.loc[("q0", "q1"), ["same_group", "same_targets"]].tolist() == [True, True]
     assert found.loc[("q0", "q2"), ["same_group", "same_targets"]].tolist() == [False, False]
@@ -88,4 +89,4 @@ def test_scripts_without_spaces_are_compared_by_character():
 
 def test_a_similarity_out_of_range_is_refused():
     with pytest.raises(rs.DataError, match="similarity: found 0"):
-        near_duplicates(golden_of("a"), 0)
+        golden_of("a").near_duplicates(0)

@@ -255,3 +255,20 @@ def test_the_command_takes_a_catalogue(write_golden, tmp_path, capsys):
         main(["validate", golden, "--catalogue", str(tmp_path / "chunks.parquet")]) == 1
         and "zz; ids of the catalogue" in capsys.readouterr().out
     )
+
+
+def test_a_golden_set_is_asked_about_by_its_methods(write_golden):
+    golden = rs.load_golden(
+        write_golden(
+            [
+                {"id": "q1", "query": "same words", "expected_doc_ids": ["a"], "lang": "de"},
+                {"id": "q2", "query": "words, same", "expected_doc_ids": ["a"], "lang": "en"},
+            ]
+        )
+    )
+    assert golden.validate().equals(rs.validate(golden))
+    assert golden.slices("lang")["lang"].tolist() == ["de", "en"]
+    assert golden.near_duplicates()[["query_id", "other"]].values.tolist() == [["q1", "q2"]]
+    older = rs.Golden(golden.queries, golden.targets.assign(grade=2))
+    assert golden.diff(older)["what"].tolist() == ["targets, grades"] * 2
+    assert not len(golden.unchanged_since(older).queries)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.frames.data import from_records
-from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.rules import targets_at
 
 
@@ -152,14 +151,11 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
         hits_of(chunk("old", 1, 101, "v1")),
         hits_of(*(chunk(f"new{n}", 1 + 25 * n, 26 + 25 * n, "v2") for n in range(4)), run_id="s"),
     )
-    golden = resolve_spans(
-        golden_of(
-            targets_of(
-                {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
-            )
-        ),
-        old,
-    )
+    golden = golden_of(
+        targets_of(
+            {"level": "chunk", "chunk_id": "old", "target_id": "old", "chunker_version": "v1"}
+        )
+    ).with_spans_from(old)
     runs = from_records(
         [
             {"run_id": "r", "chunker_version": "v1", "k": 10},
@@ -187,18 +183,18 @@ def test_a_target_of_100_lines_recut_as_4_times_25_is_found_by_the_span_rule():
 
 def test_resolving_spans_keeps_the_golden_hash_and_refuses_two_spans_of_one_chunk():
     golden = golden_of(targets_of({"level": "chunk", "chunk_id": "c", "target_id": "c"}))
-    resolved = resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1")))
+    resolved = golden.with_spans_from(hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets[["doc_id", "start", "end"]].to_numpy().tolist() == [["d", 1, 9]]
     assert resolved.golden_hash == golden.golden_hash
     with pytest.raises(rs.DataError, match="1 chunk ids have more than one span: c"):
-        resolve_spans(golden, hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
+        golden.with_spans_from(hits_of(chunk("c", 1, 9, "v1"), chunk("c", 2, 9, "v1")))
 
 
 def test_resolving_leaves_other_targets_and_unknown_chunks_alone():
     targets = targets_of(
         {"doc_id": "d"}, {"level": "chunk", "chunk_id": "gone", "target_id": "gone"}
     )
-    resolved = resolve_spans(golden_of(targets), hits_of(chunk("c", 1, 9, "v1")))
+    resolved = golden_of(targets).with_spans_from(hits_of(chunk("c", 1, 9, "v1")))
     assert resolved.targets["start"].isna().all() and resolved.targets["doc_id"].tolist()[0] == "d"
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.summary import summarize
 
 
@@ -442,14 +441,11 @@ def test_refresh_needs_a_built_in_rule_too_where_it_is_not_the_levels_own(
     write_golden, write_run, tmp_path, rule, match
 ):
     results = rs.load_results(write_run("a", [record("q", [hit("c", "d", 1)])]))
-    golden = resolve_spans(
-        rs.load_golden(
-            write_golden(
-                [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
-            )
-        ),
-        results,
-    )
+    golden = rs.load_golden(
+        write_golden(
+            [{"id": "q", "query": "?", "expected_chunk_ids": ["c"], "expected_doc_ids": ["d"]}]
+        )
+    ).with_spans_from(results)
     store = rs.RunStore(tmp_path / "s")
     store.save(results, golden=golden, match=match, rule=rule)
     before = store.scores()

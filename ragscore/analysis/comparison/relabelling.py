@@ -39,7 +39,7 @@ class GoldenComparison(JsonResult):
         that did not change `a_unchanged`, `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN
         where a mean has no query.
     changes
-        One row per query that changed; see `rs.golden_changes`.
+        One row per query that changed; see `Golden.diff`.
     unchanged
         The golden set of the queries that did not change: `rs.compare_runs(results, it, ...)`
         compares on them alone.
@@ -114,9 +114,9 @@ def compare_goldens(
     if match == "auto":
         level = max((choose_level(pair, golden).name for golden in (old, new)), key=LEVELS.index)
     by_old, by_new = (_scores(pair, golden, metrics, level) for golden in (old, new))
-    unchanged = unchanged_queries(old, new)
+    unchanged = unchanged_queries(new, old)
     deltas = _deltas(by_old, by_new, unchanged, a, b)
-    changes = golden_changes(old, new)
+    changes = golden_changes(new, old)
     verdict = _verdict(deltas, changes, len(old.queries), is_one_run=a == b)
     return GoldenComparison(a, b, deltas, changes, unchanged, verdict)
 

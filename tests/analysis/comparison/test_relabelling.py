@@ -13,7 +13,6 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.relabelling import compare_goldens
 from ragscore.frames.data import concat_results
-from ragscore.frames.golden_versions import golden_changes, unchanged_queries
 
 N = 10
 OLD = [
@@ -156,13 +155,13 @@ def test_each_change_of_a_golden_set_has_its_name(write_golden):
         {"id": "fresh", "query": "?", "expected_doc_ids": ["d"]},
     ]  # fmt: skip
     new = rs.load_golden(write_golden(rows, "new.yaml"))
-    assert golden_changes(old, new).set_index("query_id").T.to_dict("list") == {
+    assert new.diff(old).set_index("query_id").T.to_dict("list") == {
         "q1": ["relabelled", "targets, +e1"], "q2": ["reworded", "query"],
         "q3": ["annotated", "difficulty, tags"], "gone": ["removed", ""],
         "x": ["reworded and relabelled", "query, answerable, targets, -d"], "fresh": ["added", ""],
     }  # fmt: skip
-    assert unchanged_queries(old, new).queries["query_id"].tolist() == ["q3"]
-    assert not len(golden_changes(old, old)) and len(unchanged_queries(old, old).queries) == 5
+    assert new.unchanged_since(old).queries["query_id"].tolist() == ["q3"]
+    assert not len(old.diff(old)) and len(old.unchanged_since(old).queries) == 5
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_what_changed_within_a_target_is_said(write_golden, before, after, what)
         rs.load_golden(write_golden([row, THREE_QUERIES[1]], name))
         for row, name in zip(rows, ("old.yaml", "new.yaml"), strict=True)
     )
-    assert golden_changes(old, new).to_dict("records") == [
+    assert new.diff(old).to_dict("records") == [
         {"query_id": "q1", "change": "relabelled", "what": what}
     ]
 
@@ -205,7 +204,7 @@ def test_whatever_a_metric_reads_is_a_label(write_golden, more):
         rs.load_golden(write_golden([THREE_QUERIES[0] | one], name))
         for one, name in (({}, "old.yaml"), (more, "new.yaml"))
     )
-    assert golden_changes(old, new)["change"].tolist() == ["relabelled"]
+    assert new.diff(old)["change"].tolist() == ["relabelled"]
 
 
 def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(

@@ -1,4 +1,4 @@
-"""What the doctor says of golden files, runs and other tools' files, alone and together."""
+"""The metrics that golden files, runs and other tools' files support, alone and together."""
 
 from pathlib import Path
 
@@ -6,13 +6,12 @@ import pytest
 from conftest import THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.golden.requirements import doctor
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 
-def told(files):
-    table = doctor(files)
+def told(*sources):
+    table = rs.supported_metrics(*sources)
     assert table["metric"].tolist() == rs.metrics()["name"].tolist()
     assert (table["supported"] == (table["missing"] == "")).all() and (
         table["supported"] == (table["n"] > 0)
@@ -47,9 +46,7 @@ def test_a_run_alone_supports_what_needs_no_label(write_run):
 
 
 def test_both_together_support_ranking_metrics(write_golden, write_run):
-    table = told(
-        [write_golden(THREE_QUERIES), write_run("a", [record("q1", [hit("c1", "d1", 1)])])]
-    )
+    table = told(write_golden(THREE_QUERIES), write_run("a", [record("q1", [hit("c1", "d1", 1)])]))
     assert table["supported"][["hit@k", "recall@k", "ndcg@k", "mrr", "passed"]].all()
     assert table["missing"]["recall_all@k"] == "support groups (required_support_groups)" and table[
         "missing"
@@ -57,7 +54,7 @@ def test_both_together_support_ranking_metrics(write_golden, write_run):
 
 
 def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_golden, write_run):
-    # The doctor looks at columns only; scoring is the judge of whether it was right.
+    # Only columns are looked at; scoring is the judge of whether it was right.
     golden = rs.load_golden(
         write_golden(
             [
@@ -72,7 +69,7 @@ def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_gol
         record("q4", [], answer=answer("no", grounded=False)),
     ]
     results = rs.load_results(write_run("a", [*records, record("q5", [], answer=answer("x"))]))
-    table = told([golden, results])
+    table = told(golden, results)
     labels = {name: name[:-1] + "5" if name.endswith("@k") else name for name in table.index}
     with pytest.warns(UserWarning):
         scores = rs.score(results, golden, list(labels.values()))
@@ -98,4 +95,9 @@ def test_a_file_that_is_neither_is_one_error(tmp_path):
         rs.DataError,
         match=r"x\.json: neither golden file \(.*fits no format.*\) nor results \(.*fits no format",
     ):
-        doctor(tmp_path / "x.json")
+        rs.supported_metrics(tmp_path / "x.json")
+
+
+def test_no_source_is_refused():
+    with pytest.raises(rs.DataError, match="sources: found none; golden files, runs, or both"):
+        rs.supported_metrics()
