@@ -114,6 +114,7 @@ from .scoring.grading import grade_hits
 from .scoring.judgments import judge_counts, with_judged_refusals
 from .scoring.metrics import metric_card, metrics, score_hits
 from .scoring.predicates import by_predicate, filter_hits
+from .scoring.policies import Policies
 from .scoring.profile_aggregates import aggregate
 from .scoring.profiles import Profile
 from .scoring.provenance import judge_fingerprint, ruler, same_judges
@@ -159,7 +160,7 @@ __all__ = [
     "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
     "answer_faults", "fault_table", "fault_changes", "fault_transitions",
     # the compute stage in one call
-    "score", "scoring", "aggregate", "Profile", "metrics", "metric_card",
+    "score", "scoring", "aggregate", "Policies", "Profile", "metrics", "metric_card",
     # summarize, compare
     "summarize", "explain", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # what measures, and whether the labels changed

@@ -5,13 +5,15 @@ holds; score columns with the policies applied; and the column `passed`, one 0/1
 kinds of queries.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, has_pair, is_among
-from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Label, parse_label
@@ -26,6 +28,76 @@ POLICIES = {
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
     "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Choices of a scoring: what it matches by, and what it does with gaps.
+
+    The fields are also keywords of `rs.score`, `rs.evaluate` and the methods of a `RunStore`.
+
+    Attributes
+    ----------
+    match
+        The match level. "auto": the finest at which every query with targets has some, and both
+        sides can be joined; "chunk", "span", "anchor", "doc", "predicate"; "per_query": each
+        query's finest.
+    errors
+        "miss": a failed query is scored on the hits it has; "exclude": it is NaN in everything but
+        `failed`.
+    missing
+        Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score
+        0 (trec_eval's -c).
+    empty_gold
+        Ranking metrics of a query for which nothing at all is relevant. "nan"; "one": vacuously 1,
+        precision 0; "zero". Queries that should be refused stay NaN unless the profile scores them.
+    collapse
+        "doc": ranking metrics see only the first hit of each document, with ranks closed up. This
+        scores lists of passages by document.
+    unknown
+        Hits that the anchor or predicate rule can't decide, because only a cut text is stored.
+        "exclude": a ranking metric is NaN where taking them all as hits gives another value than
+        taking none; "miss": they are misses.
+
+    Raises
+    ------
+    DataError
+        A value that the policy can't have.
+    """
+
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
+    match: str = "auto"
+    errors: str = "miss"
+    missing: str = "exclude"
+    empty_gold: str = "nan"
+    collapse: str = "none"
+    unknown: str = "exclude"
+
+    def __post_init__(self) -> None:
+        for name, allowed in POLICIES.items():
+            if (value := getattr(self, name)) not in allowed:
+                raise DataError(
+                    f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}"
+                )
+
+
+def policies_of(policies: Policies | None, fields: Mapping[str, Any]) -> Policies:
+    """Return the policies with single fields set over them.
+
+    Raises
+    ------
+    DataError
+        An unknown policy, or a value that it can't have; `policies` of another type.
+    """
+    if unknown := sorted(fields.keys() - POLICIES.keys()):
+        raise DataError(
+            f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}"
+        )
+    check_type(policies, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
+    return replace(policies or Policies(), **fields)
+
+
 EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # value of a ranking metric where nothing is relevant
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
 # The metrics in which a row without a golden query counts.
@@ -38,27 +110,17 @@ OF_FAILED_ROWS = ("failed", "timeout", "empty_all", "latency_ms_all")
 NO_LIMIT = 2**31 - 1  # no list is longer: ranks have 32 bits
 
 
-def resolve_policies(profile: Profile | None, given: dict[str, str]) -> dict[str, str]:
-    """Return every policy as it holds: as given, else as the profile has it, else its default.
-
-    Raises
-    ------
-    DataError
-        An unknown policy, or a value that it can't have.
-    """
-    if unknown := sorted(given.keys() - POLICIES.keys()):
-        raise DataError(
-            f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}"
-        )
-    policies = {}
-    for name, allowed in POLICIES.items():
-        value = given.get(name, allowed[0])
-        if profile is not None and value == allowed[0]:
-            value = profile.policies.get(name, value)
-        if value not in allowed:
-            raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
-        policies[name] = value
-    return policies
+def resolve_policies(profile: Profile | None, given: Policies) -> Policies:
+    """Return every policy as it holds: as given, else as the profile has it, else its default."""
+    if profile is None:
+        return given
+    default = Policies()
+    own = {
+        name: value
+        for name, value in profile.policies.items()
+        if getattr(given, name) == getattr(default, name)
+    }
+    return replace(given, **own)
 
 
 def read_refusals(golden: Golden, profile: Profile | None) -> Golden:

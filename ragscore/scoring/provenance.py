@@ -20,6 +20,7 @@ from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, describe
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import scoring
@@ -59,7 +60,8 @@ def ruler(
     *,
     rule: Rule | None = None,
     profile: str | Profile | None = None,
-    **policies: str,
+    policies: Policies | None = None,
+    **fields: Any,
 ) -> pd.DataFrame:
     """Describe how these runs are measured; equal descriptions mean that scores are comparable.
 
@@ -70,7 +72,7 @@ def ruler(
     metrics
         Labels, or one; by default all default metrics. They decide which versions, judges and
         fields count.
-    rule, profile, policies
+    rule, profile, policies, fields
         As for `rs.score`.
 
     Returns
@@ -88,7 +90,7 @@ def ruler(
     """
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
-    described = scoring(results, golden, rule=rule, profile=profile, **policies)
+    described = scoring(results, golden, rule=rule, profile=profile, policies=policies, **fields)
     frame = provenance_frame(provenance_parts(results, golden, labels, described), labels)
     return frame.astype({"run_id": results.runs["run_id"].dtype})
 

@@ -6,7 +6,9 @@ what the scoring was made of. Everything else in this folder is a step of it.
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,8 +35,10 @@ from ragscore.scoring.policies import (
     EMPTY_VALUE,
     NEVER_VACUOUS,
     STATES,
+    Policies,
     fill_empty_gold,
     hit_at_run_k,
+    policies_of,
     read_refusals,
     resolve_policies,
     success_values,
@@ -68,14 +72,10 @@ def score(
     golden: Golden,
     metrics: list[str] | str | None = None,
     *,
-    match: str = "auto",
     rule: Rule | None = None,
-    errors: str = "miss",
-    missing: str = "exclude",
-    empty_gold: str = "nan",
-    collapse: str = "none",
-    unknown: str = "exclude",
     profile: str | Profile | None = None,
+    policies: Policies | None = None,
+    **fields: Any,
 ) -> pd.DataFrame:
     """Score runs against a golden set.
 
@@ -83,31 +83,13 @@ def score(
     ----------
     metrics
         Labels, or one (see `rs.metrics()`); by default every default metric at k = 1, 3, 5, 10.
-    match
-        "auto" (the finest level at which every query with targets has some and both sides can be
-        joined), "chunk", "span", "doc", or "per_query" (each query's finest).
     rule
         A rule of your own, (hits, targets) -> matches, instead of the level's; `match` says which
         targets it gets.
-    errors
-        "miss": a failed query is scored on the hits it has; "exclude": it is NaN in everything but
-        `failed`.
-    missing
-        Golden queries that a run has no row for. "exclude": NaN, with a warning; "zero": they score
-        0 (trec_eval's -c).
-    empty_gold
-        Ranking metrics of a query for which nothing at all is relevant. "nan"; "one": vacuously 1,
-        precision 0; "zero". Queries that should be refused stay NaN unless the profile scores them.
-    collapse
-        "doc": ranking metrics see only the first hit of each document, with ranks closed up. This
-        scores lists of passages by document.
-    unknown
-        Hits that the anchor or predicate rule can't decide, because only a cut text is stored.
-        "exclude": a ranking metric is NaN where taking them all as hits gives another value than
-        taking none; "miss": they are misses. A warning gives their number, which is also
-        `n_undecidable` of `rs.scoring` and `rs.coverage`.
     profile
         Conventions of another harness ("kebab"): its metrics and its reading of "should refuse".
+    policies, fields
+        `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
 
     Returns
     -------
@@ -128,31 +110,28 @@ def score(
         for in `metrics` is above a run's own k; no query of a run has a value of any ranking
         metric, though there are targets.
     """
-    given = {
-        "match": match, "errors": errors, "missing": missing,
-        "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown,
-    }  # fmt: skip
-    chosen, policies, golden, level = _prepared(results, golden, profile, given)
+    given = policies_of(policies, fields)
+    chosen, holding, golden, level = _prepared(results, golden, profile, given)
     labels = labels_of(results, metrics, chosen)
-    scores, valued, notes = scores_at(results, golden, labels, level, rule, chosen, policies)
+    scores, valued, notes = scores_at(results, golden, labels, level, rule, chosen, holding)
     warn_of_notes(notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
-    if policies["missing"] == "exclude":
+    if holding.missing == "exclude":
         warn_of_missing(scores)
     warn_of_no_value(valued(), level)
     return scores
 
 
 def _prepared(
-    results: Results, golden: Golden, profile: str | Profile | None, given: dict[str, str]
-) -> tuple[Profile | None, dict[str, str], Golden, Level]:
+    results: Results, golden: Golden, profile: str | Profile | None, given: Policies
+) -> tuple[Profile | None, Policies, Golden, Level]:
     """Return the profile, its policies, the golden set as it reads it, and the match level."""
     check_inputs(results, golden)
     chosen = find_profile(profile)
     policies = resolve_policies(chosen, given)
     golden = read_refusals(golden, chosen)
-    ranked = collapsed(results) if policies["collapse"] == "doc" else results
-    level = choose_level(ranked, golden, policies["match"], keeps_refusals(chosen))
+    ranked = collapsed(results) if policies.collapse == "doc" else results
+    level = choose_level(ranked, golden, policies.match, keeps_refusals(chosen))
     return chosen, policies, golden, level
 
 
@@ -179,7 +158,7 @@ def scores_at(
     level: Level,
     rule: Rule | None,
     profile: Profile | None,
-    policies: dict[str, str],
+    policies: Policies,
 ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame], Notes]:
     """Score at a level that is chosen already.
 
@@ -201,8 +180,8 @@ def scores_at(
     notes
         The input of `warn_of_notes`; numbers of parts add up.
     """
-    keep_refusals, unknown = keeps_refusals(profile), policies["unknown"]
-    ranked = collapsed(results) if policies["collapse"] == "doc" else results
+    keep_refusals, unknown = keeps_refusals(profile), policies.unknown
+    ranked = collapsed(results) if policies.collapse == "doc" else results
     coded = with_coded_queries(ranked, golden)
     located = locate_hits(coded)
     rows = _rows(ranked, golden, located)
@@ -231,10 +210,10 @@ def scores_at(
             )
         else:
             columns[label.text] = (ranking if label.is_ranking else answers)[label.text]
-    if policies["empty_gold"] != "nan":
-        empty_value = EMPTY_VALUE[policies["empty_gold"]]
+    if policies.empty_gold != "nan":
+        empty_value = EMPTY_VALUE[policies.empty_gold]
         fill_empty_gold(columns, labels, empty_value, rows, golden, keep_refusals)
-    scores = with_policies(rows, columns, policies["errors"], policies["missing"])
+    scores = with_policies(rows, columns, policies.errors, policies.missing)
     valued = partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
     return scores, valued, notes
 
@@ -243,14 +222,10 @@ def scoring(
     results: Results,
     golden: Golden,
     *,
-    match: str = "auto",
     rule: Rule | None = None,
-    errors: str = "miss",
-    missing: str = "exclude",
-    empty_gold: str = "nan",
-    collapse: str = "none",
-    unknown: str = "exclude",
     profile: str | Profile | None = None,
+    policies: Policies | None = None,
+    **fields: Any,
 ) -> pd.DataFrame:
     """Describe a scoring, to keep with its numbers. Arguments as for `rs.score`.
 
@@ -261,17 +236,14 @@ def scoring(
     leaves them), `profile` (NA: none), `golden_hash`, `k` of the run, `n_expected` queries,
     `n_undecidable` hits that the level's rule can't judge because their text is cut.
     """
-    given = {
-        "match": match, "errors": errors, "missing": missing,
-        "empty_gold": empty_gold, "collapse": collapse, "unknown": unknown,
-    }  # fmt: skip
-    chosen, policies, read, level = _prepared(results, golden, profile, given)
+    given = policies_of(policies, fields)
+    chosen, holding, read, level = _prepared(results, golden, profile, given)
     runs = results.runs
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
         "chunker_version_match": level.chunker_version_match,
         "rule": rule_name(rule) if rule is not None else level_rule_name(level.name),
-        "policies": json.dumps(policies, sort_keys=True),
+        "policies": json.dumps(asdict(holding), sort_keys=True),
         "profile": pd.Series([chosen.name if chosen else None] * len(runs), dtype="str"),
         "golden_hash": golden.golden_hash,
         "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(read.queries),

@@ -82,7 +82,7 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
     cited_at: set[str] | None = None
     for batch in batches:
         results, _ = read_batch(batch, job, tuple(kinds))
-        ranked = collapsed(results) if job.policies["collapse"] == "doc" else results
+        ranked = collapsed(results) if job.policies.collapse == "doc" else results
         samples.append(_sample_hits(ranked, expected))
         missing -= _settled_columns(samples[-1], expected)
         if has_citations and (levels := _citation_levels(results)) is not None:
@@ -111,7 +111,7 @@ def with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob
         if len(ordered) == 1
         else concat_results([one.results for one in ordered])
     )
-    level = choose_level(results, job.golden, job.policies["match"], keeps_refusals(job.profile))
+    level = choose_level(results, job.golden, job.policies.match, keeps_refusals(job.profile))
     cited_at = [one.citation_levels for one in ordered if one.citation_levels is not None]
     comparable = set[str]().union(*cited_at) if cited_at else set(LEVELS)
     cited = tuple(levels_with_targets(job.golden, comparable))
@@ -124,7 +124,7 @@ def _from_file_statistics(batch: Batch, job: ScoringJob) -> Results | None:
     None where statistics don't suffice: they may be missing, and they don't say which hits remain
     when hits are collapsed.
     """
-    if job.policies["collapse"] != "none":
+    if job.policies.collapse != "none":
         return None
     hits, meta = [], []
     for part in batch:

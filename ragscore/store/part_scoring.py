@@ -24,7 +24,7 @@ from ragscore.frames.data import DataError, Golden, Results, categorical, narrow
 from ragscore.scoring.grading import READS_TEXT
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Label
-from ragscore.scoring.policies import STATES
+from ragscore.scoring.policies import STATES, Policies
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import Notes, scores_at, warn_of_notes
@@ -53,7 +53,7 @@ class ScoringJob:
     labels: list[Label]
     rule: Rule | None
     profile: Profile | None
-    policies: dict[str, str]
+    policies: Policies
     level: Level | None = None
 
     @cached_property

@@ -6,7 +6,7 @@ what `tables.write_scores` writes. Results in memory are one part, whatever runs
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -24,7 +24,13 @@ from ragscore.scoring.grading import (
     rule_name,
 )
 from ragscore.scoring.level import choose_level
-from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies, warn_of_missing
+from ragscore.scoring.policies import (
+    Policies,
+    policies_of,
+    read_refusals,
+    resolve_policies,
+    warn_of_missing,
+)
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import fields_of, provenance_parts
 from ragscore.scoring.rules import LEVELS, Rule
@@ -74,10 +80,10 @@ class ScoringRequest:
         return find_profile(self.choices.get(PROFILE))
 
     @property
-    def policies(self) -> dict[str, str]:
+    def policies(self) -> Policies:
         """Every policy, as the profile leaves them."""
         given = {name: value for name, value in self.choices.items() if name != PROFILE}
-        return resolve_policies(self.profile, given)
+        return resolve_policies(self.profile, policies_of(None, given))
 
     def job_for(self, results: Results) -> ScoringJob:
         """The job that scores these runs, before its match level is known."""
@@ -111,7 +117,7 @@ def score_stored_runs(
     metrics: list[str] | str | None,
     rule: Rule | None,
     profile: Profile | None,
-    policies: dict[str, str],
+    policies: Policies,
     *,
     client: Any,
     part_hits: int | None,
@@ -148,7 +154,7 @@ def _score_parts(
 def _warn_of_gaps(scores: pd.DataFrame, counts: pd.DataFrame, job: ScoringJob) -> None:
     """Warn of missing queries, and of runs without any value."""
     assert job.level is not None
-    if job.policies["missing"] == "exclude":
+    if job.policies.missing == "exclude":
         warn_of_missing(scores)
     warn_of_no_value(counts, job.level)
 
@@ -160,8 +166,8 @@ def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[s
     provenance, and the hashes of `golden`.
     """
     job = request.job_for(results)
-    ranked = collapsed(results) if job.policies["collapse"] == "doc" else results
-    level = choose_level(ranked, job.golden, job.policies["match"], keeps_refusals(job.profile))
+    ranked = collapsed(results) if job.policies.collapse == "doc" else results
+    level = choose_level(ranked, job.golden, job.policies.match, keeps_refusals(job.profile))
     job = replace(job, level=level)
     scores, valued, notes = job.scores_of(results, job.golden)
     warn_of_notes(notes)
@@ -234,15 +240,15 @@ def _per_run(
         "n_undecidable": 0,
         "golden_hash": golden.golden_hash,
         "rule": rule_of_scoring(level.name, job.rule),
-        "match": job.policies["match"],
-        "policies": job.policies,
+        "match": job.policies.match,
+        "policies": asdict(job.policies),
         PROFILE: job.profile.name if job.profile else None,
     }
     n_undecidable = _sum(one.n_undecidable for one in facts)
     fields = _joined_fields([one.fields for one in facts])
     matches = _joined_matches([one.matches for one in facts])
     run_ids = runs.runs["run_id"].astype("str").tolist()
-    made_by = scoring | {"policies": json.dumps(job.policies, sort_keys=True)}
+    made_by = scoring | {"policies": json.dumps(asdict(job.policies), sort_keys=True)}
     about = pd.DataFrame([made_by | {"run_id": run_id} for run_id in run_ids])
     judges = Results(runs=runs.runs, responses=empty("responses"), judgments=runs.judgments)
     provenance = provenance_parts(judges, golden, metric_columns(scores), about)
@@ -301,9 +307,8 @@ def rule_of_scoring(level: str, rule: Rule | None) -> str:
 
 def choices_of(described: dict[str, Any]) -> dict[str, Any]:
     """Return policies and profile of a stored scoring; what it doesn't say was the default."""
-    defaults = {name: allowed[0] for name, allowed in POLICIES.items()}
     return (
-        defaults
+        asdict(Policies())
         | {"match": described.get("match", "auto")}
         | described.get("policies", {})
         | {PROFILE: described.get(PROFILE)}
@@ -313,7 +318,7 @@ def choices_of(described: dict[str, Any]) -> dict[str, Any]:
 def check_choices(wanted: dict[str, Any]) -> None:
     """Refuse an unknown policy, value of one, or profile."""
     find_profile(wanted.get(PROFILE))
-    resolve_policies(None, {name: value for name, value in wanted.items() if name != PROFILE})
+    policies_of(None, {name: value for name, value in wanted.items() if name != PROFILE})
     if not isinstance(wanted.get(PROFILE), (str, type(None))):
         raise DataError(
             "a profile that has no name here",

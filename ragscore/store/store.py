@@ -5,6 +5,7 @@ lie on this machine or on object storage.
 """
 
 import os
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type, conform
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
 from ragscore.scoring.metrics import DEFAULT_METRICS
+from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import provenance_frame
 from ragscore.scoring.rules import Rule
@@ -73,10 +75,10 @@ class RunStore:
         golden: Golden | None = None,
         overwrite: bool = False,
         text: str = "cut",
-        match: str = "auto",
         rule: Rule | None = None,
         profile: str | None = None,
-        **policies: str,
+        policies: Policies | None = None,
+        **fields: Any,
     ) -> list[str]:
         """Write every run of `results`, and its scores if a golden set is given.
 
@@ -91,17 +93,16 @@ class RunStore:
             Replace runs of the same ids. Without it such a run is an error, and nothing is written.
         text
             How much of the hits' texts is stored: "cut" (200 characters), "full" or "none".
-        match, rule, profile, policies
-            As for `rs.score`: policies are errors, missing, empty_gold, collapse and unknown; a
-            profile is given by its name. They are stored with the scores, and refused without a
-            golden set.
+        rule, profile, policies, fields
+            As for `rs.score`; a profile is given by its name. They are stored with the scores, and
+            refused without a golden set.
 
         Returns
         -------
         The run ids written.
         """
         check_type(results, Results, "results")
-        choices = _choices(golden, text, profile, policies)
+        choices = _choices(golden, text, profile, policies_of(policies, fields))
         run_ids = results.runs["run_id"].astype("str").tolist()
         self._check_free(run_ids, overwrite)
         for kind in FRAMES:
@@ -109,7 +110,7 @@ class RunStore:
                 check_columns(frame, kind)
         scored: dict[str, dict[str, Any]] = {}
         if golden is not None:
-            request = ScoringRequest(golden, rule, choices | {"match": match})
+            request = ScoringRequest(golden, rule, choices)
             scored = score_results(results, request)
         self._make_folder()
         for run_id in run_ids:
@@ -127,11 +128,11 @@ class RunStore:
         strict: bool = True,
         overwrite: bool = False,
         text: str = "cut",
-        match: str = "auto",
         rule: Rule | None = None,
         profile: str | None = None,
         progress: bool | None = None,
-        **policies: str,
+        policies: Policies | None = None,
+        **fields: Any,
     ) -> list[str]:
         """Read one run from its file into the store, in memory that doesn't grow with the file.
 
@@ -147,7 +148,7 @@ class RunStore:
             The run's file, or the folder it is in.
         format, strict
             As for `rs.load_results`. Lines that could not be read are `problems` of the run.
-        golden, overwrite, text, match, rule, profile, policies
+        golden, overwrite, text, rule, profile, policies, fields
             As for `save`. A rule of your own sees the hits of one part at a time.
         progress
             Show a progress bar (needs tqdm); by default on a terminal.
@@ -175,12 +176,12 @@ class RunStore:
                 golden=golden,
                 overwrite=overwrite,
                 text=text,
-                match=match,
                 rule=rule,
                 profile=profile,
-                **policies,
+                policies=policies,
+                **fields,
             )
-        choices = _choices(golden, text, profile, policies) | {"match": match}
+        choices = _choices(golden, text, profile, policies_of(policies, fields))
         described, problems = begin_run(file, strict)
         run_id = str(described["run_id"])
         self._check_free([run_id], overwrite)
@@ -217,7 +218,8 @@ class RunStore:
         rule: Rule | None = None,
         profile: str | Profile | None = None,
         part_hits: int | None = None,
-        **policies: str,
+        policies: Policies | None = None,
+        **fields: Any,
     ) -> pd.DataFrame:
         """Score stored runs part by part, here or on a Dask cluster. Nothing is written.
 
@@ -226,7 +228,7 @@ class RunStore:
 
         Parameters
         ----------
-        metrics, rule, profile, policies
+        metrics, rule, profile, policies, fields
             As for `rs.score`. A rule of your own sees the hits of one part, or of the small runs
             read with it, at a time.
         runs
@@ -269,7 +271,7 @@ class RunStore:
             metrics,
             rule,
             find_profile(profile),
-            policies,
+            policies_of(policies, fields),
             client=client,
             part_hits=part_hits,
         )
@@ -557,13 +559,15 @@ class RunStore:
 
 
 def _choices(
-    golden: Golden | None, text: str, profile: str | None, policies: dict[str, str]
+    golden: Golden | None, text: str, profile: str | None, policies: Policies
 ) -> dict[str, Any]:
     """Check how a run is to be stored and scored; return policies and profile by name."""
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
     if text not in TEXTS:
         raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
-    choices: dict[str, Any] = {**policies, **({"profile": profile} if profile is not None else {})}
+    default = asdict(Policies())
+    choices = {name: value for name, value in asdict(policies).items() if value != default[name]}
+    choices |= {"profile": profile} if profile is not None else {}
     check_choices(choices)
     if choices and golden is None:
         raise DataError(

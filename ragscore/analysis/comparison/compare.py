@@ -5,6 +5,7 @@ same golden set and at one match level, so that nothing but the runs can differ.
 """
 
 import warnings
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
-from ragscore.scoring.policies import POLICIES, read_refusals, resolve_policies
+from ragscore.scoring.policies import Policies, policies_of, read_refusals
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, targets_at
@@ -46,10 +47,6 @@ def compare_runs(
     candidate: str,
     *,
     metrics: list[str] | str | None = None,
-    match: str = "auto",
-    collapse: str = "none",
-    empty_gold: str = "nan",
-    unknown: str = "exclude",
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
@@ -57,6 +54,8 @@ def compare_runs(
     tie_margins: dict[str, float] | None = None,
     vary: list[str] | str | None = None,
     allow_different: bool | list[str] = False,
+    policies: Policies | None = None,
+    **fields: Any,
 ) -> Comparison:
     """Compare two runs query by query, on the queries both have.
 
@@ -66,13 +65,6 @@ def compare_runs(
         Runs a and b: a run_id, or a system that only one run has.
     metrics
         Labels for `deltas`; by default all default metrics.
-    match
-        The match level, one for both runs and for aggregates and per-query rows alike; see
-        `rs.score`.
-    collapse
-        As for `rs.score`; ranks, outcomes and targets are then those of the shorter lists, too.
-    empty_gold, unknown
-        As for `rs.score`, in `deltas`. In outcomes and ranks a hit that can't be judged is a miss.
     profile
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
         policies of its own.
@@ -95,6 +87,10 @@ def compare_runs(
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
         run has, cause a warning. Either difference is a row of `invariants`.
+    policies, fields
+        `rs.Policies`, and single fields of it. The match level is one for both runs and for
+        aggregates and per-query rows alike. With `collapse`, ranks, outcomes and targets are those
+        of the shorter lists, too. In outcomes and ranks a hit that can't be judged is a miss.
 
     Raises
     ------
@@ -112,9 +108,7 @@ def compare_runs(
     """
     check_inputs(results, golden)
     chosen = find_profile(profile)
-    policies = resolve_policies(
-        None, {"match": match, "collapse": collapse, "empty_gold": empty_gold, "unknown": unknown}
-    )
+    policies = policies_of(policies, fields)
     if chosen is not None:
         _refuse_policies(policies)
     a, b = run_names(results.runs, [baseline, candidate])
@@ -123,7 +117,7 @@ def compare_runs(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
     whole = results.select([a, b])
-    pair = collapsed(whole) if collapse == "doc" else whole
+    pair = collapsed(whole) if policies.collapse == "doc" else whole
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
     versions_agree = equal(versions[a], versions[b])
@@ -134,7 +128,7 @@ def compare_runs(
             allowed="runs of one chunker, or no strict_chunker_version",
         )
     if chosen is None:
-        level, k = choose_level(pair, golden, match), _common_k(pair, a, b)
+        level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
         level, k = _profile_level(chosen, versions_agree), NO_CUT
     targets, with_target = _target_ranks(pair, golden, level, chosen, k)
@@ -151,7 +145,6 @@ def compare_runs(
     scores = _scores(whole, golden, metrics, policies, level)
     deltas = _deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
-    shown_policies = ("match", "collapse", "empty_gold", "unknown")
     return Comparison(
         a,
         b,
@@ -166,14 +159,14 @@ def compare_runs(
         k=k,
         aggregates=aggregate(pair, golden, chosen) if chosen else {},
         profile=chosen,
-        policies={} if chosen else {name: policies[name] for name in shown_policies},
+        policies={} if chosen else asdict(policies),
     )
 
 
-def _refuse_policies(policies: dict[str, Any]) -> None:
+def _refuse_policies(policies: Policies) -> None:
     """Refuse policies beside a profile, which has its own."""
-    for name, value in policies.items():
-        if value != POLICIES[name][0]:
+    for name, value in asdict(policies).items():
+        if value != getattr(Policies(), name):
             own = "levels" if name == "match" else "policies"
             raise DataError(
                 f"found {value!r} beside a profile, which has {own} of its own",
@@ -316,16 +309,16 @@ def _scores(
     results: Results,
     golden: Golden,
     metrics: list[str] | str | None,
-    policies: dict[str, Any],
+    policies: Policies,
     level: Level,
 ) -> pd.DataFrame:
     """Scores of both runs, one row per golden query."""
-    if level.name in LEVELS or policies["match"] == "per_query":
-        policies = policies | {"match": level.name}
+    if level.name in LEVELS or policies.match == "per_query":
+        policies = replace(policies, match=level.name)
     with warnings.catch_warnings():
         # the outcomes only_a and only_b name these queries
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
-        scores = score(results, golden, metrics, **policies)
+        scores = score(results, golden, metrics, policies=policies)
     return scores[(scores["state"] != "extra").to_numpy()]
 
 

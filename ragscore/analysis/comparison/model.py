@@ -33,7 +33,7 @@ from ragscore.frames.render import (
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, parse_label
-from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
 
@@ -112,7 +112,7 @@ class Comparison:
     k: int
     aggregates: dict[str, dict[str, Any]]
     profile: Profile | None = None
-    policies: dict[str, str] = field(default_factory=dict)
+    policies: dict[str, Any] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -213,7 +213,7 @@ class Comparison:
         changed = ", ".join(
             f"{name}={value}"
             for name, value in self.policies.items()
-            if name != "match" and value != POLICIES[name][0]
+            if name != "match" and value != getattr(Policies(), name)
         )
         return f"{counts}. {matching}" + (f" Scored with {changed}." if changed else "")
 
