@@ -62,6 +62,7 @@ from .analysis.trend.noise import noise_components, noise_floor
 from .analysis.trend.trend import trend
 from .collecting.reproducible import SameRun, same_run
 from .collecting.run import collect
+from .evaluation import Evaluation, evaluate
 from .frames.data import DataError, Golden, Results, concat_results, conform
 from .frames.ranking import collapse_hits, rank_hits
 from .golden.coverage import compare_suites, coverage, coverage_rows
@@ -113,8 +114,8 @@ from .scoring.attribution import parse_citations
 from .scoring.grading import grade_hits
 from .scoring.judgments import judge_counts, with_judged_refusals
 from .scoring.metrics import metric_card, metrics, score_hits
-from .scoring.predicates import by_predicate, filter_hits
 from .scoring.policies import Policies
+from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profile_aggregates import aggregate
 from .scoring.profiles import Profile
 from .scoring.provenance import judge_fingerprint, ruler, same_judges
@@ -160,7 +161,8 @@ __all__ = [
     "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
     "answer_faults", "fault_table", "fault_changes", "fault_transitions",
     # the compute stage in one call
-    "score", "scoring", "aggregate", "Policies", "Profile", "metrics", "metric_card",
+    "Evaluation", "evaluate", "score", "scoring", "aggregate", "Policies", "Profile",
+    "metrics", "metric_card",
     # summarize, compare
     "summarize", "explain", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # what measures, and whether the labels changed

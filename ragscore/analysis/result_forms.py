@@ -25,8 +25,8 @@ class JsonResult:
         return reload(cls, text)
 
 
-class TableResult(JsonResult, ABC):
-    """Result that is read as one or more tables of text with notes below them."""
+class Tables(ABC):
+    """Object that is read as one or more tables of text with notes below them."""
 
     @abstractmethod
     def _tables(self) -> dict[str, pd.DataFrame]:
@@ -58,3 +58,7 @@ class TableResult(JsonResult, ABC):
             for place, (heading, table) in enumerate(self._tables().items())
         ]
         return "\n\n".join([*parts, "\n".join(self.notes())])
+
+
+class TableResult(JsonResult, Tables):
+    """Result that is read as tables, and written as JSON."""

@@ -17,6 +17,7 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.errors import warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.rules import LEVELS
 
@@ -124,6 +125,8 @@ ADDED = {
         kind="binary",
     ),
 }
+# Columns of your own, by name (`declare`): the one state of the process, as small as can be.
+_DECLARED: dict[str, Metric] = {}
 BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = (
     "hit",
@@ -214,12 +217,12 @@ def _parsed(text: str) -> Label:
 def describe(column: str) -> Metric:
     """Return the metric behind a column of a scores frame.
 
-    A column of your own has no declared range, nor a declared direction.
+    A column of your own has the range and the direction that `declare` gave it, if any.
     """
     try:
         return parse_label(column).metric
     except DataError:
-        return ADDED.get(
+        return _DECLARED.get(column) or ADDED.get(
             column.partition("@")[0],
             Metric(
                 column,
@@ -230,6 +233,55 @@ def describe(column: str) -> Metric:
                 better="not declared",
             ),
         )
+
+
+def declare(name: str, better: str | None, range: tuple[float, float] | None) -> None:
+    """Declare direction and range of a column of your own, for this process.
+
+    A name has one meaning wherever it is shown, as the names of the metric table have.
+
+    Raises
+    ------
+    DataError
+        A name of the metric table; a direction other than "higher" or "lower"; a range that isn't
+        two numbers, the lower one first.
+
+    Warns
+    -----
+    UserWarning
+        The name was declared otherwise before: what was made before keeps its words.
+    """
+    if name.partition("@")[0] in ADDED or _is_label(name):
+        raise DataError(
+            f"{name} is a metric of the table", field="better, range", allowed="another name"
+        )
+    if better not in (None, "higher", "lower"):
+        raise DataError(f"found {better!r}", field="better", allowed="'higher' or 'lower'")
+    if range is not None and not (len(range) == 2 and range[0] < range[1]):
+        raise DataError(f"found {range!r}", field="range", allowed="(lowest, highest)")
+    found = Metric(
+        name,
+        "a column of your own",
+        "as you computed it",
+        kind="other" if range is None else "bounded",
+        range="any" if range is None else f"{range[0]:g} to {range[1]:g}",
+        better=better or "not declared",
+    )
+    before = _DECLARED.get(name, found)
+    if before != found:
+        warn(
+            f"{name} is declared anew: {found.better} is better (was {before.better}), range"
+            f" {found.range} (was {before.range})"
+        )
+    _DECLARED[name] = found
+
+
+def _is_label(name: str) -> bool:
+    try:
+        parse_label(name)
+    except DataError:
+        return False
+    return True
 
 
 def metrics() -> pd.DataFrame:

@@ -110,16 +110,29 @@ def score(
         for in `metrics` is above a run's own k; no query of a run has a value of any ranking
         metric, though there are targets.
     """
-    given = policies_of(policies, fields)
-    chosen, holding, golden, level = _prepared(results, golden, profile, given)
+    return score_and_settings(
+        results, golden, metrics, rule, profile, policies_of(policies, fields)
+    )[0]
+
+
+def score_and_settings(
+    results: Results,
+    golden: Golden,
+    metrics: list[str] | str | None,
+    rule: Rule | None,
+    profile: str | Profile | None,
+    given: Policies,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the frame of `score`, and of each run what its values were made by."""
+    chosen, holding, read, level = _prepared(results, golden, profile, given)
     labels = labels_of(results, metrics, chosen)
-    scores, valued, notes = scores_at(results, golden, labels, level, rule, chosen, holding)
+    scores, valued, notes = scores_at(results, read, labels, level, rule, chosen, holding)
     warn_of_notes(notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
     if holding.missing == "exclude":
         warn_of_missing(scores)
     warn_of_no_value(valued(), level)
-    return scores
+    return scores, settings_of(results.runs, golden, level, rule, chosen, holding)
 
 
 def _prepared(
@@ -238,18 +251,29 @@ def scoring(
     """
     given = policies_of(policies, fields)
     chosen, holding, read, level = _prepared(results, golden, profile, given)
-    runs = results.runs
+    n_undecidable = sum(count_undecidable(results, read, name).to_numpy() for name in level.used)
+    return settings_of(results.runs, golden, level, rule, chosen, holding).assign(
+        n_expected=len(read.queries), n_undecidable=n_undecidable
+    )
+
+
+def settings_of(
+    runs: pd.DataFrame,
+    golden: Golden,
+    level: Level,
+    rule: Rule | None,
+    profile: Profile | None,
+    policies: Policies,
+) -> pd.DataFrame:
+    """Return the columns of `scoring` that need no hits."""
     return pd.DataFrame({
         "run_id": runs["run_id"].to_numpy(), "level": level.name, "left_out": level.left_out,
         "chunker_version_match": level.chunker_version_match,
         "rule": rule_name(rule) if rule is not None else level_rule_name(level.name),
-        "policies": json.dumps(asdict(holding), sort_keys=True),
-        "profile": pd.Series([chosen.name if chosen else None] * len(runs), dtype="str"),
+        "policies": json.dumps(asdict(policies), sort_keys=True),
+        "profile": pd.Series([profile.name if profile else None] * len(runs), dtype="str"),
         "golden_hash": golden.golden_hash,
-        "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(read.queries),
-        "n_undecidable": sum(
-            count_undecidable(results, read, name).to_numpy() for name in level.used
-        ),
+        "k": runs["k"].to_numpy() if "k" in runs else pd.NA, "n_expected": len(golden.queries),
     })  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import (
     keeps_refusals,
     labels_of,
+    settings_of,
     warn_of_deep_cuts,
     warn_of_no_value,
     warn_of_notes,
@@ -121,8 +122,11 @@ def score_stored_runs(
     *,
     client: Any,
     part_hits: int | None,
-) -> pd.DataFrame:
-    """Return the frame of `rs.score` of stored runs; `about` holds their rows of the runs frame."""
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the frame of `rs.score` of stored runs, and their settings.
+
+    `about` holds their rows of the runs frame.
+    """
     known = Results(runs=about, responses=empty("responses"))
     labels = labels_of(known, metrics, profile)
     resolved = resolve_policies(profile, policies)
@@ -130,7 +134,8 @@ def score_stored_runs(
     job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
     _warn_of_gaps(scores, counts, job)
-    return scores
+    assert job.level is not None
+    return scores, settings_of(about, golden, job.level, rule, profile, resolved)
 
 
 def _score_parts(

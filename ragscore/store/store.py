@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
+from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
 from ragscore.scoring.metrics import DEFAULT_METRICS
@@ -70,7 +71,7 @@ class RunStore:
 
     def save(
         self,
-        results: Results,
+        results: Any,
         *,
         golden: Golden | None = None,
         overwrite: bool = False,
@@ -80,13 +81,18 @@ class RunStore:
         policies: Policies | None = None,
         **fields: Any,
     ) -> list[str]:
-        """Write every run of `results`, and its scores if a golden set is given.
+        """Write every run, and its scores if there is a golden set.
+
+        `store.save(ev)` takes golden set, rule, profile and policies from an evaluation. Columns of
+        your own are not stored; the evaluation's golden set can be scored anew at any time.
 
         Matches and scores are computed and stored before texts are cut, so that cutting never
         changes a score. Problems of the load are stored, too.
 
         Parameters
         ----------
+        results
+            `Results`, or an `Evaluation`.
         golden
             With it `matches.parquet`, `scores.parquet` and `metrics.json` are written too.
         overwrite
@@ -101,7 +107,13 @@ class RunStore:
         -------
         The run ids written.
         """
-        check_type(results, Results, "results")
+        if isinstance(getattr(results, "golden", None), Golden):
+            profile_name = results.profile.name if results.profile else None
+            return self.save(
+                results.results, golden=results.golden, overwrite=overwrite, text=text,
+                rule=results.rule, profile=profile_name, policies=results.policies,
+            )  # fmt: skip
+        check_type(results, Results, "results", "Results, or an Evaluation")
         choices = _choices(golden, text, profile, policies_of(policies, fields))
         run_ids = results.runs["run_id"].astype("str").tolist()
         self._check_free(run_ids, overwrite)
@@ -251,6 +263,30 @@ class RunStore:
         UserWarning
             As `rs.score`, once for all parts.
         """
+        given = policies_of(policies, fields)
+        return self.score_and_settings(
+            golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
+            policies=given,
+        )[0]  # fmt: skip
+
+    evaluate = Verb("ragscore.evaluation:evaluate_stored")
+
+    def score_and_settings(
+        self,
+        golden: Golden,
+        metrics: list[str] | str | None,
+        runs: list[str] | str | None,
+        *,
+        client: Any,
+        rule: Rule | None,
+        profile: str | Profile | None,
+        part_hits: int | None,
+        policies: Policies,
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the scores of stored runs, and of each run what they were made by.
+
+        See `score` and `evaluate`.
+        """
         check_type(golden, Golden, "golden")
         if part_hits is not None and (
             isinstance(part_hits, bool) or not isinstance(part_hits, int) or part_hits < 1
@@ -271,7 +307,7 @@ class RunStore:
             metrics,
             rule,
             find_profile(profile),
-            policies_of(policies, fields),
+            policies,
             client=client,
             part_hits=part_hits,
         )

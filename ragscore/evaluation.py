@@ -1,0 +1,686 @@
+"""One object to ask: golden set, results and scores together, and the verbs on them.
+
+`evaluate` loads what isn't loaded, scores it once and returns an `Evaluation`. Its methods fill in
+what the functions behind them need, so that nothing is passed twice and nothing forgotten.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragscore.analysis.comparison.align import query_matrix
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.comparison.model import Comparison
+from ragscore.analysis.comparison.relabelling import GoldenComparison, compare_goldens
+from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
+from ragscore.analysis.config_effects import Impact, impact
+from ragscore.analysis.leaderboard import Leaderboard, leaderboard
+from ragscore.analysis.query_view import QueryView, show_query
+from ragscore.analysis.result_forms import Tables
+from ragscore.analysis.slices import MIN_N, slice_means
+from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
+from ragscore.frames.render import decimals_for, shown_n, shown_number
+from ragscore.golden.coverage import coverage, coverage_rows
+from ragscore.io.load import load_golden, load_results
+from ragscore.scoring.intervals import BY_QUANTILES
+from ragscore.scoring.metrics import declare, describe, parse_label
+from ragscore.scoring.policies import Policies, policies_of
+from ragscore.scoring.profile_aggregates import aggregate
+from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.provenance import ruler
+from ragscore.scoring.rules import Rule
+from ragscore.scoring.score import score, score_and_settings
+from ragscore.scoring.summary import add_columns, summarize
+from ragscore.scoring.value_states import explain, metric_columns
+from ragscore.store.store import RunStore
+
+# The metrics that decide, by aspect: the first of each line that has a value, both of a pair.
+ASPECTS = (
+    ("ndcg@10", "mrr@10", "mrr", "recall@10", "hit@10"),
+    ("judge_correctness", "answer_checks", "key_facts", "exact_match", "token_f1", "rouge_l"),
+    ("answered_unanswerable",),
+    ("false_refusal",),
+    ("passed",),
+)
+SHOWN_RUNS = 20  # runs in the printed table
+
+
+def evaluate(
+    results: Any,
+    golden: Any,
+    metrics: list[str] | str | None = None,
+    *,
+    rule: Rule | None = None,
+    profile: str | Profile | None = None,
+    primary: list[str] | str | None = None,
+    policies: Policies | None = None,
+    **fields: Any,
+) -> "Evaluation":
+    """Score runs against a golden set, and keep all three together.
+
+    Parameters
+    ----------
+    results, golden
+        `Results` and `Golden`, or whatever `rs.load_results` and `rs.load_golden` take: paths,
+        patterns, frames, dicts, records.
+    metrics
+        Labels, or one; by default every default metric. Others are scored when they are asked for.
+    rule
+        A matching rule of your own instead of the level's; see `rs.score`.
+    profile
+        Another harness's conventions, by name.
+    primary
+        The metrics that decide. By default one for each aspect that the scores have: retrieval
+        (ndcg@10, else mrr, recall, hit), answers (judge_correctness, answer_checks, ...), refusals
+        (the pair answered_unanswerable and false_refusal), and passed.
+    policies, fields
+        `rs.Policies`, and single fields of it: `match="doc"`, `missing="zero"`.
+
+    Raises
+    ------
+    DataError
+        Input that can't be read or joined; an unknown metric, policy or profile.
+
+    Examples
+    --------
+    >>> rs.evaluate("data/demo/runs/*/per_query.jsonl", "data/demo/golden.yaml")
+    """
+    golden = golden if isinstance(golden, Golden) else load_golden(golden)
+    results = results if isinstance(results, Results) else load_results(results)
+    given = policies_of(policies, fields)
+    scores, settings = score_and_settings(results, golden, metrics, rule, profile, given)
+    return Evaluation(
+        golden, scores, settings, _primary(scores, primary), given, find_profile(profile), rule,
+        results,
+    )  # fmt: skip
+
+
+def evaluate_stored(
+    store: RunStore,
+    golden: Any,
+    metrics: list[str] | str | None = None,
+    runs: list[str] | str | None = None,
+    *,
+    client: Any = None,
+    rule: Rule | None = None,
+    profile: str | Profile | None = None,
+    primary: list[str] | str | None = None,
+    part_hits: int | None = None,
+    policies: Policies | None = None,
+    **fields: Any,
+) -> "Evaluation":
+    """Score stored runs part by part, and return the object of `rs.evaluate`.
+
+    Results are read when they are first asked for, then whole.
+
+    Parameters
+    ----------
+    golden, metrics, rule, profile, primary, policies, fields
+        As for `rs.evaluate`.
+    runs
+        Run ids or systems; by default all.
+    client, part_hits
+        As for `store.score`.
+
+    Raises
+    ------
+    DataError
+        As `store.score`.
+
+    Examples
+    --------
+    >>> rs.RunStore("data/demo/history").evaluate("data/demo/golden.yaml", runs=["07-dense"])
+    """
+    golden = golden if isinstance(golden, Golden) else load_golden(golden)
+    given = policies_of(policies, fields)
+    scores, settings = store.score_and_settings(
+        golden, metrics, runs, client=client, rule=rule, profile=profile, part_hits=part_hits,
+        policies=given,
+    )  # fmt: skip
+    run_ids = settings["run_id"].astype("str").tolist()
+    return Evaluation(
+        golden, scores, settings, _primary(scores, primary), given, find_profile(profile), rule,
+        lambda: store.load(run_ids),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Evaluation(Tables):
+    """Runs scored against a golden set. `rs.evaluate` and `store.evaluate` make it.
+
+    Attributes
+    ----------
+    golden, results
+        What was scored. Results of a store are read when they are first asked for.
+    scores
+        One row per run and query (index query_id), one float column per metric: see `rs.score`.
+    settings
+        One row per run: match `level` and what a finer one would have `left_out`, `rule`,
+        `policies`, `profile`, `golden_hash`, `k`, `n_expected` queries.
+    primary
+        The metrics that decide.
+    policies, profile, rule
+        As given to `rs.evaluate`.
+    """
+
+    __module__ = "ragscore"  # pickles name the public class, wherever it is defined
+
+    golden: Golden
+    scores: pd.DataFrame
+    settings: pd.DataFrame
+    primary: tuple[str, ...]
+    policies: Policies = field(default_factory=Policies)
+    profile: Profile | None = None
+    rule: Rule | None = None
+    source: Results | Callable[[], Results] | None = None
+
+    @cached_property
+    def results(self) -> Results:
+        """The results behind the scores."""
+        check_type(self.source, (Results, Callable), "results")  # type: ignore[arg-type]
+        return self.source if isinstance(self.source, Results) else self.source()  # type: ignore[misc]
+
+    @property
+    def run_ids(self) -> list[str]:
+        """The runs, in order."""
+        return self.settings["run_id"].astype("str").tolist()
+
+    # Narrow, widen
+
+    def select(
+        self,
+        runs: list[str] | str | None = None,
+        queries: Any = None,
+    ) -> "Evaluation":
+        """Return the evaluation of some runs, or of some queries; nothing is scored anew.
+
+        Parameters
+        ----------
+        runs
+            Run ids, or systems that only one run has.
+        queries
+            Query ids, a boolean mask over `golden.queries`, or a pandas query string on it.
+
+        Raises
+        ------
+        DataError
+            An unknown run or query; a mask of another length; a query string that pandas refuses;
+            no query left.
+
+        Examples
+        --------
+        >>> ev.select(runs=["dense", "hybrid"], queries="difficulty == 'hard'").summary()
+        """
+        names = (
+            self.run_ids
+            if runs is None
+            else run_names(self.results.runs, [runs] if isinstance(runs, str) else list(runs))
+        )
+        golden = self.golden if queries is None else _with_queries(self.golden, queries)
+        run_of = self.scores["run_id"].astype("str")
+        is_kept = run_of.isin(names).to_numpy(copy=True)
+        if queries is not None:
+            is_kept &= self.scores.index.isin(golden.queries["query_id"])
+        order = pd.CategoricalDtype(names)
+        scores = self.scores[is_kept]
+        scores = scores.assign(run_id=scores["run_id"].astype("str").astype(order))
+        if runs is not None:
+            scores = scores.iloc[np.argsort(scores["run_id"].cat.codes, kind="stable")]
+        settings = self.settings.set_index(self.settings["run_id"].astype("str")).loc[names]
+        settings = settings.reset_index(drop=True).assign(n_expected=len(golden.queries))
+        kept = None if queries is None else set(golden.queries["query_id"])
+        return replace(
+            self,
+            golden=golden,
+            scores=scores,
+            settings=settings,
+            source=lambda: self.results.select(names, kept),
+        )
+
+    def with_columns(
+        self,
+        frame: pd.DataFrame,
+        columns: list[str] | str | None = None,
+        *,
+        better: Mapping[str, str] | str | None = None,
+        range: Mapping[str, tuple[float, float]] | tuple[float, float] | None = None,
+        partial: bool = False,
+    ) -> "Evaluation":
+        """Add metrics of your own; they go everywhere ours go.
+
+        Parameters
+        ----------
+        frame
+            One row per run and query: columns `run_id`, `query_id` and numbers. Without `run_id`,
+            one row per query, for every run.
+        columns
+            Which columns to add; by default all numbers but the keys.
+        better
+            "higher" or "lower", for all columns or by column. Without it, comparisons say "higher"
+            and "lower" instead of "better" and "worse".
+        range
+            (lowest, highest) value, for all columns or by column.
+        partial
+            Let queries be absent from the frame; they become NaN.
+
+        Raises
+        ------
+        DataError
+            Queries that the scores don't have, one of them twice, or one missing; a name that is
+            taken; a value outside `range`.
+
+        Examples
+        --------
+        >>> answers = ev.results.responses
+        >>> lengths = answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len())
+        >>> ev.with_columns(lengths, better="lower", partial=True).summary("length")
+        """
+        check_type(frame, pd.DataFrame, "frame")
+        table = frame if "query_id" in frame.columns else frame.reset_index()
+        if "run_id" not in table.columns:
+            table = pd.concat([table.assign(run_id=run_id) for run_id in self.run_ids])
+        chosen = [columns] if isinstance(columns, str) else columns
+        if chosen is None:
+            chosen = [
+                name
+                for name in table.select_dtypes(["number", "bool"]).columns
+                if name not in ("run_id", "query_id") and name not in self.scores
+            ]
+        scores = add_columns(self.scores, table, chosen, partial=partial)
+        for name in chosen:
+            bounds = range.get(name) if isinstance(range, Mapping) else range
+            _refuse_outside(scores[name], bounds)
+            declare(name, better.get(name) if isinstance(better, Mapping) else better, bounds)
+        return replace(self, scores=scores)
+
+    # Look
+
+    def summary(
+        self,
+        metrics: list[str] | str | None = None,
+        by: str | None = None,
+        *,
+        bounds: bool = False,
+        cluster: str | None = "group",
+    ) -> pd.DataFrame:
+        """Return means with their intervals, by run and, if asked, by slice.
+
+        Grain, columns and errors: see `ragscore.scoring.summary.summarize`.
+
+        Examples
+        --------
+        >>> ev.summary(["hit@5", "mrr@10"], by="difficulty")
+        """
+        scores, chosen = self._scored(metrics)
+        return summarize(
+            scores, self.golden, by=by, metrics=chosen, results=self.results, bounds=bounds,
+            cluster=cluster,
+        )  # fmt: skip
+
+    def slices(
+        self,
+        by: str | Sequence[str],
+        metrics: list[str] | str | None = None,
+        *,
+        cluster: str | None = "group",
+        min_n: int = MIN_N,
+        seed: int = 0,
+    ) -> pd.DataFrame:
+        """Compare each slice with the rest of its run.
+
+        Examples
+        --------
+        >>> ev.slices("difficulty", "mrr@10")
+        """
+        scores, chosen = self._scored(metrics or list(self.primary))
+        return slice_means(scores, self.golden, by, chosen, cluster=cluster, min_n=min_n, seed=seed)
+
+    def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
+        """Tell why a query has no value.
+
+        Examples
+        --------
+        >>> ev.explain("citation_precision")
+        """
+        scores, chosen = self._scored(metrics)
+        return explain(scores, self.golden, chosen, self.results)
+
+    def pivot(self, metric: str) -> pd.DataFrame:
+        """Return one row per query and one column per run, for one metric.
+
+        Examples
+        --------
+        >>> ev.pivot("mrr@10")
+        """
+        scores, (name,) = self._scored_one(metric)
+        return query_matrix(scores, name)
+
+    def query(
+        self, query_id: str, runs: list[str] | None = None, *, texts: pd.DataFrame | None = None
+    ) -> QueryView:
+        """Show one query: what was expected, and what each run returned.
+
+        Examples
+        --------
+        >>> ev.query("pd-005")
+        """
+        return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
+
+    def coverage(self) -> Any:
+        """Return what a mean would leave out or distort, by run, before any mean.
+
+        Examples
+        --------
+        >>> ev.coverage()
+        """
+        return coverage(self.results, self.golden)
+
+    def coverage_issues(self) -> pd.DataFrame:
+        """Return the queries behind the counts of `coverage`.
+
+        Examples
+        --------
+        >>> ev.coverage_issues()
+        """
+        return coverage_rows(self.results, self.golden)
+
+    # Compare
+
+    def compare(
+        self,
+        baseline: str,
+        candidate: str,
+        metrics: list[str] | str | None = None,
+        *,
+        margins: dict[str, float] | None = None,
+        tie_margins: dict[str, float] | None = None,
+        vary: list[str] | str | None = None,
+        allow_different: bool | list[str] = False,
+        cluster: str | None = "group",
+        strict_chunker_version: bool = False,
+    ) -> Comparison:
+        """Compare two runs query by query, on the queries both have.
+
+        Examples
+        --------
+        >>> ev.compare("dense", "hybrid")
+        """
+        _, chosen = self._scored(metrics)
+        return compare_runs(
+            self.results, self.golden, baseline, candidate, metrics=chosen, profile=self.profile,
+            policies=None if self.profile else replace(self.policies, match=self._level),
+            margins=margins, tie_margins=tie_margins, vary=vary, allow_different=allow_different,
+            cluster=cluster, strict_chunker_version=strict_chunker_version,
+        )  # fmt: skip
+
+    def score_diff(self, baseline: str, candidate: str) -> ScoreDiff:
+        """Return what moved between two runs' scores, metric by metric.
+
+        Examples
+        --------
+        >>> ev.score_diff("dense", "hybrid")
+        """
+        return diff_scores(self.scores, baseline, candidate)
+
+    def leaderboard(
+        self,
+        metrics: list[str] | str | None = None,
+        *,
+        baseline: str | None = None,
+        runs: list[str] | None = None,
+        cluster: str | None = "group",
+        seed: int = 0,
+    ) -> Leaderboard:
+        """Rank all runs by each metric, with the sets that can't be told apart.
+
+        Examples
+        --------
+        >>> ev.leaderboard("mrr@10", baseline="dense")
+        """
+        scores, chosen = self._scored(metrics or list(self.primary))
+        return leaderboard(
+            scores, metrics=chosen, baseline=baseline, golden=self.golden, results=self.results,
+            runs=runs, cluster=cluster, seed=seed,
+        )  # fmt: skip
+
+    def config_effects(
+        self,
+        metrics: list[str] | str | None = None,
+        *,
+        ignore: Sequence[str] = (),
+        cluster: str | None = "group",
+        seed: int = 0,
+    ) -> Impact:
+        """Return what each config key changes, where runs differ in that key alone.
+
+        Examples
+        --------
+        >>> ev.config_effects("mrr@10")
+        """
+        scores, chosen = self._scored(metrics or list(self.primary))
+        return impact(
+            scores, self.results.runs, chosen, self.golden, ignore=ignore, cluster=cluster,
+            seed=seed,
+        )  # fmt: skip
+
+    def relabelled(
+        self,
+        old: Golden,
+        baseline: str,
+        candidate: str | None = None,
+        *,
+        metrics: list[str] | str | None = None,
+    ) -> GoldenComparison:
+        """Tell the effect of new labels from the effect of the system.
+
+        Parameters
+        ----------
+        old
+            The golden set before it was relabelled.
+
+        Examples
+        --------
+        >>> ev.relabelled(rs.load_golden("data/demo/golden_before.yaml"), "dense", "hybrid")
+        """
+        return compare_goldens(
+            self.results, old, self.golden, baseline, candidate, metrics=metrics,
+            match=self.policies.match,
+        )  # fmt: skip
+
+    # Provenance, other tools
+
+    def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
+        """Return what each run was measured by: equal rows mean that scores are comparable.
+
+        Examples
+        --------
+        >>> ev.provenance("mrr@10")
+        """
+        return ruler(
+            self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
+            policies=self.policies,
+        )  # fmt: skip
+
+    def to_profile(self, profile: str | Profile) -> dict[str, dict[str, Any]]:
+        """Return the aggregates that another harness would have reported, by run.
+
+        Examples
+        --------
+        >>> ev.to_profile("trec")
+        """
+        return aggregate(self.results, self.golden, profile)
+
+    def save_metrics_json(self, path: str | Path) -> Path:
+        """Write the aggregates as the `metrics.json` of the chatbot harness.
+
+        Examples
+        --------
+        >>> ev.select("dense").save_metrics_json("metrics.json")
+        """
+        from ragscore.analysis.harness_files import write_metrics_json
+
+        return write_metrics_json(self.results, self.golden, path)
+
+    # What it prints
+
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        n = len(self.run_ids)
+        runs = f"{n} run{'s' if n != 1 else ''}"
+        title = f"Evaluation: {runs} × {len(self.golden.queries)} queries"
+        means = summarize(self.scores, self.golden, metrics=list(self.primary))
+        columns: dict[str, list[str]] = {"run": self.run_ids[:SHOWN_RUNS]}
+        for metric in self.primary:
+            rows = means[(means["metric"] == metric).to_numpy()].set_index("run_id")
+            shown = [rows.loc[run].to_dict() for run in columns["run"]]
+            counts = [shown_n(row["n"], row["n_expected"]) for row in shown]
+            cells = [_cell(metric, row) for row in shown]
+            if len(set(counts)) == 1:
+                columns[f"{metric}, n = {counts[0]}"] = cells
+            else:
+                columns[metric] = [f"{cell} {n}" for cell, n in zip(cells, counts, strict=True)]
+        return {title: pd.DataFrame(columns)}
+
+    def notes(self) -> list[str]:
+        """Return what a reader must know beside the means: matching, and what is missing."""
+        notes = [self._matched()]
+        more = len(self.run_ids) - SHOWN_RUNS
+        if more > 0:
+            notes.append(f"{more} more runs: see .summary().")
+        run, state = (self.scores[name].astype("str") for name in ("run_id", "state"))
+        counts = pd.crosstab(run, state)
+        for name, text in _STATES.items():
+            found = counts[name] if name in counts else pd.Series(dtype="int64")
+            if listed := [f"{run_id} {n}" for run_id, n in found[found > 0].items()]:
+                notes.append(f"{text}: {', '.join(listed[:SHOWN_RUNS])}.")
+        answerable = self.golden.queries["answerable"]
+        if n := int(answerable.isna().sum()):
+            notes.append(f"Queries without any label: {n}. They count in no ranking metric.")
+        if n := len(self.golden.refusals):
+            notes.append(f"Queries that should be refused: {n}, judged by their refusal alone.")
+        return notes
+
+    def _matched(self) -> str:
+        level = self.settings["level"].astype("str").unique().tolist()
+        left_out = [text for text in self.settings["left_out"].unique() if text]
+        why = f" ({'; '.join(left_out)})" if left_out else ""
+        rule = "" if self.rule is None else ", by a rule of your own"
+        return f"Matched by {', '.join(level)}{rule}{why}. Cells: mean [95 % interval]."
+
+    def __repr__(self) -> str:
+        (title,) = self._tables()
+        return f"{title}\n{super().__repr__()}"
+
+    def _repr_html_(self) -> str:
+        (title,) = self._tables()
+        return f"<p><b>{title}</b></p>{super()._repr_html_()}"
+
+    # Scores of metrics that are asked for later
+
+    @property
+    def _level(self) -> str:
+        return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
+
+    def _scored(self, metrics: list[str] | str | None) -> tuple[pd.DataFrame, list[str] | None]:
+        """Return scores that have these metrics, and their names as the scores have them."""
+        if metrics is None:
+            return self.scores, None
+        names = [metrics] if isinstance(metrics, str) else list(metrics)
+        names = [name if name in self.scores else parse_label(name).text for name in names]
+        lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
+        if not lacking:
+            return self.scores, names
+        policies = self.policies if self.profile else replace(self.policies, match=self._level)
+        more = score(
+            self.results, self.golden, lacking, rule=self.rule, profile=self.profile,
+            policies=policies,
+        ).reset_index()  # fmt: skip
+        return add_columns(self.scores, more, lacking, partial=True), names
+
+    def _scored_one(self, metric: str) -> tuple[pd.DataFrame, list[str]]:
+        check_type(metric, str, "metric", "one metric")
+        scores, names = self._scored(metric)
+        return scores, names or []
+
+
+_STATES = {
+    "missing": "Golden queries without a row, left out of the means",
+    "failed": "Failed queries, scored on the hits they have",
+    "extra": "Rows without a golden query, in no mean of quality",
+}
+
+
+def _primary(scores: pd.DataFrame, given: list[str] | str | None) -> tuple[str, ...]:
+    """Return the metrics that decide: as given, else one for each aspect with values."""
+    if given is not None:
+        names = [given] if isinstance(given, str) else list(given)
+        unknown = [name for name in names if name not in scores]
+        if unknown:
+            known = ", ".join(metric_columns(scores)[:10])
+            raise DataError(
+                f"{', '.join(unknown)} wasn't scored",
+                field="primary",
+                allowed=f"metrics of the scores: {known}, ...",
+            )
+        return tuple(dict.fromkeys(names))
+    has_value = {name for name in metric_columns(scores) if scores[name].notna().any()}
+    found = (next((name for name in aspect if name in has_value), None) for aspect in ASPECTS)
+    chosen = tuple(name for name in found if name)
+    return chosen or tuple(metric_columns(scores)[:1])
+
+
+def _with_queries(golden: Golden, queries: Any) -> Golden:
+    """Return the part of a golden set that ids, a mask or a query string choose."""
+    frame = golden.queries
+    known = frame["query_id"]
+    if isinstance(queries, str) and not known.eq(queries).any():
+        try:
+            kept = frame.query(queries)
+        except Exception as error:  # pandas raises errors of many kinds
+            raise DataError(
+                f"found {queries!r}: {error}",
+                field="queries",
+                allowed=f"a query id, or a pandas query on {', '.join(frame.columns)}",
+            ) from error
+    elif isinstance(queries, (pd.Series, np.ndarray)) and queries.dtype.kind == "b":
+        if len(queries) != len(frame):
+            raise DataError(
+                f"a mask of {len(queries)} values",
+                field="queries",
+                allowed=f"one value for each of the {len(frame)} rows of golden.queries",
+            )
+        kept = frame[np.asarray(queries)]
+    else:
+        ids = [queries] if isinstance(queries, str) else list(queries)
+        lacking = [one for one in ids if one not in set(known)]
+        if lacking:
+            raise DataError(
+                f"{', '.join(map(str, lacking[:3]))} ({len(lacking)} of {len(ids)})",
+                field="queries",
+                allowed="ids of golden.queries",
+            )
+        kept = frame[known.isin(ids).to_numpy()]
+    if not len(kept):
+        raise DataError("no query left", field="queries", allowed="at least one query")
+    return replace(golden, queries=kept)
+
+
+def _refuse_outside(values: pd.Series, bounds: tuple[float, float] | None) -> None:
+    if bounds is not None and not values.dropna().between(*bounds).all():
+        raise DataError(
+            f"{values.name} ranges from {values.min():g} to {values.max():g}",
+            field="range",
+            allowed=f"values from {bounds[0]:g} to {bounds[1]:g}, or another range",
+        )
+
+
+def _cell(metric: str, row: Mapping[Any, Any]) -> str:
+    part = "p50" if describe(metric).kind in BY_QUANTILES else "mean"
+    low, high = (row["p50_low"], row["p50_high"]) if part == "p50" else (row["low"], row["high"])
+    decimals = decimals_for((high - low) / 4)
+    texts = [shown_number(value, decimals) for value in (row[part], low, high)]
+    return f"{texts[0]} [{texts[1]}, {texts[2]}]"
