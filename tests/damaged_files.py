@@ -165,8 +165,8 @@ def lines(rows):
 # reader -> its format, the file that is changed, what the file holds, how that is written, files
 # beside it that are good, what is loaded
 READERS = {
-    "golden": ("ragscore", "g.jsonl", GOLDEN, "lines", {}, "g.jsonl"),
-    "golden as YAML": ("ragscore", "g.yaml", GOLDEN, "yaml", {}, "g.yaml"),
+    "golden": ("golden", "g.jsonl", GOLDEN, "lines", {}, "g.jsonl"),
+    "golden as YAML": ("golden", "g.yaml", GOLDEN, "yaml", {}, "g.yaml"),
     "chatbot golden": ("chatbot", "e.jsonl", CASES, "lines", {}, "e.jsonl"),
     "qrels": ("qrels_jsonl", "q.jsonl", QRELS, "lines", {}, "q.jsonl"),
     "ragchecker golden": ("ragchecker", "c.json", {"results": [CHECKED]}, "json", {}, "c.json"),
@@ -212,7 +212,7 @@ READERS = {
         {},
         "c.json",
     ),
-    "report": ("report", "r.json", REPORT, "json", {}, "r.json"),
+    "report": ("metric_report", "r.json", REPORT, "json", {}, "r.json"),
     "json_run": (
         "json_run",
         "r.json",
@@ -232,7 +232,7 @@ READERS = {
         "q.txt",
     ),
     "trec_run": (
-        "trec_run",
+        "trec",
         "r.txt",
         ["q1 Q0 d1 1 1.5 t", "q1 Q0 d2 2 1.0 t", "q2 Q0 d3 1 0.5 t"],
         "text",

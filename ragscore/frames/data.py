@@ -36,6 +36,13 @@ def _refuse_repeats(frame: pd.DataFrame, key: list[str], name: str) -> None:
         )
 
 
+def _mapping_text(mapping: pd.DataFrame) -> str:
+    """Return which column was taken for which role; empty text if there is none to tell."""
+    pairs = zip(mapping["role"], mapping["column"], strict=True)
+    told = ", ".join(f"{role} = {column}" for role, column in pairs)
+    return f"; taken from the columns {told}" if told else ""
+
+
 def _frames_as_html(holder: object) -> str:
     """Return one table row per frame that has rows: its name, its length and its columns."""
     names = [item.name for item in fields(holder)]  # type: ignore[arg-type]
@@ -64,6 +71,13 @@ class Golden:
         group / answer check.
     problems
         One row per thing that loading with `strict=False` could not take.
+    mapping
+        One row per column of a table that was loaded: the role it was taken for.
+
+    Notes
+    -----
+    Only ids are needed: `query` is the id where it is absent, `answerable` is True where a target
+    has a grade above 0 and otherwise unlabelled, `grade` is 1, `position` the order of the rows.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -75,10 +89,17 @@ class Golden:
     support_groups: pd.DataFrame = field(default_factory=lambda: empty("support_groups"))
     conditions: pd.DataFrame = field(default_factory=lambda: empty("conditions"))
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
+    mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
 
     def __post_init__(self) -> None:
+        is_labelled = "answerable" in self.queries
         for item in fields(self):
             object.__setattr__(self, item.name, conform(getattr(self, item.name), item.name))
+        if not is_labelled:
+            relevant = self.targets.loc[self.targets["grade"] > 0, "query_id"]
+            found = pd.Series(is_among(self.queries["query_id"], relevant), self.queries.index)
+            answerable = found.astype("boolean").where(found)
+            object.__setattr__(self, "queries", self.queries.assign(answerable=answerable))
         _refuse_repeats(self.queries, ["query_id"], "queries")
         for item in fields(self):
             frame = getattr(self, item.name)
@@ -93,6 +114,7 @@ class Golden:
     with_spans_from = Verb("ragscore.scoring.level:resolve_spans")
     diff = Verb("ragscore.frames.golden_versions:golden_changes")
     unchanged_since = Verb("ragscore.frames.golden_versions:unchanged_queries")
+    save = Verb("ragscore.io.save:save_golden")
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickles leave out what is derived from the frames: it would double their size.
@@ -161,7 +183,10 @@ class Golden:
         )
         n_targets = self.targets.groupby("level")["target_id"].count()
         levels = ", ".join(f"{n} {level}" for level, n in n_targets.items())
-        return f"Golden: {len(self.queries)} queries ({labels}); targets: {levels or 'none'}"
+        return (
+            f"Golden: {len(self.queries)} queries ({labels}); targets: {levels or 'none'}"
+            f"{_mapping_text(self.mapping)}"
+        )
 
     def _repr_html_(self) -> str:
         return _frames_as_html(self)
@@ -180,6 +205,8 @@ class Results:
         another tool stored, stored matches, steps of multi-hop answers, versions of documents.
     problems
         One row per thing that loading with `strict=False` could not take.
+    mapping
+        One row per column of a table that was loaded: the role it was taken for.
     """
 
     __module__ = "ragscore"  # pickles name the public class, wherever it is defined
@@ -196,6 +223,9 @@ class Results:
     hops: pd.DataFrame | None = None
     documents: pd.DataFrame | None = None
     problems: pd.DataFrame = field(default_factory=lambda: empty("problems"))
+    mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
+
+    save = Verb("ragscore.io.save:save_results")
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -262,6 +292,7 @@ class Results:
         return (
             f"Results: {len(self.runs)} runs, {len(self.responses):,} responses ({n_failed}"
             f" failed), {len(self.hits):,} hits, {len(self.citations):,} citations"
+            f"{_mapping_text(self.mapping)}"
         )
 
     def _repr_html_(self) -> str:
@@ -353,6 +384,8 @@ def concat_results(parts: list[Results]) -> Results:
                 for frame in found
             ]
             frames[item.name] = plain[0] if len(plain) == 1 else pd.concat(plain, ignore_index=True)
+    if "mapping" in frames:
+        frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
     return Results(**frames)
 
 

@@ -4,6 +4,7 @@ Every reader and the store pass their frames through `conform`, which checks and
 its kind. Functions further down the pipe trust what they get. NA means unknown, never zero or "".
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -30,7 +31,8 @@ class Kind:
     """One frame kind: its key, then required and optional columns, each with its dtype.
 
     `open_prefixes` names families of columns that users bring along (`x_reviewer`,
-    `latency_rerank_ms`); `lowest` is the smallest value that a column may hold.
+    `latency_rerank_ms`); `lowest` is the smallest value that a column may hold. `made` tells how a
+    required column is made of the others where it is absent.
     """
 
     key: tuple[str, ...]
@@ -38,6 +40,7 @@ class Kind:
     optional: dict[str, str] = field(default_factory=dict)
     open_prefixes: tuple[str, ...] = ()
     lowest: dict[str, int] = field(default_factory=dict)
+    made: dict[str, Callable[[pd.DataFrame], Any]] = field(default_factory=dict)
 
     @property
     def dtypes(self) -> dict[str, str]:
@@ -62,6 +65,8 @@ KINDS: dict[str, Kind] = {
         {"lang": "str", "difficulty": "str", "category": "str", "group": "str", "variant": "str",
          "reference_answer": "str"},
         ("x_",),
+        made={"query": lambda rows: rows["query_id"], "answerable": lambda rows: pd.NA,
+              "position": lambda rows: np.arange(len(rows))},
     ),
     # One row per query and tag; several tags of one kind are allowed.
     "tags": Kind(("query_id", "kind", "value"), {"query_id": "str", "kind": "str", "value": "str"}),
@@ -73,6 +78,7 @@ KINDS: dict[str, Kind] = {
         {**_LOCATORS, "snippet": "str", "date": "str", "source_key": "str",
          "chunker_version": "str"},
         lowest={"grade": 0, "alternative": 0},
+        made={"alternative": lambda rows: 0, "grade": lambda rows: 1},
     ),
     # One row per metadata key that a predicate target asks for; value is a JSON scalar.
     "conditions": Kind(
@@ -109,6 +115,7 @@ KINDS: dict[str, Kind] = {
             "completion_tokens": "Int64", "cost_usd": "float64", "scope": "str",
         },
         ("x_", "latency_"),
+        made={"query": lambda rows: pd.NA, "error": lambda rows: pd.NA},
     ),
     # One row per hit; rank counts from 1; text_cut: only the beginning of the text was stored.
     "hits": Kind(
@@ -191,6 +198,8 @@ KINDS: dict[str, Kind] = {
         {"file": "str", "line": "Int64", "field": "str", "found": "str", "allowed": "str"},
         {"run_id": "category"},
     ),
+    # One row per column of a table that was loaded, with the role it was taken for.
+    "mapping": Kind(("role", "column"), {"role": "str", "column": "str"}),
 }  # fmt: skip
 
 # How a predicate target is satisfied: by any or all of the hits, with any or all of its values.
@@ -236,11 +245,14 @@ def _conformed(frame: pd.DataFrame, kind: str, coded: tuple[str, ...]) -> pd.Dat
     twice = frame.columns[frame.columns.duplicated()].unique().tolist()
     if twice:
         raise DataError(f"columns {twice} are there twice", field=kind, allowed="each column once")
-    missing = [name for name in spec.required if name not in frame.columns]
+    missing = [name for name in spec.required if name not in {*frame.columns, *spec.made}]
     if missing:
         raise DataError(
             f"columns {missing} are missing", field=kind, allowed=f"found {list(frame.columns)}"
         )
+    frame = frame.assign(
+        **{name: make(frame) for name, make in spec.made.items() if name not in frame.columns}
+    )
     extra = [name for name in frame.columns if name not in spec.dtypes]
     unknown = [name for name in extra if not str(name).startswith(spec.open_prefixes or ("\0",))]
     if unknown:

@@ -46,7 +46,7 @@ Paths = str | os.PathLike[str] | list[str] | list[Path]
 # refused, so keep their tests apart.
 GOLDEN_FORMATS = [
     Format(
-        "ragscore",
+        "golden",
         lambda sample: (
             sample.kind == "yaml"
             or (sample.kind in ("jsonl", "json") and sample.has("id", "query"))
@@ -104,8 +104,8 @@ RESULT_FORMATS = [
     ),
     Format("ragchecker", fits_ragchecker, read_ragchecker),
     Format("sqlite", lambda sample: sample.kind == "sqlite", read_sqlite),
-    Format("trec_run", is_run, read_run, options=("ties",), rename_runs=named_by_file),
-    Format("report", is_report, read_report),
+    Format("trec", is_run, read_run, options=("ties",), rename_runs=named_by_file),
+    Format("metric_report", is_report, read_report),
     Format("json_run", is_json_run, read_json_run, options=("ties",)),
     *result_formats(),
 ]

@@ -193,3 +193,25 @@ def test_a_golden_set_travels_without_what_is_derived_from_it(pair):
         again.golden_hash == golden.golden_hash
         and again.coded.targets["query_id"].tolist() == golden.targets["query_id"].tolist()
     )
+
+
+def test_a_golden_set_needs_no_more_than_ids():
+    golden = rs.Golden(
+        queries=pd.DataFrame({"query_id": ["q1", "q2", "q3"]}),
+        targets=pd.DataFrame(
+            {"query_id": ["q1", "q3"], "level": "doc", "target_id": ["a", "b"], "grade": [2, 0]}
+        ),
+    )
+    # q3's only target has grade 0: nothing says that it can be answered.
+    assert golden.queries["answerable"].tolist() == [True, pd.NA, pd.NA]
+    assert golden.queries["query"].tolist() == ["q1", "q2", "q3"]
+    assert golden.queries["position"].tolist() == [0, 1, 2]
+    assert golden.targets["alternative"].tolist() == [0, 0]
+
+
+def test_results_need_neither_the_text_of_a_query_nor_errors():
+    results = rs.Results(
+        runs=pd.DataFrame({"run_id": ["r"]}),
+        responses=pd.DataFrame({"run_id": "r", "query_id": ["q1", "q2"]}),
+    )
+    assert results.responses[["query", "error"]].isna().all().all()

@@ -46,7 +46,7 @@ def test_a_file_that_fits_two_formats_or_none_names_them(tmp_path):
 
 def test_a_format_can_be_asked_for(write_golden, tmp_path):
     file = write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["d"]}])
-    assert len(rs.load_golden(file, format="ragscore").queries) == 1
+    assert len(rs.load_golden(file, format="golden").queries) == 1
     with pytest.raises(rs.DataError, match="unknown format 'kebap'"):
         rs.load_golden(file, format="kebap")
 

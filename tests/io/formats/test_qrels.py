@@ -477,7 +477,7 @@ def read_whole(read, formats, name, *arguments):
     [
         ("qrels_jsonl", JSON_LINES),
         ("trec_qrels", LINES),
-        ("trec_run", LINES),
+        ("trec", LINES),
         ("json_run", JSON_RUNS),
         ("beir", LINES),
         ("topics", LINES | JSON_LINES),
