@@ -19,6 +19,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.relabelling import GoldenComparison, compare_goldens
 from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
 from ragscore.analysis.config_effects import Impact, impact
+from ragscore.analysis.harness_files import write_metrics_json
 from ragscore.analysis.leaderboard import Leaderboard, leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.result_forms import Tables
@@ -31,7 +32,7 @@ from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.profile_aggregates import aggregate
-from ragscore.scoring.profiles import Profile, find_profile
+from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.provenance import ruler
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
@@ -515,16 +516,26 @@ class Evaluation(Tables):
         """
         return aggregate(self.results, self.golden, profile)
 
-    def save_metrics_json(self, path: str | Path) -> Path:
-        """Write the aggregates as the `metrics.json` of the chatbot harness.
+    def save_metrics_json(self, path: str | Path, profile: str | Profile = METRICS_JSON) -> Path:
+        """Write one run's aggregates as the `metrics.json` of the chatbot harness.
+
+        Parameters
+        ----------
+        path
+            A file that ends in .json, or a folder.
+        profile
+            Whose means are written.
+
+        Raises
+        ------
+        DataError
+            More than one run; no target at the match level of the profile.
 
         Examples
         --------
-        >>> ev.select("dense").save_metrics_json("metrics.json")
+        >>> ev.select("dense").save_metrics_json("metrics.json", profile="kebab")
         """
-        from ragscore.analysis.harness_files import write_metrics_json
-
-        return write_metrics_json(self.results, self.golden, path)
+        return write_metrics_json(self.results, self.golden, path, profile=profile)
 
     # What it prints
 

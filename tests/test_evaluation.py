@@ -1,0 +1,247 @@
+"""One object to ask: its verbs give what the functions behind them give."""
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+
+import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.scoring.summary import summarize
+
+ROOT = Path(__file__).parents[1]
+DEMO = ROOT / "data" / "demo"
+RUNS = ("bm25", "dense", "hybrid", "hybrid_rerank")
+
+
+@pytest.fixture(scope="module")
+def ev():
+    return rs.evaluate(str(DEMO / "runs" / "*"), str(DEMO / "golden.yaml"))
+
+
+def test_an_evaluation_holds_what_was_scored(ev):
+    results, golden = (
+        rs.load_results(str(DEMO / "runs" / "*")),
+        rs.load_golden(DEMO / "golden.yaml"),
+    )
+    pd.testing.assert_frame_equal(ev.scores, rs.score(results, golden))
+    assert ev.golden.golden_hash == golden.golden_hash
+    assert ev.settings["level"].tolist() == ["doc"] * 4
+    assert ev.settings["n_expected"].tolist() == [182] * 4
+    assert ev.run_ids == list(RUNS)
+
+
+def test_an_evaluation_does_not_change(ev):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        ev.scores = None
+
+
+def test_means_know_golden_set_and_results(ev):
+    whole = summarize(ev.scores, ev.golden, results=ev.results)
+    pd.testing.assert_frame_equal(ev.summary(), whole)
+    hard = ev.summary("mrr@10", by="difficulty")
+    assert set(hard["difficulty"]) == {"easy", "hard", "medium"}
+    assert hard["metric"].unique().tolist() == ["mrr@10"]
+
+
+def test_a_metric_that_was_not_scored_is_scored_when_asked_for(ev):
+    few = rs.evaluate(ev.results, ev.golden, ["mrr"])
+    assert "hit@2" not in few.scores
+    asked = few.summary(["hit@2", "mrr"]).set_index(["metric", "run_id"])["mean"]
+    scored = summarize(rs.score(ev.results, ev.golden, ["hit@2", "mrr"]))
+    expected = scored.set_index(["metric", "run_id"])["mean"]
+    assert asked.to_dict() == expected.to_dict()
+    assert few.pivot("hit@2").shape == (182, 4)
+
+
+def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
+    by_doc = rs.evaluate(ev.results, ev.golden, match="doc", missing="zero")
+    cmp = by_doc.compare("dense", "hybrid", "mrr@10")
+    plain = compare_runs(ev.results, ev.golden, "dense", "hybrid", metrics="mrr@10")
+    assert cmp.level.name == "doc"
+    assert cmp.policies["missing"] == "zero"
+    assert cmp.deltas["delta"].tolist() == plain.deltas["delta"].tolist()
+
+
+# One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.
+def test_primary_metrics_are_one_for_each_aspect(ev):
+    assert ev.primary == (
+        "ndcg@10", "answer_checks", "answered_unanswerable", "false_refusal", "passed",
+    )  # fmt: skip
+    assert rs.evaluate(ev.results, ev.golden, ["mrr", "hit@3"]).primary == ("mrr",)
+    assert rs.evaluate(ev.results, ev.golden, primary="hit@5").primary == ("hit@5",)
+    with pytest.raises(rs.DataError, match="primary: hit@7 wasn't scored"):
+        rs.evaluate(ev.results, ev.golden, primary=["hit@5", "hit@7"])
+
+
+def test_it_prints_how_it_matched_what_is_missing_and_the_primary_means(write_run, write_golden):
+    results = write_run(
+        "r",
+        [
+            record("q1", [hit("c1", "d1", 1)]),
+            record("q2", [hit("c9", "d9", 1)], error="timeout"),
+            record("q9", []),
+        ],
+    )
+    golden = write_golden(
+        [
+            {"id": "q1", "query": "one", "expected_doc_ids": ["d1"]},
+            {"id": "q2", "query": "two", "expected_doc_ids": ["d2"]},
+            {"id": "q3", "query": "three", "expected_doc_ids": ["d3"]},
+            {"id": "q4", "query": "four", "answerable": False},
+            {"id": "q5", "query": "five"},
+        ]
+    )
+    with (
+        pytest.warns(UserWarning, match="without a row"),
+        pytest.warns(UserWarning, match="carry no expectation"),
+    ):
+        ev = rs.evaluate(results, golden, ["hit@1"])
+    text = repr(ev)
+    assert text.startswith("Evaluation: 1 run × 5 queries")
+    # one of two queries that have a row and a target is found; the third has no row
+    assert re.search(r"hit@1, n = 2 / 3\s", text) and "0.5 [" in text
+    assert "Matched by doc" in text
+    assert re.search(r"without a row, left out of the means: \S+ 3\.", text)
+    assert re.search(r"Failed queries, scored on the hits they have: \S+ 1\.", text)
+    assert re.search(r"Rows without a golden query, in no mean of quality: \S+ 1\.", text)
+    assert "Queries without any label: 1." in text
+    assert "Queries that should be refused: 1," in text
+    page = ev._repr_html_()
+    assert page.startswith("<p><b>Evaluation: 1 run") and "<table" in page
+
+
+# -- narrow
+
+
+def test_selected_runs_come_in_the_order_asked_for(ev):
+    two = ev.select(["hybrid", "dense"])
+    assert two.run_ids == ["hybrid", "dense"]
+    assert two.scores["run_id"].unique().tolist() == ["hybrid", "dense"]
+    assert two.results.runs["run_id"].tolist() == ["hybrid", "dense"]
+    assert ev.select("dense").run_ids == ["dense"]
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        lambda golden: "difficulty == 'hard'",
+        lambda golden: golden.queries["difficulty"] == "hard",
+        lambda golden: (golden.queries["difficulty"] == "hard").to_numpy(),
+        lambda golden: golden.queries.query("difficulty == 'hard'")["query_id"].tolist(),
+    ],
+    ids=["query string", "mask", "array", "ids"],
+)
+def test_selected_queries_keep_their_scores(ev, queries):
+    hard = ev.select(queries=queries(ev.golden))
+    by_difficulty = ev.summary("mrr@10", by="difficulty")
+    expected = by_difficulty[by_difficulty["difficulty"] == "hard"]["mean"].tolist()
+    assert hard.summary("mrr@10")["mean"].tolist() == expected
+    assert len(hard.golden.queries) == 58 == hard.settings["n_expected"].iloc[0]
+    assert set(hard.results.hits["query_id"]) <= set(hard.golden.queries["query_id"])
+    assert hard.compare("dense", "hybrid", "mrr@10").deltas["n"].tolist() == [49]
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        ("hardness == 'hard'", "queries: found \"hardness == 'hard'\""),
+        (["pd-001", "pd-1"], r"queries: pd-1 \(1 of 2\); ids of golden.queries"),
+        (np.array([True]), "a mask of 1 values; one value for each of the 182 rows"),
+        ("difficulty == 'none'", "no query left"),
+    ],
+)
+def test_a_selection_that_fails_says_why(ev, queries, message):
+    with pytest.raises(rs.DataError, match=message):
+        ev.select(queries=queries)
+
+
+# -- widen
+
+
+def lengths(ev):
+    answers = ev.results.responses
+    return answers[["run_id", "query_id"]].assign(length=answers["answer"].str.len().fillna(0))
+
+
+def test_columns_of_ones_own_go_where_ours_go(ev):
+    own = ev.with_columns(lengths(ev), better="lower")
+    means = lengths(ev).groupby("run_id", observed=True)["length"].mean()
+    found = own.summary("length").set_index("run_id")["mean"]
+    assert found.to_dict() == pytest.approx(means.to_dict())
+    assert "length" not in ev.scores
+    assert own.slices("difficulty", "length")["metric"].unique().tolist() == ["length"]
+    assert own.leaderboard(["mrr", "length"]).metrics == ["mrr", "length"]
+
+
+def test_one_row_per_query_counts_for_every_run(ev):
+    ages = pd.DataFrame({"query_id": ev.golden.queries["query_id"], "age": np.arange(182.0)})
+    own = ev.with_columns(ages, "age")
+    assert own.pivot("age").shape == (182, 4)
+    assert own.summary("age")["mean"].tolist() == [90.5] * 4
+
+
+def test_a_value_outside_the_declared_range_is_refused(ev):
+    with pytest.raises(rs.DataError, match=r"length ranges from 24 to 111; values from 0 to 1"):
+        ev.with_columns(lengths(ev), range=(0, 1))
+    with pytest.raises(rs.DataError, match="better: found 'up'; 'higher' or 'lower'"):
+        ev.with_columns(lengths(ev), better="up")
+
+
+def test_another_direction_of_the_same_name_is_announced(ev):
+    table = lengths(ev).rename(columns={"length": "chars"})
+    ev.with_columns(table, better="lower")
+    with pytest.warns(UserWarning, match="chars is declared anew: higher is better"):
+        ev.with_columns(table, better="higher")
+
+
+# -- stores
+
+
+def test_a_store_gives_the_same_evaluation_and_reads_results_when_asked(ev, tmp_path, monkeypatch):
+    store = rs.RunStore(tmp_path / "store")
+    assert store.save(ev) == list(RUNS)
+    monkeypatch.setattr(rs.RunStore, "load", lambda *_: pytest.fail("results were read"))
+    stored = store.evaluate(ev.golden)
+    pd.testing.assert_frame_equal(stored.scores, ev.scores)
+    drop = ["golden_hash"]
+    pd.testing.assert_frame_equal(
+        stored.settings.drop(columns=drop).astype(object),
+        ev.settings.drop(columns=drop).astype(object),
+    )
+    assert repr(stored) == repr(ev)
+    monkeypatch.undo()
+    assert len(stored.results.hits) == len(ev.results.hits)
+    assert stored.compare("dense", "hybrid").overall == ev.compare("dense", "hybrid").overall
+
+
+def test_a_store_keeps_the_policies_of_an_evaluation(ev, tmp_path):
+    store = rs.RunStore(tmp_path / "store")
+    store.save(rs.evaluate(ev.results, ev.golden, missing="zero", match="doc"))
+    assert len(store.scores(missing="zero"))
+    with pytest.raises(rs.DataError, match="missing"):
+        store.scores(missing="exclude")
+
+
+# -- the face
+
+
+def test_every_public_method_has_one_example_on_the_demo_that_runs(ev, monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    methods = [
+        (name, method)
+        for name, method in inspect.getmembers(rs.Evaluation, callable)
+        if not name.startswith("_") and name not in ("to_markdown", "notes")
+    ]
+    assert len(methods) > 10
+    for name, method in [*methods, ("evaluate", rs.evaluate)]:
+        lines = re.findall(r"^ *(?:>>>|\.\.\.) (.*)$", inspect.getdoc(method) or "", flags=re.M)
+        assert lines, f"{name} has no example"
+        code = "\n".join(lines).replace('"metrics.json"', repr(str(tmp_path / "metrics.json")))
+        code = code.replace('"report.html"', repr(str(tmp_path / "report.html")))
+        exec(compile(code, name, "exec"), {"rs": rs, "ev": ev, "pd": pd})
