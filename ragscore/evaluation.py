@@ -311,7 +311,37 @@ class Evaluation(Tables):
     ) -> pd.DataFrame:
         """Return means with their intervals, by run and, if asked, by slice.
 
-        Grain, columns and errors: see `ragscore.scoring.summary.summarize`.
+        Parameters
+        ----------
+        metrics
+            Labels, or one; by default all that were scored. True and false count as 1 and 0.
+        by
+            A column of `golden.queries`, a kind of tag, or "doc_type", the endings of the files
+            that its targets are from; or several. A query with several tags counts in each slice,
+            one without in `(none)`.
+        bounds
+            Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every
+            missing value were 0, or 1. NaN for metrics that don't range from 0 to 1.
+        cluster
+            The column of `golden.queries` whose equal values make queries depend on each other
+            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
+            query stands alone.
+
+        Returns
+        -------
+        One row per run, slice and metric: `mean`; `low`, `high`, its 95 % interval (Wilson for 0/1
+        metrics, Wilson's form with the effective n for bounded ones, else t, or a bootstrap-t where
+        values are skewed; NaN where equal values tell nothing); `n`, the queries in the mean;
+        `n_expected`, those the metric was expected for; `n_failed`, `n_missing` queries of the
+        slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
+        order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high`, NaN where n is too
+        small (below 6 for a median, 72 for a p95). A metric that applies to no query has n = 0
+        and NaN.
+
+        Raises
+        ------
+        DataError
+            An unknown metric, `by` or `cluster`.
 
         Examples
         --------
@@ -332,7 +362,35 @@ class Evaluation(Tables):
         min_n: int = MIN_N,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Compare each slice with the rest of its run.
+        """Return means by slice, and test each slice against the rest of its run.
+
+        Parameters
+        ----------
+        metrics
+            Labels, or one; by default the primary metrics.
+        by
+            A column of `golden.queries`, a kind of tag, or "doc_type", the endings of the files
+            that its targets are from; or several. A query with several tags counts in each slice,
+            one without in `(none)`.
+        cluster
+            The column of `golden.queries` whose equal values make queries depend on each other
+            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
+            query stands alone.
+        min_n
+            Slices, or rests, of fewer queries are not tested.
+
+        Returns
+        -------
+        One row per run, slice and metric: the columns of `by`; `n` queries with a value, `mean`
+        with its 95 % interval `low`, `high`; `n_rest`, `mean_rest` of the run's other queries,
+        `delta_rest` = mean − mean_rest; `p` of a permutation test of slice against rest, NaN where
+        nothing was tested, as for times and costs; `q`, corrected by Benjamini and Hochberg for all
+        tests of the frame; `is_small`, fewer than `min_n` queries.
+
+        Raises
+        ------
+        DataError
+            An unknown metric, `by` or `cluster`.
 
         Examples
         --------
@@ -342,7 +400,27 @@ class Evaluation(Tables):
         return slice_means(scores, self.golden, by, chosen, cluster=cluster, min_n=min_n, seed=seed)
 
     def explain(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Tell why a query has no value.
+        """Tell for every query why it counts in a metric's mean, or why it doesn't.
+
+        Parameters
+        ----------
+        metrics
+            Labels, or one; by default all that were scored.
+
+        Returns
+        -------
+        One row per metric, run and query: `value`, what counts in the mean (NaN: nothing does);
+        `state`, the cause; `reason`, the same in words. States: *scored*; *not_applicable* (the
+        golden set asks nothing of the query that the metric could judge, the run never records what
+        it is made of, or there is nothing to divide by); *refused* (the system refused an
+        answerable query); *system_error*; *judge_failed*; *undecided* (only cut texts are stored);
+        *missing* (no response, or one without what this run records elsewhere); *unexplained*. All
+        but not_applicable and unexplained are the `n_expected` of `summary`.
+
+        Raises
+        ------
+        DataError
+            An unknown metric.
 
         Examples
         --------
@@ -352,7 +430,15 @@ class Evaluation(Tables):
         return explain(scores, self.golden, chosen, self.results)
 
     def pivot(self, metric: str) -> pd.DataFrame:
-        """Return one row per query and one column per run, for one metric.
+        """Return the values of one metric: one row per query, one column per run.
+
+        NaN where the metric doesn't apply or the run wasn't asked. Responses without a golden query
+        are left out.
+
+        Raises
+        ------
+        DataError
+            An unknown metric.
 
         Examples
         --------
@@ -364,7 +450,23 @@ class Evaluation(Tables):
     def query(
         self, query_id: str, runs: list[str] | None = None, *, texts: pd.DataFrame | None = None
     ) -> QueryView:
-        """Show one query: what was expected, and what each run returned.
+        """Show one query: what was expected, and each run's hits and answer side by side.
+
+        Parameters
+        ----------
+        runs
+            Run ids or systems; by default all.
+        texts
+            Passages (chunk_id, text) to show where the hits kept no text of their own.
+
+        Returns
+        -------
+        A `QueryView`: print it, end a notebook cell with it, or take its frames.
+
+        Raises
+        ------
+        DataError
+            An unknown query or run.
 
         Examples
         --------
@@ -383,6 +485,9 @@ class Evaluation(Tables):
 
     def coverage_issues(self) -> pd.DataFrame:
         """Return the queries behind the counts of `coverage`.
+
+        One row per finding: run_id, query_id and `issue`: missing, extra, duplicate, empty, rank
+        order, ties.
 
         Examples
         --------
@@ -407,6 +512,45 @@ class Evaluation(Tables):
     ) -> Comparison:
         """Compare two runs query by query, on the queries both have.
 
+        Parameters
+        ----------
+        baseline, candidate
+            Run ids, or systems that only one run has.
+        metrics
+            Labels, or one; by default all that were scored.
+        margins
+            Metric -> largest loss that doesn't matter; the verdict can then be "no worse than
+            margin".
+        tie_margins
+            Metric -> largest difference at which a query counts as the same, such as the difference
+            between repeats of one system.
+        vary
+            Config keys that are meant to differ; a warning names others that differ.
+        allow_different
+            Components of the provenance that may differ, or True for all.
+        cluster
+            The column of `golden.queries` whose equal values make queries depend on each other
+            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
+            query stands alone.
+        strict_chunker_version
+            Refuse to compare runs of different chunkers instead of falling back to spans or
+            documents.
+
+        Returns
+        -------
+        A `Comparison`: print it, or take its frames `deltas`, `per_query`, `targets`, ...
+
+        Raises
+        ------
+        DataError
+            Unknown or equal runs; a margin of a metric that isn't compared; different judges of a
+            metric that is; a key of `vary` that neither run has.
+
+        Warns
+        -----
+        UserWarning
+            Config keys differ that `vary` doesn't declare; only one run has a result field.
+
         Examples
         --------
         >>> ev.compare("dense", "hybrid")
@@ -420,7 +564,12 @@ class Evaluation(Tables):
         )  # fmt: skip
 
     def score_diff(self, baseline: str, candidate: str) -> ScoreDiff:
-        """Return what moved between two runs' scores, metric by metric.
+        """Return what moved between two runs' scores: a `ScoreDiff`.
+
+        Raises
+        ------
+        DataError
+            Unknown or equal runs.
 
         Examples
         --------
@@ -437,7 +586,25 @@ class Evaluation(Tables):
         cluster: str | None = "group",
         seed: int = 0,
     ) -> Leaderboard:
-        """Rank all runs by each metric, with the sets that can't be told apart.
+        """Rank runs by each metric, with the sets that can't be told apart: a `Leaderboard`.
+
+        Parameters
+        ----------
+        metrics
+            Labels, or one; by default the primary metrics.
+        baseline
+            The run that the others are compared with.
+        runs
+            Run ids or systems; by default all.
+        cluster
+            The column of `golden.queries` whose equal values make queries depend on each other
+            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
+            query stands alone.
+
+        Raises
+        ------
+        DataError
+            An unknown metric, run or `cluster`.
 
         Examples
         --------
@@ -458,6 +625,22 @@ class Evaluation(Tables):
         seed: int = 0,
     ) -> Impact:
         """Return what each config key changes, where runs differ in that key alone.
+
+        Parameters
+        ----------
+        metrics
+            Labels, or one; by default the primary metrics.
+        ignore
+            Config keys that are not looked at.
+        cluster
+            The column of `golden.queries` whose equal values make queries depend on each other
+            (paraphrases, a source, a conversation). Intervals and tests allow for it. None: every
+            query stands alone.
+
+        Raises
+        ------
+        DataError
+            No run has a config; an unknown metric or `cluster`.
 
         Examples
         --------
@@ -483,6 +666,13 @@ class Evaluation(Tables):
         ----------
         old
             The golden set before it was relabelled.
+        baseline, candidate
+            Run ids or systems; without a candidate, the effect of the labels on the baseline alone.
+
+        Raises
+        ------
+        DataError
+            An unknown run or metric.
 
         Examples
         --------
@@ -498,6 +688,19 @@ class Evaluation(Tables):
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
 
+        Returns
+        -------
+        One row per run and component, with its `hash` and its `content` in words. Components:
+        *golden*, the queries and what is expected of each; *rule* and match level; *policies*;
+        *judge_fingerprint*, judge, prompt and temperature of every criterion among the metrics;
+        *metric_versions*; *fields*, the result fields present that decide how a metric is measured
+        (NA content: none of these metrics depends on any).
+
+        Raises
+        ------
+        DataError
+            An unknown metric.
+
         Examples
         --------
         >>> ev.provenance("mrr@10")
@@ -508,7 +711,16 @@ class Evaluation(Tables):
         )  # fmt: skip
 
     def to_profile(self, profile: str | Profile) -> dict[str, dict[str, Any]]:
-        """Return the aggregates that another harness would have reported, by run.
+        """Return the aggregates that another harness would have reported.
+
+        Returns
+        -------
+        {run_id: its JSON object}, rounded as that harness rounds; None where it writes null.
+
+        Raises
+        ------
+        DataError
+            An unknown profile.
 
         Examples
         --------
