@@ -243,7 +243,7 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
     [
         (
             lambda results, golden: rs.frames.conform(results.hits, "hit"),
-            "kind: found 'hit'; one of queries, tags, targets",
+            "kind: found 'hit'; did you mean hits or hit_meta",
         ),
         (
             lambda results, golden: rs.frames.conform(

@@ -17,6 +17,7 @@ from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Golden, check_type
+from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import shown_n, shown_number
 from ragscore.frames.typing import Codes
 from ragscore.scoring.intervals import Groups, query_clusters, shared_only
@@ -210,9 +211,9 @@ def _configs(runs: pd.DataFrame, run_ids: list[str], ignore: Sequence[str]) -> l
     extra = [name for name in OF_RUNS if name in by_run and name not in known]
     if unknown := [key for key in ignore if key not in {*known, *extra}]:
         raise DataError(
-            f"no key {', '.join(unknown)}",
+            f"no key {name_list(unknown)}",
             field="ignore",
-            allowed=f"one of {', '.join([*sorted(known), *extra])}",
+            allowed=nearest(unknown[0], [*sorted(known), *extra]),
         )
     for config in configs:
         for key in ignore:

@@ -17,6 +17,7 @@ from ragscore.analysis.refusals import (
     shares,
 )
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
 
@@ -163,7 +164,9 @@ def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.Dat
     unknown = [name for name in (baseline, candidate) if name not in known]
     if unknown:
         raise DataError(
-            f"no run {', '.join(unknown)}", field="run", allowed=f"there are {', '.join(known)}"
+            f"no run {name_list(unknown)}",
+            field="run",
+            allowed=nearest(unknown[0], known, "there are"),
         )
     rows = faults[faults["run_id"].isin([baseline, candidate])]
     query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
@@ -204,7 +207,9 @@ def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) ->
         hit = own if own in rows else f"hit@{DEFAULT_K}"
     known = metric_columns(rows)
     if hit not in known:
-        raise DataError(f"no column {hit!r}", field="hit", allowed=f"scores has {', '.join(known)}")
+        raise DataError(
+            f"no column {excerpt(hit)}", field="hit", allowed=nearest(hit, known, "scores has")
+        )
     if describe(hit).kind != "binary" and not rows[hit].dropna().isin([0, 1]).all():
         raise DataError(
             f"{hit} is not 0 or 1",

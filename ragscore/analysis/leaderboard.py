@@ -14,6 +14,7 @@ from ragscore.analysis.comparison.align import AlignedScores, align, expected_in
 from ragscore.analysis.comparison.deltas import paired_deltas, row_verdict
 from ragscore.analysis.result_forms import TableResult
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.render import decimals_for, dump, reload, shown_n, shown_number
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import (
@@ -85,7 +86,9 @@ class Leaderboard(TableResult):
         """
         if metric not in self.metrics:
             raise DataError(
-                f"no metric {metric!r}", field="metric", allowed=f"one of {', '.join(self.metrics)}"
+                f"no metric {excerpt(metric)}",
+                field="metric",
+                allowed=nearest(metric, self.metrics),
             )
         shared = self.aligned.shared(metric)
         values = pd.DataFrame(
@@ -245,7 +248,7 @@ def leaderboard(
         raise DataError(
             f"{base!r} is not among the runs",
             field="baseline",
-            allowed=f"one of {', '.join(aligned.run_ids)}",
+            allowed=nearest(base, aligned.run_ids),
         )
     groups = query_clusters(golden, aligned.query_ids, cluster)
     parts = [

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
+from ragscore.frames.errors import check_choice
 from ragscore.scoring.answers import is_timeout, score_answers
 from ragscore.stats import quantile_interval
 
@@ -79,8 +80,7 @@ def latency_report(
     """
     check_type(results, Results, "results")
     for name, value, allowed in (("method", method, PERCENTILES), ("errors", errors, ERRORS)):
-        if value not in allowed:
-            raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
+        check_choice(value, allowed, name)
     responses = results.responses
     phases = {"total": "elapsed_ms"} | {
         name.removeprefix("latency_").removesuffix("_ms"): name

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.scoring.grading import decidable, level_rule
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.rules import LEVELS, apply_rule, level_rows, targets_at
@@ -193,7 +194,7 @@ def show_query(
     """
     check_inputs(results, golden)
     names = run_names(
-        results.runs, list(results.runs["run_id"].astype("str")) if runs is None else runs
+        results.runs, results.runs["run_id"].astype("str").tolist() if runs is None else runs
     )
     chosen = results.select(names)
 
@@ -203,9 +204,13 @@ def show_query(
     responses, known = of_query(chosen.responses), of_query(golden.queries)
     if not len(responses) and not len(known):
         raise DataError(
-            f"no query {query_id!r}",
+            f"no query {excerpt(query_id)}",
             field="query_id",
-            allowed="a query_id of the golden set or of these runs",
+            allowed=nearest(
+                query_id,
+                pd.concat([golden.queries["query_id"], chosen.responses["query_id"]]).unique(),
+                "the golden set and these runs have",
+            ),
         )
     level = _level_name(query_id, choose_level(chosen, golden, match), golden)
     hits = of_query(chosen.hits).sort_values(["run_id", "rank"], ignore_index=True)

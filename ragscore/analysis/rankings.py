@@ -18,6 +18,7 @@ from ragscore.frames.data import (
     check_type,
     run_names,
 )
+from ragscore.frames.errors import check_choice
 from ragscore.frames.ranking import collapse_hits
 from ragscore.frames.typing import Values
 from ragscore.scoring.grading import level_rule
@@ -243,8 +244,7 @@ def rank_overlap(
 
 
 def _id_column(results: Results, by: str) -> str:
-    if by not in ("auto", *IDS):
-        raise DataError(f"found {by!r}", field="by", allowed=f"one of auto, {', '.join(IDS)}")
+    check_choice(by, ("auto", *IDS), "by")
     if by == "auto":
         has_chunks = "chunk_id" in results.hits and bool(results.hits["chunk_id"].notna().all())
         one_chunker = chunker_versions(results).nunique(dropna=False) == 1

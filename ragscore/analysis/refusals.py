@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, categorical, check_type
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.applicability import queries_of_metric
 from ragscore.scoring.metrics import BY_NAME, RANKING, describe, parse_label
@@ -304,10 +305,11 @@ def _check_higher(rows: pd.DataFrame, names: list[str], field: str) -> None:
     for name in names:
         if name not in known:
             raise DataError(
-                f"no column {name!r}",
+                f"no column {excerpt(name)}",
                 field=field,
                 allowed=(
-                    f"scores has {', '.join(known)}; rs.score(..., metrics=[...]) brings others"
+                    f"{nearest(name, known, 'scores has')}; rs.score(..., metrics=[...]) brings"
+                    " others"
                 ),
             )
         if describe(name).better == "lower":

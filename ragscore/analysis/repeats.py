@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
@@ -60,9 +60,9 @@ def trials(
     """
     if metric not in scores.columns:
         raise DataError(
-            f"no column {metric!r}",
+            f"no column {excerpt(metric)}",
             field="metric",
-            allowed=f"scores has {', '.join(scores.columns)}",
+            allowed=nearest(metric, metric_columns(scores), "scores has"),
         )
     limit, is_lower_better = _threshold(metric, threshold), describe(metric).better == "lower"
     systems = _systems(scores, runs)
@@ -210,9 +210,9 @@ def _systems(scores: pd.DataFrame, runs: pd.DataFrame | list[str] | None) -> pd.
         unknown = [run_id for run_id in runs if run_id not in set(known)]
         if unknown or len(set(runs)) < len(runs) or not runs:
             raise DataError(
-                f"found {runs}",
+                f"found {name_list(unknown or runs)}",
                 field="runs",
-                allowed=f"run ids of the scores, each once: {', '.join(known)}",
+                allowed=nearest((unknown or [""])[0], known, "run ids of the scores, each once:"),
             )
         return pd.Series("all", index=list(runs))
     if "system" in scores:

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical
+from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import BY_NAME, describe, parse_label
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
@@ -239,9 +240,9 @@ def _reported(results: Results, reported: pd.DataFrame | None) -> pd.DataFrame:
     names = results.runs["run_id"].astype("str").tolist()
     if unknown := sorted(set(rows["run_id"]) - set(names)):
         raise DataError(
-            f"values of {', '.join(unknown)}",
+            f"values of {name_list(unknown)}",
             field="reported.run_id",
-            allowed=f"runs of the results: {', '.join(names)}",
+            allowed=nearest(unknown[0], names, "runs of the results:"),
         )
     return rows
 

@@ -17,7 +17,7 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
 )
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import RANKING, describe, parse_label
 from ragscore.scoring.rules import response_of
@@ -164,10 +164,7 @@ def _queries(
     right. `is_known`: counts in the curve. `is_answered`: without a threshold. `is_wrong`: its
     answer is wrong.
     """
-    if refusals not in REFUSALS:
-        raise DataError(
-            f"found {refusals!r}", field="refusals", allowed=f"one of {', '.join(REFUSALS)}"
-        )
+    check_choice(refusals, REFUSALS, "refusals")
     rows = rows_with_queries(scores, golden)
     criterion = right_metric(rows, right, threshold)
     if criterion is None:

@@ -17,7 +17,7 @@ import numpy as np
 from ragscore.collecting.replies import RecordAndConfig, record_of
 from ragscore.collecting.systems import CARRIED, SETTINGS, AskError, Request, System
 from ragscore.frames.data import Golden
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, name_list, nearest
 from ragscore.io.source import describe
 from ragscore.io.values import row_dicts, unflatten
 
@@ -132,9 +132,9 @@ def check_accepted(
     """
     if unknown := sorted(set(left_out) - set(CARRIED)):
         raise DataError(
-            f"found {', '.join(unknown)}",
+            f"found {name_list(unknown)}",
             field="leave_out",
-            allowed=f"some of {', '.join(CARRIED)}",
+            allowed=nearest(unknown[0], CARRIED, "some of"),
         )
     if not requests:
         raise DataError("no query to ask", field="golden", allowed="at least one")

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import coded, is_among, lookup
 from ragscore.frames.errors import DataError as DataError
+from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.frames.kinds import KINDS as KINDS
 from ragscore.frames.kinds import categorical as categorical
 from ragscore.frames.kinds import conform as conform
@@ -264,7 +266,7 @@ class Results:
         With `query_ids`, return only the rows of those queries (or this one); `runs` still tells of
         the whole runs.
         """
-        names = run_names(self.runs, [run_ids] if isinstance(run_ids, str) else run_ids)
+        names = run_names(self.runs, run_ids)
         twice = list(dict.fromkeys(name for name in names if names.count(name) > 1))
         if twice:
             raise DataError(
@@ -334,32 +336,41 @@ def check_inputs(results: object, golden: object) -> None:
     check_type(golden, Golden, "golden")
 
 
-def run_names(runs: pd.DataFrame, names: list[str]) -> list[str]:
-    """Return run ids for names: a run_id, or a system that only one run has.
+def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
+    """Return run ids for names (or one name): a run_id, or a system that only one run has.
 
     Raises
     ------
     DataError
         A name that no run has, or a system that several have; the candidates are listed.
     """
+    given = [names] if isinstance(names, str) else names
+    if not isinstance(given, (list, tuple, pd.Index, pd.Series, np.ndarray)):
+        raise DataError(
+            f"found {excerpt(given)}", field="run", allowed="the names of runs, as text"
+        )
     ids = runs["run_id"].astype("str")
     systems = (
         runs["system"] if "system" in runs else pd.Series(pd.NA, index=runs.index, dtype="str")
     )
     run_ids, known = list[str](), set(ids)
-    for name in names:
-        candidates = [name] if name in known else ids[systems == name].tolist()
+    for name in given:
+        candidates = (
+            ([name] if name in known else ids[systems == name].tolist())
+            if isinstance(name, str)
+            else []
+        )
         if len(candidates) > 1:
             raise DataError(
                 f"{name!r} is the system of {len(candidates)} runs",
                 field="run",
-                allowed=f"name one of {', '.join(candidates)}",
+                allowed=f"name one of {name_list(candidates)}",
             )
         if not candidates:
             raise DataError(
-                f"no run or system {name!r}",
+                f"no run or system {excerpt(name)}",
                 field="run",
-                allowed=f"there are {', '.join(dict.fromkeys([*ids, *systems.dropna()]))}",
+                allowed=nearest(name, [*ids, *systems.dropna()], "there are"),
             )
         run_ids.append(str(candidates[0]))
     return run_ids

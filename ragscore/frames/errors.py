@@ -1,8 +1,15 @@
-"""The one error that unusable input ends in, and the one way to warn."""
+"""The one error that unusable input ends in, how it names things, and the one way to warn."""
 
+import re
 import sys
 import warnings
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 from pathlib import Path
+
+LISTED = 10  # names that a message lists; of more it lists these first and gives the count
+SHOWN = 60  # characters of a value that a message shows
+COMPARED = 20_000  # names that are looked through for near ones: more take seconds
 
 
 class DataError(ValueError):
@@ -30,6 +37,66 @@ class DataError(ValueError):
         place = ":".join(str(part) for part in (self.file, line) if part is not None)
         text = ": ".join(part for part in (place, field, found) if part)
         super().__init__(f"{text}; {allowed}" if allowed else text)
+
+
+def excerpt(value: object) -> str:
+    """Return a value as a message shows it: short text and numbers as written, else the type."""
+    if value is None or isinstance(value, (str, int, float)):
+        text = repr(value)
+        return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    return type(value).__name__
+
+
+def name_list(names: Iterable[object]) -> str:
+    """Return names as a message lists them: each once, the first few and the count if many."""
+    distinct = list(dict.fromkeys(map(str, names)))
+    if len(distinct) <= LISTED + 2:
+        return ", ".join(distinct) or "none"
+    return f"{', '.join(distinct[:LISTED])}, … ({len(distinct):,} in all)"
+
+
+def nearest(name: object, known: Iterable[object], preface: str = "one of") -> str:
+    """Return what there is instead of an unknown name, and which of it was probably meant.
+
+    Case, punctuation and leading zeros don't count, and a part of a longer name is near it. Many
+    names are listed only where none is near.
+    """
+    names = list(dict.fromkeys(map(str, known)))
+    if not names:
+        return "there are none"
+    wanted = _plain(str(name)[:SHOWN])
+    plain = {_plain(one): one for one in reversed(names)}
+    if wanted in plain:
+        close = [plain[wanted]]
+    else:
+        alike = plain if len(plain) <= COMPARED else _of_length(plain, len(wanted))
+        close = [plain[one] for one in get_close_matches(wanted, alike, n=3)]
+        if not close and len(wanted) > 2:
+            close = [plain[one] for one in reversed(plain) if wanted in one][:3]
+    if not close or len(names) == 1:
+        return f"{preface} {name_list(names)}"
+    parts = [f"{preface} {name_list(names)}"] if len(names) <= LISTED + 2 else []
+    return "; ".join([*parts, f"did you mean {' or '.join(close)}?"])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+|(?<!\d)0+(?=\d)", "", name.casefold()) or name
+
+
+def _of_length(names: Iterable[str], length: int) -> list[str]:
+    return [one for one in names if abs(len(one) - length) <= 1][:COMPARED]
+
+
+def check_choice(value: object, known: Collection[str], field: str) -> None:
+    """Refuse an argument that is none of a few words.
+
+    Raises
+    ------
+    DataError
+        It names the nearest of them.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise DataError(f"found {excerpt(value)}", field=field, allowed=nearest(value, known))
 
 
 def warn(text: str) -> None:

@@ -23,7 +23,7 @@ from pandas.api.types import (
 )
 
 from ragscore.frames.codes import is_encoded
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, check_choice
 
 
 @dataclass(frozen=True)
@@ -225,8 +225,7 @@ def conform(frame: pd.DataFrame, kind: str, coded: tuple[str, ...] = ()) -> pd.D
         in a key, a boolean, date or decimal number as an id, 1.5 or a number out of range in a
         column of whole numbers. The first such row is named.
     """
-    if kind not in KINDS:
-        raise DataError(f"found {kind!r}", field="kind", allowed=f"one of {', '.join(KINDS)}")
+    check_choice(kind, KINDS, "kind")
     if not isinstance(frame, pd.DataFrame):
         raise DataError(f"found {type(frame).__name__}", field=kind, allowed="a DataFrame")
     # Most frames of most golden sets and results are empty: those are checked once per kind.

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ragscore.frames.data import DataError, Results, conform
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Codes
 
 TIES = ("file", "trec")
@@ -46,8 +46,7 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     UserWarning
         Stored ranks start at 0: those of the whole run are moved up by one.
     """
-    if ties not in TIES:
-        raise DataError(f"found {ties!r}", field="ties", allowed=f"one of {', '.join(TIES)}")
+    check_choice(ties, TIES, "ties")
     if not len(hits):
         return conform(hits.assign(rank=np.zeros(0, dtype="int32")), "hits")
     if ties == "trec":

@@ -14,6 +14,7 @@ import pandas as pd
 from ragscore.analysis.refusals import rows_with_queries
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.golden.duplicates import near_duplicates
 from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
 from ragscore.golden.tie_sensitivity import tie_sensitivity
@@ -159,9 +160,9 @@ def _matrix(rows: pd.DataFrame, golden: Golden, metric: str) -> pd.DataFrame:
     """Return the metric with one row per golden query and one column per run."""
     if metric not in metric_columns(rows):
         raise DataError(
-            f"no column {metric!r}",
+            f"no column {excerpt(metric)}",
             field="metric",
-            allowed=f"scores has {', '.join(metric_columns(rows))}",
+            allowed=nearest(metric, metric_columns(rows), "scores has"),
         )
     if describe(metric).better == "lower" or not rows[metric].dropna().between(0, 1).all():
         raise DataError(

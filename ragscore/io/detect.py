@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.io.source import unreadable
 
 SAMPLE_BYTES = 1 << 20
@@ -166,7 +167,7 @@ def matching_format(
     if name is not None:
         if name not in by_name:
             raise DataError(
-                f"unknown format {name!r}", field="format", allowed=f"one of {', '.join(by_name)}"
+                f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, by_name)
             )
         return by_name[name]
     fitting = [candidate for candidate in formats if candidate.fits(seen)]

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results, concat_results
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.detect import Format, choose_format
 from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
@@ -223,8 +223,7 @@ def load_results(
         The ranks of a TREC run start at 0: they are moved up by one. An unknown field of a run file
         resembles a known one (it is kept as `x_<name>`).
     """
-    if ties not in TIES:
-        raise DataError(f"found {ties!r}", field="ties", allowed=f"one of {', '.join(TIES)}")
+    check_choice(ties, TIES, "ties")
     files = _files(paths)
     formats = [choose_format(file, RESULT_FORMATS, format, "results") for file in files]
     parts = [
@@ -318,4 +317,4 @@ def _check_exists(files: list[Path]) -> None:
 
 def _check_path(given: object, types: tuple[type, ...], field: str, allowed: str) -> None:
     if not isinstance(given, types):
-        raise DataError(f"found {given!r}", field=field, allowed=allowed)
+        raise DataError(f"found {excerpt(given)}", field=field, allowed=allowed)

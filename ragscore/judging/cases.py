@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, from_records
+from ragscore.frames.errors import check_choice
 from ragscore.io.output import write_lines
 from ragscore.io.source import Problems, json_rows
 from ragscore.judging.cache import digest
@@ -91,8 +92,7 @@ def cases_of(
         Cut text with "refuse", an unknown choice, or a k below 1.
     """
     for name, value, allowed in (("cut_text", cut_text, CUT_TEXT), ("order", order, ORDERS)):
-        if value not in allowed:
-            raise DataError(f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}")
+        check_choice(value, allowed, name)
     if k is not None and k < 1:
         raise DataError(f"found {k}", field="k", allowed="at least 1, or None for the run's own")
     hits = _context_hits(results, k)

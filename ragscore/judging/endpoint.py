@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import check_choice
 
 KEY_VARIABLES = ("RAGSCORE_JUDGE_API_KEY", "OPENAI_API_KEY")
 STRUCTURED = ("json_schema", "json_object", "none")
@@ -83,12 +84,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not self.model.strip():
             raise DataError(f"found {self.model!r}", field="model", allowed="the name of a model")
-        if self.structured not in STRUCTURED:
-            raise DataError(
-                f"found {self.structured!r}",
-                field="structured",
-                allowed=f"one of {', '.join(STRUCTURED)}",
-            )
+        check_choice(self.structured, STRUCTURED, "structured")
         if taken := [name for name in _OWN_FIELDS if name in self.options]:
             raise DataError(
                 f"found {', '.join(taken)}",

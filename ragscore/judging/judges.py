@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import excerpt, nearest
 
 N_QUESTIONS = 3  # questions that answer relevance generates, as RAGAS does
 _FENCED = re.compile(r"```(?:json|JSON)?\s*\n((?:(?!```).)*)\n\s*```", re.DOTALL)
@@ -349,11 +349,8 @@ def get_judge(name: str) -> Judge:
     """
     if isinstance(name, str) and name in JUDGES:
         return JUDGES[name]
-    close = get_close_matches(str(name), JUDGES, n=2)
     raise DataError(
-        f"unknown judge {name!r}",
-        field="judges",
-        allowed=f"did you mean {', '.join(close)}?" if close else f"some of {', '.join(JUDGES)}",
+        f"unknown judge {excerpt(name)}", field="judges", allowed=nearest(name, JUDGES, "some of")
     )
 
 

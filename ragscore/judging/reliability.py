@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, records_of
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import check_choice, warn
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, find_judges
@@ -294,12 +294,7 @@ def _annotated_values(labels: pd.DataFrame, other: JudgedValues) -> pd.DataFrame
         .dropna()
     )
     for criterion in rows["criterion"].unique():
-        if criterion not in CRITERIA:
-            raise DataError(
-                f"found {criterion!r}",
-                field="labels.criterion",
-                allowed=f"one of {', '.join(CRITERIA)}",
-            )
+        check_choice(criterion, CRITERIA, "labels.criterion")
         low, high = scale_of(criterion)
         values = rows.loc[rows["criterion"] == criterion, "value"]
         if not values.between(low, high).all():

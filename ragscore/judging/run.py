@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
+from ragscore.frames.errors import check_choice
 from ragscore.io.output import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
@@ -241,10 +242,7 @@ def judge(
     for name, value in (("repeats", repeats), ("workers", workers)):
         if value < 1:
             raise DataError(f"found {value}", field=name, allowed="at least 1")
-    if refused not in REFUSED:
-        raise DataError(
-            f"found {refused!r}", field="refused", allowed=f"one of {', '.join(REFUSED)}"
-        )
+    check_choice(refused, REFUSED, "refused")
     needs_embedding = any(judge.each == "questions" for judge in judges)
     if needs_embedding and endpoint.embedding is None:
         raise DataError(

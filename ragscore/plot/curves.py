@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import nearest
 from ragscore.plot.style import (
     COLOURS,
     LINES,
@@ -58,7 +59,7 @@ def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = N
         raise DataError(
             f"no value of {metric} at any k",
             field="metric",
-            allowed=f"the summary has {', '.join(labels)}",
+            allowed=nearest(metric, labels, "the summary has"),
         )
     ax = new_axes(ax)
     for run, number in numbered_runs(rows).items():

@@ -8,6 +8,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import OUTCOMES, Comparison
 from ragscore.frames.data import DataError, check_type, run_names
+from ragscore.frames.errors import name_list, nearest
 from ragscore.plot.style import check_columns, check_scores, legend, new_axes, wrapped
 from ragscore.scoring.intervals import bounds_of
 from ragscore.scoring.metrics import HEADLINE, describe
@@ -163,9 +164,11 @@ def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFra
     chosen = metrics or [name for name in HEADLINE if name in unit] or unit
     missing = [name for name in chosen if name not in known.index]
     if missing or not chosen:
-        found = f"no metric {', '.join(missing)}" if missing else "no metric of 0 to 1 has values"
+        found = f"no metric {name_list(missing)}" if missing else "no metric of 0 to 1 has values"
         raise DataError(
-            found, field="metrics", allowed=f"the comparison has {', '.join(deltas['metric'])}"
+            found,
+            field="metrics",
+            allowed=nearest((missing or [""])[0], deltas["metric"], "the comparison has"),
         )
     scales = {name: describe(name).range for name in chosen}
     if len(set(scales.values())) > 1:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from ragscore.analysis.rankings import QUANTILES, RELEVANCE, scores_by_rank
 from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import nearest
 from ragscore.plot.style import (
     COLOURS,
     ERROR_BAR,
@@ -366,7 +367,7 @@ def _of_kind(rows: pd.DataFrame, score_kind: str | None) -> tuple[pd.DataFrame, 
             if score_kind is not None
             else f"scores of {len(known)} kinds, which have no common scale"
         )
-        raise DataError(found, field="score_kind", allowed=f"one of {', '.join(known)}")
+        raise DataError(found, field="score_kind", allowed=nearest(score_kind, known))
     return rows[(rows["score_kind"] == chosen).to_numpy()], str(chosen)
 
 

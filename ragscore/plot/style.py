@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, check_type
+from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.metrics import describe
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def check_summary(summary: pd.DataFrame) -> None:
         what = (
             "a scores frame"
             if "state" in summary.columns
-            else f"a frame with the columns {', '.join(map(str, summary.columns))}"
+            else f"a frame with the columns {name_list(summary.columns)}"
         )
         raise DataError(f"found {what}", field="summary", allowed="rs.summarize(scores)")
     if summary.duplicated(["run_id", "metric"]).any():
@@ -131,7 +132,7 @@ def check_columns(frame: pd.DataFrame, names: set[str], field: str, allowed: str
     check_type(frame, pd.DataFrame, field)
     if not names <= set(frame.columns):
         raise DataError(
-            f"found a frame with the columns {', '.join(map(str, frame.columns))}",
+            f"found a frame with the columns {name_list(frame.columns)}",
             field=field,
             allowed=allowed,
         )
@@ -143,7 +144,7 @@ def check_scores(scores: pd.DataFrame) -> None:
         what = (
             "a summary"
             if "metric" in scores.columns
-            else f"a frame with the columns {', '.join(map(str, scores.columns))}"
+            else f"a frame with the columns {name_list(scores.columns)}"
         )
         raise DataError(f"found {what}", field="scores", allowed="the frame of rs.score")
 
@@ -153,9 +154,9 @@ def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
     missing = [name for name in metrics if name not in set(summary["metric"])]
     if missing:
         raise DataError(
-            f"no metric {', '.join(missing)} in the summary",
+            f"no metric {name_list(missing)} in the summary",
             field="metrics",
-            allowed=f"it has {', '.join(summary['metric'].unique())}",
+            allowed=nearest(missing[0], summary["metric"].unique(), "it has"),
         )
     return summary[summary["metric"].isin(metrics)]
 

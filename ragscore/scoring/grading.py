@@ -15,6 +15,7 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, distinct, has_pair, is_among, lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, conform, empty
+from ragscore.frames.errors import check_choice
 from ragscore.frames.typing import Codes
 from ragscore.scoring.anchors import by_anchor
 from ragscore.scoring.predicates import by_predicate, predicate_rule_name
@@ -165,8 +166,7 @@ def level_rule(level: str, results: Results, golden: Golden, *, stored: bool = T
     DataError
         Not a match level.
     """
-    if level not in LEVELS:
-        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    check_choice(level, LEVELS, "level")
     if level == "predicate":
         rule = by_predicate(results, golden)
     else:

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Metric, describe
 from ragscore.stats import interval_of_means, mean_interval, moments, quantile_interval
@@ -56,9 +57,9 @@ def query_clusters(
             name for name in golden.queries.columns if name not in ("query_id", "query", "position")
         ]
         raise DataError(
-            f"found {cluster!r}",
+            f"found {excerpt(cluster)}",
             field="cluster",
-            allowed=f"a column of golden.queries: {', '.join(known)}",
+            allowed=nearest(cluster, known, "a column of golden.queries:"),
         )
     of_golden = np.append(pd.factorize(golden.queries[cluster])[0], -1)
     return shared_only(of_golden[lookup(query_ids, pd.Index(golden.queries["query_id"]))])

@@ -7,7 +7,6 @@ per metric. The table says of each metric what it means, when it is NaN and whic
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +16,7 @@ import pandas as pd
 
 from ragscore.frames.codes import lookup, pair_numbers
 from ragscore.frames.data import DataError, Golden, check_type
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import excerpt, nearest, warn
 from ragscore.frames.typing import Values
 from ragscore.scoring.rules import LEVELS
 
@@ -188,7 +187,9 @@ def parse_label(text: str) -> Label:
         Not a known metric (near misses are named), a cut-off below 1, or an unknown level.
     """
     if not isinstance(text, str):
-        raise DataError(f"found {text!r}", field="metrics", allowed="labels, such as 'mrr@10'")
+        raise DataError(
+            f"found {excerpt(text)}", field="metrics", allowed="labels, such as 'mrr@10'"
+        )
     return _parsed(text)
 
 
@@ -199,11 +200,10 @@ def _parsed(text: str) -> Label:
     if f"{name}@k" in BY_NAME and k is not None and int(k) < 1:
         raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
     if (name if k is None else f"{name}@k") not in BY_NAME:
-        close = get_close_matches(text, [*BY_NAME, *DEFAULT_METRICS], n=3)
         raise DataError(
-            f"unknown metric {text!r}",
+            f"unknown metric {excerpt(text)}",
             field="metrics",
-            allowed=f"did you mean {', '.join(close)}?" if close else "see rs.metrics()",
+            allowed=nearest(text, [*DEFAULT_METRICS, *BY_NAME], "rs.metrics() has"),
         )
     if level is not None and (level not in LEVELS or name not in RANKING):
         raise DataError(

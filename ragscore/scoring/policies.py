@@ -14,7 +14,7 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, has_pair, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import check_choice, nearest, warn
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.metrics import Label, parse_label
 from ragscore.scoring.profiles import Profile
@@ -76,10 +76,7 @@ class Policies:
 
     def __post_init__(self) -> None:
         for name, allowed in POLICIES.items():
-            if (value := getattr(self, name)) not in allowed:
-                raise DataError(
-                    f"found {value!r}", field=name, allowed=f"one of {', '.join(allowed)}"
-                )
+            check_choice(getattr(self, name), allowed, name)
 
 
 def policies_of(policies: Policies | None, fields: Mapping[str, Any]) -> Policies:
@@ -92,7 +89,7 @@ def policies_of(policies: Policies | None, fields: Mapping[str, Any]) -> Policie
     """
     if unknown := sorted(fields.keys() - POLICIES.keys()):
         raise DataError(
-            f"found {unknown[0]!r}", field="policies", allowed=f"one of {', '.join(POLICIES)}"
+            f"found {unknown[0]!r}", field="policies", allowed=nearest(unknown[0], POLICIES)
         )
     check_type(policies, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
     return replace(policies or Policies(), **fields)

@@ -7,9 +7,9 @@ here. No other module mentions a profile by name.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import excerpt, nearest
 
 DEFAULT_K = 5  # of a run that doesn't state its own
 METRICS_JSON = "chatbot"  # whose metrics.json `rs.write_metrics_json` writes
@@ -187,11 +187,10 @@ def find_profile(profile: "str | Profile | None") -> Profile | None:
     """Return the profile of this name; a `Profile` of your own is taken as it is."""
     if profile is None or isinstance(profile, Profile):
         return profile
-    if profile not in PROFILES:
-        close = get_close_matches(profile, PROFILES, n=1)
+    if not isinstance(profile, str) or profile not in PROFILES:
         raise DataError(
-            f"unknown profile {profile!r}",
+            f"unknown profile {excerpt(profile)}",
             field="profile",
-            allowed=f"did you mean {close[0]!r}?" if close else f"one of {sorted(PROFILES)}",
+            allowed=nearest(profile, PROFILES),
         )
     return PROFILES[profile]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import name_list, nearest, warn
 from ragscore.frames.golden_versions import golden_digest, query_parts, short_hash
 from ragscore.scoring.citations import has_value
 from ragscore.scoring.grading import READS_TEXT
@@ -241,9 +241,9 @@ def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:
     unknown = [name for name in named if name not in COMPONENTS]
     if unknown:
         raise DataError(
-            f"found {', '.join(map(repr, unknown))}",
+            f"found {name_list(map(repr, unknown))}",
             field="allow_different",
-            allowed=f"True, False, or some of {', '.join(COMPONENTS)}",
+            allowed=nearest(unknown[0], COMPONENTS, "True, False, or some of"),
         )
     return named
 

@@ -32,6 +32,7 @@ from ragscore.frames.codes import (
     small_lookup,
 )
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type, narrowed
+from ragscore.frames.errors import check_choice
 from ragscore.frames.kinds import refuse_rows
 from ragscore.frames.typing import Codes, Flags
 
@@ -220,8 +221,7 @@ def targets_at(golden: Golden, level: str, keep_refusals: bool = False) -> Golde
         chunk, span, anchor, doc or predicate.
     """
     check_type(golden, Golden, "golden")
-    if level not in LEVELS:
-        raise DataError(f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}")
+    check_choice(level, LEVELS, "level")
     keep = level_rows(golden, level, keep_refusals)
     targets = golden.targets
     if not keep.all():

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
+from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
     Groups,
@@ -202,9 +203,9 @@ def slices(golden: Golden, by: str) -> pd.DataFrame:
         values = _doc_types(golden)
     else:
         raise DataError(
-            f"no column or kind of tag {by!r}",
+            f"no column or kind of tag {excerpt(by)}",
             field="by",
-            allowed=f"one of {', '.join(dict.fromkeys([*columns, *kinds, 'doc_type']))}",
+            allowed=nearest(by, [*columns, *kinds, "doc_type"]),
         )
     return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
 
@@ -258,9 +259,9 @@ def add_columns(
     lacking = [name for name in ("run_id", "query_id", *chosen) if name not in table.columns]
     if lacking or not chosen:
         raise DataError(
-            f"no column {', '.join(lacking) or 'of a metric'}",
+            f"no column {name_list(lacking) if lacking else 'of a metric'}",
             field="columns",
-            allowed=f"the table has {', '.join(table.columns)}",
+            allowed=nearest((lacking or [""])[0], table.columns, "the table has"),
         )
     if known := [name for name in chosen if name in scores.columns]:
         raise DataError(

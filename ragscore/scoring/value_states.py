@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
+from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.typing import Flags
 from ragscore.scoring.applicability import (
     CHECKS_OF,
@@ -291,13 +292,20 @@ def chosen_columns(scores: pd.DataFrame, metrics: list[str] | str | None) -> lis
     if metrics is None:
         return known
     chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
-    allowed = f"scores has {', '.join(known)}"
     unknown = [name for name in chosen if name not in scores.columns]
     if unknown:
-        raise DataError(f"no column {', '.join(unknown)}", field="metrics", allowed=allowed)
+        raise DataError(
+            f"no column {name_list(unknown)}",
+            field="metrics",
+            allowed=nearest(unknown[0], known, "scores has"),
+        )
     texts = [name for name in chosen if name not in known]
     if texts:
-        raise DataError(f"{', '.join(texts)} holds no numbers", field="metrics", allowed=allowed)
+        raise DataError(
+            f"{name_list(texts)} holds no numbers",
+            field="metrics",
+            allowed=f"scores has {name_list(known)}",
+        )
     return chosen
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, check_choice
 from ragscore.frames.typing import Codes, Values
 from ragscore.stats.bootstrap import BLOCK, check_bootstrap
 from ragscore.stats.intervals import wilson_interval
@@ -152,8 +152,7 @@ def krippendorff_alpha(
     DataError
         Another scale, ratings without rows and columns; bad `iterations`, `confidence` or `seed`.
     """
-    if scale not in SCALES:
-        raise DataError(f"found {scale!r}", field="scale", allowed=", ".join(map(repr, SCALES)))
+    check_choice(scale, SCALES, "scale")
     codes, values = _codes(ratings, is_numeric=scale != "nominal")
     if codes.ndim != 2:
         raise DataError(

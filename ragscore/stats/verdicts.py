@@ -6,7 +6,7 @@
 import math
 from dataclasses import dataclass
 
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, check_choice
 
 # Direction of better values -> the words for a gain and a loss. Without a declared direction only
 # the movement is named.
@@ -68,10 +68,7 @@ def verdict(
     DataError
         A margin that isn't above 0, another direction.
     """
-    if better not in DIRECTIONS:
-        raise DataError(
-            f"found {better!r}", field="better", allowed=", ".join(map(repr, DIRECTIONS))
-        )
+    check_choice(better, DIRECTIONS, "better")
     if margin is not None and not margin > 0:
         raise DataError(
             f"found {margin!r}",

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError, categorical
+from ragscore.frames.errors import name_list
 from ragscore.scoring.policies import STATES
 from ragscore.scoring.rules import LEVELS
 from ragscore.store.catalogue import Catalogue, open_catalogue
@@ -310,7 +311,7 @@ def _check_scored(
             "rs.score(store.load(...), golden, metrics=[...])",
         )
         raise DataError(
-            f"{name} has no scores of {', '.join(unknown)}",
+            f"{name} has no scores of {name_list(unknown)}",
             file=file,
             field="metrics",
             allowed=allowed,

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type, conform
+from ragscore.frames.errors import check_choice
 from ragscore.frames.verbs import Verb
 from ragscore.io.load import load_results, record_file
 from ragscore.io.per_query import begin_run
@@ -599,8 +600,7 @@ def _choices(
 ) -> dict[str, Any]:
     """Check how a run is to be stored and scored; return policies and profile by name."""
     check_type(golden, (Golden, type(None)), "golden", "a Golden, as rs.load_golden gives it")
-    if text not in TEXTS:
-        raise DataError(f"found {text!r}", field="text", allowed=f"one of {', '.join(TEXTS)}")
+    check_choice(text, TEXTS, "text")
     default = asdict(Policies())
     choices = {name: value for name, value in asdict(policies).items() if value != default[name]}
     choices |= {"profile": profile} if profile is not None else {}

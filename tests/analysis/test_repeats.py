@@ -131,7 +131,7 @@ def test_runs_of_a_system_are_its_trials(write_golden, write_run):
             2,
             runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")),
         )
-    with pytest.raises(rs.DataError, match="found \\['nobody'\\]"):
+    with pytest.raises(rs.DataError, match="found nobody; run ids of the scores"):
         trials(scores, "hit@1", 1, runs=["nobody"])
 
 

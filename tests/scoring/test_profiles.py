@@ -70,5 +70,5 @@ def test_missing_queries_count_where_the_profile_says_zero(write_golden, write_r
 def test_an_aggregate_needs_a_profile(pair):
     with pytest.raises(rs.DataError, match="no profile given"):
         aggregate(*pair, None)
-    with pytest.raises(rs.DataError, match="did you mean 'kebab'"):
+    with pytest.raises(rs.DataError, match="did you mean kebab"):
         aggregate(*pair, "kebap")

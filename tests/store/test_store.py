@@ -665,7 +665,7 @@ def test_a_profile_is_stored_by_its_name(pair, tmp_path):
     [
         ({"collapse": "docs"}, "collapse: found 'docs'; one of none, doc"),
         ({"colapse": "doc"}, "policies: found 'colapse'; one of match, errors"),
-        ({"profile": "kebap"}, "profile: unknown profile 'kebap'; did you mean 'kebab'"),
+        ({"profile": "kebap"}, "profile: unknown profile 'kebap'; one of kebab, rig"),
     ],
 )
 def test_a_choice_that_is_none_is_refused_before_anything_is_written(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Values
 from ragscore.scoring.intervals import BY_QUANTILES, bounds_of, kind_of, shared_only
 from ragscore.scoring.metrics import Metric, describe, is_better
@@ -185,9 +186,9 @@ def check_margins(margins: dict[str, float], field: str, names: list[str]) -> No
     for name, margin in margins.items():
         if name not in names:
             raise DataError(
-                f"found {name!r}",
+                f"found {excerpt(name)}",
                 field=field,
-                allowed=f"metrics that are compared: {', '.join(names)}",
+                allowed=nearest(name, names, "metrics that are compared:"),
             )
         if not margin >= 0:
             raise DataError(f"{name}: found {margin!r}", field=field, allowed="0 or more")

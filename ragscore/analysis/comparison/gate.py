@@ -15,6 +15,7 @@ import pandas as pd
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, check_type, records_of
+from ragscore.frames.errors import check_choice
 from ragscore.frames.render import (
     decimals_for,
     dump,
@@ -186,8 +187,7 @@ def gate(
         No metric, an unknown one, a loss that is no number or below 0, an unknown rule.
     """
     check_type(cmp, Comparison, "cmp", "what rs.compare_runs returns")
-    if rule not in RULES:
-        raise DataError(f"found {rule!r}", field="rule", allowed=f"one of {', '.join(RULES)}")
+    check_choice(rule, RULES, "rule")
     if not max_drop:
         raise DataError(
             "found no metric",

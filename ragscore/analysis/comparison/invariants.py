@@ -10,7 +10,7 @@ import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
 from ragscore.frames.data import DataError, Results, check_type
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import name_list, nearest, warn
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
     check_provenance,
@@ -102,9 +102,9 @@ def flag_declared(
     unknown = [name for name in names if not any(_is_within(key, name) for key in known)]
     if unknown:
         raise DataError(
-            f"no config key {', '.join(unknown)}",
+            f"no config key {name_list(unknown)}",
             field="vary",
-            allowed=f"there are {', '.join(known) or 'none'}",
+            allowed=nearest(unknown[0], known, "there are"),
         )
     is_declared = [any(_is_within(key, name) for name in names) for key in config_diff["key"]]
     flagged = config_diff.assign(declared=pd.array(is_declared, dtype="bool"))

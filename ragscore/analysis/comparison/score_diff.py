@@ -16,6 +16,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.deltas import SAME, paired_means
 from ragscore.frames.data import DataError, records_of, run_names
+from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.render import markdown_table, shown_number
 from ragscore.scoring.metrics import describe, parse_label
 from ragscore.scoring.summary import metric_columns
@@ -222,9 +223,9 @@ def flips(
     given = thresholds or {}
     if unknown := sorted(set(given) - set(names)):
         raise DataError(
-            f"no column {', '.join(unknown)}",
+            f"no column {name_list(unknown)}",
             field="thresholds",
-            allowed=f"metrics of the scores: {', '.join(names)}",
+            allowed=nearest(unknown[0], names, "scores has"),
         )
     limits = {name: found for name in names if (found := given.get(name) or _limits(name))}
     others = [name for name in names if name not in limits]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import nearest, warn
 
 EVERY = "*"  # expectations that hold for every query
 BUDGETS = {
@@ -180,7 +180,7 @@ def _expectation(query_id: str, check: str, value: Any) -> list[tuple[str, float
     """Return the expected texts of one check, each with its limit."""
     field = f"expectations.{query_id}.{check}"
     if check not in EXPECTED:
-        raise DataError("not a known check", field=field, allowed=f"one of {', '.join(EXPECTED)}")
+        raise DataError("not a known check", field=field, allowed=nearest(check, EXPECTED))
     if check == "json":
         if not isinstance(value, bool):
             raise DataError(f"found {value!r}", field=field, allowed="True or False")

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import JsonResult
 from ragscore.frames.data import DataError, Golden
+from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
 from ragscore.stats import cosine_matrix, moments
@@ -253,9 +254,9 @@ def _weights(scores: pd.DataFrame, weights: Mapping[str, float] | None) -> dict[
     unknown = [name for name in weights if name not in scores.columns]
     if unknown:
         raise DataError(
-            f"no column {', '.join(unknown)}",
+            f"no column {name_list(unknown)}",
             field="weights",
-            allowed=f"scores has {', '.join(metric_columns(scores))}",
+            allowed=nearest(unknown[0], metric_columns(scores), "scores has"),
         )
     return {
         name: float(weight)
@@ -269,9 +270,9 @@ def _run_rows(scores: pd.DataFrame, run_id: str) -> pd.DataFrame:
     rows = scores[scores["run_id"].astype("str") == run_id]
     if not len(rows):
         raise DataError(
-            f"no run {run_id!r}",
+            f"no run {excerpt(run_id)}",
             field="run",
-            allowed=f"there are {', '.join(scores['run_id'].astype('str').unique())}",
+            allowed=nearest(run_id, scores["run_id"].unique(), "there are"),
         )
     if rows.index.has_duplicates:
         raise DataError(

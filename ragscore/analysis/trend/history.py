@@ -12,10 +12,11 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, check_type, run_names
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.scoring.judgments import CRITERIA, FAILED
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.provenance import content_of, judges_by_criterion, settings_text
+from ragscore.scoring.value_states import metric_columns
 from ragscore.store.store import RunStore
 
 RUN_COLUMNS = ("system", "created_at", "repeat", "config", "chunker_version", "golden_hash", "note")
@@ -121,9 +122,9 @@ def read_history(
         )
     if metric not in rows:
         raise DataError(
-            f"no column {metric!r}",
+            f"no column {excerpt(metric)}",
             field="metric",
-            allowed=f"scores has {', '.join(map(str, rows.columns))}",
+            allowed=nearest(metric, metric_columns(rows), "scores has"),
         )
     runs = _sort_runs(table.assign(run_id=table["run_id"].astype("str")).set_index("run_id"), order)
     runs = runs.reindex(columns=list(dict.fromkeys([*runs.columns, *RUN_COLUMNS])))
@@ -246,7 +247,7 @@ def _runs_of_scores(scores: pd.DataFrame, results: Results | None) -> pd.DataFra
     """One row per run of the scores, with the columns that scores and results have."""
     if "run_id" not in scores:
         raise DataError(
-            f"found a frame with the columns {', '.join(map(str, scores.columns))}",
+            f"found a frame with the columns {name_list(scores.columns)}",
             field="source",
             allowed="a RunStore, or the frame of rs.score",
         )

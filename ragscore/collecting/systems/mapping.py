@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from ragscore.collecting.systems.base import CARRIED, SETTINGS, AskError, Request
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, nearest
 from ragscore.io.source import describe
 
 HIT_FIELDS = (
@@ -175,7 +175,7 @@ def _check_names(values: dict[str, Any], known: Any, place: str, file: str | Non
                 "the field is unknown",
                 file=file,
                 field=f"{place}{name}",
-                allowed=f"one of {', '.join(known)}",
+                allowed=nearest(name, known),
             )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames.data import DataError, Results, check_type
-from ragscore.frames.errors import warn
+from ragscore.frames.errors import check_choice, warn
 from ragscore.golden.labelling.golden_text import (
     Changes,
     Click,
@@ -119,10 +119,7 @@ class LabelSession:
         near: int = NEAR,
     ) -> None:  # fmt: skip
         check_type(golden_file, (str, os.PathLike), "golden_file", "the name of a golden file")
-        if level not in LEVELS:
-            raise DataError(
-                f"found {level!r}", field="level", allowed=f"one of {', '.join(LEVELS)}"
-            )
+        check_choice(level, LEVELS, "level")
         loaded = results if isinstance(results, Results) else load_results(results)
         self.file, self.level = GoldenFile(golden_file), level
         self.wording = _wording(self.file.now)
@@ -240,10 +237,7 @@ class LabelSession:
         Filters: all, unlabelled, labelled, should refuse, near misses, nothing right found, not in
         the file.
         """
-        if filter not in FILTERS:
-            raise DataError(
-                f"found {filter!r}", field="filter", allowed=f"one of {', '.join(FILTERS)}"
-            )
+        check_choice(filter, FILTERS, "filter")
         self._filter = filter
         stops = self.stops()
         if stops and self.query_id not in stops:

@@ -1,0 +1,54 @@
+"""How messages name things: the nearest of what is known, and never a list of thousands."""
+
+import pandas as pd
+import pytest
+
+import ragscore as rs
+from ragscore.frames.errors import check_choice, excerpt, name_list, nearest
+
+QUERIES = [f"pd-{n:03}" for n in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "text"),
+    [
+        ("hits@1", ["mrr@10", "hit@1"], "one of mrr@10, hit@1; did you mean hit@1?"),
+        ("MRR@10", ["mrr@10", "hit@1"], "one of mrr@10, hit@1; did you mean mrr@10?"),
+        ("dense", ["dense-v2-2024", "hybrid"], "one of dense-v2-2024, hybrid; did you mean dense-"),
+        ("nobody", ["dense", "hybrid"], "one of dense, hybrid"),
+        ("x", ["dense"], "one of dense"),
+        ("x", [], "there are none"),
+        ("pd-14", QUERIES, "did you mean pd-014?"),
+        (14, QUERIES, "did you mean pd-014?"),
+        ("zz", QUERIES, "one of pd-000, pd-001, pd-002, pd-003, pd-004, pd-005, pd-006, pd-007,"),
+        (None, ["a", "b"], "one of a, b"),
+        (pd.DataFrame({"a": [1]}), ["a", "b"], "one of a, b"),
+    ],
+)
+def test_the_nearest_of_known_names_is_named(name, known, text):
+    assert nearest(name, known).startswith(text)
+
+
+def test_a_near_name_of_many_stands_alone():
+    assert nearest("pd_07", QUERIES) == "did you mean pd-007?"
+    assert nearest("zz", QUERIES).endswith("pd-009, … (60 in all)")
+
+
+def test_names_are_listed_once_and_the_rest_counted():
+    assert name_list(["b", "a", "b"]) == "b, a"
+    assert name_list([]) == "none"
+    assert name_list(range(1000)) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … (1,000 in all)"
+
+
+def test_a_value_is_shown_in_a_few_words():
+    assert [excerpt(one) for one in ("a", 5, None, True)] == ["'a'", "5", "None", "True"]
+    assert excerpt(pd.DataFrame({"a": range(100)})) == "DataFrame"
+    assert excerpt(["a"] * 1000) == "list"
+    assert len(excerpt("x" * 1000)) == 60
+
+
+@pytest.mark.parametrize("value", [None, 5, [], ["doc"], pd.DataFrame(), pd.Series(["doc"])])
+def test_a_choice_is_one_of_a_few_words(value):
+    check_choice("doc", ("none", "doc"), "collapse")
+    with pytest.raises(rs.DataError, match=r"collapse: found .*; one of none, doc"):
+        check_choice(value, ("none", "doc"), "collapse")
