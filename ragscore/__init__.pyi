@@ -5,9 +5,9 @@ from .analysis.comparison.compare import compare_runs
 from .analysis.comparison.gate import Gate, gate
 from .analysis.comparison.invariants import diff_config
 from .analysis.comparison.model import Comparison
-from .analysis.comparison.relabelling import GoldenComparison, compare_goldens
+from .analysis.comparison.relabelling import LabelEffect, label_effect
 from .analysis.comparison.score_diff import ScoreDiff, diff_scores, flips
-from .analysis.config_effects import Impact, impact
+from .analysis.config_effects import ConfigEffects, config_effects
 from .analysis.extras.answer_behaviour import behaviour, behaviour_checks
 from .analysis.extras.chunk_lint import Lint, lint_chunks
 from .analysis.extras.document_versions import (
@@ -166,9 +166,9 @@ __all__ = [
     # summarize, compare
     "summarize", "explain", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # what measures, and whether the labels changed
-    "ruler", "compare_goldens", "GoldenComparison",
+    "ruler", "label_effect", "LabelEffect",
     # many runs
-    "leaderboard", "Leaderboard", "query_matrix", "impact", "Impact",
+    "leaderboard", "Leaderboard", "query_matrix", "config_effects", "ConfigEffects",
     # by slice of the questions
     "slice_means", "compare_slices", "SliceComparison",
     # paraphrases of one intent

@@ -16,9 +16,9 @@ import pandas as pd
 from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.comparison.relabelling import GoldenComparison, compare_goldens
+from ragscore.analysis.comparison.relabelling import LabelEffect, label_effect
 from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
-from ragscore.analysis.config_effects import Impact, impact
+from ragscore.analysis.config_effects import ConfigEffects, config_effects
 from ragscore.analysis.harness_files import write_metrics_json
 from ragscore.analysis.leaderboard import Leaderboard, leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
@@ -623,7 +623,7 @@ class Evaluation(Tables):
         ignore: Sequence[str] = (),
         cluster: str | None = "group",
         seed: int = 0,
-    ) -> Impact:
+    ) -> ConfigEffects:
         """Return what each config key changes, where runs differ in that key alone.
 
         Parameters
@@ -647,8 +647,8 @@ class Evaluation(Tables):
         >>> ev.config_effects("mrr@10")
         """
         scores, chosen = self._scored(metrics or list(self.primary))
-        return impact(
-            scores, self.results.runs, chosen, self.golden, ignore=ignore, cluster=cluster,
+        return config_effects(
+            scores, self.results.runs, chosen, golden=self.golden, ignore=ignore, cluster=cluster,
             seed=seed,
         )  # fmt: skip
 
@@ -659,7 +659,7 @@ class Evaluation(Tables):
         candidate: str | None = None,
         *,
         metrics: list[str] | str | None = None,
-    ) -> GoldenComparison:
+    ) -> LabelEffect:
         """Tell the effect of new labels from the effect of the system.
 
         Parameters
@@ -678,8 +678,8 @@ class Evaluation(Tables):
         --------
         >>> ev.relabelled(rs.load_golden("data/demo/golden_before.yaml"), "dense", "hybrid")
         """
-        return compare_goldens(
-            self.results, old, self.golden, baseline, candidate, metrics=metrics,
+        return label_effect(
+            self.results, self.golden, old, baseline, candidate, metrics=metrics,
             match=self.policies.match,
         )  # fmt: skip
 

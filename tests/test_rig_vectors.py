@@ -158,7 +158,7 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
         "full",
     )
     row = better.metrics.set_index("metric").loc["recall@5"]
-    assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2) and row[
+    assert (row["n_better"], row["n_worse"], row["n_same"]) == (1, 0, 2) and row[
         "delta"
     ] == pytest.approx(1 / 6)
     assert better.largest_changes.query("metric == 'recall@5'")["query_id"].tolist() == [
@@ -172,7 +172,7 @@ def test_diffs_of_stores_that_lack_documents_name_the_query_that_moved(scored):
         "no_light",
     )
     row = worse.metrics.set_index("metric").loc["recall@5"]
-    assert (row["winners"], row["losers"], row["delta"]) == (0, 1, pytest.approx(-1 / 3))
+    assert (row["n_better"], row["n_worse"], row["delta"]) == (0, 1, pytest.approx(-1 / 3))
     assert worse.largest_changes.query("metric == 'recall@5'")["query_id"].iloc[0] == "q3"
 
 
@@ -206,7 +206,7 @@ def test_winners_losers_and_movers_over_the_queries_both_have():
     diff = diff_scores(frame(base={"recall@5": baseline}, now={"recall@5": current}), "base", "now")
     row = diff.metrics.iloc[0]
     assert row[
-        ["winners", "losers", "unchanged", "n", "n_only_baseline", "n_only_candidate"]
+        ["n_better", "n_worse", "n_same", "n", "n_only_baseline", "n_only_candidate"]
     ].tolist() == [1, 1, 1, 3, 1, 1]
     assert diff.largest_changes["query_id"].tolist() == ["q1", "q2", "q3"] and diff.largest_changes[
         "delta"
@@ -221,7 +221,7 @@ def test_a_metric_that_the_baseline_lacks_has_no_delta():
     )
     rows = diff.metrics.set_index("metric")
     assert rows.loc["mrr", "delta"] == pytest.approx(0.2)
-    assert rows.loc["recall@5", ["n", "winners", "n_only_candidate"]].tolist() == [0, 0, 1]
+    assert rows.loc["recall@5", ["n", "n_better", "n_only_candidate"]].tolist() == [0, 0, 1]
     assert pd.isna(rows.loc["recall@5", "delta"]) and rows.loc["recall@5", "candidate"] == 0.4
     assert (diff.largest_changes["metric"] == "mrr").all()
 
@@ -419,7 +419,7 @@ def test_means_over_three_graded_queries_by_the_profile(profile_means, rankings,
 
 
 def regressed(diff, path, thresholds):
-    deltas = diff.metrics.rename(columns={"baseline": "a", "candidate": "b"})
+    deltas = diff.metrics
     write_event_log(deltas, path, conversation_id="c", tolerances=thresholds)
     events = [json.loads(line) for line in path.read_text().splitlines()]
     path.unlink()

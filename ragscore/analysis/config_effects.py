@@ -1,7 +1,7 @@
 """Effects of config keys: which keys vary between runs, and how metrics differ with each.
 
-In: scores, and the runs with their configs. Out: an `Impact`: runs × keys and metrics, and pairs of
-runs that differ in one key only.
+In: scores, and the runs with their configs. Out: `ConfigEffects`: runs × keys and metrics, and
+pairs of runs that differ in one key only.
 """
 
 from collections.abc import Sequence
@@ -29,8 +29,8 @@ ABSENT = "—"
 OF_RUNS = ("k", "chunker_version", "golden_hash")
 ALPHA = 0.05
 PAIRS = (
-    "key", "value_a", "value_b", "run_a", "run_b", "metric", "n", "a", "b", "delta", "low", "high",
-    "p", "q", "verdict",
+    "key", "value_baseline", "value_candidate", "run_baseline", "run_candidate", "metric", "n",
+    "baseline", "candidate", "delta", "low", "high", "p", "q", "verdict",
 )  # fmt: skip
 BY_VALUE = ("key", "value", "metric", "n_runs", "mean", "min", "max")
 CHANGES = (
@@ -39,7 +39,7 @@ CHANGES = (
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
-class Impact(TableResult):
+class ConfigEffects(TableResult):
     """Config keys that vary, and the metrics beside them.
 
     Attributes
@@ -55,14 +55,15 @@ class Impact(TableResult):
         One row per key, value and metric: `n_runs`, `mean` of their means, `min`, `max`. Other keys
         may differ between these runs, too.
     pairs
-        One row per pair of runs that differ in one key only, and metric: `key`, `value_a`,
-        `value_b`, `run_a`, `run_b`; means `a`, `b` over the `n` queries where both have a value,
-        `delta` = b − a with its paired 95 % interval `low`, `high`, `p`, `q` (Benjamini and
-        Hochberg over all of them), `verdict` by q.
+        One row per pair of runs that differ in one key only, and metric: `key`, `value_baseline`,
+        `value_candidate`, `run_baseline`, `run_candidate`; means `baseline`, `candidate` over the
+        `n` queries where both have a value, `delta` = candidate − baseline with its paired 95 %
+        interval `low`, `high`, `p`, `q` (Benjamini and Hochberg over all of them), `verdict` by q.
+        The baseline is the run that stands first.
     changes
         One row per key and metric: `n_values`, `spread` of the means by value (`by_value`),
-        `n_pairs` that differ in this key only, of which `n_changed` have q ≤ .05; among these, run
-        b is better in `n_better` and worse in `n_worse`.
+        `n_pairs` that differ in this key only, of which `n_changed` have q ≤ .05; among these, the
+        candidate is better in `n_better` and worse in `n_worse`.
     tied_keys
         Key -> other keys that change whenever it does, so that their effects can't be separated.
     sentences
@@ -104,16 +105,16 @@ class Impact(TableResult):
         return {"What changed with what": self.shown()}
 
 
-def impact(
+def config_effects(
     scores: pd.DataFrame,
     runs: pd.DataFrame,
     metrics: list[str] | str | None = None,
-    golden: Golden | None = None,
     *,
+    golden: Golden | None = None,
     ignore: Sequence[str] = (),
     cluster: str | None = "group",
     seed: int = 0,
-) -> Impact:
+) -> ConfigEffects:
     """Find the config keys that vary between runs, and the metrics that change with each.
 
     A difference can be put down to a key only where two runs differ in nothing else; those pairs
@@ -180,7 +181,7 @@ def impact(
     )
     by_value = _by_value(shown[is_known], means[is_known], keys)
     tied_keys = _tied_keys(codes[is_known], keys, pairs)
-    return Impact(
+    return ConfigEffects(
         keys,
         aligned.metrics,
         pd.concat([pd.DataFrame({"run_id": run_ids} | values), means], axis=1),
@@ -251,15 +252,18 @@ def _pairs(
         differing = np.flatnonzero(codes[first] != codes[second])
         if len(differing) != 1:
             continue
-        key, run_a, run_b = keys[differing[0]], aligned.run_ids[first], aligned.run_ids[second]
-        side_a, side_b = aligned.frame(run_a), aligned.frame(run_b)
+        key = keys[differing[0]]
+        side_a, side_b = (aligned.frame(aligned.run_ids[place]) for place in (first, second))
         deltas = paired_deltas(
             side_a, side_b, side_a * np.nan, groups=shared_only(groups), seed=seed
         )
-        value_a, value_b = _shown(configs[first], key), _shown(configs[second], key)
-        parts.append(
-            deltas.assign(key=key, value_a=value_a, value_b=value_b, run_a=run_a, run_b=run_b)
-        )
+        sides = {
+            "value_baseline": _shown(configs[first], key),
+            "value_candidate": _shown(configs[second], key),
+            "run_baseline": aligned.run_ids[first],
+            "run_candidate": aligned.run_ids[second],
+        }
+        parts.append(deltas.assign(key=key, **sides))
     if not parts:
         return pd.DataFrame(columns=list(PAIRS))
     table = pd.concat(parts, ignore_index=True)
@@ -351,14 +355,14 @@ def _sentence(key: str, by_value: pd.DataFrame, pairs: pd.DataFrame, tied_keys: 
         )
         return f"{key} ({values}): no two runs differ in it alone; {why}."
     parts = []
-    for (run_a, run_b), rows in own.groupby(["run_a", "run_b"], sort=False):
+    for (first, second), rows in own.groupby(["run_baseline", "run_candidate"], sort=False):
         has_verdict = rows["verdict"].isin(["better", "worse", "higher", "lower"])
         changed = ", ".join(
             f"{row.metric} {shown_number(row.delta, 3, True)} ({row.verdict})"
             for row in rows[has_verdict & rows["q"].notna()].itertuples()
         )
         parts.append(
-            f"{rows['value_a'].iloc[0]} → {rows['value_b'].iloc[0]} ({run_a}, {run_b}):"
-            f" {changed or 'no metric can be said to have changed'}"
+            f"{rows['value_baseline'].iloc[0]} → {rows['value_candidate'].iloc[0]}"
+            f" ({first}, {second}): {changed or 'no metric can be said to have changed'}"
         )
     return f"{key}: {'; '.join(parts)}."

@@ -150,9 +150,9 @@ def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.Dat
 
     Returns
     -------
-    One row per query_id, in the order of the scores: `before`, its class in the baseline, and
-    `after`, in the candidate; "missing" where a run has no row. `changes.query("before == 'right'
-    and after == 'generation fault'")` are the queries of one cell of `fault_transitions`.
+    One row per query_id, in the order of the scores: its class in the `baseline` and in the
+    `candidate`; "missing" where a run has no row. `changes.query("baseline == 'right' and candidate
+    == 'generation fault'")` are the queries of one cell of `fault_transitions`.
 
     Raises
     ------
@@ -170,11 +170,11 @@ def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.Dat
         )
     rows = faults[faults["run_id"].isin([baseline, candidate])]
     query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
-    before, after = (
+    of_baseline, of_candidate = (
         rows[rows["run_id"] == name].set_index("query_id")["fault"].reindex(query_ids)
         for name in (baseline, candidate)
     )
-    changes = pd.DataFrame({"before": before, "after": after})
+    changes = pd.DataFrame({"baseline": of_baseline, "candidate": of_candidate})
     return changes.fillna("missing").reset_index()
 
 
@@ -188,13 +188,13 @@ def fault_transitions(changes: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    One row per class before (index `before`), one column per class after: numbers of queries.
+    One row per class in the baseline, one column per class in the candidate: numbers of queries.
     Classes that no query has are left out.
     """
-    table = pd.crosstab(changes["before"], changes["after"])
+    table = pd.crosstab(changes["baseline"], changes["candidate"])
     present = [name for name in CLASSES if name in table.index or name in table.columns]
     return table.reindex(index=present, columns=present, fill_value=0).rename_axis(
-        index="before", columns="after"
+        index="baseline", columns="candidate"
     )
 
 

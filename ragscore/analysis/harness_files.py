@@ -219,7 +219,7 @@ def _events(
             (conversation_id or str(row["run_id"]), _report(row, slices))
             for row in records_of(table)
         ]
-    if not {"metric", "a", "b", "delta"} <= set(table.columns):
+    if not {"metric", "baseline", "candidate", "delta"} <= set(table.columns):
         raise DataError(
             f"found the columns {', '.join(map(str, table.columns))}",
             field="table",
@@ -256,8 +256,8 @@ def _diff(row: dict[str, Any], tolerances: Mapping[str, float]) -> dict[str, Any
     return {
         "kind": DIFF,
         "metric": row["metric"],
-        "current_mean": row["b"],
-        "baseline_mean": row["a"],
+        "current_mean": row["candidate"],
+        "baseline_mean": row["baseline"],
         "delta": delta,
         "regressed": regressed,
     }

@@ -59,8 +59,8 @@ class Leaderboard(TableResult):
         for a column of your own: its verdict is higher or lower, not better or worse. These columns
         are NA for the baseline.
     pairs
-        One row per metric and pair of runs: `delta` = run_b − run_a, `p` adjusted for all pairs
-        (max-T), `is_tied`.
+        One row per metric and pair of runs (`run_baseline`, `run_candidate`): `delta` = candidate −
+        baseline, `p` adjusted for all pairs (max-T), `is_tied`.
     left_out
         One row per metric and query for which only some runs have a value: `n_lacking` runs without
         one, named in `lacking`.
@@ -373,12 +373,13 @@ def _pairs(run_ids: list[str], metric: str, mean: Values, p: Values) -> pd.DataF
     names = np.array(run_ids, dtype=object)
     columns = {
         "metric": metric,
-        "run_a": names[first],
-        "run_b": names[second],
+        "run_baseline": names[first],
+        "run_candidate": names[second],
         "delta": mean[second] - mean[first],
         "p": p[first, second],
     }
-    table = pd.DataFrame(columns).astype({"metric": "str", "run_a": "str", "run_b": "str"})
+    names_of = dict.fromkeys(("metric", "run_baseline", "run_candidate"), "str")
+    table = pd.DataFrame(columns).astype(names_of)
     return table.assign(is_tied=(table["p"] > ALPHA).astype("boolean").mask(table["p"].isna()))
 
 

@@ -29,15 +29,15 @@ MEANS = (
     "metric", "n", "mean", "low", "high", "n_rest", "mean_rest", "delta_rest", "p", "q", "is_small",
 )  # fmt: skip
 DELTAS = (
-    "metric", "n", "n_expected_a", "n_expected_b", "a", "b", "delta", "low", "high", "p", "q",
-    "mde", "verdict", "is_small",
+    "metric", "n", "n_expected_baseline", "n_expected_candidate", "baseline", "candidate", "delta",
+    "low", "high", "p", "q", "mde", "verdict", "is_small",
 )  # fmt: skip
 OVERALL = (*[name for name in DELTAS if name not in ("q", "is_small")], "sentence")
 REVERSALS = ("metric", "means", "delta", "n_slices", "n_opposite", "reversal", "sentence")
 # a slice can't be called like a column of a result
 RESERVED = (
-    "run_id", "query_id", "metric", "n", "n_expected_a", "n_expected_b", "mean", "low", "high", "a",
-    "b", "delta", "p", "q", "mde", "is_small",
+    "run_id", "query_id", "metric", "n", "n_expected_baseline", "n_expected_candidate", "mean",
+    "low", "high", "baseline", "candidate", "delta", "p", "q", "mde", "is_small",
 )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def slice_means(
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
 class SliceComparison(TableResult):
-    """Differences of run b (candidate) from run a (baseline), slice by slice.
+    """Differences of the candidate from the baseline, slice by slice.
 
     Exploratory: it says where to look, and proves nothing by itself.
 
@@ -110,9 +110,10 @@ class SliceComparison(TableResult):
     by
         The columns of the slices.
     table
-        One row per slice and metric: means `a` and `b` over the `n` queries where both have a
-        value, of `n_expected_a`, `n_expected_b` (see `rs.explain`); `delta` = b − a with its paired
-        95 % interval `low`, `high`; `p`; `q` (Benjamini and Hochberg over all tests of the table);
+        One row per slice and metric: means `baseline` and `candidate` over the `n` queries where
+        both have a value, of `n_expected_baseline`, `n_expected_candidate` (see `rs.explain`);
+        `delta` = candidate − baseline with its paired 95 % interval `low`, `high`; `p`; `q`
+        (Benjamini and Hochberg over all tests of the table);
         `mde`, the minimum detectable difference (80 % power; NaN: none at this n); `verdict` by q;
         `is_small`. Slices of fewer queries than `min_n` have an interval, but no p, q or mde.
     overall
@@ -145,14 +146,16 @@ class SliceComparison(TableResult):
                 shown_number(value, digits, name in ("delta", "low", "high"))
                 for value, digits in zip(rows[name], places, strict=True)
             ]
-            for name in ("a", "b", "delta", "low", "high", "mde")
+            for name in ("baseline", "candidate", "delta", "low", "high", "mde")
         }
         labels = {name: rows[name].astype("str").tolist() for name in self.by}
         labels[self.by[-1]] = [
             f"{label}{'*' if is_small else ''}"
             for label, is_small in zip(labels[self.by[-1]], rows["is_small"], strict=True)
         ]
-        counts = zip(rows["n"], rows["n_expected_a"], rows["n_expected_b"], strict=True)
+        counts = zip(
+            rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True
+        )
         bounds = zip(texts["low"], texts["high"], strict=True)
         tests = zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)
         return pd.DataFrame(
@@ -160,12 +163,12 @@ class SliceComparison(TableResult):
             | {
                 "metric": rows["metric"].tolist(),
                 "n / expected": [shown_n(*row) for row in counts],
-                "a": texts["a"],
-                "b": texts["b"],
+                "baseline": texts["baseline"],
+                "candidate": texts["candidate"],
                 "delta": texts["delta"],
                 "95 % interval": [f"{low} to {high}" for low, high in bounds],
                 "q": ["—" if np.isnan(q) else f"{q:.3f}" for q in rows["q"]],
-                "b is": rows["verdict"].tolist(),
+                "candidate is": rows["verdict"].tolist(),
                 "detectable": [shown_detectable(*row) for row in tests],
             }
         )
@@ -175,7 +178,7 @@ class SliceComparison(TableResult):
         n_tests = int(self.table["p"].notna().sum())
         notes = [
             f"Exploratory: {n_tests} {'test' if n_tests == 1 else 'tests'}, q by Benjamini and"
-            f" Hochberg. a is {self.baseline}, b is {self.candidate}."
+            f" Hochberg. The candidate is {self.candidate}, the baseline {self.baseline}."
         ]
         if (self.table["is_small"] & (self.table["n"] > 0)).any():
             notes.append(f"* fewer than {self.min_n} queries: not tested, interval only.")
@@ -334,12 +337,12 @@ def _slice_rows(
 def _deltas(
     aligned: AlignedScores, inside: Flags, expected: Flags, groups: Groups | None, seed: int
 ) -> pd.DataFrame:
-    """Compare run b with run a on some queries: one row per metric."""
+    """Compare candidate with baseline on some queries: one row per metric."""
     first, second = (aligned.frame(run_id)[inside] for run_id in aligned.run_ids)
     own_groups = shared_only(None if groups is None else groups[inside])
     table = paired_deltas(first, second, first * np.nan, groups=own_groups, seed=seed)
-    n_expected_a, n_expected_b = expected[inside].sum(axis=0)
-    return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b)
+    of_baseline, of_candidate = expected[inside].sum(axis=0)
+    return table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate)
 
 
 def _own_means(aligned: AlignedScores, inside: Flags) -> pd.DataFrame:

@@ -64,12 +64,12 @@ class GoldenHealth(JsonResult):
         `design_effect` (by how much clustering inflates the variance of the mean; NaN where nothing
         varies), `n_effective` = n / design_effect, at most n.
     needed
-        One row per pair of runs (run_a, run_b) and `difference`: mean `delta` (b − a) and `sd` of
-        the paired differences over `n` queries; `design_effect` of their paraphrase groups, at
-        least 1; `mde`, the minimum detectable difference at 80 % power (infinite: none at
-        this n); `n_needed` queries to see `difference` at 80 % power and 5 % error, (z_.975 +
-        z_.8)²·sd²/difference² times the design effect; `n_more`, the queries to add. NaN and NA if
-        no query differed.
+        One row per pair of runs (`run_baseline`, `run_candidate`) and `difference`: mean `delta`
+        (candidate − baseline) and `sd` of the paired differences over `n` queries; `design_effect`
+        of their paraphrase groups, at least 1; `mde`, the minimum detectable difference at 80 %
+        power (infinite: none at this n); `n_needed` queries to see `difference` at 80 % power and
+        5 % error, (z_.975 + z_.8)²·sd²/difference² times the design effect; `n_more`, the queries
+        to add. NaN and NA if no query differed.
     """
 
     metric: str
@@ -311,7 +311,8 @@ def _needed(
         n_needed = np.ceil(queries_needed(difference[None, :], std[:, None]) * effect[:, None])
         n_needed = np.where(std[:, None] > 0, n_needed, np.nan)
     pairs = pd.DataFrame({
-        "run_a": values.columns[first], "run_b": values.columns[second], "n": n.astype("int64"),
+        "run_baseline": values.columns[first], "run_candidate": values.columns[second],
+        "n": n.astype("int64"),
         "delta": mean, "sd": std, "design_effect": effect, "mde": mde,
     })  # fmt: skip
     table = pairs.loc[pairs.index.repeat(len(difference))].reset_index(drop=True)

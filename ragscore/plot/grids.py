@@ -186,7 +186,8 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     table
-        From `rs.fault_transitions`: one row per class before, one column per class after.
+        From `rs.fault_transitions`: one row per class in the baseline, one column per class in the
+        candidate.
 
     Raises
     ------
@@ -223,8 +224,8 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         fontsize=9,
     )
     ax.set_yticks(np.arange(size), [wrapped(str(name), 24) for name in table.index], fontsize=9)
-    ax.set_xlabel("after")
-    ax.set_ylabel("before")
+    ax.set_xlabel("candidate")
+    ax.set_ylabel("baseline")
     ax.set_title(f"{int(counts.sum())} queries", fontsize=10)
     return ax
 

@@ -23,8 +23,8 @@ _OUTCOME_HATCHES = {
     "regression": "xx",
     "draw": "..",
     "both_miss": "\\\\",
-    "only_a": "--",
-    "only_b": "++",
+    "only_baseline": "--",
+    "only_candidate": "++",
 }
 _LINES = {"draw": "-", "win": "-", "loss": "--", "regression": ":"}
 GREY = "#777777"
@@ -40,7 +40,7 @@ _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
 def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
-    """Draw the rank of every query's first hit in run a and in run b, joined by a line.
+    """Draw the rank of every query's first hit in both runs, joined by a line.
 
     The line is thicker where more queries share it. The lowest place is "miss". Only queries with a
     target and a row in both runs are drawn.
@@ -48,25 +48,21 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     rows = cmp.per_query[
         cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])
     ]
-    miss = (
-        int(max(rows[["rank_a", "rank_b"]].max().max(), 1)) + 1
-        if rows[["rank_a", "rank_b"]].notna().any().any()
-        else 2
-    )
-    lines = rows.assign(
-        a=rows["rank_a"].fillna(miss),
-        b=rows["rank_b"].fillna(miss),
+    ranks = rows[["rank_baseline", "rank_candidate"]]
+    miss = int(max(ranks.max().max(), 1)) + 1 if ranks.notna().any().any() else 2
+    lines = ranks.fillna(miss).assign(
         kind=rows["outcome"].replace("both_miss", "draw"),
     )
-    counts = lines.groupby(["kind", "a", "b"]).size()
+    counts = lines.groupby(["kind", *ranks]).size()
     ax = new_axes(ax, width=5.0, height=5.0)
     for kind in ("draw", "win", "loss", "regression"):
         drawn = counts[counts.index.get_level_values("kind") == kind]
         places = drawn.index.to_frame()
-        for a, b, n in zip(places["a"], places["b"], drawn, strict=True):
+        ends = zip(places["rank_baseline"], places["rank_candidate"], drawn, strict=True)
+        for before, after, n in ends:
             ax.plot(
                 [0, 1],
-                [a, b],
+                [before, after],
                 color=OUTCOME_COLOURS[kind],
                 linewidth=0.8 + 0.9 * np.sqrt(n),
                 alpha=0.8,
@@ -86,7 +82,7 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     ax.set_yticks([*ticks, miss], [*map(str, ticks), "miss"])
     ax.set_ylim(miss + 0.5, 0.5)
     ax.set_xlim(-0.05, 1.05)
-    ax.set_xticks([0, 1], [wrapped(f"a: {cmp.baseline}", 20), wrapped(f"b: {cmp.candidate}", 20)])
+    ax.set_xticks([0, 1], [wrapped(name, 20) for name in (cmp.baseline, cmp.candidate)])
     ax.set_ylabel("rank of the first hit")
     ax.set_title(f"{len(rows)} queries, matched by {cmp.level.name.replace('_', ' ')}", fontsize=10)
     legend(ax)
@@ -147,7 +143,7 @@ def forest(
         rows["place"], [_delta_label(*row) for row in zip(rows["metric"], rows["n"], strict=True)]
     )
     ax.set_ylim(len(rows) - 0.5, -0.5)
-    ax.set_xlabel("b − a, with paired 95 % interval (↓: lower is better)")
+    ax.set_xlabel("candidate − baseline, with paired 95 % interval (↓: lower is better)")
     ax.grid(axis="x", alpha=0.3)
     legend(ax)
     return ax
@@ -214,7 +210,7 @@ def outcomes(counts: Mapping[str, int], *, ax: "Axes | None" = None) -> "Axes":
 def scatter(
     scores: pd.DataFrame, metric: str, baseline: str, candidate: str, *, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw one metric of every query in run a against run b; above the line b is higher.
+    """Draw one metric of every query in both runs; above the line the candidate is higher.
 
     Points are larger where more queries share them.
 
@@ -241,28 +237,29 @@ def scatter(
         ]
         for name in names
     )
-    points = pd.DataFrame({"a": first, "b": second}).dropna()
+    points = pd.DataFrame({"baseline": first, "candidate": second}).dropna()
     if not len(points):
         raise DataError(
             f"no query has a value of {metric} in both runs",
             field="metric",
             allowed="a metric with n > 0 in rs.summarize(scores)",
         )
-    places = points.groupby(["a", "b"]).size().rename("n").reset_index()
+    places = points.groupby(["baseline", "candidate"]).size().rename("n").reset_index()
     from matplotlib.collections import PathCollection
 
     ax = new_axes(ax, width=5.8, height=4.6)
-    side = np.sign(places["b"] - places["a"]) * (-1 if describe(metric).better == "lower" else 1)
+    side = np.sign(places["candidate"] - places["baseline"])
+    side *= -1 if describe(metric).better == "lower" else 1
     for value, word, colour, marker in (
-        (1, "b better", "#009E73", "^"),
+        (1, "better", "#009E73", "^"),
         (0, "same", "#999999", "o"),
-        (-1, "b worse", "#D55E00", "v"),
+        (-1, "worse", "#D55E00", "v"),
     ):
         part = places[side == value]
         label = f"{word} ({int(part['n'].sum())})"
         ax.scatter(
-            part["a"],
-            part["b"],
+            part["baseline"],
+            part["candidate"],
             s=14 + 14 * part["n"],
             color=colour,
             marker=marker,
@@ -271,11 +268,11 @@ def scatter(
             linewidth=0.6,
             label=label,
         )
-    ends = [float(places[["a", "b"]].min().min()), float(places[["a", "b"]].max().max())]
+    ends = [float(points.min().min()), float(points.max().max())]
     ends = [0.0, 1.0] if describe(metric).range == "0 to 1" else ends
     ax.plot(ends, ends, color="black", linewidth=0.8, zorder=0)
-    ax.set_xlabel(wrapped(f"a: {names[0]}", 50))
-    ax.set_ylabel(wrapped(f"b: {names[1]}", 40))
+    ax.set_xlabel(wrapped(f"{names[0]} (baseline)", 50))
+    ax.set_ylabel(wrapped(f"{names[1]} (candidate)", 40))
     ax.set_title(f"{metric} of {len(points)} queries (larger: more of them)", fontsize=10)
     ax.margins(0.06)
     ax.grid(alpha=0.3)

@@ -159,22 +159,24 @@ def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
 
 
 def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFrame:
-    """One row per comparison, class before and class after, with `n` queries."""
+    """One row per comparison, class in the baseline and in the candidate, with `n` queries."""
     faults = answer_faults(found.scores, found.golden, found.results)
     parts = []
     for cmp in compared:
         table = fault_transitions(fault_changes(faults, cmp.baseline, cmp.candidate))
         long = (
             table.reset_index()
-            .melt(id_vars="before", var_name="after", value_name="n")
-            .astype({"before": "str", "after": "str", "n": "int64"})
+            .melt(id_vars="baseline", var_name="candidate", value_name="n")
+            .astype({"baseline": "str", "candidate": "str", "n": "int64"})
         )
         parts.append(
-            long.assign(baseline=cmp.baseline, candidate=cmp.candidate).astype(
-                {"baseline": "str", "candidate": "str"}
+            long.assign(run_baseline=cmp.baseline, run_candidate=cmp.candidate).astype(
+                {"run_baseline": "str", "run_candidate": "str"}
             )
         )
-    return pd.concat(parts, ignore_index=True)[["baseline", "candidate", "before", "after", "n"]]
+    return pd.concat(parts, ignore_index=True)[
+        ["run_baseline", "run_candidate", "baseline", "candidate", "n"]
+    ]
 
 
 def _curve(found: Measured, right: str | None) -> pd.DataFrame:

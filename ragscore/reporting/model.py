@@ -42,8 +42,8 @@ class Report(ReportFrames):
     faults
         `rs.fault_table`.
     transitions
-        One row per comparison (baseline, candidate), class before and class after: `n` queries,
-        as `rs.fault_transitions` counts them.
+        One row per comparison (`run_baseline`, `run_candidate`), class in the `baseline` and in the
+        `candidate`: `n` queries.
     curve
         `rs.refusal_curve`, and `right_by`, what says that an answer is right.
     answers

@@ -57,11 +57,9 @@ def _config_change(config: pd.DataFrame, against: str | None, run_id: str) -> st
     a, b = (
         config[config["run_id"] == name].set_index("key")["value"] for name in (against, run_id)
     )
-    both = pd.DataFrame({"a": a, "b": b}).reindex(config["key"].unique()).fillna("—")
+    both = pd.DataFrame({"before": a, "after": b}).reindex(config["key"].unique()).fillna("—")
     changed = [
-        f"{key}: {before} → {after}"
-        for key, before, after in zip(both.index, both["a"], both["b"], strict=True)
-        if before != after
+        f"{key}: {before} → {after}" for key, before, after in both.itertuples() if before != after
     ]
     return (
         "; ".join(changed[:KEYS] + ([f"{len(changed) - KEYS} more"] if len(changed) > KEYS else []))
@@ -99,7 +97,7 @@ def gate_sections(gate: Gate) -> list[Section]:
             gate.headline(),
             3,
             table=gate.shown(),
-            notes=(f"By {gate.rule}. Queries that b failed on count at their worst.",),
+            notes=(f"By {gate.rule}. Queries that the candidate failed on count at their worst.",),
         )
     ]
     return (
@@ -248,11 +246,11 @@ def fault_sections(report: ReportFrames) -> list[Section]:
     table = _shares(rows, "fault")
     found = [Section("Failure causes of wrong answers", table=table, notes=(note,))]
     for (baseline, candidate), part in (
-        report.transitions.groupby(["baseline", "candidate"], sort=False)
+        report.transitions.groupby(["run_baseline", "run_candidate"], sort=False)
         if len(report.transitions)
         else ()
     ):
-        wide = part.pivot(index="before", columns="after", values="n")
+        wide = part.pivot(index="baseline", columns="candidate", values="n")
         seen = [name for name in CLASSES if name in wide.index or name in wide.columns]
         wide = wide.reindex(index=seen, columns=seen, fill_value=0).fillna(0).astype("int64")
         title = f"How failure causes changed: {baseline} to {candidate}"
@@ -267,7 +265,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
                 figures=(figure,),
                 table=wide.rename_axis(columns=None)
                 .reset_index()
-                .rename(columns={"before": f"{baseline} (down), {candidate} (across)"}),
+                .rename(columns={"baseline": f"{baseline} (down), {candidate} (across)"}),
             )
         )
     return found

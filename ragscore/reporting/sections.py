@@ -86,7 +86,9 @@ def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> li
         )
     short = (
         [
-            f"b is {verdict}: {names}." if verdict != "can't tell" else f"Can't tell: {names}."
+            f"The candidate is {verdict}: {names}."
+            if verdict != "can't tell"
+            else f"Can't tell: {names}."
             for verdict, names in by_verdict(cmp).items()
             if names
         ]
@@ -97,7 +99,7 @@ def _compared(cmp: Comparison, answers: pd.DataFrame, gate: list[Section]) -> li
     first = Section(
         title,
         2,
-        (f"a is {cmp.baseline}, b is {cmp.candidate}. {' '.join(short)}".strip(), cmp.headline()),
+        (*([" ".join(short)] if short else []), cmp.headline()),
         _change_figures(cmp),
         shown,
         tuple(note.splitlines()),
@@ -149,7 +151,7 @@ def _differs(cmp: Comparison) -> list[Section]:
         Section(
             "What differs between the runs",
             3,
-            table=table.assign(a=table["a"].fillna("—"), b=table["b"].fillna("—")),
+            table=table.assign(**table[["baseline", "candidate"]].fillna("—")),
             notes=notes,
         )
     ]
@@ -181,11 +183,11 @@ def _changed(cmp: Comparison, answers: pd.DataFrame) -> Section:
     if not len(answers):
         return Section(title, 3, table=changed)
     said = {
-        side: _said(answers[(answers["run_id"] == run).to_numpy()])
-        for side, run in (("a", cmp.baseline), ("b", cmp.candidate))
+        run: _said(answers[(answers["run_id"] == run).to_numpy()])
+        for run in (cmp.baseline, cmp.candidate)
     }
     texts = [
-        f"a: {said['a'].get(query_id, 'not asked')}\n\nb: {said['b'].get(query_id, 'not asked')}"
+        "\n\n".join(f"{run}: {own.get(query_id, 'not asked')}" for run, own in said.items())
         for query_id in changed["query_id"]
     ]
     return Section(title, 3, table=changed.assign(answers=texts), folded=("answers",))

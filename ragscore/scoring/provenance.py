@@ -204,8 +204,8 @@ def check_provenance(
 
     Returns
     -------
-    One row per component that differs between any two of the runs: component, `run_a`, `run_b`,
-    their contents `a`, `b`.
+    One row per component that differs between any two of the runs: component, `run_baseline`,
+    `run_candidate`, their contents `baseline`, `candidate`.
 
     Raises
     ------
@@ -219,8 +219,8 @@ def check_provenance(
         for component in COMPONENTS
         if (row := _first_difference(parts, component, names)) is not None
     ]
-    for component, run_a, run_b, a, b in found:
-        text = f"{run_a} was measured by {a}, {run_b} by {b}"
+    for component, first, second, by_first, by_second in found:
+        text = f"{first} was measured by {by_first}, {second} by {by_second}"
         if details and component == "golden":
             text += f" ({details})"
         if component not in ignored:
@@ -230,7 +230,8 @@ def check_provenance(
                 allowed=f"equal provenance{remedy}, or allow_different=['{component}']",
             )
         warn(f"scores of different provenance side by side: {component}: {text}")
-    return pd.DataFrame(found, columns=["component", "run_a", "run_b", "a", "b"], dtype="str")
+    columns = ["component", "run_baseline", "run_candidate", "baseline", "candidate"]
+    return pd.DataFrame(found, columns=columns, dtype="str")
 
 
 def check_ignored(ignore: bool | list[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.config_effects import impact
+from ragscore.analysis.config_effects import config_effects
 from ragscore.stats import benjamini_hochberg
 
 N = 20
@@ -54,7 +54,7 @@ CONFIGS = (
 
 
 def test_the_table_has_the_keys_that_vary_beside_the_means():
-    found = impact(scores_of(), runs_of(*CONFIGS))
+    found = config_effects(scores_of(), runs_of(*CONFIGS))
     assert found.keys == ["k", "fusion.w", "rerank"] and found.table.columns.tolist() == [
         "run_id",
         "k",
@@ -74,8 +74,10 @@ def test_the_table_has_the_keys_that_vary_beside_the_means():
 
 
 def test_only_runs_that_differ_in_one_key_are_a_pair():
-    pairs = impact(scores_of(), runs_of(*CONFIGS)).pairs
-    assert pairs[["key", "value_a", "value_b", "run_a", "run_b"]].values.tolist() == [
+    pairs = config_effects(scores_of(), runs_of(*CONFIGS)).pairs
+    assert pairs[
+        ["key", "value_baseline", "value_candidate", "run_baseline", "run_candidate"]
+    ].values.tolist() == [
         ["k", "5", "10", "r1", "r2"],
         ["fusion.w", "0.1", "0.5", "r2", "r3"],
     ]
@@ -90,7 +92,7 @@ def test_only_runs_that_differ_in_one_key_are_a_pair():
 
 
 def test_each_key_says_what_changed_with_it():
-    found = impact(scores_of(), runs_of(*CONFIGS))
+    found = config_effects(scores_of(), runs_of(*CONFIGS))
     assert found.sentences == {
         "k": "k: 5 → 10 (r1, r2): hit@5 +0.500 (better).",
         "fusion.w": "fusion.w: 0.1 → 0.5 (r2, r3): no metric can be said to have changed.",
@@ -109,7 +111,11 @@ def test_each_key_says_what_changed_with_it():
 
 
 def test_means_by_value_are_means_of_the_runs_that_have_it():
-    rows = impact(scores_of(), runs_of(*CONFIGS)).by_value.query("key == 'k'").set_index("value")
+    rows = (
+        config_effects(scores_of(), runs_of(*CONFIGS))
+        .by_value.query("key == 'k'")
+        .set_index("value")
+    )
     assert rows[["n_runs", "mean", "min", "max"]].to_dict("index") == {
         "5": {"n_runs": 2, "mean": 0.25, "min": 0.25, "max": 0.25},
         "10": {"n_runs": 2, "mean": 0.75, "min": 0.75, "max": 0.75},
@@ -117,22 +123,27 @@ def test_means_by_value_are_means_of_the_runs_that_have_it():
 
 
 def test_a_number_and_its_text_are_two_values():
-    found = impact(scores_of({"r1": 5, "r2": 5}), runs_of({"k": 5}, {"k": "5"}))
+    found = config_effects(scores_of({"r1": 5, "r2": 5}), runs_of({"k": 5}, {"k": "5"}))
     assert found.keys == ["k"] and found.table["k"].tolist() == ["5", "5"] and len(found.pairs) == 1
 
 
 def test_ignored_keys_leave_more_pairs():
     configs = ({"k": 5, "seed": 1}, {"k": 10, "seed": 2})
-    assert impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs)).pairs.empty
+    assert config_effects(scores_of({"r1": 5, "r2": 15}), runs_of(*configs)).pairs.empty
     assert (
-        len(impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["seed"]).pairs) == 1
+        len(
+            config_effects(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["seed"]).pairs
+        )
+        == 1
     )
     with pytest.raises(rs.DataError, match="ignore: no key x; one of k, seed"):
-        impact(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["x"])
+        config_effects(scores_of({"r1": 5, "r2": 15}), runs_of(*configs), ignore=["x"])
 
 
 def test_runs_without_a_config_are_named_and_in_no_pair():
-    found = impact(scores_of({"r1": 5, "r2": 15, "r3": 5}), runs_of({"k": 5}, {"k": 10}, None))
+    found = config_effects(
+        scores_of({"r1": 5, "r2": 15, "r3": 5}), runs_of({"k": 5}, {"k": 10}, None)
+    )
     assert (
         found.unknown == ["r3"]
         and len(found.pairs) == 1
@@ -143,23 +154,27 @@ def test_runs_without_a_config_are_named_and_in_no_pair():
 
 def test_columns_of_the_runs_count_where_equal_configs_leave_them_open():
     scores = scores_of({"r1": 5, "r2": 15})
-    assert impact(scores, runs_of({"m": 1}, {"m": 1}, k=[5, 10])).keys == ["k"]
+    assert config_effects(scores, runs_of({"m": 1}, {"m": 1}, k=[5, 10])).keys == ["k"]
     # the config's own key says it already: eval_k and k would never differ alone
-    assert impact(scores, runs_of({"eval_k": 5}, {"eval_k": 10}, k=[5, 10])).keys == ["eval_k"]
+    assert config_effects(scores, runs_of({"eval_k": 5}, {"eval_k": 10}, k=[5, 10])).keys == [
+        "eval_k"
+    ]
 
 
 def test_other_labels_are_no_effect_of_a_key():
     scores = scores_of({"r1": 5, "r2": 15})
     runs = runs_of({"depth": 10}, {"depth": 30}, golden_hash=["old", "new"])
-    assert impact(scores, runs).pairs.empty and impact(scores, runs).tied_keys == {
+    assert config_effects(scores, runs).pairs.empty and config_effects(scores, runs).tied_keys == {
         "depth": ["golden_hash"],
         "golden_hash": ["depth"],
     }
-    assert impact(scores, runs, ignore=["golden_hash"]).pairs["verdict"].tolist() == ["better"]
+    assert config_effects(scores, runs, ignore=["golden_hash"]).pairs["verdict"].tolist() == [
+        "better"
+    ]
 
 
 def test_runs_that_are_configured_alike_have_no_keys():
-    found = impact(scores_of({"r1": 5, "r2": 15}), runs_of({"k": 5}, {"k": 5}))
+    found = config_effects(scores_of({"r1": 5, "r2": 15}), runs_of({"k": 5}, {"k": 5}))
     assert (
         found.keys == []
         and found.pairs.empty
@@ -169,7 +184,9 @@ def test_runs_that_are_configured_alike_have_no_keys():
 
 
 def test_text_forms_escape_what_configs_hold():
-    found = impact(scores_of({"r1": 5, "r2": 15}), runs_of({"prompt": "<b>|a"}, {"prompt": "b"}))
+    found = config_effects(
+        scores_of({"r1": 5, "r2": 15}), runs_of({"prompt": "<b>|a"}, {"prompt": "b"})
+    )
     assert "<b>" not in found._repr_html_() and "&lt;b&gt;|a" in found._repr_html_()
     assert (
         "| r1 | <b>\\|a | 0.250, n = 20 / 20 |" in found.to_markdown()
@@ -179,6 +196,6 @@ def test_text_forms_escape_what_configs_hold():
 
 def test_runs_must_be_described():
     with pytest.raises(rs.DataError, match="runs: no r4; every run of the scores"):
-        impact(scores_of(), runs_of(*CONFIGS[:3]))
+        config_effects(scores_of(), runs_of(*CONFIGS[:3]))
     with pytest.raises(rs.DataError, match="no config; a frame of runs with the column config"):
-        impact(scores_of(), pd.DataFrame({"run_id": list(MEANS)}))
+        config_effects(scores_of(), pd.DataFrame({"run_id": list(MEANS)}))

@@ -91,7 +91,7 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
     scores, golden, _ = load(RUN, better)
     changes = fault_changes(answer_faults(scores, golden), "A", "B")
     assert len(changes) == 12
-    assert changes.query("before == 'generation fault' and after == 'right'")[
+    assert changes.query("baseline == 'generation fault' and candidate == 'right'")[
         "query_id"
     ].tolist() == ["a2"]
     table = fault_transitions(changes)

@@ -71,8 +71,8 @@ def test_slices_say_which(pair, tmp_path):
 DELTAS = pd.DataFrame(
     {
         "metric": ["recall@10", "hit@5", "mrr", "empty"],
-        "a": [0.9, 0.9, None, 0.0],
-        "b": [0.4, 0.88, 0.5, 0.1],
+        "baseline": [0.9, 0.9, None, 0.0],
+        "candidate": [0.4, 0.88, 0.5, 0.1],
         "delta": [-0.5, -0.02, None, 0.1],
     }
 )

@@ -15,7 +15,7 @@ from scipy.stats import permutation_test
 import ragscore as rs
 from ragscore.analysis.comparison.align import query_matrix
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.config_effects import impact
+from ragscore.analysis.config_effects import config_effects
 from ragscore.analysis.leaderboard import _letter, leaderboard
 from ragscore.analysis.slices import compare_slices
 from ragscore.stats import holm, interval_of_means
@@ -70,7 +70,7 @@ def test_runs_that_differ_get_different_letters_and_the_order_is_that_of_the_mea
             " queries)."
         )
     }
-    assert board.pairs.set_index(["run_a", "run_b"])["is_tied"].to_dict() == {
+    assert board.pairs.set_index(["run_baseline", "run_candidate"])["is_tied"].to_dict() == {
         ("low", "near"): False,
         ("low", "top"): False,
         ("near", "top"): True,
@@ -300,7 +300,10 @@ def test_eight_trec_runs_are_ordered_and_tied_as_an_independent_permutation_find
         columns=list(by_run),
     )
     theirs = np.array(
-        [p.loc[a, b] for a, b in zip(board.pairs["run_a"], board.pairs["run_b"], strict=True)]
+        [
+            p.loc[a, b]
+            for a, b in zip(board.pairs["run_baseline"], board.pairs["run_candidate"], strict=True)
+        ]
     )
     # standard error of a share near .05 from 3000 and 2000 rounds: .006
     np.testing.assert_allclose(board.pairs["p"], theirs, rtol=0, atol=0.04)
@@ -366,9 +369,9 @@ def test_means_stand_beside_how_many_values_were_expected(write_run, write_golde
     )
     assert "n = 1 / 2" in repr(board)
     about = results.runs.assign(config=['{"k": 1}', '{"k": 2}'])
-    assert "n = 2 / 3" in repr(impact(scores, about, ["mrr"], golden))
+    assert "n = 2 / 3" in repr(config_effects(scores, about, ["mrr"], golden=golden))
     assert compare_slices(scores, golden, "answerable", "full", "short", ["mrr"]).table[
-        ["n", "n_expected_a", "n_expected_b"]
+        ["n", "n_expected_baseline", "n_expected_candidate"]
     ].to_numpy().tolist() == [[2, 3, 3]]
 
 

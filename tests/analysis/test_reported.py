@@ -347,7 +347,7 @@ def test_reported_values_compare_without_hits(report):
     )
     row = diff_scores(scores, "nightly", "today").metrics.iloc[0]
     assert (
-        row[["winners", "losers", "unchanged", "n"]].tolist() == [0, 1, 1, 2]
+        row[["n_better", "n_worse", "n_same", "n"]].tolist() == [0, 1, 1, 2]
         and row["delta"] == -0.25
     )
     summary = summarize(scores, metrics=["recall@10"]).set_index("run_id")
@@ -383,13 +383,13 @@ def test_lower_is_better_where_the_metric_says_so(pair):
     scores = rs.score(*pair, ["latency_ms"])
     scores.loc[(scores["run_id"] == "b") & (scores.index == "q1"), "latency_ms"] = 0.5
     row = diff_scores(scores, "a", "b").metrics.iloc[0]
-    assert (row["winners"], row["losers"], row["unchanged"]) == (1, 0, 2)
+    assert (row["n_better"], row["n_worse"], row["n_same"]) == (1, 0, 2)
 
 
 def test_changes_up_to_eps_are_none(pair):
     scores = rs.score(*pair, ["mrr"])
     assert diff_scores(scores, "a", "b", eps=0.75).metrics[
-        ["winners", "losers", "unchanged"]
+        ["n_better", "n_worse", "n_same"]
     ].to_numpy().tolist() == [[1, 0, 2]]
 
 
@@ -425,7 +425,7 @@ def test_a_diff_of_another_tool_loads(tmp_path):
     }
     (tmp_path / "diff.json").write_text(json.dumps({"rows": [row, alone]}))
     diff = ScoreDiff.from_json(tmp_path / "diff.json")
-    assert diff.metrics[["metric", "n", "winners"]].to_numpy().tolist() == [
+    assert diff.metrics[["metric", "n", "n_better"]].to_numpy().tolist() == [
         ["recall@5", 3, 1],
         ["mrr", 0, 0],
     ]

@@ -207,7 +207,8 @@ def test_text_forms_mark_small_slices_and_say_that_this_is_exploratory(write_gol
     )
     text = repr(compared)
     assert (
-        "Exploratory: 1 test, q by Benjamini and Hochberg. a is a, b is b." in text
+        "Exploratory: 1 test, q by Benjamini and Hochberg. The candidate is b, the baseline a."
+        in text
         and "* fewer than 10 queries: not tested, interval only." in text
     )
     assert (

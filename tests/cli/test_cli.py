@@ -387,7 +387,7 @@ def test_compare_takes_the_policies_of_scoring(passages, capsys):
         assert main([*arguments, *options]) == 0
         report = json.loads(capsys.readouterr().out)
         ranks[" ".join(options)] = [
-            row["rank_a"] for row in report["per_query"] if row["query_id"] in ("q1", "q3")
+            row["rank_baseline"] for row in report["per_query"] if row["query_id"] in ("q1", "q3")
         ]
     assert ranks == {"": [3, 2], "--collapse doc": [2, 2], "--ties trec": [3, 1]}
     assert main([*arguments, "--collapse", "doc", "--empty-gold", "zero", "--unknown", "miss"]) == 0

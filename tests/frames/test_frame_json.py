@@ -19,9 +19,9 @@ import ragscore as rs
 from ragscore.analysis.comparison.align import AlignedScores
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
-from ragscore.analysis.comparison.relabelling import GoldenComparison, compare_goldens
+from ragscore.analysis.comparison.relabelling import LabelEffect, label_effect
 from ragscore.analysis.comparison.score_diff import diff_scores
-from ragscore.analysis.config_effects import Impact, impact
+from ragscore.analysis.config_effects import ConfigEffects, config_effects
 from ragscore.analysis.leaderboard import leaderboard
 from ragscore.analysis.query_view import QueryView, show_query
 from ragscore.analysis.slices import SliceComparison, compare_slices
@@ -155,9 +155,9 @@ MADE = {
     "Leaderboard of one run": lambda results, golden, scores: leaderboard(scores, runs=["a"]),
     "SliceComparison": lambda results, golden,
     scores: compare_slices(scores, golden, ["difficulty", "answerable"], "a", "b"),
-    "Impact": lambda results, golden, scores: impact(scores, results.runs),
-    "Impact without keys": lambda results, golden,
-    scores: impact(scores[scores["run_id"] == "a"], results.runs),
+    "ConfigEffects": lambda results, golden, scores: config_effects(scores, results.runs),
+    "ConfigEffects without keys": lambda results, golden,
+    scores: config_effects(scores[scores["run_id"] == "a"], results.runs),
     "Gate": lambda results, golden,
     scores: gate(compare_runs(results, golden, "a", "b"),
     {"mrr": 0.1, "latency_ms": 5, "judge_correctness": 0}, require=True),
@@ -165,8 +165,8 @@ MADE = {
     "GoldenHealth": lambda results, golden, scores: golden_health(scores, golden, results),
     "GoldenHealth without results": lambda results, golden,
     scores: golden_health(scores, golden),
-    "GoldenComparison": lambda results, golden,
-    scores: compare_goldens(results, golden, relabelled(golden), "a", "b"),
+    "LabelEffect": lambda results, golden,
+    scores: label_effect(results, relabelled(golden), golden, "a", "b"),
     "ScoreDiff": lambda results, golden, scores: diff_scores(scores, "a", "b"),
     "QueryView": lambda results, golden, scores: show_query(results, golden, "q1"),
     "Gain": lambda results, golden,
@@ -206,10 +206,10 @@ def test_a_reloaded_leaderboard_still_knows_its_queries(three):
     [
         rs.Leaderboard,
         SliceComparison,
-        Impact,
+        ConfigEffects,
         Gate,
         GoldenHealth,
-        GoldenComparison,
+        LabelEffect,
         QueryView,
         rs.extras.knowledge_gain.Gain,
         rs.extras.Lint,
@@ -228,7 +228,7 @@ def test_what_is_no_such_report_is_refused(report):
 
 
 def test_what_says_nothing_of_a_field_is_named(three):
-    content = json.loads(impact(rs.score(*three), three[0].runs).to_json())
+    content = json.loads(config_effects(rs.score(*three), three[0].runs).to_json())
     del content["pairs"]
     with pytest.raises(rs.DataError, match="text: no pairs; the JSON that to_json wrote"):
-        Impact.from_json(json.dumps(content))
+        ConfigEffects.from_json(json.dumps(content))

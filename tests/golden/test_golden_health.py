@@ -89,7 +89,7 @@ def test_the_number_of_queries_needed_is_the_formulas():
         scores_of({"A": a, "B": b}), golden_of(20), metric="hit@5", differences=(0.1, 0.5)
     ).needed
     variance = (6 - 20 * 0.01) / 19
-    assert needed[["run_a", "run_b", "n"]].iloc[0].tolist() == ["A", "B", 20]
+    assert needed[["run_baseline", "run_candidate", "n"]].iloc[0].tolist() == ["A", "B", 20]
     assert needed["delta"].iloc[0] == pytest.approx(0.1) and needed["sd"].iloc[0] == pytest.approx(
         variance**0.5
     )

@@ -95,18 +95,19 @@ def test_a_scatter_has_every_query_once(pair):
     # a finds q1 first, q2 fourth, q3 never; b finds them second, first, first.
     points = {part.get_label(): np.asarray(part.get_offsets()).tolist() for part in ax.collections}
     assert points == {
-        "b better (2)": [[0, 1], [0.25, 1]],
+        "better (2)": [[0, 1], [0.25, 1]],
         "same (0)": [],
-        "b worse (1)": [[1, 0.5]],
+        "worse (1)": [[1, 0.5]],
     }
     assert (
-        ax.get_title() == "mrr@10 of 3 queries (larger: more of them)" and ax.get_xlabel() == "a: a"
+        ax.get_title() == "mrr@10 of 3 queries (larger: more of them)"
+        and ax.get_xlabel() == "a (baseline)"
     )
     lower = rs.plot.scatter(scores.assign(latency_ms=[1.0, 2, 3, 2, 2, 2]), "latency_ms", "a", "b")
     assert {part.get_label() for part in lower.collections} == {
-        "b better (1)",
+        "better (1)",
         "same (1)",
-        "b worse (1)",
+        "worse (1)",
     }, "lower is better"
     with pytest.raises(rs.DataError, match="no run or system 'c'"):
         rs.plot.scatter(scores, "mrr@10", "a", "c")
@@ -205,7 +206,7 @@ def test_the_two_by_two_hatches_what_is_wrong(answered):
 
 def test_transitions_are_the_numbers_of_the_table():
     table = pd.DataFrame(
-        {"right": [5, 1], "memory": [0, 2]}, index=pd.Index(["right", "memory"], name="before")
+        {"right": [5, 1], "memory": [0, 2]}, index=pd.Index(["right", "memory"], name="baseline")
     )
     ax = rs.plot.transitions(table)
     assert [text.get_text() for text in ax.texts] == [

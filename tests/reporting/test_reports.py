@@ -94,7 +94,7 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
     again = rs.Comparison.from_json(cmp.to_json(own=True))
     same(again, cmp)
     assert again.to_json() == cmp.to_json(), "the report of that harness"
-    with pytest.raises(rs.DataError, match=r"no match, left_out.*cmp\.to_json\(own=True\)"):
+    with pytest.raises(rs.DataError, match=r"no baseline, candidate, .*cmp\.to_json\(own=True\)"):
         rs.Comparison.from_json(cmp.to_json())
     mine = replace(PROFILES["kebab"], name="mine")
     text = compare_runs(*pair, "a", "b", profile=mine).to_json(own=True)
@@ -105,7 +105,11 @@ def test_a_comparison_by_a_profile_reloads_with_it(pair):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("", "no JSON"), ("[]", "no run_a, run_b"), ('{"run_a": "a"}', "no run_b, match")],
+    [
+        ("", "no JSON"),
+        ("[]", "no baseline, candidate"),
+        ('{"baseline": "a"}', "no candidate, match"),
+    ],
 )
 def test_what_is_no_comparison_is_refused(text, message):
     with pytest.raises(rs.DataError, match=message):
@@ -643,8 +647,8 @@ def test_a_report_full_of_markup_loads_nothing_complains_of_nothing_and_sorts(
         )
         browser.run(f"{button}.click()")
         assert browser.run(column) == sorted(before, key=first, reverse=True)
-        ranks = "[...document.querySelectorAll('th button')].find(b => b.textContent === 'rank_a')"
-        browser.run(f"{ranks}.click()")
+        ranks = "find(b => b.textContent === 'rank_baseline')"
+        browser.run(f"[...document.querySelectorAll('th button')].{ranks}.click()")
         assert browser.run(texts.format(3)) == sorted(
             browser.run(texts.format(3)), key=lambda text: (text == "—", text)
         ), "what is missing comes last"

@@ -374,7 +374,11 @@ def test_judgments_of_different_judges_are_not_compared_unless_asked(pair, other
         )
     assert warned[0].filename == __file__
     row = cmp.invariants.set_index("name").loc["judge_fingerprint"]
-    assert row["state"] == "differs" and row["a"] == "faithfulness:m:p1:0" and len(cmp.deltas) == 1
+    assert (
+        row["state"] == "differs"
+        and row["baseline"] == "faithfulness:m:p1:0"
+        and len(cmp.deltas) == 1
+    )
     compare_runs(results, golden, "a", "b", metrics=["hit@1"])  # nothing judged is compared
 
 
@@ -488,8 +492,8 @@ def test_config_keys_that_nobody_declared_are_flagged(configured):
         cmp = compare_runs(*configured, "a", "b", vary=["k"])
     assert warned[0].filename == __file__
     assert cmp.config_diff.to_dict("records") == [
-        {"key": "k", "a": "5", "b": "10", "declared": True},
-        {"key": "rerank.depth", "a": "10", "b": "50", "declared": False},
+        {"key": "k", "baseline": "5", "candidate": "10", "declared": True},
+        {"key": "rerank.depth", "baseline": "10", "candidate": "50", "declared": False},
     ]  # fmt: skip
     assert "| rerank.depth | 10 | 50 | False |" in cmp.to_markdown()
     # a key stands for those it holds

@@ -36,6 +36,7 @@ from ragscore.scoring.score import score
 from ragscore.scoring.summary import metric_columns
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
+RANKS = ["rank_baseline", "rank_candidate"]
 CAUSES = {"chunker": "chunker_version", "embedding": "embedding", "prompt": "prompt", "k": "k"}
 """Known cause of a rank change -> part of the config key's or invariant's name that shows it."""
 
@@ -62,7 +63,7 @@ def compare_runs(
     Parameters
     ----------
     baseline, candidate
-        Runs a and b: a run_id, or a system that only one run has.
+        Each a run_id, or a system that only one run has.
     metrics
         Labels for `deltas`; by default all default metrics.
     profile
@@ -220,12 +221,12 @@ def _target_ranks(
     )
     ranks = (
         ranks.reindex(columns=results.runs["run_id"].astype("str").tolist())
-        .set_axis(["rank_a", "rank_b"], axis=1)
+        .set_axis(RANKS, axis=1)
         .astype("Int64")
         .reset_index()
     )
-    in_a, in_b = ranks["rank_a"].notna(), ranks["rank_b"].notna()
-    moved = (ranks["rank_a"] != ranks["rank_b"]).fillna(True).astype(bool)
+    in_a, in_b = (ranks[name].notna() for name in RANKS)
+    moved = (ranks["rank_baseline"] != ranks["rank_candidate"]).fillna(True).astype(bool)
     ranks["change"] = np.select([~in_a, ~in_b, moved], ["gained", "lost", "moved"], "same")
     return ranks, with_target
 
@@ -242,18 +243,16 @@ def _outcomes(
         rows["query_id"].isin(responses.loc[responses["run_id"] == run, "query_id"]).to_numpy()
         for run in (a, b)
     )
-    rows = rows.join(targets.groupby("query_id")[["rank_a", "rank_b"]].min(), on="query_id")
+    rows = rows.join(targets.groupby("query_id")[RANKS].min(), on="query_id")
     for change in ("gained", "lost"):
         changed = targets[targets["change"] == change].groupby("query_id")["target_id"]
         rows[f"n_{change}"] = rows["query_id"].map(changed.size()).fillna(0).astype("int64")
         rows[change] = rows["query_id"].map(changed.agg(", ".join)).astype("str").fillna("")
-    hit_a, hit_b = rows["rank_a"].notna().to_numpy(), rows["rank_b"].notna().to_numpy()
-    rank_a, rank_b = (
-        rows[name].to_numpy("float64", na_value=np.inf) for name in ("rank_a", "rank_b")
-    )
+    hit_a, hit_b = (rows[name].notna().to_numpy() for name in RANKS)
+    rank_a, rank_b = (rows[name].to_numpy("float64", na_value=np.inf) for name in RANKS)
     outcomes = {  # the first condition that holds decides
-        "only_a": ~in_b,
-        "only_b": ~in_a,
+        "only_baseline": ~in_b,
+        "only_candidate": ~in_a,
         "no_target": ~rows["query_id"].isin(with_target).to_numpy(),
         "both_miss": ~hit_a & ~hit_b,
         "regression": hit_a & ~hit_b,
@@ -262,7 +261,7 @@ def _outcomes(
     }
     outcome = np.select(list(outcomes.values()), list(outcomes), "draw")
     return rows.assign(outcome=outcome)[
-        ["query_id", "query", "outcome", "rank_a", "rank_b", "n_gained", "n_lost", "gained", "lost"]
+        ["query_id", "query", "outcome", *RANKS, "n_gained", "n_lost", "gained", "lost"]
     ]
 
 
@@ -275,13 +274,16 @@ def _notes(
     suffix = ""
     for cause, part in CAUSES.items():
         if part in differs.index:
-            suffix += f"; {cause} {differs['a'][part]}→{differs['b'][part]}"
+            before, after = (differs[side][part] for side in ("baseline", "candidate"))
+            suffix += f"; {cause} {before}→{after}"
         elif cause in ("embedding", "prompt"):
             rows = config[config["key"].str.contains(part, regex=False)]
-            for key, a, b in zip(rows["key"], rows["a"], rows["b"], strict=True):
-                suffix += f"; {key} {a}→{b}"
+            for key, before, after in rows[["key", "baseline", "candidate"]].itertuples(
+                index=False
+            ):
+                suffix += f"; {key} {before}→{after}"
     notes = []
-    columns = (per_query[name] for name in ("outcome", "rank_a", "rank_b"))
+    columns = (per_query[name] for name in ("outcome", *RANKS))
     for outcome, a, b in zip(*columns, strict=True):
         if outcome == "win":
             notes.append((f"miss→rank {b}" if pd.isna(a) else f"rank {a}→{b}") + suffix)
@@ -296,8 +298,8 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     """Name outcomes as a profile's harness does, sorted by query id as it sorts them."""
     rows = per_query
     if profile.one_side_missing == "no_hit":
-        hit_a, hit_b = rows["rank_a"].notna(), rows["rank_b"].notna()
-        is_one_sided = rows["outcome"].isin(["only_a", "only_b"])
+        hit_a, hit_b = (rows[name].notna() for name in RANKS)
+        is_one_sided = rows["outcome"].isin(["only_baseline", "only_candidate"])
         as_hits = np.select([hit_b & ~hit_a, hit_a & ~hit_b], ["win", "regression"], "both_miss")
         rows = rows.assign(outcome=np.where(is_one_sided, as_hits, rows["outcome"]))
     return rows.assign(outcome=rows["outcome"].replace(profile.outcomes)).sort_values(
@@ -316,7 +318,7 @@ def _scores(
     if level.name in LEVELS or policies.match == "per_query":
         policies = replace(policies, match=level.name)
     with warnings.catch_warnings():
-        # the outcomes only_a and only_b name these queries
+        # the outcomes only_baseline and only_candidate name these queries
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
         scores = score(results, golden, metrics, policies=policies)
     return scores[(scores["state"] != "extra").to_numpy()]
@@ -333,7 +335,7 @@ def _deltas(
 ) -> pd.DataFrame:
     """Table `Comparison.deltas`, over the queries that both runs were asked.
 
-    Values of a are lost where b failed or was not asked.
+    Values of the baseline are lost where the candidate failed or was not asked.
     """
     names = metric_columns(scores)
     for field, given in (("margins", margins), ("tie_margins", tie_margins)):
@@ -354,7 +356,7 @@ def _deltas(
         ties=tie_margins,
     )
     aligned = align(scores, names, list(run_ids))
-    n_expected_a, n_expected_b = expected_in(aligned, scores, golden, results).sum(axis=0)
-    return table.assign(n_expected_a=n_expected_a, n_expected_b=n_expected_b).join(
+    of_baseline, of_candidate = expected_in(aligned, scores, golden, results).sum(axis=0)
+    return table.assign(n_expected_baseline=of_baseline, n_expected_candidate=of_candidate).join(
         tail_columns(*sides)
     )

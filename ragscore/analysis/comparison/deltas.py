@@ -50,11 +50,11 @@ def paired_deltas(
     Parameters
     ----------
     first, second
-        Scores of runs a and b: one row per query both were asked (same index), one column per
-        metric label.
+        Scores of baseline and candidate: one row per query both were asked (same index), one column
+        per metric label.
     lost
-        Values of a for queries that b failed on or was not asked, same columns; a lost query never
-        improves a mean.
+        Values of the baseline for queries that the candidate failed on or was not asked, same
+        columns; a lost query never improves a mean.
     groups
         Number of each query's group (paraphrases, source, conversation), -1: none. Groups count as
         one observation in tests.
@@ -72,13 +72,13 @@ def paired_deltas(
     mean, n = table["delta"].to_numpy(), table["n"].to_numpy("float64")
     n_moved = (table["n_better"] + table["n_worse"]).to_numpy()
     with np.errstate(invalid="ignore", divide="ignore"):
-        percent = np.where(table["a"] != 0, 100 * mean / table["a"], np.nan)
+        percent = np.where(table["baseline"] != 0, 100 * mean / table["baseline"], np.nan)
         share_moved = n_moved / n
     improved = [is_better(name, float(delta)) for name, delta in zip(names, mean, strict=True)]
     by_noise = [moves_by_noise(*pair)[0] for pair in zip(n, share_moved, strict=True)]
     table = pd.DataFrame(
         {
-            **table[["metric", "a", "b", "delta"]],
+            **table[["metric", "baseline", "candidate", "delta"]],
             "delta_pct": percent,
             **_inference(differences, metrics, groups, seed),
             "better": pd.array(improved, dtype="boolean"),
@@ -112,21 +112,24 @@ def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> p
 
     Returns
     -------
-    `metric`, means `a` and `b`, `delta` = mean of b − a; `n_better`, `n_worse` (as the metric
-    counts better), `n_same`, and `n`, their sum. Means are NaN where n is 0.
+    `metric`, means `baseline` and `candidate`, `delta` = mean of candidate − baseline; `n_better`,
+    `n_worse` (as the metric counts better), `n_same`, and `n`, their sum. Means are NaN where n is
+    0.
     """
     values = first.to_numpy("float64"), second.to_numpy("float64")
     differences = values[1] - values[0]
     is_paired = ~np.isnan(differences)
-    mean_a, mean_b = (moments(np.where(is_paired, side, np.nan))[0] for side in values)
+    mean_of_first, mean_of_second = (
+        moments(np.where(is_paired, side, np.nan))[0] for side in values
+    )
     n = is_paired.sum(axis=0)
     up, down = (differences > widths).sum(axis=0), (differences < -widths).sum(axis=0)
     is_lower = np.array([describe(name).better == "lower" for name in first.columns], dtype=bool)
     return pd.DataFrame(
         {
             "metric": list(first.columns),
-            "a": mean_a,
-            "b": mean_b,
+            "baseline": mean_of_first,
+            "candidate": mean_of_second,
             "delta": moments(differences)[0],
             "n_better": np.where(is_lower, down, up),
             "n_worse": np.where(is_lower, up, down),
@@ -139,11 +142,11 @@ def paired_means(first: pd.DataFrame, second: pd.DataFrame, widths: Values) -> p
 def tail_columns(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     """One row per metric: 95th percentiles of times and costs, on the queries that both runs have.
 
-    `p95_a`, `p95_b`, and `p95_delta` with its interval `p95_low`, `p95_high` by paired bootstrap.
-    NaN for other metrics. The interval is NaN below 72 queries: resamples can't reach beyond the
-    values seen.
+    `p95_baseline`, `p95_candidate`, and `p95_delta` with its interval `p95_low`, `p95_high` by
+    paired bootstrap. NaN for other metrics. The interval is NaN below 72 queries: resamples can't
+    reach beyond the values seen.
     """
-    names = ["p95_a", "p95_b", "p95_delta", "p95_low", "p95_high"]
+    names = ["p95_baseline", "p95_candidate", "p95_delta", "p95_low", "p95_high"]
     table = pd.DataFrame(np.nan, index=range(first.shape[1]), columns=names)
     for place, name in enumerate(first.columns):
         if describe(name).kind in BY_QUANTILES:
@@ -223,10 +226,10 @@ def _inference(
 def _medians(first: Values, second: Values, differences: Values) -> dict[str, Values]:
     """Return medians of both runs, of the differences with their interval, and the ratio.
 
-    The ratio is the geometric mean of b / a over queries where both are positive.
+    The ratio is the geometric mean of candidate / baseline where both are positive.
     """
     is_paired = ~np.isnan(differences)
-    p50_a, p50_b, p50_delta = (
+    of_first, of_second, of_differences = (
         pd.DataFrame(columns).median().to_numpy(dtype="float64")
         for columns in (
             np.where(is_paired, first, np.nan),
@@ -239,9 +242,9 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
         logs = np.where((first > 0) & (second > 0), np.log(second / first), np.nan)
         ratio = np.exp(moments(logs)[0])
     return {
-        "p50_a": p50_a,
-        "p50_b": p50_b,
-        "p50_delta": p50_delta,
+        "p50_baseline": of_first,
+        "p50_candidate": of_second,
+        "p50_delta": of_differences,
         "p50_low": intervals[:, 0],
         "p50_high": intervals[:, 1],
         "ratio": ratio,
@@ -251,8 +254,9 @@ def _medians(first: Values, second: Values, differences: Values) -> dict[str, Va
 def _lost(
     lost: Values, mean: Values, n: Values, metrics: list[Metric]
 ) -> dict[str, npt.NDArray[np.generic]]:
-    """Return `n_lost` and `delta_worst`, the mean difference if b had the worst value where lost.
+    """Return `n_lost` and `delta_worst`.
 
+    That is the mean difference if the candidate had the worst value where values are lost.
     `delta_worst` is NaN where values are lost and the metric has no worst value (times, costs).
     """
     mean_lost, _, n_lost = moments(lost)

@@ -31,8 +31,9 @@ SLACK = 1e-9  # rounding of a difference is no loss
 RULES = ("threshold", "interval")
 SHOWN_REGRESSIONS = 10
 SHOWN_QUERY = 60  # characters of a query in the text form
-NUMBERS = ("a", "b", "change", "low", "high")
-COUNTS = ("n", "n_expected_a", "n_expected_b", "n_lost")
+NUMBERS = ("baseline", "candidate", "delta", "low", "high")
+COUNTS = ("n", "n_expected_baseline", "n_expected_candidate", "n_lost")
+RANKS = ("rank_baseline", "rank_candidate")
 COLUMNS = ["metric", *NUMBERS, "max_drop", *COUNTS, "verdict", "reason"]
 
 
@@ -43,9 +44,10 @@ class Gate(JsonResult):
     Attributes
     ----------
     table
-        One row per metric asked for: `a`, `b`, `change` (b − a, queries that b failed on at their
-        worst), the interval of the difference, `max_drop`, `n` of `n_expected_a`, `n_expected_b`
-        values, `n_lost`, `verdict` (pass, fail, not evaluated) and the `reason`.
+        One row per metric asked for: `baseline`, `candidate`, `delta` (candidate − baseline,
+        queries that the candidate failed on at their worst), its interval `low`, `high`,
+        `max_drop`, `n` of `n_expected_baseline`, `n_expected_candidate` values, `n_lost`, `verdict`
+        (pass, fail, not evaluated) and the `reason`.
     regressions
         The queries that lost most, worst first: query_id, query, outcome, ranks, targets lost.
     overall
@@ -115,12 +117,12 @@ class Gate(JsonResult):
         digits = [max(decimals_for(e), 2) for e in (table["high"] - table["low"]) / 4]
         numbers = {
             name: [
-                shown_number(value, places, signed=name == "change")
+                shown_number(value, places, signed=name == "delta")
                 for value, places in zip(table[name], digits, strict=True)
             ]
-            for name in ("a", "b", "change")
+            for name in ("baseline", "candidate", "delta")
         }
-        counts = (table[name] for name in ("n", "n_expected_a", "n_expected_b"))
+        counts = (table[name] for name in ("n", "n_expected_baseline", "n_expected_candidate"))
         return pd.DataFrame(
             {
                 "metric": table["metric"],
@@ -226,21 +228,21 @@ def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) ->
         return row | {"reason": "no query has a value in both runs"}
     part = "p50_" if metric.kind == "time" else ""
     for name in NUMBERS:
-        value = delta[part + ("delta" if name == "change" else name)]
+        value = delta[part + name]
         row[name] = math.nan if value is None else float(value)
     if delta["n_lost"]:
         if delta["delta_worst"] is None:
             reason = f"the candidate failed on {delta['n_lost']} queries that have no {label} now"
             return row | {"verdict": "fail", "reason": reason}
         at_worst = float(delta["delta_worst"])
-        worsening = at_worst - row["change"]
-        row |= {name: row[name] + worsening for name in ("change", "low", "high")}
+        worsening = at_worst - row["delta"]
+        row |= {name: row[name] + worsening for name in ("delta", "low", "high")}
         if not delta["n"]:
-            row["change"] = at_worst
+            row["delta"] = at_worst
     if metric.better == "higher":
-        loss, largest_loss = -row["change"], -row["low"]
+        loss, largest_loss = -row["delta"], -row["low"]
     else:
-        loss, largest_loss = row["change"], row["high"]
+        loss, largest_loss = row["delta"], row["high"]
     verdict, reason = _verdict(loss, largest_loss, allowed, rule)
     n_lost = delta["n_lost"]
     counted = f", {n_lost} failed queries counted at their worst" if n_lost else ""
@@ -265,18 +267,19 @@ def _verdict(loss: float, largest_loss: float, allowed: float, rule: str) -> tup
 
 def _regressions(cmp: Comparison) -> pd.DataFrame:
     """One row per query that lost: first lost hits, best former rank first, then largest falls."""
-    rows = cmp.per_query[cmp.per_query["outcome"].isin(["regression", "loss", "only_a"]).to_numpy()]
-    rank_a, rank_b = (rows[name].astype("float64") for name in ("rank_a", "rank_b"))
+    order = {"regression": 0, "only_baseline": 1, "loss": 2}
+    rows = cmp.per_query[cmp.per_query["outcome"].isin(list(order)).to_numpy()]
+    before, after = (rows[name].astype("float64") for name in RANKS)
     ordered = (
         rows.assign(
-            order=rows["outcome"].map({"regression": 0, "only_a": 1, "loss": 2}),
-            fall=-(rank_b - rank_a).fillna(-rank_a),
+            order=rows["outcome"].map(order),
+            fall=-(after - before).fillna(-before),
         )
         .sort_values(["order", "fall", "query_id"], kind="stable", ignore_index=True)
         .head(SHOWN_REGRESSIONS)
     )
     ranks = {
         name: ordered[name].astype("object").where(ordered[name].notna(), "—").map(str)
-        for name in ("rank_a", "rank_b")
+        for name in RANKS
     }
-    return ordered[["query_id", "query", "outcome", "rank_a", "rank_b", "lost"]].assign(**ranks)
+    return ordered[["query_id", "query", "outcome", *RANKS, "lost"]].assign(**ranks)

@@ -26,7 +26,10 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
-    """One row per invariant: name, a, b (text, None = unknown), state (equal, differs, unknown)."""
+    """One row per invariant: its `name`, `state` (equal, differs, unknown) and both contents.
+
+    `baseline` and `candidate` hold them as text, None = unknown.
+    """
     runs = results.runs.set_index(results.runs["run_id"].astype("str"))
     facts: dict[str, pd.Series] = {
         name: runs[name] if name in runs else pd.Series(pd.NA, index=runs.index)
@@ -46,14 +49,15 @@ def invariants_of(results: Results, a: str, b: str) -> pd.DataFrame:
         is_known = not any(pd.isna(value) for value in pair)
         state = "unknown" if not is_known else "equal" if agree else "differs"
         rows.append([name, *(None if pd.isna(value) else str(value) for value in pair), state])
-    return pd.DataFrame(rows, columns=["name", "a", "b", "state"])
+    return pd.DataFrame(rows, columns=["name", "baseline", "candidate", "state"])
 
 
 def field_invariants(
     results: Results, columns: list[str], level: str, ignore: bool | list[str]
 ) -> pd.DataFrame:
-    """One row per result field that a metric reads and only one run has: name, a, b, state.
+    """One row per result field that a metric reads and only one run has.
 
+    Columns: name, baseline, candidate, state.
     Different judges of these metrics are refused here, or warned of if ignored; `invariants_of` has
     their row. Scoring both runs alike settles all other components of the provenance.
     """
@@ -63,15 +67,15 @@ def field_invariants(
         for component in ("judge_fingerprint", "fields")
     )
     check_provenance(judges, columns, ignore, remedy=": judge both runs alike")
-    found = check_provenance(fields, columns, True)[["component", "a", "b"]]
+    found = check_provenance(fields, columns, True)[["component", "baseline", "candidate"]]
     return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
 
 
 def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
     """One row per config key whose value differs between two runs.
 
-    `key` (nested ones dotted), `a`, `b` as text; NA = absent. A config that is not JSON is one
-    value, of the key `config`.
+    `key` (nested ones dotted), `baseline`, `candidate` as text; NA = absent. A config that is
+    not JSON is one value, of the key `config`.
     """
     check_type(results, Results, "results")
     first, second = (_flat_config(results, run_id) for run_id in (a, b))
@@ -85,7 +89,7 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
             ]
             # 5 and "5" differ, and must not look the same.
             rows.append([key, *(values if plain[0] == plain[1] else plain)])
-    return pd.DataFrame(rows, columns=["key", "a", "b"], dtype="str")
+    return pd.DataFrame(rows, columns=["key", "baseline", "candidate"], dtype="str")
 
 
 def flag_declared(

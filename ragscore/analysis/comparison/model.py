@@ -37,32 +37,28 @@ from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
 
-OUTCOMES = ("win", "loss", "regression", "draw", "both_miss", "no_target", "only_a", "only_b")
+OUTCOMES = (
+    "win", "loss", "regression", "draw", "both_miss", "no_target", "only_baseline",
+    "only_candidate",
+)  # fmt: skip
+ONE_SIDED = {"only_baseline": "only_a", "only_candidate": "only_b"}
+"""Outcome -> its word in the reports of other harnesses."""
+
 
 FRAMES = ("deltas", "per_query", "targets", "invariants", "config_diff", "flips", "largest_changes")
-LATER = {
-    "flips": ("metric", "query_id", "a", "b", "kind"),
-    "largest_changes": ("metric", "query_id", "a", "b", "delta", "kind"),
-}
-"""Frames that JSON of before version 0.1.0 may lack -> their columns."""
-NEEDED = (
-    "metric", "a", "b", "delta", "low", "high", "p", "mde", "n", "n_expected_a", "n_expected_b",
-    "n_lost", "skewness", "caution", "verdict", "sentence",
-)  # fmt: skip
-"""Columns without which `deltas` is of an older version."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Run b (candidate) against run a (baseline).
+    """A candidate against a baseline.
 
     Attributes
     ----------
     deltas
         One row per metric.
 
-        - Means: `a` and `b` over the `n` queries where both have a value; `delta` = b − a, its
-          paired 95 % interval `low`, `high`, and `delta_pct`.
+        - Means: `baseline` and `candidate` over the `n` queries where both have a value; `delta` =
+          candidate − baseline, its paired 95 % interval `low`, `high`, and `delta_pct`.
         - Test: `p` of the paired test (McNemar's mid-p for 0/1 metrics, else sign-flip permutation;
           NaN: not tested); `mde`, the minimum detectable difference: with this many queries, a true
           difference of that size is found with 80 % power (n divided by the design effect of
@@ -71,18 +67,20 @@ class Comparison:
           `n_expected_by_chance`, the wins, and as many losses, to expect if each change had gone
           either way by chance; `skewness` of the differences; `caution` if a few queries carry the
           mean.
-        - Medians: `p50_a`, `p50_b`; `p50_delta`, the median of the paired differences, with its
-          interval `p50_low`, `p50_high` (NaN below six queries); `ratio`, the geometric mean of
-          b / a. For times and costs also `p95_a`, `p95_b`, and `p95_delta` with its interval
-          `p95_low`, `p95_high` by paired bootstrap (NaN below 72 queries).
-        - Missing values: `n_lost` values of a have none in b, because b failed or was not asked;
-          `delta_worst` counts them at the metric's worst value. `n_expected_a` and `n_expected_b`
-          values were expected on either side (see `rs.explain`).
+        - Medians: `p50_baseline`, `p50_candidate`; `p50_delta`, the median of the paired
+          differences, with its interval `p50_low`, `p50_high` (NaN below six queries); `ratio`, the
+          geometric mean of candidate / baseline. For times and costs also `p95_baseline`,
+          `p95_candidate`, and `p95_delta` with its interval `p95_low`, `p95_high` by paired
+          bootstrap (NaN below 72 queries).
+        - Missing values: `n_lost` values of the baseline have none in the candidate, because it
+          failed or was not asked; `delta_worst` counts them at the metric's worst value.
+          `n_expected_baseline` and `n_expected_candidate` values were expected on either side (see
+          `rs.explain`).
     per_query
-        One row per query that either run has: `outcome`, first ranks `rank_a`, `rank_b` (NA: no
-        hit), `n_gained` and `n_lost` targets with their names in `gained`, `lost`, a `note`, and
-        `rbo`, the rank-biased overlap of both rankings (`rs.rank_overlap`, 0 to 1; NaN where a side
-        has no hits).
+        One row per query that either run has: `outcome`, first ranks `rank_baseline`,
+        `rank_candidate` (NA: no hit), `n_gained` and `n_lost` targets with their names in `gained`,
+        `lost`, a `note`, and `rbo`, the rank-biased overlap of both rankings
+        (`results.rank_overlap`, 0 to 1; NaN where a side has no hits).
     targets
         One row per target that either run found: its ranks and `change` (gained, lost, moved,
         same).
@@ -91,10 +89,10 @@ class Comparison:
         config key that differs (with `vary=`, `declared` tells if it was meant to).
     flips
         One row per answer metric (0/1 or judge's points) and query that went from good to bad
-        (kind: regression) or back (improvement), with both values `a`, `b`.
+        (kind: regression) or back (improvement), with both values `baseline`, `candidate`.
     largest_changes
         Largest changes: the three queries that lost most and the three that gained most in every
-        metric that isn't 0/1, with `a`, `b`, `delta`, kind.
+        metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
     policies
         How both runs were scored: `match`, `collapse`, `empty_gold`, `unknown`.
     """
@@ -191,9 +189,8 @@ class Comparison:
         Raises
         ------
         DataError
-            No JSON, the report of another harness (write it with `to_json(own=True)`), a profile
-            that isn't known, or JSON of an earlier version whose `deltas` lack columns. Where only
-            `flips` and `largest_changes` are lacking, they are empty.
+            No JSON, the report of another harness (write it with `to_json(own=True)`), or a profile
+            that isn't known.
         """
         return _from_content(parse(text, "cmp.to_json()"), profile)
 
@@ -225,13 +222,16 @@ class Comparison:
 
     def __repr__(self) -> str:
         shown, note = self.shown()
-        title = f"Comparison of {self.candidate} (b) against {self.baseline} (a)"
+        title = f"{self.candidate} (candidate) against {self.baseline} (baseline)"
         text = f"{title}\n{self.headline()}\n\n{shown.to_string(index=False)}"
         return f"{text}\n\n{note}" if note else text
 
     def _repr_html_(self) -> str:
         shown, note = self.shown()
-        title = f"<b>{escape(self.candidate)}</b> (b) against <b>{escape(self.baseline)}</b> (a)"
+        title = (
+            f"<b>{escape(self.candidate)}</b> (candidate) against"
+            f" <b>{escape(self.baseline)}</b> (baseline)"
+        )
         table = shown.to_html(index=False, border=0)
         text = f"<p>{title}<br>{escape(self.headline())}</p>{table}"
         return text + ("<p>" + escape(note).replace("\n", "<br>") + "</p>" if note else "")
@@ -240,8 +240,8 @@ class Comparison:
 def _own_report(cmp: Comparison) -> dict[str, Any]:
     """Content of the JSON that `from_json` reloads."""
     content: dict[str, Any] = {
-        "run_a": cmp.baseline,
-        "run_b": cmp.candidate,
+        "baseline": cmp.baseline,
+        "candidate": cmp.candidate,
         "match": cmp.level.name,
         "chunker_version_match": cmp.level.chunker_version_match,
         "k": cmp.k,
@@ -261,32 +261,20 @@ def _own_report(cmp: Comparison) -> dict[str, Any]:
 def _from_content(content: Any, profile: Profile | None) -> Comparison:
     """Rebuild a comparison from the content of its JSON."""
     names = (
-        "run_a", "run_b", "match", "left_out", "joinable", "chunker_version_match", "k", "policies",
-        "aggregates", "profile", "dtypes",
+        "baseline", "candidate", "match", "left_out", "joinable", "chunker_version_match", "k",
+        "policies", "aggregates", "profile", "dtypes",
     )  # fmt: skip
-    frame_names = [name for name in FRAMES if name not in LATER]
-    require(content, (*names, *frame_names), "cmp.to_json(), with a profile cmp.to_json(own=True)")
+    require(content, (*names, *FRAMES), "cmp.to_json(), with a profile cmp.to_json(own=True)")
     if profile is not None and profile.name != content["profile"]:
         raise DataError(
             f"found {profile.name!r}",
             field="profile",
             allowed=f"the profile that was compared with, {content['profile']!r}",
         )
-    frames = {
-        name: frame_of(content[name], content["dtypes"].get(name), name)
-        if name in content
-        else pd.DataFrame(columns=list(LATER[name]))
-        for name in FRAMES
-    }
-    if missing := [name for name in NEEDED if name not in frames["deltas"]]:
-        raise DataError(
-            f"no {', '.join(missing)}",
-            field="deltas",
-            allowed="JSON of version 0.1.0 or later; this one is older: compare the runs again",
-        )
+    frames = {name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES}
     return Comparison(
-        baseline=content["run_a"],
-        candidate=content["run_b"],
+        baseline=content["baseline"],
+        candidate=content["candidate"],
         **frames,
         level=Level(
             content["match"],
@@ -325,8 +313,9 @@ def _profile_report(cmp: Comparison, profile: Profile) -> dict[str, Any]:
 
 
 def _profile_ranks(per_query: pd.DataFrame) -> pd.DataFrame:
-    return per_query[["query_id", "outcome", "rank_a", "rank_b"]].rename(
-        columns={"outcome": "kind", "rank_a": "a_hit_rank", "rank_b": "b_hit_rank"}
+    rows = per_query[["query_id", "outcome", "rank_baseline", "rank_candidate"]]
+    return rows.assign(outcome=rows["outcome"].replace(ONE_SIDED)).rename(
+        columns={"outcome": "kind", "rank_baseline": "a_hit_rank", "rank_candidate": "b_hit_rank"}
     )
 
 
@@ -342,15 +331,15 @@ def _profile_table(cmp: Comparison, profile: Profile) -> pd.DataFrame:
         digits = 0 if key in profile.totals else profile.decimals or 3
         values = [shown_number(side.get(key), digits) for side in (a, b)]
         rows.append([key, *values, shown_number(deltas.get(key), digits, signed=True)])
-    return pd.DataFrame(rows, columns=["metric", "a", "b", "delta"])
+    return pd.DataFrame(rows, columns=["metric", "baseline", "candidate", "delta"])
 
 
 def _profile_note(row: dict[str, Any]) -> str | None:
-    rank_a, rank_b = row["a_hit_rank"], row["b_hit_rank"]
+    before, after = row["a_hit_rank"], row["b_hit_rank"]
     if row["kind"] == "regression":
         return "hit→miss"
-    is_moved = row["kind"] in ("win", "loss") and rank_a is not None and rank_b is not None
-    return f"rank {rank_a}→{rank_b}" if is_moved else None
+    is_moved = row["kind"] in ("win", "loss") and before is not None and after is not None
+    return f"rank {before}→{after}" if is_moved else None
 
 
 def _difference(a: float | None, b: float | None, decimals: int | None) -> float | None:

@@ -26,17 +26,17 @@ from ragscore.scoring.summary import metric_columns
 
 
 @dataclass(frozen=True)
-class GoldenComparison(JsonResult):
+class LabelEffect(JsonResult):
     """A candidate judged by a new golden set against a baseline judged by the old one.
 
     Attributes
     ----------
     deltas
-        One row per metric: `a_old` (mean of the baseline by the old labels), `b_new` (of the
-        candidate by the new ones), and `delta` = b_new − a_old, the sum of `label_effect`
-        (the baseline's change when only the labels change) and `system_effect` (candidate −
-        baseline, both by the new labels); `n_old`, `n_new` queries in the means; on the queries
-        that did not change `a_unchanged`, `b_unchanged`, `delta_unchanged`, `n_unchanged`. NaN
+        One row per metric: `baseline` (its mean by the old labels), `candidate` (its mean by the
+        new ones), and `delta` = candidate − baseline, the sum of `label_effect` (the baseline's
+        change when only the labels change) and `system_effect` (candidate − baseline, both by the
+        new labels); `n_baseline`, `n_candidate` queries in the means; on the queries that did not
+        change `unchanged_baseline`, `unchanged_candidate`, `unchanged_delta`, `n_unchanged`. NaN
         where a mean has no query.
     changes
         One row per query that changed; see `Golden.diff`.
@@ -60,36 +60,34 @@ class GoldenComparison(JsonResult):
         return reload(cls, text, unchanged=partial(from_content, Golden))
 
     def __repr__(self) -> str:
-        title = (
-            f"{self.candidate} (b) by the new golden set against {self.baseline} (a) by the old one"
-        )
+        title = f"{self.candidate} by the new golden set against {self.baseline} by the old one"
         return f"{title}\n{self.verdict}\n\n{self._shown().to_string(index=False)}"
 
     def _repr_html_(self) -> str:
         a, b, verdict = (escape(text) for text in (self.baseline, self.candidate, self.verdict))
-        title = f"<b>{b}</b> (b) by the new golden set against <b>{a}</b> (a) by the old one"
+        title = f"<b>{b}</b> by the new golden set against <b>{a}</b> by the old one"
         return f"<p>{title}<br>{verdict}</p>{self._shown().to_html(index=False, border=0)}"
 
     def _shown(self) -> pd.DataFrame:
         return self.deltas[self.deltas["delta"].notna()].round(3)
 
 
-def compare_goldens(
+def label_effect(
     results: Results,
-    old: Golden,
     new: Golden,
+    old: Golden,
     baseline: str,
     candidate: str | None = None,
     *,
     metrics: list[str] | str | None = None,
     match: str = "auto",
-) -> GoldenComparison:
+) -> LabelEffect:
     """Split the difference from a score by an older golden set into labels and system.
 
     Parameters
     ----------
-    old, new
-        The golden sets that baseline and candidate were judged by.
+    new, old
+        The golden sets that candidate and baseline were judged by.
     baseline, candidate
         Runs, as for `rs.compare_runs`; without a candidate the same run by both golden sets.
     metrics
@@ -99,7 +97,7 @@ def compare_goldens(
 
     Returns
     -------
-    A `GoldenComparison`, over the queries that both runs were asked.
+    A `LabelEffect`, over the queries that both runs were asked.
 
     Raises
     ------
@@ -118,7 +116,7 @@ def compare_goldens(
     deltas = _deltas(by_old, by_new, unchanged, a, b)
     changes = golden_changes(new, old)
     verdict = _verdict(deltas, changes, len(old.queries), is_one_run=a == b)
-    return GoldenComparison(a, b, deltas, changes, unchanged, verdict)
+    return LabelEffect(a, b, deltas, changes, unchanged, verdict)
 
 
 def _scores(
@@ -137,7 +135,7 @@ def _scores(
 def _deltas(
     by_old: pd.DataFrame, by_new: pd.DataFrame, unchanged: Golden, a: str, b: str
 ) -> pd.DataFrame:
-    """One row per metric: the table `GoldenComparison.deltas`.
+    """One row per metric: the table `LabelEffect.deltas`.
 
     Each mean is over all queries that its golden set gives a value, so the means are not paired and
     `paired_deltas` doesn't apply: new labels add queries and take queries away.
@@ -151,16 +149,16 @@ def _deltas(
     )
     table = pd.DataFrame(
         {
-            "a_old": a_old.mean(),
-            "b_new": b_new.mean(),
+            "baseline": a_old.mean(),
+            "candidate": b_new.mean(),
             "delta": b_new.mean() - a_old.mean(),
             "label_effect": a_new.mean() - a_old.mean(),
             "system_effect": b_new.mean() - a_new.mean(),
-            "n_old": a_old.count(),
-            "n_new": b_new.count(),
-            "a_unchanged": a_same.mean(),
-            "b_unchanged": b_same.mean(),
-            "delta_unchanged": b_same.mean() - a_same.mean(),
+            "n_baseline": a_old.count(),
+            "n_candidate": b_new.count(),
+            "unchanged_baseline": a_same.mean(),
+            "unchanged_candidate": b_same.mean(),
+            "unchanged_delta": b_same.mean() - a_same.mean(),
             "n_unchanged": (a_same.notna() & b_same.notna()).sum(),
         }
     )

@@ -27,12 +27,14 @@ METRIC_DTYPES = {
     "candidate": "float64",
     "delta": "float64",
     "n": "int64",
-    "winners": "int64",
-    "losers": "int64",
-    "unchanged": "int64",
+    "n_better": "int64",
+    "n_worse": "int64",
+    "n_same": "int64",
     "n_only_baseline": "int64",
     "n_only_candidate": "int64",
 }
+# the words of the JSON, which another harness reads too -> ours
+JSON_COUNTS = {"winners": "n_better", "losers": "n_worse", "unchanged": "n_same"}
 # bad below the first, good from the second
 POINTS = {"judge_groundedness": (3.0, 4.0), "judge_correctness": (3.0, 4.0)}
 LARGEST = 3  # queries that are listed in each direction
@@ -46,9 +48,9 @@ class ScoreDiff:
     ----------
     metrics
         One row per metric: means `baseline` and `candidate` over the `n` queries where both have a
-        value, `delta` = candidate − baseline; `winners` (better by more than eps, as the metric
-        counts better), `losers`, `unchanged` queries; `n_only_baseline`, `n_only_candidate` queries
-        where only one side has a value. Where n is 0, `delta` is NaN and each mean is over that
+        value, `delta` = candidate − baseline; `n_better` queries (by more than eps, as the metric
+        counts better), `n_worse`, `n_same`; `n_only_baseline`, `n_only_candidate` queries where
+        only one side has a value. Where n is 0, `delta` is NaN and each mean is over that
         side's own queries.
     largest_changes
         One row per metric and query that both have: `baseline`, `candidate`, `delta`; the largest
@@ -59,7 +61,7 @@ class ScoreDiff:
     largest_changes: pd.DataFrame
 
     def to_markdown(self) -> str:
-        """Return a table with means, difference, and counts of winners and losers per metric."""
+        """Return a table with means, difference and counts of queries per metric."""
         rows = self.metrics
         shown = pd.DataFrame(
             {
@@ -67,9 +69,9 @@ class ScoreDiff:
                 "baseline": [shown_number(value, 4) for value in rows["baseline"]],
                 "candidate": [shown_number(value, 4) for value in rows["candidate"]],
                 "Δ": [shown_number(value, 4, signed=True) for value in rows["delta"]],
-                "win": rows["winners"],
-                "lose": rows["losers"],
-                "same": rows["unchanged"],
+                "better": rows["n_better"],
+                "worse": rows["n_worse"],
+                "same": rows["n_same"],
             }
         )
         return markdown_table(shown) + "\n"
@@ -154,13 +156,11 @@ def diff_scores(
     is_empty = means["n"] == 0
     metrics = pd.DataFrame(
         {
-            "baseline": means["a"].where(~is_empty, of_a.mean()),
-            "candidate": means["b"].where(~is_empty, of_b.mean()),
+            "baseline": means["baseline"].where(~is_empty, of_a.mean()),
+            "candidate": means["candidate"].where(~is_empty, of_b.mean()),
             "delta": means["delta"],
             "n": means["n"],
-            "winners": means["n_better"],
-            "losers": means["n_worse"],
-            "unchanged": means["n_same"],
+            **means[["n_better", "n_worse", "n_same"]],
             "n_only_baseline": of_a.notna().sum() - means["n"],
             "n_only_candidate": of_b.notna().sum() - means["n"],
         },
@@ -247,16 +247,15 @@ def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
 
     Returns
     -------
-    `metric`, `query_id`, values `a` and `b`, `kind` (regression, improvement); see `rs.flips` for
-    the limits.
+    `metric`, `query_id`, values `baseline` and `candidate`, `kind` (regression, improvement); see
+    `ScoreDiff.flips` for the limits.
     """
     chosen = [
         name
         for name in metric_columns(scores)
         if describe(name).formula == "a column of your own" or not parse_label(name).is_ranking
     ]
-    found = flips(scores[["run_id", *chosen]], a, b)
-    return found.rename(columns={"baseline": "a", "candidate": "b"})
+    return flips(scores[["run_id", *chosen]], a, b)
 
 
 def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
@@ -267,15 +266,15 @@ def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     Returns
     -------
     One row per metric and query, the largest |delta| of a metric first: `metric`, `query_id`,
-    values `a` and `b`, `delta` = b − a, `kind` (regression, improvement, as the metric counts
-    better).
+    values `baseline` and `candidate`, `delta` = candidate − baseline, `kind` (regression,
+    improvement, as the metric counts better).
     """
     chosen = [name for name in metric_columns(scores) if describe(name).kind != "binary"]
     changes = diff_scores(scores[["run_id", *chosen]], a, b).largest_changes
     changes = changes[(changes["delta"].abs() > SAME).to_numpy()]
     is_worse = (changes["delta"] > 0).to_numpy() == _is_lower(changes)
     kind = pd.array(np.where(is_worse, "regression", "improvement"), dtype="str")
-    changes = changes.rename(columns={"baseline": "a", "candidate": "b"}).assign(kind=kind)
+    changes = changes.assign(kind=kind)
     is_large = changes.groupby(["metric", "kind"]).cumcount() < LARGEST
     return changes[is_large.to_numpy()].reset_index(drop=True)
 
@@ -296,20 +295,21 @@ def _is_lower(changes: pd.DataFrame) -> npt.NDArray[np.bool_]:
 
 
 def _json_row(row: dict[str, Any], changes: pd.DataFrame | None) -> dict[str, Any]:
-    counts = ("winners", "losers", "unchanged", "n_only_baseline", "n_only_candidate")
+    only = ("n_only_baseline", "n_only_candidate")
     columns = ["query_id", "current", "baseline", "delta"]
     return {
         "metric": row["metric"],
         "current_mean": row["candidate"],
         "baseline_mean": row["baseline"],
         "delta": row["delta"],
-        **{name: int(row[name]) for name in counts},
+        **{theirs: int(row[ours]) for theirs, ours in JSON_COUNTS.items()},
+        **{name: int(row[name]) for name in only},
         "query_changes": [] if changes is None else changes[columns].to_dict("records"),
     }
 
 
 def _metric_row(row: dict[str, Any]) -> dict[str, Any]:
-    counts = {name: row[name] for name in ("winners", "losers", "unchanged")}
+    counts = {ours: row[theirs] for theirs, ours in JSON_COUNTS.items()}
     return {
         "metric": row["metric"],
         "baseline": row["baseline_mean"],

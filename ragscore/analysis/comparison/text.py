@@ -11,7 +11,8 @@ from ragscore.frames.render import decimals_for, shown_detectable, shown_n, show
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, parse_label
 
-WORST_FIRST = ("regression", "loss", "only_a", "only_b", "draw", "win")
+RANKS = ("rank_baseline", "rank_candidate")
+WORST_FIRST = ("regression", "loss", "only_baseline", "only_candidate", "draw", "win")
 MATCHED_BY = {
     "chunk": "chunk id",
     "span": "span",
@@ -37,7 +38,7 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
     names = _headline(deltas)
     rows = deltas.set_index("metric").loc[names]
     times = [name for name in names if _is_time(name)]
-    for part in ("a", "b", "delta", "low", "high"):
+    for part in ("baseline", "candidate", "delta", "low", "high"):
         rows.loc[times, part] = rows.loc[times, f"p50_{part}"]
     # a quarter of a 95 % interval is about its standard error
     errors = dict(zip(names, (rows["high"] - rows["low"]) / 4, strict=True))
@@ -48,21 +49,21 @@ def shown_deltas(deltas: pd.DataFrame, largest_changes: pd.DataFrame) -> tuple[p
                 shown_number(value, places, signed=part in ("delta", "low", "high"))
                 for value, places in zip(rows[part], digits, strict=True)
             ]
-            for part in ("a", "b", "delta", "low", "high", "mde")
+            for part in ("baseline", "candidate", "delta", "low", "high", "mde")
         },
         index=rows.index,
     )
     detectable = zip(rows["verdict"], rows["p"], rows["mde"], texts["mde"], strict=True)
     moved = zip(rows["n_better"], rows["n_worse"], rows["n_same"], strict=True)
-    counts = zip(rows["n"], rows["n_expected_a"], rows["n_expected_b"], strict=True)
+    counts = zip(rows["n"], rows["n_expected_baseline"], rows["n_expected_candidate"], strict=True)
     by_noise = zip(names, rows["n_expected_by_chance"], strict=True)
     table = pd.DataFrame(
         {
             "metric": [f"{name} (p50)" if name in times else name for name in names],
-            **{part: texts[part].tolist() for part in ("a", "b", "delta")},
+            **{part: texts[part].tolist() for part in ("baseline", "candidate", "delta")},
             "95 % interval": (texts["low"] + " to " + texts["high"]).tolist(),
             "p": [_shown_p(p) for p in rows["p"]],
-            "b is": rows["verdict"].tolist(),
+            "candidate is": rows["verdict"].tolist(),
             "detectable": [shown_detectable(*row) for row in detectable],
             "better / worse / same": [f"{b} / {w} / {s}" for b, w, s in moved],
             "by chance": ["" if name in times else f"{n:.0f}" for name, n in by_noise],
@@ -94,11 +95,11 @@ def _notes(rows: pd.DataFrame, times: list[str], largest_changes: pd.DataFrame) 
     lost = rows.loc[rows["n_lost"] > 0, "n_lost"]
     if len(lost):
         listed = ", ".join(f"{n} of {name}" for name, n in lost.items())
-        notes.append(f"Left out, because b failed or was not asked: {listed}.")
+        notes.append(f"Left out, because the candidate failed or was not asked: {listed}.")
     if times:
         notes.append(
-            f"{', '.join(times)} (p50): medians of a and b, and the median of the differences query"
-            " by query."
+            f"{', '.join(times)} (p50): medians of both runs, and the median of the differences"
+            " query by query."
         )
     return notes
 
@@ -143,7 +144,7 @@ def shown_tails(deltas: pd.DataFrame) -> list[str]:
     for row in rows.to_dict("records"):
         interval = f"{row['p95_low']:+.1f} to {row['p95_high']:+.1f}"
         sentences.append(
-            f"{row['metric']} (p95): {row['p95_a']:.1f} and {row['p95_b']:.1f},"
+            f"{row['metric']} (p95): {row['p95_baseline']:.1f} and {row['p95_candidate']:.1f},"
             f" {row['p95_delta']:+.1f} (95 % interval:"
             f" {'n too small' if np.isnan(row['p95_low']) else interval})."
         )
@@ -172,11 +173,10 @@ def changed_queries(per_query: pd.DataFrame) -> pd.DataFrame:
     )
     rows = per_query[is_changed]
     ranks = {
-        name: rows[name].astype("object").where(rows[name].notna(), "—").map(str)
-        for name in ("rank_a", "rank_b")
+        name: rows[name].astype("object").where(rows[name].notna(), "—").map(str) for name in RANKS
     }
     order = {outcome: place for place, outcome in enumerate(WORST_FIRST)}
-    columns = ["query_id", "query", "outcome", "rank_a", "rank_b", "gained", "lost", "note"]
+    columns = ["query_id", "query", "outcome", *RANKS, "gained", "lost", "note"]
     return (
         rows[columns]
         .assign(**ranks)

@@ -23,7 +23,14 @@ def test_outcomes_deltas_and_notes(pair):
     }
     assert cmp.per_query["note"].tolist() == ["rank 1→2", "rank 4→1", "miss→rank 1"]
     row = cmp.deltas.set_index("metric").loc["hit@1"]
-    assert (row["a"], row["b"], row["n"], row["n_better"], row["n_worse"], row["n_same"]) == (
+    assert (
+        row["baseline"],
+        row["candidate"],
+        row["n"],
+        row["n_better"],
+        row["n_worse"],
+        row["n_same"],
+    ) == (
         1 / 3,
         2 / 3,
         3,
@@ -101,9 +108,9 @@ def test_queries_of_one_run_only_are_not_wins(write_golden, write_run):
         rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:])]), golden, "a", "b"
     )
     assert cmp.per_query.set_index("query_id")["outcome"].to_dict() == {
-        "q1": "only_a",
+        "q1": "only_baseline",
         "q2": "draw",
-        "q3": "only_b",
+        "q3": "only_candidate",
     }
     assert (cmp.deltas["n"] <= 1).all()  # means are over the one query both have
 
@@ -177,7 +184,10 @@ def test_markdown_and_json_say_the_same(pair):
     text, content = cmp.to_markdown(), json.loads(cmp.to_json())
     assert content["counts"] == {"win": 2, "loss": 1} and "2 win, 1 loss" in text
     assert [row["query_id"] for row in content["per_query"]] == ["q1", "q2", "q3"]
-    assert content["per_query"][2]["rank_a"] is None and content["per_query"][2]["rank_b"] == 1
+    assert (
+        content["per_query"][2]["rank_baseline"] is None
+        and content["per_query"][2]["rank_candidate"] == 1
+    )
     # NaN is null
     assert (
         next(row for row in content["deltas"] if row["metric"] == "answer_checks")["delta"] is None
@@ -227,7 +237,7 @@ def test_answers_are_compared_where_both_have_one(write_golden, write_run):
         .deltas.set_index("metric")
         .loc["answer_checks"]
     )
-    assert (row["a"], row["b"], row["n"], row["n_worse"]) == (1, 0.5, 2, 1)
+    assert (row["baseline"], row["candidate"], row["n"], row["n_worse"]) == (1, 0.5, 2, 1)
 
 
 def test_markdown_of_two_equal_runs_lists_no_query(write_golden, write_run):
@@ -252,7 +262,7 @@ def test_the_table_shows_latency_by_its_median_and_the_frame_keeps_the_mean(
     cmp = compare_runs(rs.load_results(runs), rs.load_golden(write_golden(questions)), "a", "b")
     row = cmp.deltas.set_index("metric").loc["latency_ms"]
     assert row["delta"] == (118 - 1091) / 8 and row["better"]
-    assert (row["p50_a"], row["p50_b"], row["p50_delta"]) == (13.5, 14.5, 1)
+    assert (row["p50_baseline"], row["p50_candidate"], row["p50_delta"]) == (13.5, 14.5, 1)
     # 8 values: with 2 (1/2)^8 = .0078 outside the extremes, with 18/256 = .07 outside the second
     # ones.
     assert (row["p50_low"], row["p50_high"]) == (-980, 1)
@@ -340,7 +350,7 @@ def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golde
     results = rs.load_results([write_run("a", RUN_A[:2]), write_run("b", RUN_A[1:2])])
     with pytest.warns(UserWarning, match="no query of b has a value of any ranking metric"):
         cmp = compare_runs(results, golden, "a", "b", match="chunk")
-    assert cmp.per_query["outcome"].tolist() == ["only_a", "no_target"]
+    assert cmp.per_query["outcome"].tolist() == ["only_baseline", "no_target"]
     deltas = cmp.deltas.set_index("metric")
     assert deltas.loc["hit@1", "n"] == 0 and deltas.loc["failed", "n"] == 1
 
@@ -350,7 +360,7 @@ def test_deltas_are_means_over_the_common_queries(write_golden, write_run):
     cmp = compare_runs(
         results, rs.load_golden(write_golden(THREE_QUERIES)), "a", "b", metrics=["mrr", "failed"]
     )
-    assert cmp.deltas[["metric", "a", "b", "n"]].to_numpy().tolist() == [
+    assert cmp.deltas[["metric", "baseline", "candidate", "n"]].to_numpy().tolist() == [
         ["mrr", 0.25, 0.25, 1],
         ["failed", 0, 0, 1],
     ]
@@ -375,14 +385,14 @@ def test_policies_hold_for_deltas_ranks_and_targets(write_golden, write_run):
         compare_runs(results, golden, "a", "b", metrics=["mrr"], collapse=collapse)
         for collapse in ("none", "doc")
     )
-    assert [cmp.per_query["rank_a"].tolist()[0] for cmp in (plain, by_doc)] == [3, 2]
-    assert [cmp.deltas["a"].tolist() for cmp in (plain, by_doc)] == [
+    assert [cmp.per_query["rank_baseline"].tolist()[0] for cmp in (plain, by_doc)] == [3, 2]
+    assert [cmp.deltas["baseline"].tolist() for cmp in (plain, by_doc)] == [
         [1 / 3],
         [1 / 2],
-    ] and by_doc.targets["rank_a"].tolist() == [2]
+    ] and by_doc.targets["rank_baseline"].tolist() == [2]
     vacuous = compare_runs(results, golden, "a", "b", metrics=["mrr"], empty_gold="one")
     assert (
-        vacuous.deltas[["a", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]]
+        vacuous.deltas[["baseline", "n"]].to_numpy().tolist() == [[(1 / 3 + 1) / 2, 2]]
         and vacuous.policies["empty_gold"] == "one"
     )
 
@@ -411,9 +421,9 @@ def test_an_undecided_hit_counts_as_a_miss_if_asked(write_golden, write_run):
         missed = compare_runs(
             rs.load_results(files), golden, "a", "b", metrics=["hit@1"], unknown="miss"
         )
-    assert missed.deltas[["a", "b", "n"]].to_numpy().tolist() == [[1, 0, 1]] and missed.per_query[
-        "outcome"
-    ].tolist() == ["regression"]
+    assert missed.deltas[["baseline", "candidate", "n"]].to_numpy().tolist() == [
+        [1, 0, 1]
+    ] and missed.per_query["outcome"].tolist() == ["regression"]
 
 
 @pytest.mark.parametrize(
@@ -445,7 +455,7 @@ def test_every_mean_says_how_many_values_it_has_of_how_many_expected(write_golde
         "b",
         metrics=["mrr", "empty", "answered_unanswerable"],
     )
-    counts = cmp.deltas.set_index("metric")[["n", "n_expected_a", "n_expected_b"]]
+    counts = cmp.deltas.set_index("metric")[["n", "n_expected_baseline", "n_expected_candidate"]]
     # a was not asked q3; `empty` is measured where queries finished, so not at b's q2; nobody
     # answered q4
     assert counts.loc["mrr"].tolist() == [2, 3, 3] and counts.loc["empty"].tolist() == [1, 4, 3]
@@ -503,4 +513,4 @@ def test_the_slowest_answers_are_compared_where_n_is_large_enough(write_golden, 
     assert rows.loc["latency_ms", "p95_delta"] == pytest.approx(20) and rows.loc[
         "latency_ms", ["p95_low"]
     ].isna().item() is (n < 72)
-    assert rows.loc["hit@1", ["p95_a", "p95_delta", "p95_high"]].isna().all()
+    assert rows.loc["hit@1", ["p95_baseline", "p95_delta", "p95_high"]].isna().all()

@@ -165,7 +165,8 @@ def shown(first, second, **lost):
         *frames, frames[0].assign(**dict.fromkeys(frames[0], np.nan)).assign(**lost)
     )
     return shown_deltas(
-        deltas.assign(n_expected_a=len(frames[0]), n_expected_b=len(frames[1])), no_movers
+        deltas.assign(n_expected_baseline=len(frames[0]), n_expected_candidate=len(frames[1])),
+        no_movers,
     )
 
 
@@ -182,8 +183,8 @@ def test_the_table_for_reading_says_what_its_words_mean():
             " 4 times in 5; the interval says how large the difference may be."
         ),
         "Caution, a few queries carry the difference in recall@5: look at the largest changes.",
-        "Left out, because b failed or was not asked: 50 of recall@5.",
-        "latency_ms (p50): medians of a and b, and the median of the differences query by query.",
+        "Left out, because the candidate failed or was not asked: 50 of recall@5.",
+        "latency_ms (p50): medians of both runs, and the median of the differences query by query.",
     ]
 
 
@@ -191,7 +192,7 @@ def test_where_all_is_clear_no_note_is_made_of_it():
     table, notes = shown({"recall@5": [0.2] * 5 + [0.3] * 25}, {"recall@5": [0.6] * 5 + [0.8] * 25})
     assert (
         notes == "By chance: wins (and as many losses) to expect if each change went either way."
-        and table["b is"].tolist() == ["better"]
+        and table["candidate is"].tolist() == ["better"]
     )
 
 
@@ -214,7 +215,7 @@ def test_the_detectable_difference_stands_beside_what_was_not_found_only():
         },
     )
     about = table.set_index("metric")
-    assert about["b is"].to_dict() == {
+    assert about["candidate is"].to_dict() == {
         "false_refusal": "better",
         "hit@5": "can't tell",
         "latency_ms (p50)": "can't tell",

@@ -113,7 +113,7 @@ def test_errors_never_make_a_gate_pass(write_golden, write_run):
 
 def test_queries_the_candidate_was_not_asked_count_as_lost(write_golden, write_run):
     cmp = compared(write_golden, write_run, runs(FOUND, FOUND, FOUND, FOUND), runs(FOUND))
-    assert gate(cmp, {"mrr": 0.5}).table["change"][0] == -0.75
+    assert gate(cmp, {"mrr": 0.5}).table["delta"][0] == -0.75
 
 
 def test_what_cannot_be_evaluated_says_so_and_stops_a_gate_that_requires_it(
@@ -177,7 +177,7 @@ def test_the_forms_of_a_gate_give_the_same_answer(write_golden, write_run):
     )
     assert [row["verdict"] for row in content["table"]] == found.table[
         "verdict"
-    ].tolist() and content["table"][1]["a"] is None
+    ].tolist() and content["table"][1]["baseline"] is None
     for text in (found.to_markdown(), repr(found), found._repr_html_()):
         assert (
             "Gate failed by mrr, 1 not evaluated: b against a (over all metrics compared: " in text
@@ -247,12 +247,12 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     # q1 was lost altogether, q2 was not asked, q0 fell by one rank
     assert found.regressions[["query_id", "outcome"]].to_numpy().tolist() == [
         ["q1", "regression"],
-        ["q2", "only_a"],
+        ["q2", "only_baseline"],
         ["q0", "loss"],
     ]
-    assert found.table[["n", "n_expected_a", "n_expected_b", "n_lost"]].to_numpy().tolist() == [
-        [2, 3, 3, 1]
-    ]
+    assert found.table[
+        ["n", "n_expected_baseline", "n_expected_candidate", "n_lost"]
+    ].to_numpy().tolist() == [[2, 3, 3, 1]]
     assert (
         "2 / 3" in found.to_markdown() and "2 / 3" in repr(found) and "2 / 3" in found._repr_html_()
     )
@@ -304,7 +304,7 @@ def test_the_command_line_takes_what_may_differ(write_golden, write_run, capsys)
     )
     assert main(["compare", *command, "--vary", "k", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.split("\n")[-2])["config_diff"] == [
-        {"key": "k", "a": "0", "b": "1", "declared": True}
+        {"key": "k", "baseline": "0", "candidate": "1", "declared": True}
     ]
     for options, message in (
         (["--vary", "depth"], "vary: no config key depth; there are k"),

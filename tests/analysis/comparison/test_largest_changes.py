@@ -9,7 +9,6 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.gate import gate
 from ragscore.cli import main
 from ragscore.reporting import report
 
@@ -172,60 +171,6 @@ def test_the_page_shows_the_largest_moves_and_the_flips_that_markdown_shows(comp
         "Answers that flipped</h3>"
         not in report(compare_runs(*compared, "a", "b", metrics=["hit@1"])).to_html()
     )
-
-
-def older(cmp, frames, columns=()):
-    """JSON of a comparison as it was before it had these frames, and these columns of deltas."""
-    content = json.loads(cmp.to_json())
-    content = {name: value for name, value in content.items() if name not in frames}
-    content["dtypes"] = {
-        name: {key: dtype for key, dtype in types.items() if key not in columns}
-        for name, types in content["dtypes"].items()
-        if name not in frames
-    }
-    return json.dumps(
-        content
-        | {
-            "deltas": [
-                {key: value for key, value in row.items() if key not in columns}
-                for row in content["deltas"]
-            ]
-        }
-    )
-
-
-def test_json_from_before_flips_and_movers_reloads_without_any(compared):
-    cmp = compare_runs(*compared, "a", "b", metrics=["mrr@10", "answer_checks"])
-    again = rs.Comparison.from_json(older(cmp, ("flips", "largest_changes")))
-    pd.testing.assert_frame_equal(again.deltas, cmp.deltas)
-    assert (
-        not len(again.flips)
-        and not len(again.largest_changes)
-        and list(again.flips) == list(cmp.flips)
-        and list(again.largest_changes) == list(cmp.largest_changes)
-    )
-    assert (
-        "Largest changes" not in again.to_markdown()
-        and "Largest changes" not in report(again).to_html()
-        and repr(again).startswith("Comparison of b")
-    )
-    assert gate(rs.Comparison.from_json(again.to_json()), {"mrr@10": 0.5}).passed
-
-
-def test_json_from_before_deltas_had_all_columns_is_refused_by_version(compared):
-    text = older(
-        compare_runs(*compared, "a", "b", metrics=["mrr@10"]),
-        ("flips",),
-        ("n_expected_a", "n_expected_b"),
-    )
-    with pytest.raises(
-        rs.DataError,
-        match=(
-            r"deltas: no n_expected_a, n_expected_b; JSON of version 0\.1\.0 or later; this one is"
-            r" older: compare the runs again"
-        ),
-    ):
-        rs.Comparison.from_json(text)
 
 
 def test_a_tie_margin_may_be_given_by_command(write_golden, write_run, capsys):

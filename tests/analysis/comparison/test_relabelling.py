@@ -11,7 +11,7 @@ from conftest import THREE_QUERIES, hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.relabelling import compare_goldens
+from ragscore.analysis.comparison.relabelling import label_effect
 from ragscore.frames.data import concat_results
 
 N = 10
@@ -52,10 +52,10 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
     assert rs.score(results, new, ["recall@5"]).query("run_id == 'friday'")[
         "recall@5"
     ].mean() == pytest.approx(0.7)
-    cmp = compare_goldens(results, old, new, "monday", "friday", metrics=["recall@5"])
+    cmp = label_effect(results, new, old, "monday", "friday", metrics=["recall@5"])
     row = cmp.deltas.iloc[0]
     assert row[
-        ["a_old", "b_new", "delta", "label_effect", "system_effect"]
+        ["baseline", "candidate", "delta", "label_effect", "system_effect"]
     ].tolist() == pytest.approx([0.1, 0.7, 0.6, 0.6, 0])
     assert (
         cmp.verdict
@@ -64,7 +64,9 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
     )
     assert cmp.verdict in repr(cmp) and cmp.verdict in cmp._repr_html_()
     # the queries that did not change: q0 is found, q7 to q9 are not, before and after
-    assert row[["a_unchanged", "b_unchanged", "delta_unchanged", "n_unchanged"]].tolist() == [
+    assert row[
+        ["unchanged_baseline", "unchanged_candidate", "unchanged_delta", "n_unchanged"]
+    ].tolist() == [
         0.25,
         0.25,
         0,
@@ -74,7 +76,7 @@ def test_a_recall_that_labels_raised_is_not_the_systems(weeks):
 
 def test_the_queries_that_did_not_change_show_no_difference(weeks):
     results, old, new = weeks
-    same = compare_goldens(results, old, new, "monday", "friday").unchanged
+    same = label_effect(results, new, old, "monday", "friday").unchanged
     assert same.queries["query_id"].tolist() == ["q0", "q7", "q8", "q9"]
     by_old, by_new = (
         rs.score(results, golden)[lambda scores: scores.index.isin(same.queries["query_id"])]
@@ -109,19 +111,19 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
         write_run("better", [*RECORDS[:9], record("q9", [hit("c", "unfindable", 2)])])
     )
     runs = concat_results([results, better])
-    row = compare_goldens(runs, old, new, "monday", "better", metrics="recall@5").deltas.iloc[0]
+    row = label_effect(runs, new, old, "monday", "better", metrics="recall@5").deltas.iloc[0]
     assert row[
-        ["delta", "label_effect", "system_effect", "delta_unchanged"]
+        ["delta", "label_effect", "system_effect", "unchanged_delta"]
     ].tolist() == pytest.approx([0.7, 0.6, 0.1, 0.25])
 
     def verdict(*args):
-        return compare_goldens(runs, *args, metrics="recall@5").verdict
+        return label_effect(runs, *args, metrics="recall@5").verdict
 
-    assert verdict(old, new, "monday", "better").startswith("Labels and system both changed")
+    assert verdict(new, old, "monday", "better").startswith("Labels and system both changed")
     assert verdict(new, new, "monday", "better") == "The system changed, not the labels."
     assert verdict(new, new, "monday", "friday") == "Neither labels nor system changed."
     assert (
-        verdict(old, new, "monday")
+        verdict(new, old, "monday")
         == "One run, so no difference is the system's. Of the golden set: 6 of 10 queries"
         " relabelled."
     )
@@ -130,7 +132,7 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
 def test_a_slower_run_is_no_changed_system(weeks, write_run):
     results, old, new = weeks
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
-    cmp = compare_goldens(concat_results([results, slow]), old, new, "monday", "slow")
+    cmp = label_effect(concat_results([results, slow]), new, old, "monday", "slow")
     assert cmp.deltas.set_index("metric").loc[
         "latency_ms", "system_effect"
     ] > 0 and cmp.verdict.startswith("The labels changed, not the system")
@@ -216,11 +218,9 @@ def test_both_golden_sets_are_measured_at_the_coarser_of_their_levels(
             [one | {"expected_chunk_ids": [f"c{n}"]} for n, one in enumerate(NEW)], "chunks.yaml"
         )
     )
-    row = compare_goldens(
-        results, chunked, new, "monday", "friday", metrics="recall@5"
-    ).deltas.iloc[0]
+    row = label_effect(results, new, chunked, "monday", "friday", metrics="recall@5").deltas.iloc[0]
     # by document, though the older set would allow chunks: 1.0
-    assert row[["a_old", "b_new"]].tolist() == pytest.approx([0.7, 0.7])
+    assert row[["baseline", "candidate"]].tolist() == pytest.approx([0.7, 0.7])
 
 
 def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
@@ -228,7 +228,13 @@ def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     short = rs.load_results(write_run("short", RECORDS[:2]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        row = compare_goldens(
-            concat_results([results, short]), old, new, "monday", "short", metrics="recall@5"
+        row = label_effect(
+            concat_results([results, short]), new, old, "monday", "short", metrics="recall@5"
         ).deltas.iloc[0]
-    assert row[["a_old", "b_new", "n_old", "n_new", "n_unchanged"]].tolist() == [0.5, 1, 2, 2, 1]
+    assert row[["baseline", "candidate", "n_baseline", "n_candidate", "n_unchanged"]].tolist() == [
+        0.5,
+        1,
+        2,
+        2,
+        1,
+    ]
