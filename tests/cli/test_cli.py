@@ -396,6 +396,8 @@ def test_compare_takes_the_policies_of_scoring(passages, capsys):
         "collapse": "doc",
         "empty_gold": "zero",
         "unknown": "miss",
+        "errors": "miss",
+        "missing": "exclude",
     }
     main(["compare", a, b, "--golden", golden, "--collapse", "doc"])
     assert "Scored with collapse=doc." in capsys.readouterr().out
