@@ -113,7 +113,7 @@ from .scoring.answers import refusal_reasons, score_answers
 from .scoring.attribution import parse_citations
 from .scoring.grading import grade_hits
 from .scoring.judgments import judge_counts, with_judged_refusals
-from .scoring.metrics import metric_card, metrics, score_hits
+from .scoring.metrics import metrics, score_hits
 from .scoring.policies import Policies
 from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profile_aggregates import aggregate
@@ -162,7 +162,7 @@ __all__ = [
     "answer_faults", "fault_table", "fault_changes", "fault_transitions",
     # the compute stage in one call
     "Evaluation", "evaluate", "score", "scoring", "aggregate", "Policies", "Profile",
-    "metrics", "metric_card",
+    "metrics",
     # summarize, compare
     "summarize", "explain", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
     # what measures, and whether the labels changed

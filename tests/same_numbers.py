@@ -32,7 +32,6 @@ import pandas as pd
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.retrievers import predicate_markdown, predicate_rows
-from ragscore.scoring.metrics import metric_card
 from ragscore.scoring.summary import summarize
 from ragscore.stats import cosine
 
@@ -477,7 +476,8 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 def ranking_labels(k: int = 5) -> list[str]:
     """Every label of the metric table, those with a cut-off at k."""
-    return [re.sub(r"@k$", f"@{k}", name) for name in rs.metrics()["name"]]
+    names = [re.sub(r"@k$", f"@{k}", name) for name in rs.metrics()["name"]]
+    return [re.sub(r"@r$", "@0.5", name) for name in names]
 
 
 def analyses(
@@ -1749,7 +1749,7 @@ def tables(kept: Kept) -> None:
     kept.call("metrics", "metrics")
     kept.call("available_judges", "available_judges")
     for label in ("hit@5", "ndcg@10", "passed", "latency_ms", "citation_precision"):
-        kept.keep(f"metrics/card={label}", str(metric_card(label)), prose=True)
+        kept.keep(f"metrics/card={label}", str(rs.metrics(label)), prose=True)
     for name in ("groundedness", "correctness", "faithfulness", "key_facts"):
         judge = rs.judging.get_judge(name)
         prompts = {"prompt_hash": judge.prompt_hash, "prompt_version": judge.prompt_version}

@@ -106,7 +106,9 @@ def example(folder: Path) -> tuple[rs.Results, rs.Golden]:
 
 
 def measured(results: rs.Results, golden: rs.Golden) -> dict[str, dict[str, object]]:
-    labels = {metric.name.replace("@k", f"@{K}"): metric.version for metric in TABLE}
+    labels = {
+        metric.name.replace("@k", f"@{K}").replace("@r", "@0.5"): metric.version for metric in TABLE
+    }
     scores = rs.score(results, golden, list(labels), match="doc")
     return {
         label: {
@@ -147,7 +149,7 @@ def test_the_example_gives_every_metric_of_the_table_different_values(small):
 
 
 def test_a_changed_formula_is_noticed(small, monkeypatch):
-    monkeypatch.setitem(FORMULAS, "precision", lambda e, k: e.total(e.gain > 0) / float(k) / 2)
+    monkeypatch.setitem(FORMULAS, "precision", lambda e, label: e.total(e.gain > 0) / label.k / 2)
     assert without_version(measured(*small)) == [f"precision@{K}"]
 
 

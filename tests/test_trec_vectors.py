@@ -14,9 +14,9 @@ from ragscore.scoring.profiles import PROFILES
 
 KS = PROFILES["trec"].ks
 CUT = ",".join(map(str, KS))
+PLAIN = ("map", "Rprec", "bpref", "recip_rank", "ndcg")
 MEASURES = {
-    "map",
-    "recip_rank",
+    *PLAIN,
     *(f"{name}.{CUT}" for name in ("P", "recall", "success", "ndcg_cut", "map_cut")),
 }
 
@@ -51,8 +51,7 @@ def theirs(qrels, run):
         pytrec_eval.RelevanceEvaluator(qrels, MEASURES).evaluate(run), orient="index"
     )
     means = by_query.reindex(list(qrels)).fillna(0).mean()
-    found = {"map": means["map"], "recip_rank": means["recip_rank"]}
-    return found | {
+    return {name: means[name] for name in PLAIN} | {
         name: {str(k): means[f"{name}_{k}"] for k in KS}
         for name in ("P", "recall", "success", "ndcg_cut", "map_cut")
     }

@@ -15,7 +15,7 @@ from ragscore.frames.data import DataError, Results, conform
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Codes
 
-TIES = ("file", "trec")
+TIES = ("file", "trec", "trec64")
 
 
 def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
@@ -28,8 +28,9 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
         chunk_id. Other columns stay.
     ties
         "file": the stored rank, or the order of the rows where there is none. "trec": as trec_eval
-        ranks, score descending compared in 32 bits, ties by document id descending; the stored rank
-        is ignored.
+        ranks, score descending, ties by document id descending; the stored rank is ignored. Scores
+        are compared in 32 bits, as in trec_eval up to version 9 and in pytrec_eval; "trec64"
+        compares all 64 bits, as trec_eval 10 does. Lists without any score keep their order.
 
     Returns
     -------
@@ -39,7 +40,7 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     ------
     DataError
         An unknown `ties`; a stored rank that is missing, negative or twice in one query; for "trec"
-        a hit without a score or an id.
+        hits without an id, or a list of which only some hits have a score.
 
     Warns
     -----
@@ -49,8 +50,8 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     check_choice(ties, TIES, "ties")
     if not len(hits):
         return conform(hits.assign(rank=np.zeros(0, dtype="int32")), "hits")
-    if ties == "trec":
-        ranks = _trec_ranks(hits)
+    if ties != "file":
+        ranks = _trec_ranks(hits, "float32" if ties == "trec" else "float64")
     elif "rank" in hits and hits["rank"].notna().any():
         ranks = _stored_ranks(hits)
     else:
@@ -131,14 +132,20 @@ def _moved(frame: pd.DataFrame, moved: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(rank=rows["new"].astype("int32")).drop(columns="new")
 
 
-def _trec_ranks(hits: pd.DataFrame) -> Codes:
-    without = hits["score"].isna().to_numpy() if "score" in hits else np.ones(len(hits), dtype=bool)
-    if without.any():
-        raise DataError(
-            f"{int(without.sum())} of {len(hits)} hits have no score",
-            field="hits.score",
-            allowed="a score in every hit, or ties='file'",
-        )
+def _trec_ranks(hits: pd.DataFrame, dtype: str) -> Codes:
+    cell = _cells(hits)
+    score = hits["score"].to_numpy("float64") if "score" in hits else np.full(len(hits), np.nan)
+    if (without := np.isnan(score)).any():
+        n_hits, n_without = np.bincount(cell), np.bincount(cell[without], minlength=cell.max() + 1)
+        if ((n_without > 0) & (n_without < n_hits)).any():
+            raise DataError(
+                f"{int(without.sum())} of {len(hits)} hits have no score",
+                field="hits.score",
+                allowed="a score in every hit of a list or in none, or ties='file'",
+            )
+        has_ranks = "rank" in hits and hits["rank"].notna().all()
+        order = hits["rank"].to_numpy() if has_ranks else np.arange(len(hits))
+        score = np.where(without, -order.astype("float64"), score)
     names = [name for name in ("doc_id", "chunk_id") if name in hits and hits[name].notna().any()]
     if not names:
         raise DataError(
@@ -147,8 +154,7 @@ def _trec_ranks(hits: pd.DataFrame) -> Codes:
             allowed="an id to break ties by, or ties='file'",
         )
     with np.errstate(over="ignore"):  # scores beyond 32 bits become infinite, and tie
-        score = hits["score"].to_numpy("float64").astype("float32")
-    cell = _cells(hits)
+        score = score.astype(dtype)
     # Arrow compares texts by their bytes, as trec_eval does.
     columns = {"cell": cell, "score": score} | {
         name: pa.array(hits[name]).cast(pa.large_string()) for name in names

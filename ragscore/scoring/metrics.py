@@ -5,10 +5,11 @@ per metric. The table says of each metric what it means, when it is NaN and whic
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +22,15 @@ from ragscore.frames.typing import Values
 from ragscore.scoring.rules import LEVELS
 
 DEFAULT_KS = (1, 3, 5, 10)
+WHOLE_LIST = 2**31 - 1  # no list is longer: ranks have 32 bits
 GainFunction = Callable[[npt.NDArray[np.int64]], Values]
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One line of the metric table. `name` holds a `k` where the label takes a cut-off.
+    """One line of the metric table.
+
+    `name` holds a `k` where the label takes a cut-off, and an `r` where it takes a recall level.
 
     `version` counts the meanings that its formula has had: stored values of different versions are
     not compared. It is written by hand: a hash of the source would change with every rename and
@@ -45,22 +49,35 @@ class Metric:
     version: int = 1
 
 
-_NO_TARGET = "no target at the match level, or the query should be refused"
+_NO_TARGET = "no target of grade ≥ min_grade at the match level, or the query should be refused"
+_NO_GRADE = "no target of grade ≥ 1 at the match level, or the query should be refused"
 _NO_ANSWER = "no answer, or the query failed"
 _NO_REFERENCE = "no reference answer, no answer, the query failed or should be refused"
 _NOT_GIVEN = "no answer, the query failed, or the system refused"
 _NOT_JUDGED = "not judged, every judgment failed, or the query failed"
 TABLE = [
-    Metric("hit@k", "1 if a hit of rank ≤ k meets a target of grade ≥ 1", _NO_TARGET, kind="binary", also="trec_eval success_k, ranx hit_rate@k"),
-    Metric("recall@k", "distinct targets (grade ≥ 1) met at rank ≤ k / all of them", _NO_TARGET, also="trec_eval recall_k, ir_measures R@k"),
+    Metric("hit@k", "1 if a relevant hit (grade ≥ min_grade, by default 1) has rank ≤ k", _NO_TARGET, kind="binary", also="trec_eval success_k, ir_measures Success@k, ranx hit_rate@k"),
+    Metric("recall@k", "distinct relevant targets met at rank ≤ k / all of them", _NO_TARGET, also="trec_eval recall_k, ir_measures R@k"),
     Metric("recall_all@k", "1 if every target of some support group is met at rank ≤ k", "no support groups, or the query should be refused", kind="binary"),
-    Metric("precision@k", "hits of grade ≥ 1 at rank ≤ k / k", _NO_TARGET, also="trec_eval P_k"),
-    Metric("map@k", "Σ over gaining hits of rank i ≤ k of (gaining hits up to i) / i, divided by the number of targets", _NO_TARGET, also="trec_eval map_cut_k, ir_measures AP@k"),
-    Metric("ndcg@k", "Σ_{rank ≤ k} (2^gain − 1) / log2(rank + 1), divided by the same over the targets' grades, best first (Burges et al. 2005)", _NO_TARGET, also="ranx ndcg_burges@k"),
-    Metric("ndcg_linear@k", "as ndcg@k with the gain itself instead of 2^gain − 1 (Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418)", _NO_TARGET, also="trec_eval ndcg_cut_k, ir_measures nDCG@k"),
-    Metric("judged@k", "hits of rank ≤ k that meet any target, grade 0 included / min(k, number of hits)", f"no hit; {_NO_TARGET}", also="ir_measures Judged@k"),
-    Metric("mrr", "1 / rank of the first hit of grade ≥ 1, 0 if there is none", _NO_TARGET, also="trec_eval recip_rank"),
+    Metric("precision@k", "relevant hits at rank ≤ k / k", _NO_TARGET, also="trec_eval P_k, ir_measures P@k"),
+    Metric("map", "as map@k, over the whole list", _NO_TARGET, also="trec_eval map, ir_measures AP", default=False),
+    Metric("map@k", "Σ over gaining hits of rank i ≤ k of (gaining hits up to i) / i, divided by the number of relevant targets", _NO_TARGET, also="trec_eval map_cut_k, ir_measures AP@k"),
+    Metric("ndcg", "as ndcg@k, over the whole list and all targets", _NO_GRADE, also="ranx ndcg_burges", default=False),
+    Metric("ndcg@k", "Σ_{rank ≤ k} (2^gain − 1) / log2(rank + 1), divided by the same over the targets' grades, best first (Burges et al. 2005, doi:10.1145/1102351.1102363)", _NO_GRADE, also="ir_measures nDCG(dcg='exp-log2')@k, ranx ndcg_burges@k"),
+    Metric("ndcg_linear", "as ndcg_linear@k, over the whole list and all targets", _NO_GRADE, also="trec_eval ndcg, ir_measures nDCG", default=False),
+    Metric("ndcg_linear@k", "as ndcg@k with the gain itself instead of 2^gain − 1 (Järvelin & Kekäläinen 2002, doi:10.1145/582415.582418)", _NO_GRADE, also="trec_eval ndcg_cut_k, ir_measures nDCG@k"),
+    Metric("judged@k", "hits of rank ≤ k that meet any target, grade 0 included / min(k, number of hits)", f"no hit; {_NO_GRADE}", also="ir_measures Judged@k"),
+    Metric("mrr", "1 / rank of the first relevant hit, 0 if there is none", _NO_TARGET, also="trec_eval recip_rank, ir_measures RR"),
     Metric("mrr@k", "as mrr, 0 if that rank is above k", _NO_TARGET, also="ir_measures RR@k"),
+    Metric("rprec", "relevant hits at rank ≤ R / R, where R is the number of relevant targets", _NO_TARGET, also="trec_eval Rprec, ir_measures Rprec, ranx r-precision", default=False),
+    Metric("bpref", "Σ over gaining hits of 1 − min(n, N, R) / min(N, R), divided by R: n judged hits before it and N targets that are not relevant, R relevant targets; a term with n = 0 is 1, so without any judgement of not relevant it is recall (Buckley & Voorhees 2004, doi:10.1145/1008992.1009000)", _NO_TARGET, also="trec_eval bpref, ir_measures Bpref", default=False),
+    Metric("set_precision", "relevant hits / hits, 0 without hits", _NO_TARGET, also="trec_eval set_P, ir_measures SetP", default=False),
+    Metric("set_recall", "distinct relevant targets met / all of them", _NO_TARGET, also="trec_eval set_recall, ir_measures SetR", default=False),
+    Metric("set_f1", "2 · set_precision · set_recall / (set_precision + set_recall), 0 if both are 0", _NO_TARGET, also="trec_eval set_F, ir_measures SetF", default=False),
+    Metric("err@k", "Σ_{rank i ≤ k} (1 / i) · s_i · Π_{j < i} (1 − s_j), s = (2^gain − 1) / 2^4; err(2)@k takes 2 as the highest grade instead of 4 (Chapelle et al. 2009, doi:10.1145/1645953.1646033)", _NO_GRADE, also="ir_measures ERR@k, TREC's gdeval", default=False),
+    Metric("rbp", "(1 − p) Σ p^(i − 1) over relevant hits of rank i, with p = 0.8; rbp(0.95) takes another p, 0 < p < 1 (Moffat & Zobel 2008, doi:10.1145/1416950.1416952)", _NO_TARGET, also="ir_measures RBP(p=0.8, rel=1), ranx rbp", default=False),
+    Metric("iprec@r", "interpolated precision at recall r: the highest precision at a gaining hit by which at least ⌊r · R + 0.9⌋ of the R relevant targets are met, 0 if there is none; 0 ≤ r ≤ 1 (trec_eval's definition)", _NO_TARGET, also="trec_eval iprec_at_recall_r, ir_measures IPrec@r", default=False),
+    Metric("11pt_avg", "mean of iprec at the recall levels 0, 0.1, 0.2, ..., 1", _NO_TARGET, also="trec_eval 11pt_avg", default=False),
     Metric("passed", "1 if the query got what it asks for: a target hit within the run's k; no hit where expected_empty; no forbidden source; a refusal where one is due", "nothing to judge it by", kind="binary"),
     Metric("answer_checks", "1 if the answer holds every must_contain text and no forbidden one (case-sensitive)", f"no such checks, {_NO_ANSWER}, or the query should be refused", kind="binary"),
     Metric("answer_checks_all", "as answer_checks, should-refuse queries included", f"no such checks, {_NO_ANSWER}", kind="binary", also="kebab groundedness", default=False),
@@ -128,16 +145,33 @@ ADDED = {
 _DECLARED: dict[str, Metric] = {}
 BY_NAME = {metric.name: metric for metric in TABLE}
 RANKING = (
-    "hit",
-    "recall",
-    "recall_all",
-    "precision",
-    "map",
-    "ndcg",
-    "ndcg_linear",
-    "judged",
-    "mrr",
-)
+    "hit", "recall", "recall_all", "precision", "map", "ndcg", "ndcg_linear", "judged", "mrr",
+    "rprec", "bpref", "set_precision", "set_recall", "set_f1", "err", "rbp", "iprec", "11pt_avg",
+)  # fmt: skip
+# Ranking metrics of grades: `min_grade` doesn't touch them.
+GRADED = ("ndcg", "ndcg_linear", "err", "judged")
+# Name of trec_eval, ir_measures or ranx, without a cut-off -> the metric of that definition here.
+OTHER_NAMES = {
+    "P": "precision", "Precision": "precision", "R": "recall", "Recall": "recall",
+    "AP": "map", "MAP": "map", "map_cut": "map", "RR": "mrr", "MRR": "mrr", "recip_rank": "mrr",
+    "nDCG": "ndcg_linear", "NDCG": "ndcg_linear", "ndcg_cut": "ndcg_linear",
+    "ndcg_burges": "ndcg", "success": "hit", "Success": "hit", "hit_rate": "hit",
+    "Judged": "judged", "Rprec": "rprec", "RPrec": "rprec", "r-precision": "rprec",
+    "Bpref": "bpref", "BPref": "bpref", "SetP": "set_precision", "set_P": "set_precision",
+    "SetR": "set_recall", "SetF": "set_f1", "set_F": "set_f1", "ERR": "err", "RBP": "rbp",
+    "IPrec": "iprec", "iprec_at_recall": "iprec",
+}  # fmt: skip
+# Metric with a parameter in parentheses -> its default.
+PARAMETERS = {"rbp": 0.8, "err": 4.0}
+PARAMETER_RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
+    "rbp": (lambda p: 0 < p < 1, "0 < p < 1, as in rbp(0.8)"),
+    "err": (
+        lambda grade: grade >= 1 and grade == np.floor(grade),
+        "the highest grade, a whole number from 1, as in err(4)@10",
+    ),
+    "iprec": (lambda r: 0 <= r <= 1, "a recall level from 0 to 1, as in iprec@0.1"),
+}
+RECALL_LEVELS = tuple(level / 10 for level in range(11))  # of 11pt_avg
 DEFAULT_METRICS = [
     label
     for m in TABLE
@@ -160,12 +194,17 @@ HEADLINE = [
 
 @dataclass(frozen=True)
 class Label:
-    """A metric label taken apart: `recall@5:doc` is recall, k = 5, at level doc."""
+    """A metric label taken apart: `recall@5:doc` is recall, k = 5, at level doc.
+
+    `text` is the label as we write it, also where it was given under another tool's name.
+    `parameter` is p of `rbp(p)`, the highest grade of `err(grade)@k`, or r of `iprec@r`.
+    """
 
     text: str
     name: str
     k: int | None = None
     level: str | None = None
+    parameter: float | None = None
 
     @property
     def is_ranking(self) -> bool:
@@ -175,16 +214,20 @@ class Label:
     @property
     def metric(self) -> Metric:
         """The metric's line of the table."""
-        return BY_NAME[self.name if self.k is None else f"{self.name}@k"]
+        return BY_NAME[_line(self.name, self.k is not None)]
 
 
 def parse_label(text: str) -> Label:
     """Take a metric label apart.
 
+    Names of trec_eval, ir_measures and ranx are understood where their definition is the same:
+    `P_10` and `P@10` are `precision@10`, `nDCG@10` is `ndcg_linear@10`.
+
     Raises
     ------
     DataError
-        Not a known metric (near misses are named), a cut-off below 1, or an unknown level.
+        Not a known metric (near misses are named), a cut-off below 1, a parameter out of range, or
+        an unknown level.
     """
     if not isinstance(text, str):
         raise DataError(
@@ -193,25 +236,85 @@ def parse_label(text: str) -> Label:
     return _parsed(text)
 
 
+_LABEL = re.compile(
+    r"(?P<name>.+?)(?:\((?P<given>[^()]*)\))?(?:[@_.](?P<at>\d+(?:\.\d+)?))?(?::(?P<level>[a-z]+))?"
+)
+
+
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> Label:
-    found = re.fullmatch(r"([a-z_]+?)(?:@(\d+))?(?::([a-z]+))?", text)
-    name, k, level = found.groups() if found else (text, None, None)
-    if f"{name}@k" in BY_NAME and k is not None and int(k) < 1:
-        raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
-    if (name if k is None else f"{name}@k") not in BY_NAME:
-        raise DataError(
-            f"unknown metric {excerpt(text)}",
-            field="metrics",
-            allowed=nearest(text, [*DEFAULT_METRICS, *BY_NAME], "rs.metrics() has"),
-        )
+    found = _LABEL.fullmatch(text)
+    parts: dict[str, str | None] = found.groupdict() if found else {"name": text}
+    written, given, at = parts["name"] or "", parts.get("given") or "", parts.get("at")
+    level = parts.get("level")
+    name = OTHER_NAMES.get(written, written)
+    if name == "ndcg_linear" and given.replace(" ", "") in ("dcg='exp-log2'", 'dcg="exp-log2"'):
+        name, given = "ndcg", ""
+    if (line := _line(name, at is not None)) not in BY_NAME or (line == "iprec@r" and at is None):
+        raise _unknown(text, name)
+    k = _cutoff(text, at) if line.endswith("@k") else None
     if level is not None and (level not in LEVELS or name not in RANKING):
         raise DataError(
             f"found {text!r}",
             field="metrics",
             allowed=f"a ranking metric followed by one of {', '.join(':' + one for one in LEVELS)}",
         )
-    return Label(text, name, int(k) if k else None, level)
+    parameter = _parameter(text, name, given, at)
+    shown = name
+    if name in PARAMETERS and parameter != PARAMETERS[name]:
+        shown += f"({parameter:.12g})"
+    shown += f"@{k}" if k is not None else f"@{parameter:.12g}" if name == "iprec" else ""
+    return Label(shown + (f":{level}" if level else ""), name, k, level, parameter)
+
+
+def _line(name: str, has_cutoff: bool) -> str:
+    """Return the name of a metric's line of the table."""
+    return "iprec@r" if name == "iprec" else f"{name}@k" if has_cutoff else name
+
+
+def _unknown(text: str, name: str) -> DataError:
+    """Return the error of a label that names no metric."""
+    allowed = nearest(text, [*DEFAULT_METRICS, *BY_NAME, *OTHER_NAMES], "rs.metrics() has")
+    if name == "iprec":
+        allowed = "a recall level, as in iprec@0.1"
+    elif f"{name}@k" in BY_NAME:
+        allowed = f"a cut-off, as in {name}@10"
+    elif name in BY_NAME:
+        allowed = f"{name} without a cut-off"
+    return DataError(f"unknown metric {excerpt(text)}", field="metrics", allowed=allowed)
+
+
+def _cutoff(text: str, at: str | None) -> int:
+    if at is None or "." in at or int(at) < 1:
+        raise DataError(f"found {text!r}", field="metrics", allowed="a cut-off k of at least 1")
+    return int(at)
+
+
+def _parameter(text: str, name: str, given: str, at: str | None) -> float | None:
+    """Return the parameter of a label, with the parts that ir_measures may write in parentheses."""
+    parts = [part.strip().rpartition("=") for part in given.split(",") if part.strip()]
+    stated = {key: value for key, _, value in parts}
+    for key, default, policy in (
+        ("rel", "1", "min_grade"),
+        ("judged_only", "False", "judged_only"),
+    ):
+        if stated.pop(key, default) != default:
+            allowed = f"the policy {policy}, which holds for every metric of a scoring"
+            raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
+    if name == "iprec":
+        stated["r"] = at or ""
+    if not stated:
+        return PARAMETERS.get(name)
+    is_allowed, allowed = PARAMETER_RANGES.get(
+        name, (lambda number: False, f"no parameter of {name}")
+    )
+    try:
+        number = float(stated.popitem()[1])
+    except ValueError:
+        number = np.nan
+    if stated or not is_allowed(number):
+        raise DataError(f"found {text!r}", field="metrics", allowed=allowed)
+    return number
 
 
 def describe(column: str) -> Metric:
@@ -220,19 +323,22 @@ def describe(column: str) -> Metric:
     A column of your own has the range and the direction that `declare` gave it, if any.
     """
     try:
-        return parse_label(column).metric
+        label = parse_label(column)
+        if label.text == column:  # another tool's name is that of a column of your own
+            return label.metric
     except DataError:
-        return _DECLARED.get(column) or ADDED.get(
-            column.partition("@")[0],
-            Metric(
-                column,
-                "a column of your own",
-                "as you computed it",
-                kind="other",
-                range="any",
-                better="not declared",
-            ),
-        )
+        pass
+    return _DECLARED.get(column) or ADDED.get(
+        column.partition("@")[0],
+        Metric(
+            column,
+            "a column of your own",
+            "as you computed it",
+            kind="other",
+            range="any",
+            better="not declared",
+        ),
+    )
 
 
 def declare(name: str, better: str | None, range: tuple[float, float] | None) -> None:
@@ -278,15 +384,9 @@ def declare(name: str, better: str | None, range: tuple[float, float] | None) ->
 
 def _is_label(name: str) -> bool:
     try:
-        parse_label(name)
+        return parse_label(name).text == name
     except DataError:
         return False
-    return True
-
-
-def metrics() -> pd.DataFrame:
-    """One row per metric: formula, kind, range, direction, when it is NaN, and other names."""
-    return pd.DataFrame([asdict(metric) for metric in TABLE])
 
 
 class Card(str):
@@ -296,12 +396,34 @@ class Card(str):
         return str(self)
 
 
-def metric_card(label: str) -> Card:
-    """Return one metric in full, as text: `rs.metric_card("ndcg@5")`."""
+@overload
+def metrics() -> pd.DataFrame: ...
+@overload
+def metrics(label: str) -> Card: ...
+def metrics(label: str | None = None) -> pd.DataFrame | Card:
+    """Return the table of metrics, or with a label one metric in full, as text.
+
+    Parameters
+    ----------
+    label
+        Such as "ndcg@5". Names of other tools are understood and come back as ours.
+
+    Returns
+    -------
+    One row per metric: `name`, `formula`, `nan_when`, `kind`, `better`, `range`, `also` (its name
+    in other tools), `default` (computed without being asked for), `version`.
+
+    Raises
+    ------
+    DataError
+        An unknown metric; the nearest are named.
+    """
+    if label is None:
+        return pd.DataFrame([asdict(metric) for metric in TABLE])
     parsed = parse_label(label)
     m = parsed.metric
     lines = [
-        label,
+        parsed.text,
         f"  formula   {m.formula}",
         f"  range     {m.range}, {m.better} is better",
         f"  kind      {m.kind}",
@@ -341,6 +463,9 @@ class _Credit:
     ideal_place: npt.NDArray[np.int64]
     ideal_grade: npt.NDArray[np.int64]
     row_query: npt.NDArray[np.int64]
+    targets: pd.DataFrame
+    queries: pd.Index
+    min_grade: int
     cuts: dict[int, "_Credit"] = field(default_factory=dict)
     ideals: dict[tuple[GainFunction, int], Values] = field(default_factory=dict)  # of all cuts
     first: Values | None = None
@@ -378,11 +503,31 @@ class _Credit:
         return self.ideals[gain, k]
 
     @property
+    def n_graded(self) -> Values:
+        """The number of targets of grade ≥ 1 of each row's query."""
+        if self.min_grade == 1:
+            return self.n_targets
+        return _per_query(self.ideal_query, len(self.queries))[self.row_query]
+
+    @property
+    def n_irrelevant(self) -> Values:
+        """The number of targets of each row's query that were judged not to be relevant."""
+        grade = self.targets["grade"].to_numpy()
+        query = lookup(self.targets["query_id"], self.queries)
+        number = pair_numbers(query, self.targets["target_id"])
+        best = np.full(int(number.max(initial=0)) + 1, -1)
+        np.maximum.at(best, number, grade)
+        query_of = np.zeros(len(best), dtype=np.int64)
+        query_of[number] = query
+        of_query = _per_query(query_of[(best >= 0) & (best < self.min_grade)], len(self.queries))
+        return of_query[self.row_query]
+
+    @property
     def first_rank(self) -> Values:
-        """The rank of each row's first hit of grade ≥ 1; infinity where there is none."""
+        """The rank of each row's first relevant hit; infinity where there is none."""
         if self.first is None:
             # backwards: the last one written is the first one found
-            relevant = np.flatnonzero(self.grade > 0)[::-1]
+            relevant = np.flatnonzero(self.grade >= self.min_grade)[::-1]
             self.first = np.full(self.n_rows, np.inf)
             self.first[self.row[relevant]] = self.rank[relevant]
         return self.first
@@ -431,13 +576,19 @@ def ranking_columns(
     golden: Golden,
     rows: pd.DataFrame,
     metrics: list[str],
+    min_grade: int = 1,
+    judged_only: bool = False,
 ) -> dict[str, Values]:
-    """Return the columns of `score_hits` as arrays."""
+    """Return the columns of `score_hits` as arrays, with the policies of these names.
+
+    `graded` must have been made with the same `min_grade`.
+    """
     if not isinstance(rows["run_id"].dtype, pd.CategoricalDtype):
         rows = rows.assign(run_id=rows["run_id"].astype("str").astype("category"))
     queries = pd.Index(golden.queries["query_id"])
-    credit = _credit(graded, golden.targets, rows, queries)
-    is_undefined = credit.n_targets == 0
+    if judged_only:
+        graded, found, rows = _judged_only(graded, found, rows, queries)
+    credit = _credit(graded, golden.targets, rows, queries, min_grade)
     columns: dict[str, Values] = {}
     complete: Values | None = None
     for label in map(parse_label, metrics):
@@ -447,13 +598,34 @@ def ranking_columns(
             columns[label.text] = np.where(np.isnan(complete), np.nan, complete <= (label.k or 0))
         else:
             with np.errstate(invalid="ignore", divide="ignore"):
-                values = FORMULAS[label.name](credit.at_cutoff(label.k), label.k)
-                columns[label.text] = np.where(is_undefined, np.nan, values)
+                values = FORMULAS[label.name](credit.at_cutoff(label.k), label)
+            needed = credit.n_graded if label.name in GRADED else credit.n_targets
+            columns[label.text] = np.where(needed == 0, np.nan, values)
     return columns
 
 
+def _judged_only(
+    graded: pd.DataFrame, found: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return the same as if only judged hits had been returned: ranks and numbers closed up."""
+    row, met = (_row_with_hits(frame, rows, queries) for frame in (graded, found))
+    rank = graded["rank"].to_numpy()
+    order = np.lexsort((rank, row))
+    closed = np.empty(len(rank), dtype=np.int64)
+    closed[order] = _place_in_group(row[order]) + 1
+    depth = int(rank.max(initial=0)) + 1
+    # every target that was met was met by a judged hit
+    at = pd.Index(row * depth + rank).get_indexer(met * depth + found["rank"].to_numpy())
+    n_hits = np.bincount(row[row >= 0], minlength=len(rows))
+    return graded.assign(rank=closed), found.assign(rank=closed[at]), rows.assign(n_hits=n_hits)
+
+
 def _credit(
-    graded: pd.DataFrame, targets: pd.DataFrame, rows: pd.DataFrame, queries: pd.Index
+    graded: pd.DataFrame,
+    targets: pd.DataFrame,
+    rows: pd.DataFrame,
+    queries: pd.Index,
+    min_grade: int,
 ) -> _Credit:
     row, rank = _row_with_hits(graded, rows, queries), graded["rank"].to_numpy()
     order = np.flatnonzero(row >= 0)
@@ -465,7 +637,8 @@ def _credit(
     best_first = np.argsort(ideal_query * highest - ideal_grade, kind="stable")
     ideal_query, ideal_grade = ideal_query[best_first], ideal_grade[best_first]
     row_query = lookup(rows["query_id"], queries)
-    n_targets = np.append(np.bincount(ideal_query, minlength=len(queries)).astype("float64"), 0.0)
+    relevant = ideal_query if min_grade == 1 else ideal_query[ideal_grade >= min_grade]
+    n_targets = _per_query(relevant, len(queries))
     numbers: dict[str, Any] = {
         name: graded[name].to_numpy().astype(np.int64)[order]
         for name in ("rank", "grade", "gain", "n_found")
@@ -474,7 +647,13 @@ def _credit(
         row=row[order], **numbers, n_rows=len(rows), n_hits=rows["n_hits"].to_numpy("float64"),
         n_targets=n_targets[row_query], ideal_query=ideal_query,
         ideal_place=_place_in_group(ideal_query), ideal_grade=ideal_grade, row_query=row_query,
+        targets=targets, queries=queries, min_grade=min_grade,
     )  # fmt: skip
+
+
+def _per_query(query: npt.NDArray[np.int64], n_queries: int) -> Values:
+    """Count the elements of each query, and 0 at the end for queries that are not golden."""
+    return np.append(np.bincount(query, minlength=n_queries).astype("float64"), 0.0)
 
 
 def _creditable(
@@ -524,8 +703,8 @@ def _cell_keys(frame: pd.DataFrame, run_ids: pd.Index, queries: pd.Index) -> npt
     return np.where((run < 0) | (query < 0), -1, run * len(queries) + query)
 
 
-def _average_precision(credit: _Credit, k: int | None) -> Values:
-    is_gaining = credit.gain > 0
+def _average_precision(credit: _Credit, label: Label) -> Values:
+    is_gaining = credit.gain >= credit.min_grade
     row, rank = credit.row[is_gaining], credit.rank[is_gaining]
     n_so_far = _place_in_group(row) + 1
     return np.bincount(row, n_so_far / rank, credit.n_rows) / credit.n_targets
@@ -539,20 +718,115 @@ def _linear_gain(grade: npt.NDArray[np.int64]) -> Values:
     return grade.astype(np.float64)
 
 
-def _ndcg(credit: _Credit, k: int | None, gain: GainFunction) -> Values:
+def _ndcg(credit: _Credit, label: Label, gain: GainFunction) -> Values:
     dcg = credit.total(gain(credit.gain) / np.log2(credit.rank + 1.0))
-    return dcg / credit.ideal(gain, k or 0)
+    return dcg / credit.ideal(gain, WHOLE_LIST if label.k is None else label.k)
 
 
-FORMULAS: dict[str, Callable[[_Credit, int | None], Values]] = {
-    "hit": lambda c, k: np.isfinite(c.first_rank).astype("float64"),
-    "recall": lambda c, k: c.total(c.n_found) / c.n_targets,
-    "precision": lambda c, k: c.total(c.grade > 0) / float(k or 0),
+def _r_precision(credit: _Credit, label: Label) -> Values:
+    n_targets = credit.n_targets
+    is_counted = (credit.grade >= credit.min_grade) & (credit.rank <= n_targets[credit.row])
+    return credit.total(is_counted) / n_targets
+
+
+def _binary_preference(credit: _Credit, label: Label) -> Values:
+    is_gaining = np.flatnonzero(credit.gain >= credit.min_grade)
+    row = credit.row[is_gaining]
+    n_before = _so_far(credit.row, credit.grade < credit.min_grade)[is_gaining]
+    # of several hits of one document more may be before than there are targets
+    most = np.minimum(credit.n_irrelevant, credit.n_targets)[row]
+    lost = np.where(n_before > 0, np.minimum(n_before, most) / most, 0.0)
+    return np.bincount(row, 1.0 - lost, credit.n_rows) / credit.n_targets
+
+
+def _set_precision(credit: _Credit, label: Label) -> Values:
+    return credit.total(credit.grade >= credit.min_grade) / np.maximum(credit.n_hits, 1.0)
+
+
+def _set_recall(credit: _Credit, label: Label) -> Values:
+    return credit.total(credit.n_found) / credit.n_targets
+
+
+def _set_f1(credit: _Credit, label: Label) -> Values:
+    precision, recall = _set_precision(credit, label), _set_recall(credit, label)
+    return np.where(recall > 0, 2 * precision * recall / (precision + recall), 0.0)
+
+
+def _expected_reciprocal_rank(credit: _Credit, label: Label) -> Values:
+    highest = int(label.parameter or 0)
+    if (found := int(credit.ideal_grade.max(initial=0))) > highest:
+        raise DataError(
+            f"a target of grade {found}",
+            field=label.text,
+            allowed=f"grades up to {highest}; err({found})@{label.k} takes {found} as the highest",
+        )
+    gaining = np.flatnonzero(credit.gain > 0)
+    row, rank = credit.row[gaining], credit.rank[gaining]
+    stops = _exponential_gain(credit.gain[gaining]) / 2.0**highest
+    place = _place_in_group(row)
+    by_place = np.argsort(place, kind="stable")
+    begins = np.searchsorted(place[by_place], np.arange(int(place.max(initial=-1)) + 2))
+    total, goes_on = np.zeros(credit.n_rows), np.ones(credit.n_rows)
+    # Each row's first gaining hits, then each one's second, ...: a product over a row's hits.
+    for first, last in pairwise(begins.tolist()):
+        at = by_place[first:last]
+        total[row[at]] += goes_on[row[at]] * stops[at] / rank[at]
+        goes_on[row[at]] *= 1.0 - stops[at]
+    return total
+
+
+def _rank_biased_precision(credit: _Credit, label: Label) -> Values:
+    p = float(label.parameter or 0)
+    relevant = credit.grade >= credit.min_grade
+    weights = np.where(relevant, p ** (credit.rank - 1.0), 0.0)
+    return (1.0 - p) * credit.total(weights)
+
+
+def _interpolated_precision(credit: _Credit, levels: Sequence[float]) -> Values:
+    """Return the mean interpolated precision at these recall levels."""
+    gaining = np.flatnonzero(credit.gain >= credit.min_grade)
+    row = credit.row[gaining]
+    precision = (_place_in_group(row) + 1) / credit.rank[gaining]
+    n_met = _so_far(row, credit.n_found[gaining])
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    total = np.zeros(credit.n_rows)
+    if not len(begins):
+        return total
+    for level in levels:
+        needed = np.floor(level * credit.n_targets + 0.9)
+        reached = np.where(n_met >= needed[row], precision, 0.0)
+        total[row[begins]] += np.maximum.reduceat(reached, begins)
+    return total / len(levels)
+
+
+def _so_far(row: npt.NDArray[np.int64], counts: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+    """Return the sum of counts up to each element among its equal neighbours in `row`."""
+    total = np.cumsum(counts.astype(np.int64))
+    begins = np.flatnonzero(np.diff(row, prepend=-1))
+    before = (total - counts.astype(np.int64))[begins]
+    return total - np.repeat(before, np.diff(begins, append=len(row)))
+
+
+FORMULAS: dict[str, Callable[[_Credit, Label], Values]] = {
+    "hit": lambda c, label: np.isfinite(c.first_rank).astype("float64"),
+    "recall": _set_recall,
+    "precision": lambda c, label: c.total(c.grade >= c.min_grade) / float(label.k or 0),
     "map": _average_precision,
-    "ndcg": lambda c, k: _ndcg(c, k, _exponential_gain),
-    "ndcg_linear": lambda c, k: _ndcg(c, k, _linear_gain),
-    "judged": lambda c, k: c.total(np.ones(len(c.row))) / np.minimum(float(k or 0), c.n_hits),
-    "mrr": lambda c, k: np.where(np.isfinite(c.first_rank), 1 / c.first_rank, 0.0),
+    "ndcg": lambda c, label: _ndcg(c, label, _exponential_gain),
+    "ndcg_linear": lambda c, label: _ndcg(c, label, _linear_gain),
+    "judged": lambda c, label: (
+        c.total(np.ones(len(c.row))) / np.minimum(float(label.k or 0), c.n_hits)
+    ),
+    "mrr": lambda c, label: np.where(np.isfinite(c.first_rank), 1 / c.first_rank, 0.0),
+    "rprec": _r_precision,
+    "bpref": _binary_preference,
+    "set_precision": _set_precision,
+    "set_recall": _set_recall,
+    "set_f1": _set_f1,
+    "err": _expected_reciprocal_rank,
+    "rbp": _rank_biased_precision,
+    "iprec": lambda c, label: _interpolated_precision(c, [label.parameter or 0.0]),
+    "11pt_avg": lambda c, label: _interpolated_precision(c, RECALL_LEVELS),
 }
 
 

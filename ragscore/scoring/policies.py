@@ -6,7 +6,7 @@ kinds of queries.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,18 +15,19 @@ import pandas as pd
 from ragscore.frames.codes import codes_of, has_pair, is_among
 from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice, nearest, warn
+from ragscore.frames.ranking import TIES, collapsed, rank_hits, ranked_again
 from ragscore.frames.typing import Flags, Values
-from ragscore.scoring.metrics import Label, parse_label
+from ragscore.scoring.metrics import GRADED, WHOLE_LIST, Label, parse_label
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS, RANKLESS, targets_at
 
 STATES = ("scored", "failed", "missing", "extra")
 
-# Each policy with the values it may have, its default first.
+# Each policy of a few values with these, its default first.
 POLICIES = {
     "match": ("auto", *LEVELS, "per_query"), "errors": ("miss", "exclude"),
     "missing": ("exclude", "zero"), "empty_gold": ("nan", "one", "zero"),
-    "collapse": ("none", "doc"), "unknown": ("exclude", "miss"),
+    "collapse": ("none", "doc"), "unknown": ("exclude", "miss"), "ties": TIES,
 }  # fmt: skip
 
 
@@ -58,6 +59,15 @@ class Policies:
         Hits that the anchor or predicate rule can't decide, because only a cut text is stored.
         "exclude": a ranking metric is NaN where taking them all as hits gives another value than
         taking none; "miss": they are misses.
+    ties
+        The order of a query's hits. "file": as loaded; "trec", "trec64": by score, as trec_eval
+        ranks (see `rs.match.rank_hits`).
+    min_grade
+        The lowest grade that is relevant (trec_eval's -l). Metrics of grades (ndcg, ndcg_linear,
+        err) and judged@k don't read it, as in trec_eval; recall_all asks for the whole group.
+    judged_only
+        Ranking metrics see only hits that meet a target, grade 0 included, with ranks closed up
+        (trec_eval's -J).
 
     Raises
     ------
@@ -73,13 +83,23 @@ class Policies:
     empty_gold: str = "nan"
     collapse: str = "none"
     unknown: str = "exclude"
+    ties: str = "file"
+    min_grade: int = 1
+    judged_only: bool = False
 
     def __post_init__(self) -> None:
         for name, allowed in POLICIES.items():
             check_choice(getattr(self, name), allowed, name)
+        grade = self.min_grade
+        if isinstance(grade, bool) or not isinstance(grade, int) or grade < 1:
+            raise DataError(f"found {grade!r}", field="min_grade", allowed="a whole number from 1")
+        if not isinstance(self.judged_only, bool):
+            raise DataError(
+                f"found {self.judged_only!r}", field="judged_only", allowed="True or False"
+            )
 
 
-def policies_of(policies: Policies | None, fields: Mapping[str, Any]) -> Policies:
+def policies_of(policies: Policies | None, given: Mapping[str, Any]) -> Policies:
     """Return the policies with single fields set over them.
 
     Raises
@@ -87,15 +107,17 @@ def policies_of(policies: Policies | None, fields: Mapping[str, Any]) -> Policie
     DataError
         An unknown policy, or a value that it can't have; `policies` of another type.
     """
-    if unknown := sorted(fields.keys() - POLICIES.keys()):
+    known = [field.name for field in fields(Policies)]
+    if unknown := sorted(given.keys() - set(known)):
         raise DataError(
-            f"found {unknown[0]!r}", field="policies", allowed=nearest(unknown[0], POLICIES)
+            f"found {unknown[0]!r}", field="policies", allowed=nearest(unknown[0], known)
         )
     check_type(policies, (Policies, type(None)), "policies", "rs.Policies(...), or its fields")
-    return replace(policies or Policies(), **fields)
+    return replace(policies or Policies(), **given)
 
 
 EMPTY_VALUE = {"one": 1.0, "zero": 0.0}  # value of a ranking metric where nothing is relevant
+PRECISIONS = ("precision", "set_precision")  # no hit is relevant where no target is
 NEVER_VACUOUS = ("judged", "recall_all")  # they ask for something else than relevant documents
 # The metrics in which a row without a golden query counts.
 EXTRA_METRICS = (
@@ -104,7 +126,6 @@ EXTRA_METRICS = (
 )  # fmt: skip
 # The metrics that count failed rows whatever `errors` says.
 OF_FAILED_ROWS = ("failed", "timeout", "empty_all", "latency_ms_all")
-NO_LIMIT = 2**31 - 1  # no list is longer: ranks have 32 bits
 
 
 def resolve_policies(profile: Profile | None, given: Policies) -> Policies:
@@ -118,6 +139,18 @@ def resolve_policies(profile: Profile | None, given: Policies) -> Policies:
         if getattr(given, name) == getattr(default, name)
     }
     return replace(given, **own)
+
+
+def with_hits_kept(results: Results, policies: Policies) -> Results:
+    """Return the results with the hits that the policies leave of each list."""
+    return collapsed(in_order(results, policies)) if policies.collapse == "doc" else results
+
+
+def in_order(results: Results, policies: Policies) -> Results:
+    """Return the results with each list in the order that the policies say."""
+    if policies.ties == "file":
+        return results
+    return ranked_again(results, rank_hits(results.hits, policies.ties))
 
 
 def read_refusals(golden: Golden, profile: Profile | None) -> Golden:
@@ -136,20 +169,27 @@ def fill_empty_gold(
     rows: pd.DataFrame,
     golden: Golden,
     keep_refusals: bool,
+    min_grade: int,
 ) -> None:
     """Give queries without any relevant target their vacuous value, in place.
 
     A query that the run never answered gets 0.
     """
-    relevant = golden.targets.loc[golden.targets["grade"] > 0, "query_id"]
-    is_empty = ~is_among(golden.queries["query_id"], relevant)
-    if not keep_refusals:
-        is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
-    here = is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
+
+    def without_target(grade: int) -> Flags:
+        relevant = golden.targets.loc[golden.targets["grade"] >= grade, "query_id"]
+        is_empty = ~is_among(golden.queries["query_id"], relevant)
+        if not keep_refusals:
+            is_empty &= ~is_among(golden.queries["query_id"], golden.refusals)
+        return is_among(rows["query_id"], golden.queries.loc[is_empty, "query_id"])
+
+    ungraded = without_target(1)
+    irrelevant = ungraded if min_grade == 1 else without_target(min_grade)
     value = np.where((rows["state"] == "missing").to_numpy(), 0.0, vacuous)
     for label in labels:
         if label.is_ranking and label.name not in NEVER_VACUOUS:
-            filled = 0.0 if label.name == "precision" else value
+            here = ungraded if label.name in GRADED else irrelevant
+            filled = 0.0 if label.name in PRECISIONS else value
             columns[label.text] = np.where(here, filled, columns[label.text])
 
 
@@ -194,7 +234,7 @@ def hit_at_run_k(results: Results) -> pd.Series:
     A run without a k has no limit.
     """
     ks = results.runs["k"].tolist() if "k" in results.runs else [pd.NA] * len(results.runs)
-    labels = [f"hit@{NO_LIMIT if pd.isna(k) else int(k)}" for k in ks]
+    labels = [f"hit@{WHOLE_LIST if pd.isna(k) else int(k)}" for k in ks]
     return pd.Series(labels, index=results.runs["run_id"].cat.categories, dtype="str")
 
 
@@ -205,6 +245,7 @@ def success_values(
     ranking: dict[str, Values],
     refusal_correct: Values,
     keep_refusals: bool,
+    min_grade: int,
 ) -> Values:
     """Return the column `passed`: 1 if a query got what its kind asks for.
 
@@ -238,16 +279,16 @@ def success_values(
     if not is_lost.any():
         return success
     # A failed query has not passed, also where its hits can't be judged.
-    is_lost &= ~np.isnan(success) | _has_targets(golden, rows, keep_refusals)
+    is_lost &= ~np.isnan(success) | _has_targets(golden, rows, keep_refusals, min_grade)
     return np.where(is_lost, 0.0, success)
 
 
-def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool) -> Flags:
+def _has_targets(golden: Golden, rows: pd.DataFrame, keep_refusals: bool, min_grade: int) -> Flags:
     """Flag rows whose query has a relevant target at the level that it is matched at."""
     found, level = np.zeros(len(rows), dtype=bool), codes_of(rows["level"])
     for code in np.unique(level[level >= 0]).tolist():
         targets = targets_at(golden, rows["level"].cat.categories[code], keep_refusals).targets
-        relevant = targets["query_id"][targets["grade"].to_numpy() > 0]
+        relevant = targets["query_id"][targets["grade"].to_numpy() >= min_grade]
         found |= (level == code) & is_among(rows["query_id"], relevant)
     return found
 

@@ -7,6 +7,7 @@ here. No other module mentions a profile by name.
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
@@ -64,7 +65,7 @@ class Profile:
     zero_if_none: tuple[str, ...] = ()
     omit_if_none: tuple[str, ...] = ()
     over_all_rows: tuple[str, ...] = ()
-    policies: dict[str, str] = field(default_factory=dict)
+    policies: dict[str, Any] = field(default_factory=dict)
     percentile: str = "linear"
     totals: dict[str, str] = field(default_factory=dict)
     should_refuse: str = "labels"
@@ -138,12 +139,13 @@ PROFILES = {
     "trec": Profile(
         name="trec",
         aggregate={
-            "map": "map@1000:doc", "recip_rank": "mrr:doc", "P": "precision@{k}:doc",
+            "map": "map:doc", "Rprec": "rprec:doc", "bpref": "bpref:doc",
+            "recip_rank": "mrr:doc", "ndcg": "ndcg_linear:doc", "P": "precision@{k}:doc",
             "recall": "recall@{k}:doc", "success": "hit@{k}:doc",
             "ndcg_cut": "ndcg_linear@{k}:doc", "map_cut": "map@{k}:doc",
         },
         ks=(5, 10, 15, 20, 30, 100, 200, 500, 1000),
-        policies={"match": "doc", "missing": "zero", "empty_gold": "zero"},
+        policies={"match": "doc", "missing": "zero", "empty_gold": "zero", "ties": "trec"},
         levels=("doc",),
         fallback_levels=("doc",),
     ),

@@ -5,6 +5,7 @@ what the scoring was made of. Everything else in this folder is a step of it.
 """
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -38,11 +39,13 @@ from ragscore.scoring.policies import (
     Policies,
     fill_empty_gold,
     hit_at_run_k,
+    in_order,
     policies_of,
     read_refusals,
     resolve_policies,
     success_values,
     warn_of_missing,
+    with_hits_kept,
     with_policies,
 )
 from ragscore.scoring.profiles import Profile, find_profile
@@ -129,6 +132,7 @@ def score_and_settings(
     scores, valued, notes = scores_at(results, read, labels, level, rule, chosen, holding)
     warn_of_notes(notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
+    warn_of_gains(metrics, golden)
     if holding.missing == "exclude":
         warn_of_missing(scores)
     warn_of_no_value(valued(), level)
@@ -143,8 +147,9 @@ def _prepared(
     chosen = find_profile(profile)
     policies = resolve_policies(chosen, given)
     golden = read_refusals(golden, chosen)
-    ranked = collapsed(results) if policies.collapse == "doc" else results
-    level = choose_level(ranked, golden, policies.match, keeps_refusals(chosen))
+    level = choose_level(
+        with_hits_kept(results, policies), golden, policies.match, keeps_refusals(chosen)
+    )
     return chosen, policies, golden, level
 
 
@@ -156,7 +161,8 @@ def labels_of(
     if not given and profile:
         ks = results.runs["k"].dropna().unique().tolist() if "k" in results.runs else []
         given = profile.labels([int(k) for k in ks])
-    return [parse_label(text) for text in given or DEFAULT_METRICS]
+    # a metric may be asked for by several names
+    return list(dict.fromkeys(parse_label(text) for text in given or DEFAULT_METRICS))
 
 
 def keeps_refusals(profile: Profile | None) -> bool:
@@ -193,7 +199,8 @@ def scores_at(
     notes
         The input of `warn_of_notes`; numbers of parts add up.
     """
-    keep_refusals, unknown = keeps_refusals(profile), policies.unknown
+    keep_refusals = keeps_refusals(profile)
+    results = in_order(results, policies)
     ranked = collapsed(results) if policies.collapse == "doc" else results
     coded = with_coded_queries(ranked, golden)
     located = locate_hits(coded)
@@ -201,14 +208,14 @@ def scores_at(
     # A rule of your own is given what you loaded.
     given = coded if rule is None else ranked
     ranking, notes = _ranking_scores(
-        given, golden, rows, labels, level, rule, keep_refusals, unknown
+        given, golden, rows, labels, level, rule, keep_refusals, policies
     )
     answers: dict[str, Values] = {}
     if not all(label.is_ranking for label in labels):
         # Citations are compared with all hits, not only with those that collapsing keeps.
         all_hits = located if ranked is results else None
         no_claims = profile.no_claims if profile else np.nan
-        by_response = answer_columns(results, golden, level, unknown, no_claims, all_hits)
+        by_response = answer_columns(results, golden, level, policies.unknown, no_claims, all_hits)
         response = rows["response"].to_numpy()
         answers = {
             name: np.append(values, np.nan)[response]
@@ -219,15 +226,20 @@ def scores_at(
     for label in labels:
         if label.name == "passed":
             columns[label.text] = success_values(
-                results, golden, rows, ranking, answers["refusal_correct"], keep_refusals
-            )
+                results, golden, rows, ranking, answers["refusal_correct"], keep_refusals,
+                policies.min_grade,
+            )  # fmt: skip
         else:
             columns[label.text] = (ranking if label.is_ranking else answers)[label.text]
     if policies.empty_gold != "nan":
         empty_value = EMPTY_VALUE[policies.empty_gold]
-        fill_empty_gold(columns, labels, empty_value, rows, golden, keep_refusals)
+        fill_empty_gold(
+            columns, labels, empty_value, rows, golden, keep_refusals, policies.min_grade
+        )
     scores = with_policies(rows, columns, policies.errors, policies.missing)
-    valued = partial(_valued, ranked, rows, columns, labels, golden, level, keep_refusals)
+    valued = partial(
+        _valued, ranked, rows, columns, labels, golden, level, keep_refusals, policies.min_grade
+    )
     return scores, valued, notes
 
 
@@ -298,6 +310,18 @@ def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool
         warn(f"cut-offs above the run's own k may see fewer hits than their label says ({listed})")
 
 
+def warn_of_gains(metrics: list[str] | str | None, golden: Golden) -> None:
+    """Warn who asks for ndcg by name, on grades where another tool's is another number."""
+    asked = [metrics] if isinstance(metrics, str) else metrics or []
+    named = {re.split("[@:]", text)[0] for text in asked}
+    knows = any(parse_label(text).name == "ndcg_linear" for text in asked)
+    if "ndcg" in named and not knows and (golden.targets["grade"] > 1).any():
+        warn(
+            "ndcg has the gain 2^grade − 1, and there are grades above 1; the nDCG of trec_eval and"
+            " ir_measures has the grade itself: ndcg_linear"
+        )
+
+
 def _valued(
     results: Results,
     rows: pd.DataFrame,
@@ -306,6 +330,7 @@ def _valued(
     golden: Golden,
     level: Level,
     keep_refusals: bool,
+    min_grade: int,
 ) -> pd.DataFrame:
     """Count per run what `warn_of_no_value` needs.
 
@@ -328,7 +353,7 @@ def _valued(
     if is_nan[expected].any():
         golden = golden.coded
         is_taken = np.any([level_rows(golden, name, keep_refusals) for name in LEVELS], axis=0)
-        relevant = is_taken & (golden.targets["grade"] > 0).to_numpy()
+        relevant = is_taken & (golden.targets["grade"] >= min_grade).to_numpy()
         expected = expected & is_among(rows["query_id"], golden.targets.loc[relevant, "query_id"])
     counts["n_expected"] = np.bincount(run[expected], minlength=len(run_ids))
     counts["n_valued"] = np.bincount(run[expected & ~is_nan], minlength=len(run_ids))
@@ -396,7 +421,7 @@ def _ranking_scores(
     level: Level,
     rule: Rule | None,
     keep_refusals: bool,
-    unknown: str,
+    policies: Policies,
 ) -> tuple[dict[str, Values], Notes]:
     """Compute the columns of ranking metrics; `level` is added to `rows` as a column."""
     own = [label.text for label in labels if label.is_ranking and label.level is None]
@@ -411,7 +436,9 @@ def _ranking_scores(
     notes: Notes = {}
 
     def at_one(name: str, labels: list[str], rule: Rule | None, where: str) -> dict[str, Values]:
-        found, counts = _score_at(results, golden, rows, labels, name, rule, keep_refusals, unknown)
+        found, counts = _score_at(
+            results, golden, rows, labels, name, rule, keep_refusals, policies
+        )
         notes.update({(where, text): n for text, n in counts.items()})
         return found
 
@@ -450,7 +477,7 @@ def _score_at(
     level: str,
     rule: Rule | None,
     keep_refusals: bool,
-    unknown: str,
+    policies: Policies,
 ) -> tuple[dict[str, Values], dict[str, int]]:
     """Compute ranking metrics at one level, and the texts of notes with their numbers of hits."""
     selected = targets_at(golden.coded, level, keep_refusals)
@@ -465,8 +492,12 @@ def _score_at(
 
     def columns_of(pairs: pd.DataFrame) -> dict[str, Values]:
         name = getattr(judge, "__qualname__", "rule")
-        graded, found = grade_matches(pairs, results.hits, selected.targets, name)
-        return ranking_columns(graded, found, selected, rows, labels)
+        graded, found = grade_matches(
+            pairs, results.hits, selected.targets, name, policies.min_grade
+        )
+        return ranking_columns(
+            graded, found, selected, rows, labels, policies.min_grade, policies.judged_only
+        )
 
     scores, notes = columns_of(decidable(matches)), {}
     if rule is not None and "undecidable" not in matches:
@@ -477,7 +508,7 @@ def _score_at(
         notes[text] = n_without_matches(rule, results, golden, level)
     if "undecidable" in matches and matches["undecidable"].any():
         policy = "they count as misses"
-        if unknown == "exclude":
+        if policies.unknown == "exclude":
             policy = "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
             scores = {
                 label: np.where(scores[label] == values, scores[label], np.nan)

@@ -14,9 +14,9 @@ import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, is_present
 from ragscore.frames.data import Results, concat_results, empty, from_records, narrowed
-from ragscore.frames.ranking import collapsed
 from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
+from ragscore.scoring.policies import with_hits_kept
 from ragscore.scoring.rules import LEVELS, response_of
 from ragscore.scoring.score import keeps_refusals
 from ragscore.store.part_scoring import Batch, ScoringJob, read_batch
@@ -82,7 +82,7 @@ def find_evidence(group: list[Batch], number: int, job: ScoringJob) -> LevelEvid
     cited_at: set[str] | None = None
     for batch in batches:
         results, _ = read_batch(batch, job, tuple(kinds))
-        ranked = collapsed(results) if job.policies.collapse == "doc" else results
+        ranked = with_hits_kept(results, job.policies)
         samples.append(_sample_hits(ranked, expected))
         missing -= _settled_columns(samples[-1], expected)
         if has_citations and (levels := _citation_levels(results)) is not None:

@@ -62,7 +62,8 @@ class ScoringJob:
         if self.rule is not None:
             return ()
         text = () if reads_text(self.golden, self.rule) else ("text",)
-        return ("x_*", "score", "score_lexical", "score_vector", "score_kind", *text)
+        score = ("score",) if self.policies.ties == "file" else ()
+        return ("x_*", *score, "score_lexical", "score_vector", "score_kind", *text)
 
     @property
     def joins_ids(self) -> bool:

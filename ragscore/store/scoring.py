@@ -15,7 +15,6 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, conform, empty
 from ragscore.frames.golden_versions import query_parts
-from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import (
     count_undecidable,
     level_rule,
@@ -30,6 +29,7 @@ from ragscore.scoring.policies import (
     read_refusals,
     resolve_policies,
     warn_of_missing,
+    with_hits_kept,
 )
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import fields_of, provenance_parts
@@ -39,6 +39,7 @@ from ragscore.scoring.score import (
     labels_of,
     settings_of,
     warn_of_deep_cuts,
+    warn_of_gains,
     warn_of_no_value,
     warn_of_notes,
 )
@@ -133,6 +134,7 @@ def score_stored_runs(
     job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
     job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
+    warn_of_gains(metrics, golden)
     _warn_of_gaps(scores, counts, job)
     assert job.level is not None
     return scores, settings_of(about, golden, job.level, rule, profile, resolved)
@@ -171,7 +173,7 @@ def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[s
     provenance, and the hashes of `golden`.
     """
     job = request.job_for(results)
-    ranked = collapsed(results) if job.policies.collapse == "doc" else results
+    ranked = with_hits_kept(results, job.policies)
     level = choose_level(ranked, job.golden, job.policies.match, keeps_refusals(job.profile))
     job = replace(job, level=level)
     scores, valued, notes = job.scores_of(results, job.golden)

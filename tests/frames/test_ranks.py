@@ -4,7 +4,7 @@ Ties, ranks from 0, documents kept once, and queries without anything relevant.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pandas as pd
 import pytest
@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.policies import POLICIES
 from ragscore.scoring.score import scoring
 
 
@@ -45,6 +44,17 @@ def test_scores_that_differ_beyond_32_bits_are_ties():
         "trec",
     )
     assert ranked["rank"].tolist() == [4, 3, 2, 1]
+
+
+def test_64_bits_tell_scores_apart_that_are_ties_in_32():
+    rows = hits(("q", 1, "a", 1.00000001), ("q", 2, "b", 1.0), ("q", 3, "c", 1.0))
+    assert rs.match.rank_hits(rows, "trec")["rank"].tolist() == [3, 2, 1]
+    assert rs.match.rank_hits(rows, "trec64")["rank"].tolist() == [1, 3, 2]
+
+
+def test_a_list_without_any_score_keeps_its_order_beside_one_with_scores():
+    rows = hits(("q", 1, "a", None), ("q", 2, "b", None), ("p", 1, "c", 1.0), ("p", 2, "d", 2.0))
+    assert rs.match.rank_hits(rows, "trec")["rank"].tolist() == [1, 2, 2, 1]
 
 
 def test_documents_are_compared_by_their_bytes():
@@ -84,7 +94,7 @@ def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
         ((1, 1), (1, 2), "file", "rank 1 appears twice for query 'q' of run 'r'"),
         ((-1, 1), (1, 2), "file", "rank -1"),
         ((1, 2), (1, None), "trec", "1 of 2 hits have no score"),
-        ((1, 2), (1, 2), "score", "one of file, trec"),
+        ((1, 2), (1, 2), "score", "one of file, trec, trec64"),
     ],
 )
 def test_what_cannot_be_ranked_is_refused(ranks, scores, ties, message):
@@ -294,13 +304,14 @@ def test_policies_of_a_scoring_name_both(passages):
     assert (made["empty_gold"], made["collapse"]) == ("one", "doc")
     assert json.loads(scoring(*passages)["policies"].iloc[0]) == {
         "match": "auto", "errors": "miss", "missing": "exclude", "empty_gold": "nan",
-        "collapse": "none", "unknown": "exclude",
+        "collapse": "none", "unknown": "exclude", "ties": "file", "min_grade": 1,
+        "judged_only": False,
     }  # fmt: skip
 
 
 def test_a_scoring_names_every_policy_its_profile_and_its_rule(passages):
     made = scoring(*passages, profile="trec").iloc[0]
-    assert set(json.loads(made["policies"])) == set(POLICIES)
+    assert set(json.loads(made["policies"])) == set(asdict(rs.Policies()))
     assert json.loads(made["policies"])["missing"] == "zero" and (
         made["profile"],
         made["level"],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE, TABLE, metric_card, parse_label
+from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE, TABLE, parse_label
 
 DOCS = [f"d{n}" for n in range(8)]
 K = (1, 3, 5, 10)
@@ -100,7 +100,7 @@ def test_six_metrics_agree_with_pytrec_eval(data):
 @settings(max_examples=60, deadline=None)
 def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
     rankings, qrels = data
-    found = ours(rankings, qrels, [f"ndcg@{k}" for k in K])
+    found = ours(rankings, qrels, [f"{name}@{k}" for name in ("ndcg", "ndcg_linear") for k in K])
     worth = {q: {d: 2**grade - 1 for d, grade in grades.items()} for q, grades in qrels.items()}
     oracle = pytrec_eval.RelevanceEvaluator(worth, {f"ndcg_cut.{','.join(map(str, K))}"}).evaluate(
         as_run(rankings)
@@ -165,7 +165,7 @@ def test_no_target_is_nan_and_no_hit_is_zero():
 @settings(max_examples=40, deadline=None)
 def test_another_query_changes_nothing_for_the_others(data, more):
     rankings, qrels = data
-    labels = ["hit@3", "recall@5", "map@10", "ndcg@10", "mrr"]
+    labels = ["hit@3", "recall@5", "map@10", "ndcg_linear@10", "ndcg@10", "mrr"]
     alone, together = (
         ours(rankings, qrels, labels),
         ours({**rankings, "new": more}, {**qrels, "new": {"d1": 2}}, labels),
@@ -185,7 +185,14 @@ def test_columns_come_in_the_order_of_the_table():
     ("label", "message"),
     [
         ("hit@0", "a cut-off k of at least 1"),
-        ("ndgc@5", "unknown metric 'ndgc@5'; did you mean ndcg@5"), ("hit", "unknown metric 'hit'"),
+        ("ndgc@5", "unknown metric 'ndgc@5'; did you mean ndcg@5"),
+        ("hit", "unknown metric 'hit'; a cut-off, as in hit@10"),
+        ("ERR", "unknown metric 'ERR'; a cut-off, as in err@10"),
+        ("bpref@10", "bpref without a cut-off"), ("iprec", "a recall level, as in iprec@0.1"),
+        ("iprec@1.5", "a recall level from 0 to 1"), ("hit@2.5", "a cut-off k of at least 1"),
+        ("rbp(1)", "0 < p < 1"), ("err(0)@5", "a whole number from 1"),
+        ("hit(3)@5", "no parameter of hit"), ("P(rel=2)@5", "the policy min_grade"),
+        ("AP(judged_only=True)", "the policy judged_only, which holds for every metric"),
         ("failed@3", "unknown metric"),
         ("recall@5:page", "followed by one of :chunk, :span, :anchor, :doc, :predicate"),
         ("failed:doc", "a ranking metric followed by"), ("HIT@5", "unknown metric"),
@@ -202,6 +209,29 @@ def test_labels_come_apart():
     assert parse_label("mrr").metric.name == "mrr" and parse_label("mrr@3").metric.name == "mrr@k"
 
 
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("P_10", "precision@10"), ("P@10", "precision@10"), ("P.5", "precision@5"),
+        ("recall_100", "recall@100"), ("R@100", "recall@100"), ("RR@10", "mrr@10"),
+        ("RR", "mrr"), ("recip_rank", "mrr"), ("AP", "map"), ("AP@100", "map@100"),
+        ("map_cut_10", "map@10"), ("ndcg_cut_10", "ndcg_linear@10"),
+        ("nDCG@10", "ndcg_linear@10"), ("nDCG", "ndcg_linear"),
+        ("nDCG(dcg='exp-log2')@10", "ndcg@10"), ("Rprec", "rprec"), ("Bpref", "bpref"),
+        ("success_5", "hit@5"), ("Success@5", "hit@5"), ("ERR@20", "err@20"),
+        ("RBP(p=0.8)", "rbp"), ("RBP(p=0.95, rel=1)", "rbp(0.95)"), ("rbp(0.80)", "rbp"),
+        ("SetP", "set_precision"), ("set_P", "set_precision"), ("SetR", "set_recall"),
+        ("set_F", "set_f1"), ("IPrec@0.1", "iprec@0.1"), ("iprec_at_recall_0.10", "iprec@0.1"),
+        ("err(4)@10", "err@10"), ("P_10:doc", "precision@10:doc"),
+        ("rbp(0.9):chunk", "rbp(0.9):chunk"),
+    ],
+)  # fmt: skip
+def test_names_of_other_tools_are_understood_and_printed_back_as_ours(theirs, ours):
+    label = parse_label(theirs)
+    assert label.text == ours and parse_label(ours) == label
+    assert rs.metrics(theirs).splitlines()[0] == ours
+
+
 def test_the_metric_table_is_complete():
     table = rs.metrics()
     assert table["name"].is_unique and len(table) == len(TABLE)
@@ -213,9 +243,7 @@ def test_the_metric_table_is_complete():
         "cost",
         "other",
     }
-    assert "log2(rank + 1)" in metric_card("ndcg@5") and repr(metric_card("mrr")).startswith(
-        "mrr\n"
-    )
+    assert "log2(rank + 1)" in rs.metrics("ndcg@5") and repr(rs.metrics("mrr")).startswith("mrr\n")
 
 
 def test_values_keep_full_precision():

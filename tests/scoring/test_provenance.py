@@ -6,8 +6,9 @@ asked.
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
@@ -319,12 +320,14 @@ def test_every_policy_is_stored_with_the_run_and_holds_when_it_is_scored_anew(
 ):
     store, _, _, golden = runs
     policies = {name: allowed[1] for name, allowed in POLICIES.items() if name != "match"}
+    policies |= {"min_grade": 2, "judged_only": True}
+    golden = replace(golden, targets=golden.targets.assign(grade=np.int32(2)))
     results = rs.load_results(write_run("a", CITED[:2]))
     store.save(results, golden=golden, match="doc", **policies)
     stored = json.loads((tmp_path / "store" / "a" / "run.json").read_text())["scoring"]
-    assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == set(
-        POLICIES
-    )
+    assert stored["policies"] == policies | {"match": "doc"} and set(stored["policies"]) == {
+        field.name for field in fields(rs.Policies)
+    }
     before = store.scores(["hit@1"])["hit@1"].tolist()
     assert before == [1, 1, 0]  # the third was never asked: missing="zero"
     store.refresh(golden)

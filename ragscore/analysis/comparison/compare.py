@@ -28,7 +28,13 @@ from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
 from ragscore.scoring.level import Level, choose_level, chunker_versions
-from ragscore.scoring.policies import Policies, policies_of, read_refusals
+from ragscore.scoring.policies import (
+    Policies,
+    in_order,
+    policies_of,
+    read_refusals,
+    resolve_policies,
+)
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, targets_at
@@ -118,7 +124,8 @@ def compare_runs(
             f"{a!r} is both baseline and candidate", field="candidate", allowed="two different runs"
         )
     whole = results.select([a, b])
-    pair = collapsed(whole) if policies.collapse == "doc" else whole
+    pair = in_order(whole, resolve_policies(chosen, policies))
+    pair = collapsed(pair) if policies.collapse == "doc" else pair
     golden = read_refusals(golden, chosen)
     versions = chunker_versions(pair)
     versions_agree = equal(versions[a], versions[b])
