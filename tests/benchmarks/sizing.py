@@ -220,7 +220,7 @@ def tables(records: list[Measured], scoring: list[Measured] | None, price: Price
         [f"of the speed of one worker, each of {found.workers} has", f"{found.efficiency:.0%}"],
     ]  # fmt: skip
     return [
-        Table("Bytes a hit (of a run with 100 hits a question).", ["", "bytes"], bytes_rows),
+        Table("Bytes a hit (of a run with 100 hits a query).", ["", "bytes"], bytes_rows),
         Table(
             f"Millions of hits a second (scoring: {power(found.largest)} hits, by CPU time).",
             ["", "millions"],

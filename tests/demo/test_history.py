@@ -440,7 +440,7 @@ def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(
 def test_a_deeper_reranking_takes_more_processor_time(results, readme):
     median = latency_report(results).query("phase == 'cpu'").set_index("run_id")["p50"]
     assert (
-        f"100 took {median['12-rerank-100']:.0f} ms of processor time a question where 30 took"
+        f"100 took {median['12-rerank-100']:.0f} ms of processor time a query where 30 took"
         f" {median['13-rerank-30']:.0f}" in readme
     )
     assert median["11-rerank-10"] < median["13-rerank-30"] < median["12-rerank-100"]
