@@ -18,6 +18,9 @@ from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.summary import summarize
 from ragscore.stats.bootstrap import _splitmix64
 
+# Its ndcg is ours, and its labels are graded.
+pytestmark = pytest.mark.filterwarnings("ignore:ndcg has the gain 2:UserWarning")
+
 
 @pytest.fixture
 def scored(tmp_path):

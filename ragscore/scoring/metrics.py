@@ -250,7 +250,8 @@ def _parsed(text: str) -> Label:
     name = OTHER_NAMES.get(written, written)
     if name == "ndcg_linear" and given.replace(" ", "") in ("dcg='exp-log2'", 'dcg="exp-log2"'):
         name, given = "ndcg", ""
-    if (line := _line(name, at is not None)) not in BY_NAME or (line == "iprec@r" and at is None):
+    line = _line(name, at is not None)
+    if line not in BY_NAME or "@" in name or (name == "iprec" and at is None):
         raise _unknown(text, name)
     k = _cutoff(text, at) if line.endswith("@k") else None
     if level is not None and (level not in LEVELS or name not in RANKING):
@@ -274,6 +275,7 @@ def _line(name: str, has_cutoff: bool) -> str:
 
 def _unknown(text: str, name: str) -> DataError:
     """Return the error of a label that names no metric."""
+    name = re.sub("@[kr]$", "", name)  # as the table writes it
     allowed = nearest(text, [*DEFAULT_METRICS, *BY_NAME, *OTHER_NAMES], "rs.metrics() has")
     if name == "iprec":
         allowed = "a recall level, as in iprec@0.1"

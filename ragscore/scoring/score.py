@@ -132,7 +132,8 @@ def score_and_settings(
     scores, valued, notes = scores_at(results, read, labels, level, rule, chosen, holding)
     warn_of_notes(notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
-    warn_of_gains(metrics, golden)
+    if chosen is None:
+        warn_of_gains(metrics, golden)
     if holding.missing == "exclude":
         warn_of_missing(scores)
     warn_of_no_value(valued(), level)

@@ -134,7 +134,8 @@ def score_stored_runs(
     job = ScoringJob(read_refusals(golden, profile), labels, rule, profile, resolved)
     job, _, scores, counts = _score_parts(runs, about, job, part_hits or job.part_hits, client)
     warn_of_deep_cuts(known, labels, bool(metrics) and profile is None)
-    warn_of_gains(metrics, golden)
+    if profile is None:
+        warn_of_gains(metrics, golden)
     _warn_of_gaps(scores, counts, job)
     assert job.level is not None
     return scores, settings_of(about, golden, job.level, rule, profile, resolved)

@@ -325,7 +325,7 @@ def test_values_of_unknown_runs_are_refused(told):
         ("P_10", "precision@10"), ("ndcg_cut_10", "ndcg_linear@10"), ("recip_rank", "mrr"),
         ("success_5", "hit@5"), ("refusal_correct", "refusal_correct"),
         ("faithfulness_v9", None), ("freshness.stale_free_rate@5", None), ("recall@0", None),
-        ("map", None), ("", None),
+        ("map", "map"), ("precision", None), ("", None),
     ],
 )  # fmt: skip
 def test_names_of_other_tools_are_mapped_by_a_table(metric, label):

@@ -70,7 +70,7 @@ def test_a_supported_metric_has_values_and_an_unsupported_one_has_none(write_gol
     ]
     results = rs.load_results(write_run("a", [*records, record("q5", [], answer=answer("x"))]))
     table = told(golden, results)
-    labels = {name: name[:-1] + "5" if name.endswith("@k") else name for name in table.index}
+    labels = {name: name.replace("@k", "@5").replace("@r", "@0.5") for name in table.index}
     with pytest.warns(UserWarning):
         scores = rs.score(results, golden, list(labels.values()))
     has_value = {name: bool(scores[label].notna().any()) for name, label in labels.items()}

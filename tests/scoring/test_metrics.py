@@ -193,7 +193,8 @@ def test_columns_come_in_the_order_of_the_table():
         ("rbp(1)", "0 < p < 1"), ("err(0)@5", "a whole number from 1"),
         ("hit(3)@5", "no parameter of hit"), ("P(rel=2)@5", "the policy min_grade"),
         ("AP(judged_only=True)", "the policy judged_only, which holds for every metric"),
-        ("failed@3", "unknown metric"),
+        ("failed@3", "unknown metric 'failed@3'; failed without a cut-off"),
+        ("hit@k", "unknown metric 'hit@k'; a cut-off, as in hit@10"),
         ("recall@5:page", "followed by one of :chunk, :span, :anchor, :doc, :predicate"),
         ("failed:doc", "a ranking metric followed by"), ("HIT@5", "unknown metric"),
     ],
@@ -274,3 +275,15 @@ def test_hits_of_a_query_without_a_response_earn_nothing(write_golden, collapse)
     row = rs.score(results, golden, labels, missing="zero", collapse=collapse).loc["q1", labels]
     # 0 of 0 hits: not infinite
     assert row.drop("judged@1").eq(0).all() and np.isnan(row["judged@1"])
+
+
+def test_ndcg_asked_for_by_name_on_graded_labels_tells_of_the_linear_one_once():
+    asked = {"q": ["d1", "d2"]}, {"q": {"d1": 1, "d2": 2}}
+    with pytest.warns(UserWarning, match="the nDCG of trec_eval .* ndcg_linear") as caught:
+        ours(*asked, ["ndcg@10", "ndcg@5", "ndcg"])
+    assert len(caught) == 1
+    # who names both, asks by another tool's name or has binary labels knows what is meant
+    ours(*asked, ["ndcg@10", "ndcg_linear@10"])
+    ours(*asked, ["nDCG@10", "mrr"])
+    ours(*asked, None)
+    ours({"q": ["d1"]}, {"q": {"d1": 1}}, ["ndcg@10"])
