@@ -8,68 +8,24 @@ from .analysis.comparison.model import Comparison
 from .analysis.comparison.relabelling import LabelEffect, label_effect
 from .analysis.comparison.score_diff import ScoreDiff, diff_scores, flips
 from .analysis.config_effects import ConfigEffects, config_effects
-from .analysis.extras.answer_behaviour import behaviour, behaviour_checks
-from .analysis.extras.chunk_lint import Lint, lint_chunks
-from .analysis.extras.document_versions import (
-    freshness,
-    freshness_summary,
-    stale_flag_rate,
-    stale_hits,
-    version_conflicts,
-)
-from .analysis.extras.knowledge_gain import (
-    Gain,
-    candidate_documents,
-    knowledge_gain,
-    knowledge_gain_documented,
-    lexical_novelty,
-    novelty_all_pairs,
-    novelty_per_chunk,
-)
-from .analysis.failure_causes import answer_faults, fault_changes, fault_table, fault_transitions
 from .analysis.harness_files import write_event_log, write_metrics_json
 from .analysis.leaderboard import Leaderboard, leaderboard
-from .analysis.operations import (
-    error_report,
-    hop_latency,
-    hop_report,
-    indexing_report,
-    latency_report,
-    query_hops,
-    refusal_report,
-    verification_report,
-)
-from .analysis.paraphrases import (
-    paraphrase_groups,
-    paraphrase_kinds,
-    paraphrase_summary,
-    paraphrases,
-)
 from .analysis.query_view import QueryView, show_query
-from .analysis.rankings import rank_overlap, score_distribution, scores_by_rank
-from .analysis.refusals import answered_quality, refusal_decisions, refusal_table
-from .analysis.repeats import average_repeats, trial_summary, trials
-from .analysis.reported import check_reported, reported_scores
-from .analysis.retrievers import (
-    predicate_markdown,
-    predicate_matrix,
-    predicate_report,
-    predicate_rows,
-)
-from .analysis.risk_coverage import refusal_curve, refusal_thresholds
+from .analysis.rankings import rank_overlap
+from .analysis.repeats import average_repeats
+from .analysis.reported import check_reported
 from .analysis.slices import SliceComparison, compare_slices, slice_means
 from .analysis.trend.noise import noise_components, noise_floor
 from .analysis.trend.trend import trend
 from .collecting.reproducible import SameRun, same_run
 from .collecting.run import collect
 from .evaluation import Evaluation, evaluate
-from .frames.data import DataError, Golden, Results, concat_results, conform
+from .frames.data import DataError, Golden, Results, conform
 from .frames.ranking import collapse_hits, rank_hits
 from .golden.coverage import compare_suites, coverage, coverage_rows
 from .golden.health import GoldenHealth, golden_health
 from .golden.labelling import LabelConflict, LabelSession, label
 from .golden.requirements import supported_metrics
-from .golden.synthetic import NeedleSet, needle_set
 from .golden.tie_sensitivity import tie_sensitivity
 from .golden.validate import validate
 from .io.formats.beir import write_beir, write_qrels_jsonl
@@ -109,10 +65,9 @@ from .judging import (
 from .reporting import Report, report
 from .scoring import match
 from .scoring.anchors import by_anchor
-from .scoring.answers import refusal_reasons, score_answers
+from .scoring.answers import score_answers
 from .scoring.attribution import parse_citations
 from .scoring.grading import grade_hits
-from .scoring.judgments import judge_counts, with_judged_refusals
 from .scoring.metrics import metrics, score_hits
 from .scoring.policies import Policies
 from .scoring.predicates import by_predicate, filter_hits
@@ -123,14 +78,14 @@ from .scoring.rules import Rule, by_chunk, by_doc, by_span, targets_at
 from .scoring.score import score, scoring
 from .scoring.summary import add_columns, summarize
 from .scoring.value_states import explain
-from .stats import bootstrap_mean, bootstrap_means, cosine
+from .stats import bootstrap_mean, bootstrap_means
 from .store.store import RunStore
 
 __version__: str
 
 __all__ = [
     # what everything is made of
-    "DataError", "Golden", "Results", "concat_results", "conform",
+    "DataError", "Golden", "Results", "conform",
     # load, write back
     "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden",
     "write_per_query", "write_chatbot", "write_chatbot_golden",
@@ -139,7 +94,7 @@ __all__ = [
     "write_beir", "write_report",
     "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
-    "reported_scores", "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
+    "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
     "bootstrap_means",
     # the order of hits
     "rank_hits", "collapse_hits",
@@ -149,17 +104,12 @@ __all__ = [
     "validate", "supported_metrics", "coverage", "coverage_rows",
     # match and score
     "Rule", "targets_at", "by_chunk", "by_doc", "by_anchor", "by_span", "grade_hits",
-    "score_hits", "score_answers", "refusal_reasons",
-    "judge_counts", "parse_citations",
+    "score_hits", "score_answers",
+    "parse_citations",
     # reports per run
-    "refusal_report", "latency_report", "error_report", "indexing_report", "write_metrics_json",
+    "write_metrics_json",
     # what a golden set can tell
     "golden_health", "GoldenHealth", "tie_sensitivity", "compare_suites",
-    # the retrievers' own scores
-    "scores_by_rank", "score_distribution",
-    # refusing as a decision; whose fault a wrong answer is
-    "refusal_decisions", "refusal_table", "answered_quality", "refusal_curve", "refusal_thresholds",
-    "answer_faults", "fault_table", "fault_changes", "fault_transitions",
     # the compute stage in one call
     "Evaluation", "evaluate", "score", "scoring", "aggregate", "Policies", "Profile",
     "metrics",
@@ -171,27 +121,14 @@ __all__ = [
     "leaderboard", "Leaderboard", "query_matrix", "config_effects", "ConfigEffects",
     # by slice of the questions
     "slice_means", "compare_slices", "SliceComparison",
-    # paraphrases of one intent
-    "paraphrases", "paraphrase_groups", "paraphrase_kinds", "paraphrase_summary",
-    # steps of multi-hop answers
-    "query_hops", "hop_report", "hop_latency", "verification_report",
     # repeated trials of one system
-    "trials", "trial_summary", "average_repeats",
+    "average_repeats",
     # runs over time, and how much of it is noise
     "trend", "noise_floor", "noise_components",
     # values from elsewhere as metrics
     "add_columns",
-    # stale hits and conflicts between versions
-    "freshness", "freshness_summary", "stale_hits", "version_conflicts", "stale_flag_rate",
-    # what more knowledge brings
-    "knowledge_gain", "knowledge_gain_documented", "Gain", "candidate_documents", "cosine",
-    "novelty_per_chunk", "novelty_all_pairs", "lexical_novelty",
-    # corpora: made up, and looked through
-    "needle_set", "NeedleSet", "lint_chunks", "Lint",
-    # behaviour of answers
-    "behaviour", "behaviour_checks",
     # ask judges
-    "judge", "Judge", "Judged", "Endpoint", "available_judges", "get_judge", "with_judged_refusals",
+    "judge", "Judge", "Judged", "Endpoint", "available_judges", "get_judge",
     "write_judgments",
     "load_inputs", "load_ledger",
     # whether judges can be trusted
@@ -202,8 +139,7 @@ __all__ = [
     # metrics as events
     "write_event_log",
     # retrievers side by side, judged by predicates
-    "by_predicate", "filter_hits", "predicate_rows", "predicate_report", "predicate_matrix",
-    "predicate_markdown",
+    "by_predicate", "filter_hits",
     "write_predicates", "write_retrievers", "write_retriever_summary",
     # two rankings side by side
     "rank_overlap", "show_query", "QueryView",

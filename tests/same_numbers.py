@@ -1421,7 +1421,7 @@ def steps(kept: Kept, results: Any, golden: Any, scores: Any) -> None:
     kept.call("made/lint_chunks", "lint_chunks", results.chunks, near_duplicates=0.8, min_chars=40)
     kept.call("made/with_judged_refusals", "with_judged_refusals", results, True)
     kept.call(
-        "made/concat_results", "concat_results", [results.select("alpha1"), results.select("beta")]
+        "made/concat_results", rs.Results.concat, [results.select("alpha1"), results.select("beta")]
     )
     texts = ["one two three", "four five"]
     novelty = {

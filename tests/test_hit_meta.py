@@ -10,7 +10,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.frames.data import concat_results, from_records
+from ragscore.frames.data import from_records
 
 METADATA = {
     "year": 2024,
@@ -136,7 +136,7 @@ def test_other_runs_metadata_are_left_out_and_joined_again(results, write_run):
     both = rs.load_results([write_run("a", RECORDS, k=10), write_run("b", RECORDS[1:], k=10)])
     assert both.hit_meta["run_id"].value_counts().to_dict() == {"a": len(results.hit_meta), "b": 3}
     pd.testing.assert_frame_equal(both.select("a").hit_meta, results.hit_meta)
-    joined = concat_results([both.select("b"), both.select("a")])
+    joined = rs.Results.concat([both.select("b"), both.select("a")])
     assert joined.hit_meta["run_id"].astype("str").tolist() == ["b"] * 3 + ["a"] * len(
         results.hit_meta
     )

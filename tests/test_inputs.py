@@ -14,9 +14,7 @@ import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.invariants import diff_config
 from ragscore.analysis.paraphrases import paraphrases
-from ragscore.frames.data import concat_results
 from ragscore.golden.coverage import coverage, coverage_rows
-from ragscore.scoring.answers import refusal_reasons
 from ragscore.scoring.level import resolve_spans
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.rules import targets_at
@@ -261,7 +259,7 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
         ),
         (lambda results, golden: aggregate(results, golden, None), "profile: no profile given"),
         (lambda results, golden: results.select(["a", "a"]), "run: a is named twice"),
-        (lambda results, golden: concat_results([]), "parts: found none"),
+        (lambda results, golden: rs.Results.concat([]), "parts: found none"),
         (lambda results, golden: rs.score(results, golden, [5]), "metrics: found 5"),
         (lambda results, golden: rs.score(golden, results), "results: found Golden; Results"),
         (lambda results, golden: rs.score(results, "golden.yaml"), "golden: found str; a Golden"),
@@ -292,7 +290,6 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
             lambda results, golden: rs.match.score_answers(golden, results),
             "results: found Golden; Results",
         ),
-        (lambda results, golden: refusal_reasons(golden), "results: found Golden; Results"),
         (
             lambda results, golden: resolve_spans(results, golden),
             "golden: found Results; a Golden",

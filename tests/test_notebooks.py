@@ -14,7 +14,7 @@ import yaml
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.leaderboard import leaderboard
-from ragscore.analysis.refusals import answered_quality
+from ragscore.analysis.refusals import refusals
 from ragscore.analysis.slices import compare_slices
 from ragscore.analysis.trend.noise import noise_floor
 from ragscore.analysis.trend.trend import trend
@@ -691,7 +691,7 @@ def test_how_sure_the_faults_are_is_answered_with_true_numbers(data, expected_do
         in text
         and (tested["p"] > 0.05).all()
     )
-    quality = answered_quality(scores, golden, "citation_precision").set_index("run_id")
+    quality = refusals(scores, golden, "citation_precision").quality.set_index("run_id")
     overall, answered = (
         " against ".join(f"{quality.loc[run, name]:.3f}" for run in runs[::-1])
         for name in ("overall", "answered")

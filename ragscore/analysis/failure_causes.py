@@ -1,8 +1,11 @@
 """Failure causes: whether retrieval or generation spoilt an answer (error attribution).
 
-In: scores with a 0/1 ranking metric and an answer metric. Out: one class per run and query, their
-counts, and the transitions from run to run.
+In: scores with a 0/1 ranking metric and an answer metric. Out: `Failures`: one cause per run and
+query, their counts, and the transitions from run to run.
 """
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -16,6 +19,7 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
     shares,
 )
+from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.scoring.metrics import describe
@@ -28,7 +32,105 @@ REFUSED = ("refused after hit", "refused after miss", "refused")
 CLASSES = (*FAULTS, *REFUSED, "unmeasured", "right refusal", "unsupported answer", *APART)
 
 
-def answer_faults(
+@dataclass(frozen=True, repr=False, eq=False)
+class Failures(FramesResult):
+    """Failure causes: what spoilt each answer, retrieval or generation (error attribution).
+
+    Attributes
+    ----------
+    per_query
+        One row per row of the scores: run_id, query_id; `hit` and `right`, 1 or 0, NaN where they
+        don't apply; `cause`, a category. The causes are
+
+        - for answers to answerable queries: right (hit, right), generation fault (hit, wrong),
+          memory (miss, right: from what the model knows, or from passages that nobody labelled),
+          retrieval fault (miss, wrong), unmeasured (`hit` or `right` has no value)
+        - for answerable queries that were refused: refused after hit, refused after miss, refused
+          (`hit` has no value)
+        - for all others: as `decision` of `Refusals.decisions`.
+    table
+        One row per run and `cause`: `n` queries of `n_total`; `share` = n / n_total, with its 95 %
+        Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). For right, generation
+        fault, memory and retrieval fault, `n_total` counts the answers in these four classes; for
+        the three kinds of refused, all three together; for all others, the run's rows. `hit_by`,
+        `right_by`: as below.
+    hit_by, right_by
+        The metrics that decide, such as "hit@5" and "answer_checks ≥ 1".
+    """
+
+    FRAMES = ("table", "per_query")
+
+    per_query: pd.DataFrame
+    hit_by: str
+    right_by: str
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The number of queries of each run and cause."""
+        n = self.per_query.groupby(["run_id", "cause"], observed=False).size().unstack()
+        totals = {name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED) for name in group}
+        totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
+        return shares(n, totals, "cause").assign(hit_by=self.hit_by, right_by=self.right_by)
+
+    def changes(self, baseline: str, candidate: str) -> pd.DataFrame:
+        """Return the cause of each query in two runs.
+
+        Returns
+        -------
+        One row per query_id, in the order of the scores: `baseline` and `candidate`, its causes in
+        these runs; "missing" where a run has no row. `changes.query("baseline == 'right' and
+        candidate == 'generation fault'")` are the queries of one cell of `transitions`.
+
+        Raises
+        ------
+        DataError
+            No such run.
+        """
+        runs = self.per_query["run_id"]
+        known = [str(run_id) for run_id in runs.unique()]
+        if unknown := [name for name in (baseline, candidate) if name not in known]:
+            raise DataError(
+                f"no run {name_list(unknown)}",
+                field="run",
+                allowed=nearest(unknown[0], known, "there are"),
+            )
+        rows = self.per_query[runs.isin([baseline, candidate])]
+        query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
+        sides = {
+            side: rows[rows["run_id"] == run_id].set_index("query_id")["cause"].reindex(query_ids)
+            for side, run_id in (("baseline", baseline), ("candidate", candidate))
+        }
+        return pd.DataFrame(sides).fillna("missing").reset_index()
+
+    def transitions(self, baseline: str, candidate: str) -> pd.DataFrame:
+        """Count the queries that went from one cause to another.
+
+        Returns
+        -------
+        One row per cause in the baseline (index `baseline`), one column per cause in the candidate:
+        numbers of queries. Causes that no query has are left out.
+
+        Raises
+        ------
+        DataError
+            No such run.
+        """
+        changes = self.changes(baseline, candidate)
+        table = pd.crosstab(changes["baseline"], changes["candidate"])
+        present = [name for name in CLASSES if name in table.index or name in table.columns]
+        return table.reindex(index=present, columns=present, fill_value=0).rename_axis(
+            index="baseline", columns="candidate"
+        )
+
+    def _heading(self) -> str:
+        n = self.per_query["run_id"].nunique()
+        return f"Failure causes of {n} runs; hit: {self.hit_by}, right answer: {self.right_by}"
+
+    def _shown(self) -> pd.DataFrame:
+        return shares_by_run(self.table, "cause")
+
+
+def failures(
     scores: pd.DataFrame,
     golden: Golden,
     results: Results | None = None,
@@ -36,32 +138,20 @@ def answer_faults(
     hit: str | None = None,
     right: str | None = None,
     threshold: float | None = None,
-) -> pd.DataFrame:
+) -> Failures:
     """Return the failure cause of each answer: retrieval, generation, or none.
 
     Parameters
     ----------
     scores
-        As for `refusal_decisions`, with the column `hit` as well.
+        As for `refusals`, with the column `hit` as well.
     results
         Tells how many hits the runs keep, for the default of `hit`.
     hit
         A 0/1 column that says whether retrieval found the right thing. By default hit@k, k the
         smallest of the runs' own, or 5 where that is unknown or not in the scores.
     right, threshold
-        The metric that says that an answer is right, as for `refusal_decisions`.
-
-    Returns
-    -------
-    One row per row of the scores: run_id, query_id; `hit` and `right`, 1 or 0, NaN where they don't
-    apply; `fault`, a category. The classes are
-
-    - for answers to answerable queries: right (hit, right), generation fault (hit, wrong), memory
-      (miss, right: from what the model knows, or from passages that nobody labelled), retrieval
-      fault (miss, wrong), unmeasured (`hit` or `right` has no value)
-    - for answerable queries that were refused: refused after hit, refused after miss, refused
-      (`hit` has no value)
-    - for all others: as `decision` of `refusal_decisions`.
+        The metric that says that an answer is right, as for `refusals`.
 
     Raises
     ------
@@ -94,108 +184,10 @@ def answer_faults(
     codes = np.select(
         list(flags.values()), [CLASSES.index(name) for name in flags], CLASSES.index("unmeasured")
     )
-    return decisions[["run_id", "query_id"]].assign(
-        hit=is_hit, right=verdict, fault=categorical(codes, CLASSES)
+    per_query = decisions[["run_id", "query_id"]].assign(
+        hit=is_hit, right=verdict, cause=categorical(codes, CLASSES)
     )
-
-
-def fault_table(
-    scores: pd.DataFrame,
-    golden: Golden,
-    results: Results | None = None,
-    *,
-    hit: str | None = None,
-    right: str | None = None,
-    threshold: float | None = None,
-) -> pd.DataFrame:
-    """Count the failure causes of each run.
-
-    Parameters
-    ----------
-    scores, golden, results, hit, right, threshold
-        As for `answer_faults`.
-
-    Returns
-    -------
-    One row per run and `fault` (see `answer_faults`): `n` queries of `n_total`; `share` = n /
-    n_total, with its 95 % Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). For
-    right, generation fault, memory and retrieval fault, `n_total` counts the answers in these four
-    classes; for the three kinds of refused, all three together; for all others, the run's rows.
-    `hit_by`, `right_by`: the metrics that decide.
-
-    Raises
-    ------
-    DataError
-        As for `answer_faults`.
-    """
-    faults = answer_faults(scores, golden, results, hit=hit, right=right, threshold=threshold)
-    n = faults.groupby(["run_id", "fault"], observed=False).size().unstack()
-    totals = {name: n[list(group)].sum(axis=1) for group in (FAULTS, REFUSED) for name in group}
-    totals |= {name: n.sum(axis=1) for name in CLASSES if name not in totals}
-    rows = rows_with_queries(scores, golden)
-    return shares(n, totals, "fault").assign(
-        hit_by=_hit_metric(rows, results, hit), right_by=right_by(rows, right, threshold)
-    )
-
-
-def fault_changes(faults: pd.DataFrame, baseline: str, candidate: str) -> pd.DataFrame:
-    """Return the failure cause of each query in two runs.
-
-    Parameters
-    ----------
-    faults
-        From `answer_faults`.
-    baseline, candidate
-        Run ids.
-
-    Returns
-    -------
-    One row per query_id, in the order of the scores: its class in the `baseline` and in the
-    `candidate`; "missing" where a run has no row. `changes.query("baseline == 'right' and candidate
-    == 'generation fault'")` are the queries of one cell of `fault_transitions`.
-
-    Raises
-    ------
-    DataError
-        No such run.
-    """
-    check_type(faults, pd.DataFrame, "faults")
-    known = [str(run_id) for run_id in faults["run_id"].unique()]
-    unknown = [name for name in (baseline, candidate) if name not in known]
-    if unknown:
-        raise DataError(
-            f"no run {name_list(unknown)}",
-            field="run",
-            allowed=nearest(unknown[0], known, "there are"),
-        )
-    rows = faults[faults["run_id"].isin([baseline, candidate])]
-    query_ids = pd.Index(rows["query_id"].unique(), name="query_id")
-    of_baseline, of_candidate = (
-        rows[rows["run_id"] == name].set_index("query_id")["fault"].reindex(query_ids)
-        for name in (baseline, candidate)
-    )
-    changes = pd.DataFrame({"baseline": of_baseline, "candidate": of_candidate})
-    return changes.fillna("missing").reset_index()
-
-
-def fault_transitions(changes: pd.DataFrame) -> pd.DataFrame:
-    """Count the queries that went from one class to another.
-
-    Parameters
-    ----------
-    changes
-        From `fault_changes`.
-
-    Returns
-    -------
-    One row per class in the baseline, one column per class in the candidate: numbers of queries.
-    Classes that no query has are left out.
-    """
-    table = pd.crosstab(changes["baseline"], changes["candidate"])
-    present = [name for name in CLASSES if name in table.index or name in table.columns]
-    return table.reindex(index=present, columns=present, fill_value=0).rename_axis(
-        index="baseline", columns="candidate"
-    )
+    return Failures(per_query, hit, right_by(rows, right, threshold))
 
 
 def _hit_metric(rows: pd.DataFrame, results: Results | None, hit: str | None) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.analysis.operations import ALL_TYPES, error_report, indexing_report
+from ragscore.analysis.operations import ALL_TYPES, errors, indexing
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.output import check_one_run, write_json
 from ragscore.scoring.metrics import describe
@@ -99,17 +99,17 @@ def _aggregates(results: Results, golden: Golden, profile: Profile) -> dict[str,
     rows = scores_by_run(results, golden, profile)[run_id]
     means = aggregate_rows(rows, profile, k)
     if results.chunks is not None and results.documents is not None:
-        by_type = indexing_report(results).dropna(subset=["coverage"])
+        by_type = indexing(results).dropna(subset=["coverage"])
         by_type = by_type[by_type["doc_type"] != ALL_TYPES]
         if coverage := dict(zip(by_type["doc_type"], by_type["coverage"].tolist(), strict=True)):
             means.setdefault("operational_metrics", {})["coverage_by_doc_type"] = coverage
-    errors = error_report(results, golden).iloc[0]
+    counts = errors(results, golden).iloc[0]
     asked = golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])]
     return {
         **means,
         "cost": {
-            "judge_total_tokens": _plain(errors["judge_tokens"]),
-            "judge_total_usd": _plain(errors["judge_cost_usd"]),
+            "judge_total_tokens": _plain(counts["judge_tokens"]),
+            "judge_total_usd": _plain(counts["judge_cost_usd"]),
         },
         "by_tag": _by_slice(rows, golden, "tag", profile, k),
         "by_category": _by_slice(rows, golden, "category", profile, k),

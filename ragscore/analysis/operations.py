@@ -1,7 +1,7 @@
-"""Operational figures of a run: refusals, latency, errors, cost, index, multi-hop answers.
+"""Operational figures of a run: latency, errors, cost, index, multi-hop answers.
 
-In: `Results` (the hops frame for multi-hop answers), and a golden set where needed. Out: figures
-per run that are not means of a per-query column; for hops also per query and per kind of step.
+In: `Results`; the functions are methods of it. Out: figures per run that are not means of a
+per-query column; for hops also per query and per kind of step.
 """
 
 import json
@@ -9,9 +9,9 @@ import json
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
+from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import check_choice
-from ragscore.scoring.answers import is_timeout, score_answers
+from ragscore.scoring.answers import is_timeout
 from ragscore.stats import quantile_interval
 
 PERCENTILES = ("linear", "floor")
@@ -22,65 +22,56 @@ ALL_TYPES, NO_TYPE = "(all)", "(none)"
 PASSED, SCORE = "x_answer.verification.nli_passed", "x_answer.verification.nli_score"
 
 
-def refusal_report(results: Results, golden: Golden) -> pd.DataFrame:
-    """Return precision, recall and F1 of refusal as a detector of unanswerable queries.
-
-    Returns
-    -------
-    One row per run (index run_id): `precision` (due refusals / refusals), `recall` (due refusals /
-    queries that should be refused), `f1`, `accuracy` (rightly refused or answered / all), 0 to 1,
-    higher is better, NaN where there is nothing to divide by; `n` responses that are decided, of
-    them `n_refused_due`, `n_refused_answerable`, `n_answered_due`, `n_answered_answerable`;
-    `n_undecided`: failed, or the system doesn't say, or the query is unlabelled.
-    """
-    check_inputs(results, golden)
-    scores = score_answers(results, golden)
-    by_run = scores[["refusal_correct", "false_refusal"]].groupby(scores["run_id"], observed=False)
-    counts, sums = by_run.count(), by_run.sum()
-    due, wrong = sums["refusal_correct"], sums["false_refusal"]
-    missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
-    n = counts.sum(axis=1)
-    ratios = {
-        "precision": due / (due + wrong),
-        "recall": due / (due + missed),
-        "f1": 2 * due / (2 * due + wrong + missed),
-        "accuracy": (due + answered) / n,
-    }
-    numbers = {
-        "n": n,
-        "n_refused_due": due,
-        "n_refused_answerable": wrong,
-        "n_answered_due": missed,
-        "n_answered_answerable": answered,
-        "n_undecided": scores.groupby("run_id", observed=False).size() - n,
-    }
-    return pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64"))
-
-
-def latency_report(
-    results: Results, *, method: str = "linear", errors: str = "exclude"
+def latency(
+    results: Results,
+    by: str | None = None,
+    *,
+    method: str = "linear",
+    errors: str = "exclude",
 ) -> pd.DataFrame:
-    """Return the latency of each run and phase, in milliseconds.
+    """Return the latency of each run, in milliseconds; lower is better.
 
     Parameters
     ----------
+    by
+        None: by phase, `total` and then each `latency_<phase>_ms` that was recorded. "hop": by
+        kind of step of multi-hop answers, the time in the model.
     method
         Of the percentiles: "linear" interpolation, or "floor": the value at position floor(share ·
         n) of n sorted values, counted from 0, as some harnesses take it.
     errors
-        "exclude" leaves failed queries out, "include" counts their time.
+        "exclude" leaves failed queries out, "include" counts their time. Steps are always counted.
 
     Returns
     -------
-    One row per run and phase (`total`, then each `latency_<phase>_ms` that was recorded): `n`
-    queries with a time, `mean`, `p50`, `p95`, `max`, `total` (their sum), lower is better, NaN
-    without any; 95 % order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN
-    where n is too small for a bound: both bounds of a median take 6 times, of a p95 72);
-    `n_failed` queries, left out or counted in.
+    One row per run and `phase`, or per run and `kind` of step ("(none)" where a step has none). `n`
+    queries or steps with a time, `mean`, `p50`, `p95`, `max` and `total` (their sum), NaN without
+    any; 95 % order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN where n is
+    too small for a bound: both bounds of a median take 6 times, of a p95 72). By phase `n_failed`
+    queries, left out or counted in; by kind of step `n_untimed` steps.
+
+    Raises
+    ------
+    DataError
+        No response has a latency; by="hop" without hops; an unknown `by`, `method` or `errors`.
+
+    Examples
+    --------
+    >>> results.latency().query("phase == 'total'")[["run_id", "n", "p50", "p95"]]
     """
     check_type(results, Results, "results")
-    for name, value, allowed in (("method", method, PERCENTILES), ("errors", errors, ERRORS)):
+    for name, value, allowed in (
+        ("by", by, (None, "hop")), ("method", method, PERCENTILES), ("errors", errors, ERRORS),
+    ):  # fmt: skip
         check_choice(value, allowed, name)
+    percentiles = [f"{name}{bound}" for name in ("p50", "p95") for bound in ("", "_low", "_high")]
+    columns = ["n", "mean", *percentiles, "max", "total"]
+    if by == "hop":
+        hops = _hops(results).fillna({"kind": NO_TYPE})
+        keys = [hops["run_id"], hops["kind"]]
+        table = _percentiles(hops["llm_call_ms"], keys, method)
+        n_steps = hops.groupby(["run_id", "kind"], observed=True).size()
+        return table[columns].assign(n_untimed=n_steps - table["n"]).reset_index()
     responses = results.responses
     phases = {"total": "elapsed_ms"} | {
         name.removeprefix("latency_").removesuffix("_ms"): name
@@ -90,7 +81,7 @@ def latency_report(
     failed = responses["error"].notna()
     timed = responses if errors == "include" else responses[~failed]
     parts = [
-        _percentiles(timed, column, method).assign(phase=phase)
+        _percentiles(timed[column].astype("float64"), [timed["run_id"]], method).assign(phase=phase)
         for phase, column in phases.items()
         if column in responses
     ]
@@ -103,37 +94,41 @@ def latency_report(
     table = pd.concat(parts).rename_axis("run_id").reset_index()
     n_failed = failed.groupby(responses["run_id"], observed=False).sum()
     table["n_failed"] = table["run_id"].map(n_failed).astype("int64")
-    percentiles = [f"{name}{bound}" for name in ("p50", "p95") for bound in ("", "_low", "_high")]
-    columns = ["run_id", "phase", "n", "mean", *percentiles, "max", "total", "n_failed"]
-    return table.sort_values("run_id", kind="stable", ignore_index=True)[columns]
+    table = table.sort_values("run_id", kind="stable", ignore_index=True)
+    return table[["run_id", "phase", *columns, "n_failed"]]
 
 
-def _percentiles(responses: pd.DataFrame, column: str, method: str) -> pd.DataFrame:
-    values = responses[column].astype("float64")
-    by_run = values.groupby(responses["run_id"], observed=False)
-    n = by_run.count()
+def _percentiles(values: pd.Series, keys: list[pd.Series], method: str) -> pd.DataFrame:
+    """Return n, mean, max, total and percentiles with their intervals, one row per group."""
+    observed = (
+        len(keys) > 1
+    )  # a run without a time has a row, a kind of step that it lacks has none
+    grouped = values.groupby(keys, observed=observed)
+    n = grouped.count()
     table = pd.DataFrame(
-        {"n": n, "mean": by_run.mean(), "max": by_run.max(), "total": by_run.sum(min_count=1)}
+        {"n": n, "mean": grouped.mean(), "max": grouped.max(), "total": grouped.sum(min_count=1)}
     )
     for name, share in (("p50", 0.5), ("p95", 0.95)):
         if method == "linear":
-            table[name] = by_run.quantile(share)
+            table[name] = grouped.quantile(share)
         else:
-            known = pd.DataFrame({"run_id": responses["run_id"], "value": values}).dropna()
-            known = known.sort_values("value", kind="stable")
-            place = known.groupby("run_id", observed=False).cumcount()
-            wanted = np.floor(share * known["run_id"].map(n).astype("float64"))
-            chosen = known[(place == wanted).to_numpy()]
-            table[name] = chosen.set_index(chosen["run_id"].astype(n.index.dtype))["value"]
-        bounds = {run_id: quantile_interval(own, share) for run_id, own in by_run}
+            known = values.dropna().sort_values(kind="stable")
+            own = [key[known.index] for key in keys]
+            place = known.groupby(own, observed=observed).cumcount()
+            size = known.groupby(own, observed=observed).transform("size")
+            chosen = known[(place == np.floor(share * size)).to_numpy()]
+            chosen = chosen.groupby([key[chosen.index] for key in keys], observed=observed).first()
+            table[name] = chosen.reindex(n.index)
+        bounds = {key: quantile_interval(own, share) for key, own in grouped}
         for side, bound in enumerate(("low", "high")):
             table[f"{name}_{bound}"] = [
-                bounds.get(run_id, (np.nan, np.nan))[side] for run_id in table.index
+                bounds.get(key if observed else (key,), (np.nan, np.nan))[side]
+                for key in table.index
             ]
     return table
 
 
-def error_report(results: Results, golden: Golden | None = None) -> pd.DataFrame:
+def errors(results: Results, golden: Golden | None = None) -> pd.DataFrame:
     """Count errors, time-outs and empty responses of each run, and add up tokens and cost.
 
     Parameters
@@ -143,13 +138,17 @@ def error_report(results: Results, golden: Golden | None = None) -> pd.DataFrame
 
     Returns
     -------
-    One row per run (index run_id): `n` responses, of them `n_failed`, `n_timeout` and
+    One row per run: `n` responses, of them `n_failed`, `n_timeout` and
     `n_empty_response` (a blank answer without a stated refusal); `error_rate` and `timeout_rate`,
     of all responses; `empty_response_rate`, of those that were answered (not failed, with an answer
     field); with a golden set `n_missing` queries without a response and `missing_rate`, of all
     queries. Rates are 0 to 1, lower is better, NaN where there is nothing to divide by. Totals,
     NaN if never recorded: `prompt_tokens`, `completion_tokens`, `cost_usd` of the answers,
     `judge_tokens`, `judge_cost_usd` of the judges.
+
+    Examples
+    --------
+    >>> results.errors(golden)[["run_id", "n", "n_failed", "n_missing"]]
     """
     check_type(results, Results, "results")
     responses = results.responses
@@ -183,7 +182,7 @@ def error_report(results: Results, golden: Golden | None = None) -> pd.DataFrame
     judgments = results.judgments if results.judgments is not None else responses.iloc[:0]
     for name in ("tokens", "cost_usd"):
         table[f"judge_{name}"] = _total(judgments, name).reindex(table.index)
-    return table
+    return table.reset_index()
 
 
 def _total(frame: pd.DataFrame, column: str) -> pd.Series:
@@ -191,7 +190,7 @@ def _total(frame: pd.DataFrame, column: str) -> pd.Series:
     return values.groupby(frame["run_id"], observed=False).sum(min_count=1)
 
 
-def indexing_report(results: Results) -> pd.DataFrame:
+def indexing(results: Results) -> pd.DataFrame:
     """Return how the index of each run was built, by type of document.
 
     The figures come from the record of indexing in the responses (`x_indexing_coverage.*`; the last
@@ -213,6 +212,10 @@ def indexing_report(results: Results) -> pd.DataFrame:
     ------
     DataError
         There is neither a record nor a catalogue.
+
+    Examples
+    --------
+    >>> results.indexing()[["run_id", "doc_type", "n_docs", "coverage"]]
     """
     check_type(results, Results, "results")
     recorded = [name for name in map(str, results.responses.columns) if name.startswith(COVERAGE)]
@@ -338,35 +341,8 @@ def _listed(frame: pd.DataFrame | None, results: Results) -> pd.DataFrame:
     return pd.concat([listed.dropna(subset=["run_id"]), *of_runs], ignore_index=True)
 
 
-def query_hops(results: Results) -> pd.DataFrame:
-    """Add up the steps of every multi-hop answer.
-
-    Returns
-    -------
-    One row per run and query with hops: `n_hops`; `chunks_added`, new chunks over all steps (NA if
-    no step says); `forced_stop`, 1 if a limit ended the search, 0 if not, NaN if no step says;
-    `llm_call_ms`, over the timed steps (NaN if none is) and `n_timed`, their number.
-
-    Raises
-    ------
-    DataError
-        The results hold no hops.
-    """
-    grouped = _hops(results).groupby(["run_id", "query_id"], observed=True, sort=False)
-    table = pd.DataFrame(
-        {
-            "n_hops": grouped.size(),
-            "chunks_added": grouped["chunks_added"].sum(min_count=1),
-            "forced_stop": grouped["forced_stop"].max(),
-            "llm_call_ms": grouped["llm_call_ms"].sum(min_count=1),
-            "n_timed": grouped["llm_call_ms"].count(),
-        }
-    )
-    return table.reset_index()
-
-
-def hop_report(results: Results) -> pd.DataFrame:
-    """Return the figures of each run's multi-hop answers.
+def hops_summary(results: Results, *, per_query: bool = False) -> pd.DataFrame:
+    """Return the figures of each run's multi-hop answers, or those of each answer.
 
     Returns
     -------
@@ -374,9 +350,33 @@ def hop_report(results: Results) -> pd.DataFrame:
     `hops_max` per query; `n_forced` searches that a limit ended, and `forced_rate` of those that
     say (0 to 1, lower is better); `query_ms_p50`, `query_ms_p95`, time in the model per query (ms).
     NaN where no step says. A run without hops has n = 0.
+
+    With `per_query`, one row per run and query with hops: `n_hops`; `chunks_added`, new chunks over
+    all steps (NA if no step says); `forced_stop`, 1 if a limit ended the search, 0 if not, NaN if
+    no step says; `llm_call_ms`, over the timed steps (NaN if none is) and `n_timed`, their number.
+
+    Raises
+    ------
+    DataError
+        The results hold no hops.
+
+    Examples
+    --------
+    >>> results.hops_summary()[["run_id", "n_queries", "hops_mean"]]
     """
-    per_query = query_hops(results)
-    grouped = per_query.groupby("run_id", observed=False)
+    steps = _hops(results).groupby(["run_id", "query_id"], observed=True, sort=False)
+    queries = pd.DataFrame(
+        {
+            "n_hops": steps.size(),
+            "chunks_added": steps["chunks_added"].sum(min_count=1),
+            "forced_stop": steps["forced_stop"].max(),
+            "llm_call_ms": steps["llm_call_ms"].sum(min_count=1),
+            "n_timed": steps["llm_call_ms"].count(),
+        }
+    ).reset_index()
+    if per_query:
+        return queries
+    grouped = queries.groupby("run_id", observed=False)
     n_responses = results.responses.groupby("run_id", observed=False).size()
     n_queries, time = grouped.size(), grouped["llm_call_ms"]
     table = pd.DataFrame(
@@ -395,31 +395,7 @@ def hop_report(results: Results) -> pd.DataFrame:
     return table.reset_index()
 
 
-def hop_latency(results: Results) -> pd.DataFrame:
-    """Return the time in the model of each kind of step.
-
-    Returns
-    -------
-    One row per run and kind of step ("(none)" where a step has none): `n` steps, `n_timed` of them,
-    and over these `mean_ms`, `p50_ms`, `p95_ms`, `max_ms` (NaN if none was timed).
-    """
-    hops = _hops(results).fillna({"kind": NO_TYPE})
-    grouped = hops.groupby(["run_id", "kind"], observed=True)
-    time = grouped["llm_call_ms"]
-    table = pd.DataFrame(
-        {
-            "n": grouped.size(),
-            "n_timed": time.count(),
-            "mean_ms": time.mean(),
-            "p50_ms": time.quantile(0.5),
-            "p95_ms": time.quantile(0.95),
-            "max_ms": time.max(),
-        }
-    )
-    return table.reset_index()
-
-
-def verification_report(results: Results) -> pd.DataFrame:
+def verification(results: Results) -> pd.DataFrame:
     """Return how often answers passed the check of their claims against their sources.
 
     The system itself did the check, by natural-language inference.
@@ -428,6 +404,10 @@ def verification_report(results: Results) -> pd.DataFrame:
     -------
     One row per run: `n` verified answers, `pass_rate` of them (0 to 1, higher is better),
     `score_mean` of the entailment score; NaN in a run without verified answers.
+
+    Examples
+    --------
+    >>> results.verification()[["run_id", "n", "pass_rate"]]
     """
     responses = results.responses
     unknown = pd.Series(np.nan, index=responses.index)

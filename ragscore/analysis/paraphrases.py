@@ -1,16 +1,18 @@
 """Paraphrase groups: how far the documents found depend on the wording of a query.
 
 In: `Results` and a golden set whose queries carry `group` (and `variant`, the kind of paraphrase).
-Out: one row per paraphrase, per group, per run. A group's members expect the same documents, so
-whatever differs is due to the wording.
+Out: `Paraphrases`: one row per paraphrase, per group, per kind, per run.
 """
 
 import re
 import warnings
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.scoring.score import score
@@ -20,30 +22,153 @@ NARROW, POOL = 10, 50  # what a reader sees, and what a reranker could still rea
 CLASSES = ("Ok", "MisRanked", "Missing", "NoExpected")
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Paraphrases(FramesResult):
+    """How far the documents found depend on the wording of a query.
+
+    A group's members expect the same documents, so whatever differs is due to the wording.
+
+    Attributes
+    ----------
+    summary
+        One row per run: `n_groups`; `mean_recall_spread` over all groups; `n_consistent` groups
+        (spread 0, worst recall 1) and their `share_consistent`; `share_answers_consistent` of the
+        groups with checked answers; `n_ranking` and `n_retrieval`, groups that misranked or missing
+        documents explain; `pool_cut_short`: Missing may be MisRanked further down.
+    kinds
+        One row per run and kind of paraphrase ("(none)" where there is none): `n` paraphrases;
+        `recall_narrow` and `recall_pool`, means (0 to 1); `recall_lost`, by how much recall_narrow
+        is below the best of its group, on average (0 to 1, lower is better); `n_ok`, `n_misranked`,
+        `n_missing`, `n_no_expected`; `answer_ok`, mean; NaN where nothing is measured.
+    groups
+        One row per run and group: `n` paraphrases; `recall_spread`, the largest minus the smallest
+        recall_narrow (0 where none is measurable); `worst_recall` (NaN where none is);
+        `answer_consistency`, 1 if every checked answer is right, 0 if not, NaN without checked
+        answers; `n_misranked`, `n_missing`; `dominant`, the cause that explains the group:
+        "ranking" (at least as many misranked as missing), "retrieval" (more missing), "" (neither);
+        `pool_cut_short` of the run.
+    per_query
+        One row per run and paraphrase that the run was asked: run_id, group, variant, query_id,
+        query, `recall_narrow` and `recall_pool` (share of expected documents at rank ≤ narrow /
+        pool, 0 to 1; NaN where none is expected), `answer_ok` (as the metric answer_checks),
+        `diagnosis`: Ok (all found), MisRanked (some only in the pool), Missing (some not even
+        there), NoExpected; `pool_cut_short`: the run has hits but none as deep as `pool`.
+    narrow, pool
+        The two cut-offs.
+    """
+
+    FRAMES = ("summary", "kinds", "groups", "per_query")
+
+    per_query: pd.DataFrame
+    narrow: int
+    pool: int
+    _kind: pd.Series = field(repr=False)
+
+    @cached_property
+    def groups(self) -> pd.DataFrame:
+        """Recall and answers of each group of paraphrases."""
+        rows = self.per_query
+        flags = {
+            "n_misranked": rows["diagnosis"].eq("MisRanked"),
+            "n_missing": rows["diagnosis"].eq("Missing"),
+        }
+        grouped = rows.assign(**flags).groupby(["run_id", "group"], observed=True, sort=True)
+        recall = grouped["recall_narrow"]
+        table = pd.DataFrame(
+            {
+                "n": grouped.size(),
+                "recall_spread": (recall.max() - recall.min()).fillna(0.0),
+                "worst_recall": recall.min(),
+                "answer_consistency": grouped["answer_ok"].min(),
+                "n_misranked": grouped["n_misranked"].sum().astype("int64"),
+                "n_missing": grouped["n_missing"].sum().astype("int64"),
+                "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
+            }
+        )
+        by_ranking = (table["n_misranked"] > 0) & (table["n_misranked"] >= table["n_missing"])
+        by_retrieval = table["n_missing"] > table["n_misranked"]
+        dominant = np.select([by_ranking, by_retrieval], ["ranking", "retrieval"], "")
+        return table.assign(dominant=dominant).reset_index()
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """Consistency of each run over all groups."""
+        groups = self.groups
+        grouped = groups.assign(
+            consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1),
+            by_ranking=groups["dominant"].eq("ranking"),
+            by_retrieval=groups["dominant"].eq("retrieval"),
+        ).groupby("run_id", observed=True)
+        table = pd.DataFrame(
+            {
+                "n_groups": grouped.size(),
+                "mean_recall_spread": grouped["recall_spread"].mean(),
+                "n_consistent": grouped["consistent"].sum(),
+                "share_consistent": grouped["consistent"].mean(),
+                "share_answers_consistent": grouped["answer_consistency"].mean(),
+                "n_ranking": grouped["by_ranking"].sum().astype("int64"),
+                "n_retrieval": grouped["by_retrieval"].sum().astype("int64"),
+                "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
+            }
+        )
+        return table.reset_index()
+
+    @cached_property
+    def kinds(self) -> pd.DataFrame:
+        """How each run copes with each kind of paraphrase."""
+        rows = self.per_query
+        best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
+        labels = dict(
+            zip(("n_ok", "n_misranked", "n_missing", "n_no_expected"), CLASSES, strict=True)
+        )
+        grouped = rows.assign(
+            kind=self._kind.astype("str").fillna(NO_VALUE),
+            recall_lost=best - rows["recall_narrow"],
+            **{name: rows["diagnosis"].eq(label) for name, label in labels.items()},
+        ).groupby(["run_id", "kind"], observed=True)
+        means = {
+            name: grouped[name].mean() for name in ("recall_narrow", "recall_pool", "recall_lost")
+        }
+        counts = {name: grouped[name].sum().astype("int64") for name in labels}
+        table = {"n": grouped.size(), **means, **counts, "answer_ok": grouped["answer_ok"].mean()}
+        return pd.DataFrame(table).reset_index()
+
+    def _heading(self) -> str:
+        n_groups, n = self.per_query["group"].nunique(), self.per_query["query_id"].nunique()
+        return (
+            f"{n} paraphrases in {n_groups} groups; found at rank ≤ {self.narrow}, in the pool at"
+            f" rank ≤ {self.pool}"
+        )
+
+    def _shown(self) -> pd.DataFrame:
+        return self.summary.round(3)
+
+
 def paraphrases(
-    results: Results, golden: Golden, *, narrow: int = NARROW, pool: int = POOL
-) -> pd.DataFrame:
-    """Return the recall of every paraphrase near the top and in the whole candidate pool.
+    results: Results,
+    golden: Golden,
+    *,
+    narrow: int = NARROW,
+    pool: int = POOL,
+    pattern: str | None = None,
+) -> Paraphrases:
+    r"""Compare what a system finds for several wordings of one query.
 
     Parameters
     ----------
     narrow, pool
         Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too low
         at rank ≤ pool.
-
-    Returns
-    -------
-    One row per run and paraphrase that the run was asked: run_id, group, variant, query_id, query,
-    `recall_narrow` and `recall_pool` (share of expected documents at rank ≤ narrow / pool, 0 to 1;
-    NaN where none is expected), `answer_ok` (as the metric answer_checks), `diagnosis`: Ok (all
-    found), MisRanked (some only in the pool), Missing (some not even there), NoExpected;
-    `pool_cut_short`: the run has hits but none as deep as `pool`.
+    pattern
+        A regular expression with one group that finds the kind of paraphrase in the query id, where
+        the golden set has no `variant`: `r"-(\w+)$"` reads "typo" from "g1-typo". Without it the
+        kind is the variant.
 
     Raises
     ------
     DataError
-        A run says that it retrieved fewer than `pool` hits a query, or `narrow` is not below
-        `pool`.
+        A run says that it retrieved fewer than `pool` hits a query; `narrow` is not below `pool`; a
+        pattern that isn't a regular expression with exactly one group.
 
     Warns
     -----
@@ -92,119 +217,9 @@ def paraphrases(
         diagnosis=pd.Categorical(diagnosis, categories=list(CLASSES)),
         pool_cut_short=rows["run_id"].astype("str").isin(cut_short),
     )
-    return table.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
-
-
-def paraphrase_groups(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per run and group, from `paraphrases`.
-
-    Returns
-    -------
-    `n` paraphrases; `recall_spread`, the largest minus the smallest recall_narrow (0 where none is
-    measurable); `worst_recall` (NaN where none is); `answer_consistency`, 1 if every checked answer
-    is right, 0 if not, NaN without checked answers; `n_misranked`, `n_missing`; `dominant`, the
-    cause that explains the group: "ranking" (at least as many misranked as missing), "retrieval"
-    (more missing), "" (neither); `pool_cut_short` of the run.
-    """
-    _check_frame(rows, "diagnosis", "paraphrases(results, golden)")
-    flags = {
-        "n_misranked": rows["diagnosis"].eq("MisRanked"),
-        "n_missing": rows["diagnosis"].eq("Missing"),
-    }
-    grouped = rows.assign(**flags).groupby(["run_id", "group"], observed=True, sort=True)
-    recall = grouped["recall_narrow"]
-    table = pd.DataFrame(
-        {
-            "n": grouped.size(),
-            "recall_spread": (recall.max() - recall.min()).fillna(0.0),
-            "worst_recall": recall.min(),
-            "answer_consistency": grouped["answer_ok"].min(),
-            "n_misranked": grouped["n_misranked"].sum().astype("int64"),
-            "n_missing": grouped["n_missing"].sum().astype("int64"),
-            "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
-        }
-    )
-    by_ranking = (table["n_misranked"] > 0) & (table["n_misranked"] >= table["n_missing"])
-    by_retrieval = table["n_missing"] > table["n_misranked"]
-    dominant = np.select([by_ranking, by_retrieval], ["ranking", "retrieval"], "")
-    return table.assign(dominant=dominant).reset_index()
-
-
-def paraphrase_summary(groups: pd.DataFrame) -> pd.DataFrame:
-    """One row per run, from `paraphrase_groups`.
-
-    Returns
-    -------
-    `n_groups`; `mean_recall_spread` over all groups; `n_consistent` groups (spread 0, worst recall
-    1) and their `share_consistent`; `share_answers_consistent` of the groups with checked answers;
-    `n_ranking` and `n_retrieval`, groups that misranked or missing documents explain;
-    `pool_cut_short`: Missing may be MisRanked further down.
-    """
-    _check_frame(groups, "recall_spread", "paraphrase_groups(rs.paraphrases(results, golden))")
-    grouped = groups.assign(
-        consistent=(groups["recall_spread"] == 0) & (groups["worst_recall"] == 1),
-        by_ranking=groups["dominant"].eq("ranking"),
-        by_retrieval=groups["dominant"].eq("retrieval"),
-    ).groupby("run_id", observed=True)
-    return pd.DataFrame(
-        {
-            "n_groups": grouped.size(),
-            "mean_recall_spread": grouped["recall_spread"].mean(),
-            "n_consistent": grouped["consistent"].sum(),
-            "share_consistent": grouped["consistent"].mean(),
-            "share_answers_consistent": grouped["answer_consistency"].mean(),
-            "n_ranking": grouped["by_ranking"].sum().astype("int64"),
-            "n_retrieval": grouped["by_retrieval"].sum().astype("int64"),
-            "pool_cut_short": grouped["pool_cut_short"].max().astype(bool),
-        }
-    )
-
-
-def paraphrase_kinds(rows: pd.DataFrame, pattern: str | None = None) -> pd.DataFrame:
-    r"""Return how a system copes with each kind of paraphrase, from `paraphrases`.
-
-    Parameters
-    ----------
-    pattern
-        A regular expression with one group that finds the kind in the query id, where the golden
-        set has no `variant`: `r"-(\w+)$"` reads "typo" from "g1-typo". Without it the kind is the
-        variant.
-
-    Returns
-    -------
-    One row per run and kind ("(none)" where there is none): `n` paraphrases; `recall_narrow` and
-    `recall_pool`, means (0 to 1); `recall_lost`, by how much recall_narrow is below the best of its
-    group, on average (0 to 1, lower is better); `n_ok`, `n_misranked`, `n_missing`,
-    `n_no_expected`; `answer_ok`, mean; NaN where nothing is measured.
-
-    Raises
-    ------
-    DataError
-        A pattern that isn't a regular expression with exactly one group.
-    """
-    _check_frame(rows, "diagnosis", "paraphrases(results, golden)")
-    kinds = rows["variant"] if pattern is None else _extract(rows["query_id"], pattern)
-    best = rows.groupby(["run_id", "group"], observed=True)["recall_narrow"].transform("max")
-    labels = dict(zip(("n_ok", "n_misranked", "n_missing", "n_no_expected"), CLASSES, strict=True))
-    grouped = rows.assign(
-        kind=kinds.astype("str").fillna(NO_VALUE),
-        recall_lost=best - rows["recall_narrow"],
-        **{name: rows["diagnosis"].eq(label) for name, label in labels.items()},
-    ).groupby(["run_id", "kind"], observed=True)
-    means = {name: grouped[name].mean() for name in ("recall_narrow", "recall_pool", "recall_lost")}
-    counts = {name: grouped[name].sum().astype("int64") for name in labels}
-    table = {"n": grouped.size(), **means, **counts, "answer_ok": grouped["answer_ok"].mean()}
-    return pd.DataFrame(table).reset_index()
-
-
-def _check_frame(frame: pd.DataFrame, column: str, call: str) -> None:
-    """Refuse another frame: the three of this module look alike, but only one has this column."""
-    if isinstance(frame, pd.DataFrame) and column in frame.columns:
-        return
-    found = type(frame).__name__
-    if isinstance(frame, pd.DataFrame):
-        found = f"a frame with the columns {', '.join(map(str, frame.columns))}"
-    raise DataError(f"found {found}", field="rows", allowed=f"the frame of rs.{call}")
+    per_query = table.sort_values(["run_id", "group"], kind="stable", ignore_index=True)
+    kind = per_query["variant"] if pattern is None else _extract(per_query["query_id"], pattern)
+    return Paraphrases(per_query, narrow, pool, kind)
 
 
 def _extract(query_ids: pd.Series, pattern: str) -> pd.Series:

@@ -34,21 +34,33 @@ MIDDLE = {name: QUANTILES[name] for name in ("p25", "p50", "p75")}
 IDS = {"chunk": "chunk_id", "doc": "doc_id"}
 
 
-def scores_by_rank(results: Results) -> pd.DataFrame:
-    """Return how scores fall with the rank.
+def retriever_scores(results: Results, by: str | None = "rank") -> pd.DataFrame:
+    """Return the retrievers' own scores of hits, by rank or over all hits.
+
+    Parameters
+    ----------
+    by
+        "rank": how scores fall with the rank. None: all hits of a run together.
 
     Returns
     -------
-    One row per run, kind of score and rank: run_id, `score_kind`, `rank`, `n` queries with a score
-    there, its `p25`, `p50`, `p75` over queries.
+    One row per run, kind of score and `rank`: run_id, `score_kind`, `n` hits with a score, the
+    `p25`, `p50`, `p75` of their scores. Kinds of scores (rrf, bm25, cosine, ...) have no common
+    scale.
 
     Raises
     ------
     DataError
-        No hit has a score.
+        No hit has a score; another `by`.
+
+    Examples
+    --------
+    >>> results.retriever_scores().query("rank == 1")[["run_id", "score_kind", "p50"]]
     """
     check_type(results, Results, "results")
-    keys = ["run_id", "score_kind", "rank"]
+    if by not in (None, "rank"):
+        raise DataError(f"found {by!r}", field="by", allowed="'rank' or None")
+    keys = ["run_id", "score_kind", *([by] if by else [])]
     hits = _hits_with_scores(results).dropna(subset=["score"])
     table = _quantiles(hits, keys, MIDDLE)
     n = hits.groupby(keys, observed=True).size()
@@ -179,7 +191,7 @@ def _shares_above(scored: pd.DataFrame, table: pd.DataFrame) -> list[float]:
 
 
 def rank_overlap(
-    results: Results, a: str, b: str, *, by: str = "auto", p: float = 0.9
+    results: Results, baseline: str, candidate: str, *, ids: str = "auto", p: float = 0.9
 ) -> pd.DataFrame:
     """Return the rank-biased overlap of two runs, for every query that both were asked.
 
@@ -189,9 +201,9 @@ def rank_overlap(
 
     Parameters
     ----------
-    a, b
+    baseline, candidate
         A run_id, or a system that only one run has.
-    by
+    ids
         What must be equal: "chunk" ids, "doc" ids (the first hit of each document counts), or
         "auto": chunks if both runs have them from the same chunker.
     p
@@ -200,19 +212,23 @@ def rank_overlap(
     Returns
     -------
     One row per query: `query_id`, `rbo` (0 to 1; NaN where either list is empty), `n_common` ids,
-    `n_a`, `n_b`.
+    and the length of both lists, `n_baseline` and `n_candidate`.
 
     Raises
     ------
     DataError
-        An unknown run or `by`; `p` outside 0..1; hits without the ids asked for.
+        An unknown run or `ids`; `p` outside 0..1; hits without the ids asked for.
+
+    Examples
+    --------
+    >>> results.rank_overlap("dense", "hybrid").sort_values("rbo").head()
     """
     check_type(results, Results, "results")
     if not 0 < p < 1:
         raise DataError(f"found {p!r}", field="p", allowed="a number between 0 and 1")
-    names = run_names(results.runs, [a, b])
+    names = run_names(results.runs, [baseline, candidate])
     pair = results.select(list(dict.fromkeys(names)))
-    column = _id_column(pair, by)
+    column = _id_column(pair, ids)
     asked_a, asked_b = (
         pair.responses.loc[(pair.responses["run_id"] == name).to_numpy(), "query_id"]
         for name in names
@@ -237,23 +253,23 @@ def rank_overlap(
             "query_id": pd.Series(queries, dtype="str"),
             "rbo": _extrapolated_rbo(query, depth, n_a, n_b, p),
             "n_common": np.bincount(query, minlength=len(queries)),
-            "n_a": n_a,
-            "n_b": n_b,
+            "n_baseline": n_a,
+            "n_candidate": n_b,
         }
     )
 
 
-def _id_column(results: Results, by: str) -> str:
-    check_choice(by, ("auto", *IDS), "by")
-    if by == "auto":
+def _id_column(results: Results, ids: str) -> str:
+    check_choice(ids, ("auto", *IDS), "ids")
+    if ids == "auto":
         has_chunks = "chunk_id" in results.hits and bool(results.hits["chunk_id"].notna().all())
         one_chunker = chunker_versions(results).nunique(dropna=False) == 1
-        by = "chunk" if has_chunks and one_chunker else "doc"
-    if IDS[by] not in results.hits:
+        ids = "chunk" if has_chunks and one_chunker else "doc"
+    if IDS[ids] not in results.hits:
         raise DataError(
-            f"hits have no {IDS[by]}", field="by", allowed="ids in the hits of both runs"
+            f"hits have no {IDS[ids]}", field="ids", allowed="ids in the hits of both runs"
         )
-    return IDS[by]
+    return IDS[ids]
 
 
 def _extrapolated_rbo(query: Ranks, depth: Ranks, n_a: Ranks, n_b: Ranks, p: float) -> Values:

@@ -1,12 +1,18 @@
 """Refusal as a decision: which queries a system answers or refuses, and how right it is.
 
-In: scores and the golden set they were made with. Out: one decision per run and query; per run the
-2 × 2 of answerable × refused, and the quality of answers beside coverage.
+In: scores and the golden set they were made with. Out: `Refusals`: one decision per run and query,
+the 2 × 2 of answerable × refused, the quality of answers beside coverage, and refusal as a detector
+of unanswerable queries.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
@@ -28,20 +34,155 @@ QUALITY = (
 )  # fmt: skip
 
 
-def refusal_decisions(
+@dataclass(frozen=True, repr=False, eq=False)
+class Refusals(FramesResult):
+    """What each run answers and what it refuses, rightly or wrongly.
+
+    Attributes
+    ----------
+    decisions
+        One row per row of the scores: run_id, query_id; `decision`, a category; `right`: 1 or 0 for
+        an answer to an answerable query, NaN elsewhere. The decisions are
+
+        - for answerable queries: right answer, wrong answer, unchecked answer (`right` has no
+          value) and over-refusal
+        - for queries that should be refused: right refusal and unsupported answer
+        - apart from both: undecided (the system doesn't say, or only searched), unlabelled, failed,
+          missing, extra (no golden query).
+    table
+        The 2 × 2 of answerable × refused and the rows apart from it. One row per run and
+        `decision`: `n` queries of `n_total`; `share` = n / n_total, with its 95 % Wilson interval
+        `low`, `high` (0 to 1; NaN where `n_total` is 0). The shares are of
+
+        - answered and over-refusal: answerable queries that were decided; they add up to 1
+        - right answer and wrong answer: answers that were checked; unchecked answer: all answers to
+          answerable queries
+        - right refusal and unsupported answer: queries that should be refused and were decided
+        - undecided, unlabelled, failed, missing, extra: all rows of the run.
+
+        `right_by` is that of the object.
+    quality
+        The quality of the answers that a run gave, beside its coverage: a system that answers only
+        easy queries has good answers. One row per run and metric, over answerable queries to which
+        the metric applies. `coverage` = answered / (answered + refused), with its 95 % Wilson
+        interval `coverage_low`, `coverage_high`; `answered`, the mean over the answers, with
+        `answered_low`, `answered_high`; `overall`, the mean with refused queries as 0, with
+        `overall_low`, `overall_high` (intervals as in a summary); NaN where there is no such query.
+        `n_answered` (with a value), `n_refused`; apart from them `n_unmeasured` (answered, but
+        without a value, such as a failed judgment) and `n_failed` (the query failed or is missing).
+        A `DataError` where no metric of answers has a value.
+    detection
+        Refusal as a detector of unanswerable queries. One row per run: `precision` (due refusals /
+        refusals), `recall` (due refusals / queries that should be refused), `f1`, `accuracy`
+        (rightly refused or answered / all), 0 to 1, higher is better, NaN where there is nothing to
+        divide by; `n` responses that are decided, of them `n_refused_due`, `n_refused_answerable`,
+        `n_answered_due`, `n_answered_answerable`; `n_undecided`: failed, or the system doesn't say,
+        or the query is unlabelled.
+    right_by
+        What counts as a right answer, such as "answer_checks ≥ 1"; empty without a metric for it.
+    """
+
+    FRAMES = ("table", "decisions", "quality", "detection")
+
+    decisions: pd.DataFrame
+    right_by: str
+    _rows: pd.DataFrame = field(repr=False)
+    _golden: Golden = field(repr=False)
+    _metrics: tuple[str, ...] | None = field(repr=False)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """The 2 × 2 of answerable × refused of each run, and the rows apart from it."""
+        n = self.decisions.groupby(["run_id", "decision"], observed=False).size().unstack()
+        answered, checked = n[list(ANSWERED)].sum(axis=1), n[list(ANSWERED[:2])].sum(axis=1)
+        answerable = answered + n["over-refusal"]
+        to_refuse = n["right refusal"] + n["unsupported answer"]
+        totals = {
+            "answered": answerable,
+            "right answer": checked,
+            "wrong answer": checked,
+            "unchecked answer": answered,
+            "over-refusal": answerable,
+            "right refusal": to_refuse,
+            "unsupported answer": to_refuse,
+            **{name: n.sum(axis=1) for name in APART},
+        }
+        table = shares(n.assign(answered=answered), totals, "decision")
+        return table.assign(right_by=self.right_by)
+
+    @cached_property
+    def quality(self) -> pd.DataFrame:
+        """The quality of the answers that each run gave, beside its coverage."""
+        rows = self._rows
+        chosen = self._metrics or tuple(
+            name for name in QUALITY if name in rows and rows[name].notna().any()
+        )
+        if not chosen:
+            raise DataError(
+                "no metric of the answers has a value",
+                field="metrics",
+                allowed=f"scores with one of {', '.join(QUALITY)}, or metrics=[...]",
+            )
+        parts = [_quality(rows, self._golden, self.decisions["decision"], name) for name in chosen]
+        # metric by metric, with the same runs in each: a stable sort keeps the metrics' order
+        table = pd.concat(parts, ignore_index=True)
+        return table.sort_values("run_id", kind="stable", ignore_index=True)
+
+    @cached_property
+    def detection(self) -> pd.DataFrame:
+        """Precision, recall and F1 of refusal as a detector of unanswerable queries."""
+        asked = self._rows[self._rows["state"] != "missing"]
+        by_run = asked[["refusal_correct", "false_refusal"]].groupby(
+            asked["run_id"], observed=False
+        )
+        counts, sums = by_run.count(), by_run.sum()
+        due, wrong = sums["refusal_correct"], sums["false_refusal"]
+        missed, answered = counts["refusal_correct"] - due, counts["false_refusal"] - wrong
+        n = counts.sum(axis=1)
+        ratios = {
+            "precision": due / (due + wrong),
+            "recall": due / (due + missed),
+            "f1": 2 * due / (2 * due + wrong + missed),
+            "accuracy": (due + answered) / n,
+        }
+        numbers = {
+            "n": n,
+            "n_refused_due": due,
+            "n_refused_answerable": wrong,
+            "n_answered_due": missed,
+            "n_answered_answerable": answered,
+            "n_undecided": asked.groupby("run_id", observed=False).size() - n,
+        }
+        table = pd.DataFrame(ratios | numbers).astype(dict.fromkeys(numbers, "int64"))
+        return table.reset_index()
+
+    def _heading(self) -> str:
+        right = f"; right answer: {self.right_by}" if self.right_by else ""
+        return f"Refusals of {self.decisions['run_id'].nunique()} runs{right}"
+
+    def _shown(self) -> pd.DataFrame:
+        return shares_by_run(self.table, "decision")
+
+
+def refusals(
     scores: pd.DataFrame,
     golden: Golden,
+    metrics: Sequence[str] | str | None = None,
     *,
     right: str | None = None,
     threshold: float | None = None,
-) -> pd.DataFrame:
-    """Return each run's decision on each query: answer or refuse, rightly or wrongly.
+) -> Refusals:
+    """Return each run's decisions to answer or refuse, as counts, quality and detection.
 
     Parameters
     ----------
     scores
-        From `rs.score` or `store.scores`, with the columns refusal_correct and false_refusal
-        (default metrics), and the column that `right` names.
+        With the columns refusal_correct and false_refusal (default metrics), and the column that
+        `right` names.
+    metrics
+        Columns of `Refusals.quality`, of which higher is better and 0 is worst. The default is the
+        answer metrics that have values (judge_correctness, key_facts, answer_checks, exact_match,
+        token_f1, rouge_l, ...).
     right
         A column that says whether an answer is right; higher is better. The default is the first of
         judge_correctness (4 or more of 5), key_facts (all of them) and answer_checks that every run
@@ -49,23 +190,28 @@ def refusal_decisions(
     threshold
         The least value of `right` that counts as right; 1 for metrics that end there.
 
-    Returns
-    -------
-    One row per row of the scores: run_id, query_id; `decision`, a category; `right`: 1 or 0 for an
-    answer to an answerable query, NaN elsewhere. The decisions are
-
-    - for answerable queries: right answer, wrong answer, unchecked answer (`right` has no value)
-      and over-refusal
-    - for queries that should be refused: right refusal and unsupported answer
-    - apart from both: undecided (the system doesn't say, or only searched), unlabelled, failed,
-      missing, extra (no golden query).
-
     Raises
     ------
     DataError
-        A column is missing; lower values of `right` are better, or it has no upper end at 1 and no
-        threshold is given.
+        A column is missing; lower values of `right` or of a metric are better; `right` has no upper
+        end at 1 and no threshold is given.
     """
+    rows = rows_with_queries(scores, golden)
+    if metrics is not None:
+        metrics = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
+        _check_higher(rows, list(metrics), "metrics")
+    decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
+    return Refusals(decisions, right_by(rows, right, threshold), rows, golden, metrics)
+
+
+def refusal_decisions(
+    scores: pd.DataFrame,
+    golden: Golden,
+    *,
+    right: str | None = None,
+    threshold: float | None = None,
+) -> pd.DataFrame:
+    """Return `Refusals.decisions`; parameters as for `refusals`."""
     rows = rows_with_queries(scores, golden)
     verdict = right_answers(rows, right, threshold)
     correct_refusal, false_refusal = (
@@ -100,105 +246,6 @@ def refusal_decisions(
             "right": np.where(codes < len(ANSWERED), verdict, np.nan),
         }
     )
-
-
-def refusal_table(
-    scores: pd.DataFrame,
-    golden: Golden,
-    *,
-    right: str | None = None,
-    threshold: float | None = None,
-) -> pd.DataFrame:
-    """Return the 2 × 2 of answerable × refused of each run, and the rows apart from it.
-
-    Parameters
-    ----------
-    scores, right, threshold
-        As for `refusal_decisions`.
-
-    Returns
-    -------
-    One row per run and `decision`: `n` queries of `n_total`; `share` = n / n_total, with its 95 %
-    Wilson interval `low`, `high` (0 to 1; NaN where `n_total` is 0). The shares are of
-
-    - answered and over-refusal: answerable queries that were decided; they add up to 1
-    - right answer and wrong answer: answers that were checked; unchecked answer: all answers to
-      answerable queries
-    - right refusal and unsupported answer: queries that should be refused and were decided
-    - undecided, unlabelled, failed, missing, extra: all rows of the run.
-
-    `right_by` names what counts as right. Precision, recall and F1 of refusing are in
-    `rs.refusal_report`.
-
-    Raises
-    ------
-    DataError
-        As for `refusal_decisions`.
-    """
-    decisions = refusal_decisions(scores, golden, right=right, threshold=threshold)
-    n = decisions.groupby(["run_id", "decision"], observed=False).size().unstack()
-    answered, checked = n[list(ANSWERED)].sum(axis=1), n[list(ANSWERED[:2])].sum(axis=1)
-    answerable = answered + n["over-refusal"]
-    to_refuse = n["right refusal"] + n["unsupported answer"]
-    totals = {
-        "answered": answerable,
-        "right answer": checked,
-        "wrong answer": checked,
-        "unchecked answer": answered,
-        "over-refusal": answerable,
-        "right refusal": to_refuse,
-        "unsupported answer": to_refuse,
-        **{name: n.sum(axis=1) for name in APART},
-    }
-    table = shares(n.assign(answered=answered), totals, "decision")
-    return table.assign(right_by=right_by(rows_with_queries(scores, golden), right, threshold))
-
-
-def answered_quality(
-    scores: pd.DataFrame, golden: Golden, metrics: list[str] | str | None = None
-) -> pd.DataFrame:
-    """Return the quality of the answers that a run gave, beside its coverage.
-
-    A system that answers only easy queries has good answers. `overall` counts a refused query as 0.
-
-    Parameters
-    ----------
-    metrics
-        Columns where higher is better and 0 is worst; by default the answer metrics that have
-        values (judge_correctness, key_facts, answer_checks, exact_match, token_f1, rouge_l, ...).
-
-    Returns
-    -------
-    One row per run and metric, over answerable queries to which the metric applies. `coverage` =
-    answered / (answered + refused), with its 95 % Wilson interval `coverage_low`, `coverage_high`;
-    `answered`, the mean over the answers, with `answered_low`, `answered_high`; `overall`, the
-    mean with refused queries as 0, with `overall_low`, `overall_high` (intervals as in
-    `summarize`); NaN where there is no such query. `n_answered` (with a value), `n_refused`;
-    apart from them `n_unmeasured` (answered, but without a value, such as a failed judgment) and
-    `n_failed` (the query failed or is missing).
-
-    Raises
-    ------
-    DataError
-        No such column, or lower values of it are better.
-    """
-    rows = rows_with_queries(scores, golden)
-    decision = refusal_decisions(scores, golden)["decision"]
-    if metrics is None:
-        chosen = [name for name in QUALITY if name in rows and rows[name].notna().any()]
-    else:
-        chosen = list(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))
-    if not chosen:
-        raise DataError(
-            "no metric of the answers has a value",
-            field="metrics",
-            allowed=f"scores with one of {', '.join(QUALITY)}, or metrics=[...]",
-        )
-    _check_higher(rows, chosen, "metrics")
-    parts = [_quality(rows, golden, decision, name) for name in chosen]
-    # metric by metric, and the same runs in each: a stable sort keeps the metrics in their order
-    table = pd.concat(parts, ignore_index=True)
-    return table.sort_values("run_id", kind="stable", ignore_index=True)
 
 
 def _quality(rows: pd.DataFrame, golden: Golden, decision: pd.Series, metric: str) -> pd.DataFrame:

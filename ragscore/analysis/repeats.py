@@ -1,13 +1,17 @@
 """Repeats of one system: success in at least one or in all of k repeats, and their averages.
 
-In: scores of several runs that are repeats (trials) of each other. Out: one row per system and
-query, one per system; or scores with the repeats averaged.
+In: scores of several runs that are repeats (trials) of each other. Out: `Repeats`, one row per
+system and query, and per system; or scores with the repeats averaged.
 """
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, name_list, nearest, warn
 from ragscore.frames.typing import Flags, Values
@@ -17,26 +21,72 @@ from ragscore.stats import average_repeats as average_observations
 from ragscore.stats import mean_interval
 
 
-def trials(
+@dataclass(frozen=True, repr=False, eq=False)
+class Repeats(FramesResult):
+    """Success in at least one, or in all, of k repeats of a system.
+
+    pass@k = 1 - C(n-c, k) / C(n, k) is the probability that at least one of k repeats drawn from
+    the n succeeds, of which c did (Chen et al. 2021, arXiv:2107.03374). pass^k = C(c, k) / C(n, k)
+    is the probability that all k do. Both are estimated without bias from n ≥ k repeats.
+
+    Attributes
+    ----------
+    per_query
+        One row per system and query: `system`, `query_id`; `n` repeats, `n_passed`; `pass_rate`,
+        `pass@k`, `pass^k` with k as a number (0 to 1, higher is better). A query to which the
+        metric applies in no repeat has n = 0 and NaN; a repeat that failed did not succeed.
+    summary
+        One row per system and measure (pass_rate, pass@k, pass^k): its `mean` over the queries that
+        have a value, with its 95 % interval `low`, `high` over queries, `n` queries.
+    metric, k
+        The metric that says what success is, and the number of repeats drawn.
+    """
+
+    FRAMES = ("summary", "per_query")
+
+    per_query: pd.DataFrame
+    metric: str
+    k: int
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The means of the measures over queries."""
+        measures = [name for name in self.per_query.columns if name.startswith("pass")]
+        grouped = self.per_query.groupby("system", sort=False)[measures]
+        statistics = {"mean": grouped.mean(), "std": grouped.std(), "n": grouped.count()}
+        table = pd.DataFrame(
+            {name: part.rename_axis(columns="measure").stack() for name, part in statistics.items()}
+        ).reset_index()
+        mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "n"))
+        low, high = mean_interval(mean, std, n, "bounded")
+        return table.assign(low=low, high=high)[["system", "measure", "mean", "low", "high", "n"]]
+
+    def _heading(self) -> str:
+        sizes = self.per_query.groupby("system", sort=False)["n"].max()
+        systems = ", ".join(f"{n} of {system}" for system, n in sizes.items())
+        return f"Repeats: {systems}; success by {self.metric}"
+
+    def _shown(self) -> pd.DataFrame:
+        return self.summary.round(3)
+
+
+def repeats(
     scores: pd.DataFrame,
     metric: str,
     k: int,
     threshold: float | None = None,
     *,
     runs: pd.DataFrame | list[str] | None = None,
-) -> pd.DataFrame:
-    """Return pass@k and pass^k of every query, estimated without bias from n ≥ k repeats.
-
-    pass@k = 1 - C(n-c, k) / C(n, k) is the probability that at least one of k repeats drawn from
-    the n succeeds, of which c did (Chen et al. 2021, arXiv:2107.03374). pass^k = C(c, k) / C(n, k)
-    is the probability that all k do.
+) -> Repeats:
+    """Return pass@k and pass^k of every query and system, from its repeats.
 
     Parameters
     ----------
-    scores
-        From `rs.score` or `store.scores`.
     metric
-        A column of it. A repeat succeeds at `threshold` or better, in the metric's own direction.
+        A column of the scores. A repeat succeeds at `threshold` or better, in the metric's own
+        direction.
+    k
+        The number of repeats drawn, from 1 to their number.
     threshold
         By default 1 where higher is better and 0 where lower is; metrics of time and cost need one.
     runs
@@ -44,12 +94,6 @@ def trials(
         `system`, told apart by `repeat`. A list of run ids: these, as repeats of one system.
         Without it: all runs of the scores, by their `system` if the scores have that column (those
         of a store do).
-
-    Returns
-    -------
-    One row per system and query: `system`, `query_id`; `n` repeats, `n_passed`; `pass_rate`,
-    `pass@k`, `pass^k` with k as a number (0 to 1, higher is better). A query to which the metric
-    applies in no repeat has n = 0 and NaN; a repeat that failed did not succeed.
 
     Raises
     ------
@@ -71,26 +115,7 @@ def trials(
         values, failed = _by_repeat(scores, metric, [str(run_id) for run_id in run_ids])
         passed = values <= limit if is_lower_better else values >= limit
         parts.append(_system_rows(str(system), values, failed, passed.to_numpy(), k))
-    return pd.concat(parts, ignore_index=True)
-
-
-def trial_summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return means of `trials` over the queries that have a value.
-
-    Returns
-    -------
-    One row per system and measure (pass_rate, pass@k, pass^k): `mean` with its 95 % interval `low`,
-    `high` over queries, `n` queries.
-    """
-    measures = [name for name in rows.columns if name.startswith("pass")]
-    grouped = rows.groupby("system", sort=False)[measures]
-    statistics = {"mean": grouped.mean(), "std": grouped.std(), "n": grouped.count()}
-    table = pd.DataFrame(
-        {name: part.rename_axis(columns="measure").stack() for name, part in statistics.items()}
-    ).reset_index()
-    mean, std, n = (table[name].to_numpy("float64") for name in ("mean", "std", "n"))
-    low, high = mean_interval(mean, std, n, "bounded")
-    return table.assign(low=low, high=high)[["system", "measure", "mean", "low", "high", "n"]]
+    return Repeats(pd.concat(parts, ignore_index=True), metric, k)
 
 
 def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:

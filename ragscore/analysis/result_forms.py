@@ -62,3 +62,48 @@ class Tables(ABC):
 
 class TableResult(JsonResult, Tables):
     """Result that is read as tables, and written as JSON."""
+
+
+class FramesResult(ABC):
+    """Result made of frames that are its attributes; made by a method, never by hand.
+
+    One table is shown, and the frames are named below it. A frame is computed when it is first
+    asked for, unless it is a field.
+    """
+
+    # In the order in which they are best read; without an annotation, it is no field.
+    FRAMES = tuple[str, ...]()
+
+    @abstractmethod
+    def _heading(self) -> str:
+        """Return in one line what the result is about."""
+
+    @abstractmethod
+    def _shown(self) -> pd.DataFrame:
+        """Return the table to read first, rounded."""
+
+    def _frames_line(self) -> str:
+        return f"Frames: {', '.join(f'.{name}' for name in self.FRAMES)}"
+
+    def __repr__(self) -> str:
+        table = self._shown().to_string(index=False)
+        return f"{self._heading()}\n{table}\n{self._frames_line()}"
+
+    def _repr_html_(self) -> str:
+        table = self._shown().to_html(index=False, border=0)
+        return f"<p>{escape(self._heading())}</p>{table}<p>{escape(self._frames_line())}</p>"
+
+
+def shares_by_run(table: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return classes × runs as text, "n of total (share)"; classes without a query are left out.
+
+    `table` has one row per run and class (column `name`), with n, n_total and share.
+    """
+    rows = table[table.groupby(name, sort=False)["n"].transform("sum") > 0]
+    counts = zip(rows["n"], rows["n_total"], rows["share"], strict=True)
+    texts = [f"{n} of {total} ({share:.0%})" if total else "—" for n, total, share in counts]
+    wide = rows.assign(text=texts, run_id=rows["run_id"].astype("str")).pivot(
+        index=name, columns="run_id", values="text"
+    )
+    wide = wide.reindex(index=rows[name].unique(), columns=rows["run_id"].astype("str").unique())
+    return wide.reset_index().rename_axis(columns=None)

@@ -1,16 +1,18 @@
 """Retrievers side by side on one set of queries, each query judged by its predicate.
 
-In: `Results` with one run per retriever, and `Golden`. Out: one row per retriever and query, a
-table, a matrix, and one text in Markdown.
+In: `Results` with one run per retriever, and `Golden`. Out: `RetrieverReport`: one row per
+retriever and query, a table, a matrix, and one text in Markdown.
 """
 
 import json
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.render import markdown_table
 from ragscore.scoring.predicates import by_predicate
@@ -24,7 +26,100 @@ NOTE = "expect_lessons_call"  # an advisory note of a query: shown, never scored
 ROWS = ["n_hits", "rank_first_match", "passed", "elapsed_ms", "state"]
 
 
-def predicate_rows(
+@dataclass(frozen=True, repr=False, eq=False)
+class RetrieverReport(FramesResult):
+    """Retrievers side by side, each query judged by its predicate.
+
+    Attributes
+    ----------
+    table
+        One row per retriever (run_id), in the order of the runs: `n_queries` judged, `n_positive`
+        of them; `passed`, `pass_rate` (0 to 1); `precision_at_1` and `mrr` over the positive
+        queries, the only kind with a rank; `precision_at_1_all`, `mrr_all` over all judged queries,
+        where a query without a rank adds 0 (a perfect retriever stays below 1 there); `latency_ms`,
+        the mean over queries that didn't fail; `n_failed`, `n_missing` and `n_unjudged` queries
+        (the last include those that cut texts leave undecided). Only queries that passed have a
+        rank; if their first right hit is undecided, they are in no mean of ranks. Higher is better
+        but for the latency.
+    matrix
+        One row per query (index query_id, in the order of the golden set), one column per
+        retriever, by name. "✅ #rank": passed with its first right hit at that rank ("✅ #?": the
+        rank is undecided); "✅": passed without a rank (no hit, or no forbidden source); "❌":
+        failed; "?": not asked, nothing to judge it by, or undecided because texts are cut.
+    per_query
+        One row per retriever (`run_id`) and query: `kind` (expected_empty, must_not_contain,
+        positive; other: judged by its refusal, or by nothing), `n_hits` within k,
+        `rank_first_match` (NA: none, or undecided), `passed` (1, 0; NaN: nothing to judge it by,
+        not asked, or undecided), `elapsed_ms`, `state` (scored, failed, missing). `passed` is that
+        of the scores where k, hits and options are the defaults.
+    """
+
+    FRAMES = ("table", "matrix", "per_query")
+
+    per_query: pd.DataFrame
+    _results: Results = field(repr=False)
+    _golden: Golden | None = field(repr=False)
+    _k: int | None = field(repr=False)
+
+    @cached_property
+    def table(self) -> pd.DataFrame:
+        """Each retriever's figures over all queries."""
+        return _summary(self.per_query)
+
+    @cached_property
+    def matrix(self) -> pd.DataFrame:
+        """The outcome of every query and retriever."""
+        queries = self.per_query if self._golden is None else self._golden.queries
+        return _matrix(self.per_query, queries["query_id"].drop_duplicates())
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown.
+
+        Retrievers come first, best MRR first, then every query with its note
+        (`expect_lessons_call`). Above them stands how many queries filter by a product, and how
+        many hits `rs.match.filter_hits` dropped.
+
+        Raises
+        ------
+        DataError
+            The report was made without a golden set, which has the queries' texts.
+        """
+        results, golden = self._results, self._golden
+        if golden is None:
+            raise DataError("made without a golden set", field="golden", allowed="a golden set")
+        table = self.table.sort_values(
+            "mrr", ascending=False, kind="stable", na_position="last", ignore_index=True
+        )
+        ks = [] if self._k is None else [self._k]
+        if self._k is None and "k" in results.runs:
+            ks = sorted({int(own) for own in results.runs["k"].dropna()})
+        low, high = table["n_positive"].min(), table["n_positive"].max()
+        n_positive = str(low) if low == high else f"{low} to {high}"
+        legend = (
+            f"MRR and P@1 over the {n_positive} positive queries; (all) over every"
+            f" query, where one without a rank adds 0. {PASSED} #rank: passed, first right hit at"
+            f" that rank; {PASSED}: passed without a rank; {FAILED}: failed; {NOT_ASKED}: not"
+            " asked, nothing to judge by, or undecided because texts are cut."
+        )
+        parts = [
+            "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else ""),
+            f"{len(golden.queries)} golden queries × {len(table)} retrievers",
+            *_product_filter(results, golden),
+            markdown_table(_shown_summary(table)),
+            legend,
+            "## Queries",
+            markdown_table(_shown_matrix(self.matrix, golden)),
+        ]
+        return "\n\n".join(parts) + "\n"
+
+    def _heading(self) -> str:
+        return f"{len(self.table)} retrievers, {self.per_query['query_id'].nunique()} queries"
+
+    def _shown(self) -> pd.DataFrame:
+        return _shown_summary(self.table)
+
+
+def retrievers(
     results: Results,
     golden: Golden | None = None,
     k: int | None = None,
@@ -34,8 +129,8 @@ def predicate_rows(
     metadata: str = "all",
     substrings: str = "any",
     unknown: str = "exclude",
-) -> pd.DataFrame:
-    """Judge every query of every retriever.
+) -> RetrieverReport:
+    """Judge every query of every retriever by the query's predicate.
 
     Parameters
     ----------
@@ -47,18 +142,10 @@ def predicate_rows(
         "any": one hit that satisfies the predicate is enough. "all": besides, every hit within k
         must satisfy it. `satisfied_by` of a golden row overrides this and the following options.
     source_keys, metadata, substrings
-        As for `rs.by_predicate`.
+        As for `rs.match.by_predicate`.
     unknown
         As for `rs.score`: a query whose outcome depends on the cut-off part of a hit's text has no
         outcome, or ("miss") such hits are misses.
-
-    Returns
-    -------
-    One row per retriever (`run_id`) and query: `kind` (expected_empty, must_not_contain,
-    positive; other: judged by its refusal, or by nothing), `n_hits` within k, `rank_first_match`
-    (NA: none, or undecided), `passed` (1, 0; NaN: nothing to judge it by, not asked, or undecided),
-    `elapsed_ms`, `state` (scored, failed, missing). `passed` is that of `rs.score` where k, hits
-    and options are the defaults.
 
     Raises
     ------
@@ -67,7 +154,7 @@ def predicate_rows(
         hold a summary.
     """
     if golden is None:
-        return _reported_rows(results)
+        return RetrieverReport(_reported_rows(results), results, None, k)
     _refuse_summaries(results)
     cut = _cut(results, k)
     rule = by_predicate(
@@ -91,87 +178,8 @@ def predicate_rows(
     rows["n_hits"] = rows["n_hits"].fillna(0).astype("int64")
     rows["kind"] = _kinds(rows["query_id"], golden)
     rows["rank_first_match"] = (1 / rows["mrr"].where(rows["mrr"] > 0)).round().astype("Int64")
-    return rows[[*keys, "kind", *ROWS]].astype({"run_id": results.runs["run_id"].dtype})
-
-
-def predicate_report(
-    results: Results,
-    golden: Golden | None = None,
-    k: int | None = None,
-    hits: str = "any",
-    **options: str,
-) -> pd.DataFrame:
-    """Return each retriever's figures over all queries; parameters as for `predicate_rows`.
-
-    Returns
-    -------
-    One row per retriever (index run_id), in the order of the runs: `n_queries` judged, `n_positive`
-    of them; `passed`, `pass_rate` (0 to 1); `precision_at_1` and `mrr` over the positive queries,
-    the only kind with a rank; `precision_at_1_all`, `mrr_all` over all judged queries, where a
-    query without a rank adds 0 (a perfect retriever stays below 1 there); `latency_ms`, the mean
-    over queries that didn't fail; `n_failed`, `n_missing` and `n_unjudged` queries (the last
-    include those that cut texts leave undecided). Only queries that passed have a rank; if their
-    first right hit is undecided, they are in no mean of ranks. Higher is better but for the
-    latency.
-    """
-    return _summary(predicate_rows(results, golden, k, hits, **options))
-
-
-def predicate_matrix(
-    results: Results,
-    golden: Golden,
-    k: int | None = None,
-    hits: str = "any",
-    **options: str,
-) -> pd.DataFrame:
-    """Return the outcome of every query and retriever; parameters as for `predicate_rows`.
-
-    Returns
-    -------
-    One row per query (index query_id, in the order of the golden set), one column per retriever, by
-    name. "✅ #rank": passed with its first right hit at that rank ("✅ #?": the rank is undecided);
-    "✅": passed without a rank (no hit, or no forbidden source); "❌": failed; "?": not asked,
-    nothing to judge it by, or undecided because texts are cut.
-    """
-    return _matrix(predicate_rows(results, golden, k, hits, **options), golden)
-
-
-def predicate_markdown(
-    results: Results,
-    golden: Golden,
-    k: int | None = None,
-    hits: str = "any",
-    **options: str,
-) -> str:
-    """Return the report as Markdown; parameters as for `predicate_rows`.
-
-    Retrievers come first, best MRR first, then every query with its note (`expect_lessons_call`).
-    Above them stands how many queries filter by a product, and how many hits `rs.filter_hits`
-    dropped.
-    """
-    rows = predicate_rows(results, golden, k, hits, **options)
-    table = _summary(rows).sort_values("mrr", ascending=False, kind="stable", na_position="last")
-    ks = [] if k is None else [k]
-    if k is None and "k" in results.runs:
-        ks = sorted({int(own) for own in results.runs["k"].dropna()})
-    low, high = table["n_positive"].min(), table["n_positive"].max()
-    n_positive = str(low) if low == high else f"{low} to {high}"
-    legend = (
-        f"MRR and P@1 over the {n_positive} positive queries; (all) over every"
-        f" query, where one without a rank adds 0. {PASSED} #rank: passed, first right hit at that"
-        f" rank; {PASSED}: passed without a rank; {FAILED}: failed; {NOT_ASKED}: not asked, nothing"
-        " to judge by, or undecided because texts are cut."
-    )
-    parts = [
-        "# Retrievers" + (f" (k = {', '.join(map(str, ks))})" if ks else ""),
-        f"{len(golden.queries)} golden queries × {len(table)} retrievers",
-        *_product_filter(results, golden),
-        markdown_table(_shown_summary(table)),
-        legend,
-        "## Queries",
-        markdown_table(_shown_matrix(_matrix(rows, golden), golden)),
-    ]
-    return "\n\n".join(parts) + "\n"
+    per_query = rows[[*keys, "kind", *ROWS]].astype({"run_id": results.runs["run_id"].dtype})
+    return RetrieverReport(per_query, results, golden, k)
 
 
 def _product_filter(results: Results, golden: Golden) -> list[str]:
@@ -181,7 +189,7 @@ def _product_filter(results: Results, golden: Golden) -> list[str]:
         return []
     text = f"{len(filtering)} queries filter by a product"
     if "x_n_filtered" not in results.responses:
-        return [f"{text}; their hits were not filtered (`rs.filter_hits`)."]
+        return [f"{text}; their hits were not filtered (`rs.match.filter_hits`)."]
     by_run = results.responses.groupby(results.responses["run_id"].astype("str"), sort=False)
     n_dropped = by_run["x_n_filtered"].sum()
     return [
@@ -273,24 +281,23 @@ def _summary(rows: pd.DataFrame) -> pd.DataFrame:
     means_by_run = pd.DataFrame(means).groupby(rows["run_id"], observed=False)
     # column by column: the mean of a whole frame may differ in the last bit
     table = n.join(means_by_run.agg(dict.fromkeys(means, "mean")))
-    return table[
-        ["n_queries", "n_positive", "passed", *means, "n_failed", "n_missing", "n_unjudged"]
-    ]
+    columns = ["n_queries", "n_positive", "passed", *means, "n_failed", "n_missing", "n_unjudged"]
+    return table[columns].rename_axis("run_id").reset_index()
 
 
-def _matrix(rows: pd.DataFrame, golden: Golden) -> pd.DataFrame:
+def _matrix(rows: pd.DataFrame, query_ids: pd.Series) -> pd.DataFrame:
     rank = rows["rank_first_match"].astype("str").fillna("?")
     with_rank = (PASSED + " #" + rank).where(rows["kind"].eq("positive"), PASSED)
     cells = np.select([rows["passed"].isna(), rows["passed"] == 1], [NOT_ASKED, with_rank], FAILED)
     table = rows.assign(cell=cells, run_id=rows["run_id"].astype("str")).pivot(
         index="query_id", columns="run_id", values="cell"
     )
-    table = table.reindex(golden.queries["query_id"]).rename_axis("query_id")
+    table = table.reindex(query_ids).rename_axis("query_id")
     return table.reindex(columns=sorted(table.columns))
 
 
 def _shown_summary(table: pd.DataFrame) -> pd.DataFrame:
-    shown = pd.DataFrame({"retriever": table.index.astype("str")}, index=table.index)
+    shown = pd.DataFrame({"retriever": table["run_id"].astype("str")})
     for name, column, style in (
         ("queries", "n_queries", ""),
         ("passed", "passed", ""),
@@ -304,7 +311,7 @@ def _shown_summary(table: pd.DataFrame) -> pd.DataFrame:
         values = table[column]
         texts = values.map(f"{{:{style}}}".format).where(values.notna(), "—")
         shown[name] = texts if style else values
-    return shown.reset_index(drop=True)
+    return shown
 
 
 def _shown_matrix(matrix: pd.DataFrame, golden: Golden) -> pd.DataFrame:

@@ -1,8 +1,11 @@
 """Risk and coverage of refusing by the score of the top hit (selective prediction).
 
-In: scores, golden set and the results with their hits. Out: one row per run and threshold; the area
-under that curve, and the threshold for an acceptable risk.
+In: scores, golden set and the results with their hits. Out: `RiskCoverage`: one row per run and
+threshold; the area under that curve, and the threshold for an acceptable risk.
 """
+
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +16,11 @@ from ragscore.analysis.refusals import (
     metric_applies,
     refusal_decisions,
     right_answers,
+    right_by,
     right_metric,
     rows_with_queries,
 )
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Flags, Values
@@ -23,6 +28,7 @@ from ragscore.scoring.metrics import RANKING, describe, parse_label
 from ragscore.scoring.rules import response_of
 from ragscore.stats import wilson_interval
 
+KEYS = ["run_id", "score_kind"]
 REFUSALS = ("kept", "replaced")
 NO_KIND = "(none)"  # of hits that don't say what kind of score they have
 CURVE = {
@@ -34,7 +40,99 @@ CURVE = {
 """Columns of the curve -> their dtypes."""
 
 
-def refusal_curve(
+@dataclass(frozen=True, repr=False, eq=False)
+class RiskCoverage(FramesResult):
+    """Risk against coverage if each run refused by the score of its top hit.
+
+    At each threshold the run refuses every query whose top hit scores worse.
+
+    Attributes
+    ----------
+    curve
+        One row per run, kind of score and threshold, the loosest first: run_id, `score_kind`;
+        `better`, whether higher or lower scores are good (told from how they change down the
+        ranks); `threshold`, the worst score that is still answered. The first row (infinite) is
+        without a threshold; at any other, a query without hits is refused. Thresholds of different
+        kinds of scores can't be compared, and are never in one curve.
+
+        `n` queries: those that should be refused, and the answerable ones whose answer is known to
+        be right or wrong; `n_left_out`, the decided queries of the run that are not among them
+        (rightness unknown, top hit without a score or with one of another kind). `n_answered`, of
+        them `n_wrong` wrong answers and `n_unsupported` answers to queries that should be refused;
+        `n_over_refusals`, answerable queries that are refused.
+
+        `coverage` = n_answered / n; `risk` = (n_wrong + n_unsupported) / n_answered, with its 95 %
+        Wilson interval `risk_low`, `risk_high` (lower is better; NaN where nothing is answered);
+        `unsupported`, the share of queries that should be refused but are answered; `over_refusal`,
+        the share of answerable ones that are refused.
+    areas
+        One row per run and kind of score, lower is better. `aurc`, area under risk over coverage
+        (Geifman et al. 2019, arXiv:1805.08206): the mean risk when answers are given in the order
+        of their scores, from one to all that the run gave; `aurc_best`, if every right answer
+        scored above every wrong one; `risk`, without a threshold: `aurc` is near it if scores say
+        nothing about rightness.
+    right_by
+        What counts as a right answer, such as "hit@5 ≥ 1".
+    """
+
+    FRAMES = ("areas", "curve")
+
+    curve: pd.DataFrame
+    right_by: str
+
+    @cached_property
+    def areas(self) -> pd.DataFrame:
+        """The area under each curve."""
+        groups = self.curve.groupby(KEYS, observed=True, sort=False)
+        return pd.DataFrame(
+            [[*key, *_areas(rows)] for key, rows in groups],
+            columns=[*KEYS, "aurc", "aurc_best", "risk"],
+        ).astype(dict(self.curve[KEYS].dtypes))
+
+    def at_risk(self, max_risk: float, *, upper: bool = False) -> pd.DataFrame:
+        """Return the loosest threshold of an acceptable risk, beside the area under the curve.
+
+        Parameters
+        ----------
+        max_risk
+            The risk that is still acceptable, from 0 to 1.
+        upper
+            The upper end of the risk's interval has to be acceptable, not just the observed risk;
+            this asks for more queries.
+
+        Returns
+        -------
+        One row per run and kind of score: the columns of `areas`, then the threshold with the
+        largest coverage whose risk is acceptable: `threshold`, its `coverage`, `threshold_risk`
+        with `risk_low`, `risk_high`, `n_answered`, `n_unsupported`, `n_over_refusals`; NaN (counts
+        NA) where no threshold qualifies. The threshold was chosen on these queries, so its risk on
+        others will be higher: check it on other queries.
+
+        Raises
+        ------
+        DataError
+            `max_risk` is not from 0 to 1.
+        """
+        if not 0 <= max_risk <= 1:
+            raise DataError(f"found {max_risk!r}", field="max_risk", allowed="a share from 0 to 1")
+        counts = ["n_answered", "n_unsupported", "n_over_refusals"]
+        acceptable = self.curve[self.curve["risk_high" if upper else "risk"].to_numpy() <= max_risk]
+        best = acceptable.sort_values("coverage", ascending=False, kind="stable")
+        best = best.drop_duplicates(KEYS).rename(columns={"risk": "threshold_risk"})
+        columns = ["threshold", "coverage", "threshold_risk", "risk_low", "risk_high", *counts]
+        chosen = best[[*KEYS, *columns]].astype(dict.fromkeys(counts, "Int64"))
+        return self.areas.merge(chosen, on=KEYS, how="left")
+
+    def _heading(self) -> str:
+        n = self.curve["run_id"].nunique()
+        return f"Risk and coverage of {n} runs; right answer: {self.right_by}"
+
+    def _shown(self) -> pd.DataFrame:
+        loosest = self.curve.drop_duplicates(KEYS)[[*KEYS, "n", "coverage"]]
+        return loosest.merge(self.areas, on=KEYS).round(3)
+
+
+def risk_coverage(
     scores: pd.DataFrame,
     golden: Golden,
     results: Results,
@@ -42,41 +140,20 @@ def refusal_curve(
     right: str | None = None,
     threshold: float | None = None,
     refusals: str = "kept",
-) -> pd.DataFrame:
-    """Return risk against coverage if a run refused by the score of its top hit.
-
-    At each threshold the run refuses every query whose top hit scores worse.
+) -> RiskCoverage:
+    """Return the risk and the coverage that a threshold on the top hit's score would give.
 
     Parameters
     ----------
     scores, golden, results
         Of the same runs; `results` for the scores of the hits of rank 1.
     right, threshold
-        The metric that says that an answer is right, as for `refusal_decisions`; a ranking metric
-        such as "hit@5" will do.
+        The metric that says that an answer is right, as for `refusals`; a ranking metric such as
+        "hit@5" will do.
     refusals
         "kept": the threshold comes on top of the run's own refusals. "replaced": it takes their
         place. What the system would have answered there is unknown, so that only a ranking metric
         can say whether it would have been right.
-
-    Returns
-    -------
-    One row per run, kind of score and threshold, the loosest first: run_id, `score_kind`; `better`,
-    whether higher or lower scores are good (told from how they change down the ranks); `threshold`,
-    the worst score that is still answered. The first row (infinite) is without a threshold; at any
-    other, a query without hits is refused.
-
-    `n` queries: those that should be refused, and the answerable ones whose answer is known to be
-    right or wrong; `n_left_out`, the decided queries of the run that are not among them (rightness
-    unknown, top hit without a score or with one of another kind). `n_answered`, of them `n_wrong`
-    wrong answers and `n_unsupported` answers to queries that should be refused; `n_over_refusals`,
-    answerable queries that are refused.
-
-    `coverage` = n_answered / n; `risk` = (n_wrong + n_unsupported) / n_answered, with its 95 %
-    Wilson interval `risk_low`, `risk_high` (lower is better; NaN where nothing is answered);
-    `unsupported`, the share of queries that should be refused but are answered; `over_refusal`, the
-    share of answerable ones that are refused. Thresholds of different kinds of scores can't be
-    compared, and are never in one curve.
 
     Raises
     ------
@@ -103,56 +180,11 @@ def refusal_curve(
             " rightness"
         )
         warn(text)
-    table = pd.concat(parts, ignore_index=True)
-    return table.assign(run_id=table["run_id"].astype(rows["run_id"].dtype))
-
-
-def refusal_thresholds(curve: pd.DataFrame, max_risk: float, *, by: str = "risk") -> pd.DataFrame:
-    """Return the area under each curve and the loosest threshold of an acceptable risk.
-
-    Parameters
-    ----------
-    curve
-        From `refusal_curve`.
-    max_risk
-        The risk that is still acceptable, from 0 to 1.
-    by
-        "risk": the observed risk has to be acceptable. "risk_high": the upper end of its interval,
-        which asks for more queries.
-
-    Returns
-    -------
-    One row per run and kind of score. `aurc`, area under risk over coverage (Geifman et al. 2019,
-    arXiv:1805.08206): the mean risk when answers are given in the order of their scores, from one
-    to all that the run gave; `aurc_best`, if every right answer scored above every wrong one;
-    `risk`, without a threshold: `aurc` is near it if scores say nothing about rightness. Lower is
-    better.
-
-    Then the threshold with the largest coverage whose risk (or `by`) is at most `max_risk`:
-    `threshold`, its `coverage`, `threshold_risk` with `risk_low`, `risk_high`, `n_answered`,
-    `n_unsupported`, `n_over_refusals`; NaN (counts NA) where no threshold qualifies. The threshold
-    was chosen on these queries, so its risk on others will be higher: check it on other queries.
-
-    Raises
-    ------
-    DataError
-        `max_risk` is not from 0 to 1; an unknown `by`.
-    """
-    if by not in ("risk", "risk_high"):
-        raise DataError(f"found {by!r}", field="by", allowed="'risk' or 'risk_high'")
-    if not 0 <= max_risk <= 1:
-        raise DataError(f"found {max_risk!r}", field="max_risk", allowed="a share from 0 to 1")
-    keys, counts = ["run_id", "score_kind"], ["n_answered", "n_unsupported", "n_over_refusals"]
-    groups = curve.groupby(keys, observed=True, sort=False)
-    areas = pd.DataFrame(
-        [[*key, *_areas(rows)] for key, rows in groups],
-        columns=[*keys, "aurc", "aurc_best", "risk"],
-    ).astype(dict(curve[keys].dtypes))
-    acceptable = curve[curve[by].to_numpy() <= max_risk]
-    best = acceptable.sort_values("coverage", ascending=False, kind="stable").drop_duplicates(keys)
-    best = best.rename(columns={"risk": "threshold_risk"}).astype(dict.fromkeys(counts, "Int64"))
-    columns = ["threshold", "coverage", "threshold_risk", "risk_low", "risk_high", *counts]
-    return areas.merge(best[[*keys, *columns]], on=keys, how="left")
+    curve = pd.concat(parts, ignore_index=True)
+    return RiskCoverage(
+        curve.assign(run_id=curve["run_id"].astype(rows["run_id"].dtype)),
+        right_by(rows_with_queries(scores, golden), right, threshold),
+    )
 
 
 def _queries(

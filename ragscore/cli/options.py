@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ragscore.frames.data import DataError, Golden, Results, concat_results
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.ranking import TIES
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.metrics import parse_label
@@ -223,7 +223,7 @@ def _load_runs(names: list[str], store: str | None, ties: str | None) -> tuple[R
             field="run",
             allowed="runs of different names; name them in run.json",
         )
-    return concat_results(parts), run_ids
+    return Results.concat(parts), run_ids
 
 
 def _require_answers(golden: Golden, results: Results, run_ids: list[str]) -> None:

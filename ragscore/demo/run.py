@@ -16,7 +16,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.demo.answerer import Familiarity, answer, tune_threshold
 from ragscore.demo.corpus import build_corpus, chunker_version
 from ragscore.demo.retrievers import SYSTEMS, Index, Ranking, system_config
-from ragscore.frames.data import DataError, Golden, Results, concat_results, from_records
+from ragscore.frames.data import DataError, Golden, Results, from_records
 from ragscore.frames.typing import Values
 from ragscore.golden.coverage import coverage
 from ragscore.io.load import load_golden
@@ -97,7 +97,7 @@ def ask_all(index: Index, golden: Golden, version: str, now: datetime) -> tuple[
             "golden_hash": golden.golden_hash, "chunker_version": version,
         }  # fmt: skip
         parts.append(answered(run, queries, asked[system], known, threshold, index.chunks))
-    return replace(concat_results(parts), chunks=index.chunks.drop(columns="text")), tuned
+    return replace(Results.concat(parts), chunks=index.chunks.drop(columns="text")), tuned
 
 
 def ask(

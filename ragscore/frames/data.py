@@ -5,7 +5,7 @@ Making one checks and casts each of its frames. Both are frozen: a change is a n
 
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -289,6 +289,42 @@ class Results:
         frames["runs"] = frames["runs"].iloc[order.argsort()]
         return replace(self, **frames)
 
+    @classmethod
+    def concat(cls, parts: "Sequence[Results]") -> "Results":
+        """Return the runs of several results side by side; run ids must differ."""
+        if not parts:
+            raise DataError("found none", field="parts", allowed="at least one Results")
+        frames: dict[str, Any] = {}
+        for item in fields(cls):
+            found = [
+                frame
+                for part in parts
+                if (frame := getattr(part, item.name)) is not None
+                and (len(frame) or item.name in ("runs", "responses"))
+            ]
+            if not found:
+                continue
+            # Runs differ, and so do their categories: join texts, Results makes one dtype of them.
+            plain = [
+                frame.assign(run_id=frame["run_id"].astype("str")) if "run_id" in frame else frame
+                for frame in found
+            ]
+            frames[item.name] = plain[0] if len(plain) == 1 else pd.concat(plain, ignore_index=True)
+        if "mapping" in frames:
+            frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
+        return cls(**frames)
+
+    latency = Verb("ragscore.analysis.operations:latency")
+    errors = Verb("ragscore.analysis.operations:errors")
+    indexing = Verb("ragscore.analysis.operations:indexing")
+    hops_summary = Verb("ragscore.analysis.operations:hops_summary")
+    verification = Verb("ragscore.analysis.operations:verification")
+    retriever_scores = Verb("ragscore.analysis.rankings:retriever_scores")
+    rank_overlap = Verb("ragscore.analysis.rankings:rank_overlap")
+    reported_scores = Verb("ragscore.analysis.reported:reported_scores")
+    judgment_counts = Verb("ragscore.scoring.judgments:judgment_counts")
+    with_judged_refusals = Verb("ragscore.scoring.judgments:with_judged_refusals")
+
     def __repr__(self) -> str:
         n_failed = int(self.responses["error"].notna().sum())
         return (
@@ -374,30 +410,6 @@ def run_names(runs: pd.DataFrame, names: Iterable[str] | str) -> list[str]:
             )
         run_ids.append(str(candidates[0]))
     return run_ids
-
-
-def concat_results(parts: list[Results]) -> Results:
-    """Join the frames of several results; run ids must differ."""
-    if not parts:
-        raise DataError("found none", field="parts", allowed="at least one Results")
-    frames: dict[str, Any] = {}
-    for item in fields(Results):
-        found = [
-            frame
-            for part in parts
-            if (frame := getattr(part, item.name)) is not None
-            and (len(frame) or item.name in ("runs", "responses"))
-        ]
-        if found:
-            # Runs differ, and so do their categories: join texts, Results makes one dtype of them.
-            plain = [
-                frame.assign(run_id=frame["run_id"].astype("str")) if "run_id" in frame else frame
-                for frame in found
-            ]
-            frames[item.name] = plain[0] if len(plain) == 1 else pd.concat(plain, ignore_index=True)
-    if "mapping" in frames:
-        frames["mapping"] = frames["mapping"].drop_duplicates(ignore_index=True)
-    return Results(**frames)
 
 
 # Where an index holds a target, which `with_spans_from` adds; it is no part of a target's identity.

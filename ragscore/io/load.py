@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from ragscore.frames.codes import is_among
-from ragscore.frames.data import DataError, Golden, Results, concat_results
+from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
 from ragscore.io.detect import Format, choose_format
@@ -240,7 +240,7 @@ def load_results(
             field="run_id",
             allowed="one file per run; name runs in run.json",
         )
-    return parts[0] if len(parts) == 1 else concat_results(parts)
+    return parts[0] if len(parts) == 1 else Results.concat(parts)
 
 
 def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path | None:

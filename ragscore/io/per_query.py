@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, concat_results, empty, from_records
+from ragscore.frames.data import DataError, Results, empty, from_records
 from ragscore.io.arrow_lines import read_frames
 from ragscore.io.record import Tables, read_record
 from ragscore.io.sidecars import (
@@ -160,7 +160,7 @@ def read_sqlite(path: Path, strict: bool) -> Results:
         connection.close()
     if not parts:
         raise DataError("the table eval_runs holds no run", file=path)
-    results = concat_results(parts)
+    results = Results.concat(parts)
     if not problems.records:
         return results
     both = pd.concat([results.problems, problems.frame()], ignore_index=True)

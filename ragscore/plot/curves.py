@@ -107,7 +107,7 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     curve
-        From `rs.refusal_curve`.
+        `RiskCoverage.curve`.
 
     Raises
     ------
@@ -118,14 +118,14 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         curve,
         {"run_id", "score_kind", "coverage", "risk", "risk_low", "risk_high", "n"},
         "curve",
-        "rs.refusal_curve(scores, golden, results)",
+        "ev.risk_coverage().curve",
     )
     rows = curve[curve["risk"].notna()]
     if not len(rows):
         raise DataError(
             "nothing is answered at any threshold",
             field="curve",
-            allowed="rs.refusal_curve(scores, golden, results)",
+            allowed="ev.risk_coverage().curve",
         )
     ax = new_axes(ax)
     numbers = numbered_runs(rows)

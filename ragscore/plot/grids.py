@@ -113,7 +113,7 @@ def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     table
-        From `rs.refusal_table`.
+        `Refusals.table`.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         table,
         {"run_id", "decision", "n", "n_total", "share", "low", "high"},
         "table",
-        "rs.refusal_table(scores, golden)",
+        "ev.refusals().table",
     )
     runs = numbered_runs(table)
     ax = new_axes(ax, width=3.1 * len(runs) + 1.6, height=2.7)
@@ -186,7 +186,7 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     Parameters
     ----------
     table
-        From `rs.fault_transitions`: one row per class in the baseline, one column per class in the
+        From `Failures.transitions`: one row per cause in the baseline, one column per cause in the
         candidate.
 
     Raises
@@ -194,10 +194,11 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     DataError
         Not that frame, or one without queries.
     """
-    check_columns(table, set(table.index), "table", "rs.fault_transitions(changes)")
+    source = "ev.failures().transitions(baseline, candidate)"
+    check_columns(table, set(table.index), "table", source)
     counts = table.to_numpy("float64")
     if not counts.sum():
-        raise DataError("no query in it", field="table", allowed="rs.fault_transitions(changes)")
+        raise DataError("no query in it", field="table", allowed=source)
     size = len(table)
     ax = new_axes(ax, width=0.75 * size + 2.6, height=0.5 * size + 2.0)
     # colours by the root: one large cell doesn't hide the others

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.rankings import QUANTILES, RELEVANCE, scores_by_rank
+from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import nearest
 from ragscore.plot.style import (
@@ -219,7 +219,7 @@ def hit_scores(
     Parameters
     ----------
     table
-        From `rs.scores_by_rank`, or the results it is made of.
+        From `results.retriever_scores()`, or the results it is made of.
     score_kind
         Which kind; not needed where the hits have one only. Hits that don't state theirs are of the
         kind "score".
@@ -229,12 +229,12 @@ def hit_scores(
     DataError
         No hit has a score; hits of several kinds and none is chosen; a kind that no hit has.
     """
-    rows = scores_by_rank(table) if isinstance(table, Results) else table
+    rows = retriever_scores(table) if isinstance(table, Results) else table
     check_columns(
         rows,
         {"run_id", "score_kind", "rank", "n", "p25", "p50", "p75"},
         "table",
-        "rs.scores_by_rank(results)",
+        "results.retriever_scores()",
     )
     rows, kind = _of_kind(rows, score_kind)
     ax = new_axes(ax)
@@ -268,7 +268,7 @@ def score_distribution(
     Parameters
     ----------
     table
-        From `rs.score_distribution`.
+        From `ev.retriever_scores()`.
     score_kind
         Which kind; not needed where there is one only. `score_distributions` draws them all, side
         by side.
@@ -352,7 +352,7 @@ def _drawn(table: pd.DataFrame) -> pd.DataFrame:
         table,
         {"run_id", "score_kind", "relevance", "n_hits", "above", *QUANTILES},
         "table",
-        "rs.score_distribution(results, golden)",
+        "ev.retriever_scores()",
     )
     return table[(table["n_hits"] > 0).to_numpy()]
 

@@ -16,15 +16,10 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import Gate, gate
 from ragscore.analysis.comparison.invariants import flat_configs
 from ragscore.analysis.comparison.model import Comparison
-from ragscore.analysis.failure_causes import (
-    answer_faults,
-    fault_changes,
-    fault_table,
-    fault_transitions,
-)
+from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.leaderboard import leaderboard
-from ragscore.analysis.refusals import answered_quality, refusal_table, right_by
-from ragscore.analysis.risk_coverage import refusal_curve
+from ragscore.analysis.refusals import refusals, right_by
+from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.analysis.trend.trend import trend
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type, run_names
 from ragscore.golden.coverage import coverage
@@ -89,10 +84,10 @@ def measure(
         else "no run says whether it refused, or no query is labelled answerable or not"
     )
     found.add(
-        "decisions", "Refusing as a decision", undecided, lambda: refusal_table(scores, golden)
+        "decisions", "Refusing as a decision", undecided, lambda: refusals(scores, golden).table
     )
     found.add(
-        "quality", "Quality beside coverage", undecided, lambda: answered_quality(scores, golden)
+        "quality", "Quality beside coverage", undecided, lambda: refusals(scores, golden).quality
     )
     judged = right_by(scores.reset_index() if "query_id" not in scores else scores, None, None)
     unjudged = undecided or (
@@ -106,7 +101,7 @@ def measure(
         "faults",
         "Failure causes of wrong answers",
         unjudged,
-        lambda: fault_table(scores, golden, results),
+        lambda: failures(scores, golden, results).table,
     )
     found.add(
         "transitions",
@@ -159,11 +154,11 @@ def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
 
 
 def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFrame:
-    """One row per comparison, class in the baseline and in the candidate, with `n` queries."""
-    faults = answer_faults(found.scores, found.golden, found.results)
+    """One row per comparison, cause in the baseline and in the candidate, with `n` queries."""
+    causes = failures(found.scores, found.golden, found.results)
     parts = []
     for cmp in compared:
-        table = fault_transitions(fault_changes(faults, cmp.baseline, cmp.candidate))
+        table = causes.transitions(cmp.baseline, cmp.candidate)
         long = (
             table.reset_index()
             .melt(id_vars="baseline", var_name="candidate", value_name="n")
@@ -180,19 +175,17 @@ def _transitions(found: Measured, compared: tuple[Comparison, ...]) -> pd.DataFr
 
 
 def _curve(found: Measured, right: str | None) -> pd.DataFrame:
-    """Return `rs.refusal_curve`; runs without a curve are noted as left out."""
+    """Return the curve of `risk_coverage`; runs without a curve are noted as left out."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        table = refusal_curve(found.scores, found.golden, found.results, right=right)
+        curve = risk_coverage(found.scores, found.golden, found.results, right=right)
+    table = curve.curve
     reason = "; ".join(str(one.message) for one in said)
     if table["risk"].isna().all():
         raise DataError(reason or "nothing is answered at any threshold")
     if reason:
         found.reasons.append(("What if a threshold refused", reason))
-    return table.assign(
-        run_id=table["run_id"].astype("str"),
-        right_by=right or right_by(found.scores.reset_index(), None, None),
-    )
+    return table.assign(run_id=table["run_id"].astype("str"), right_by=right or curve.right_by)
 
 
 DESCRIBED = (

@@ -38,14 +38,14 @@ class Report(ReportFrames):
     trends
         `rs.trend` of hit@5, mrr@10 and passed, one below the other.
     decisions, quality
-        `rs.refusal_table` and `rs.answered_quality`; empty where no run says whether it refused.
+        `Refusals.table` and `Refusals.quality`; empty where no run says whether it refused.
     faults
-        `rs.fault_table`.
+        `Failures.table`.
     transitions
-        One row per comparison (`run_baseline`, `run_candidate`), class in the `baseline` and in the
+        One row per comparison (`run_baseline`, `run_candidate`), cause in the `baseline` and in the
         `candidate`: `n` queries.
     curve
-        `rs.refusal_curve`, and `right_by`, what says that an answer is right.
+        `RiskCoverage.curve`, and `right_by`, what says that an answer is right.
     answers
         One row per run and query of those that changed: answer, refused, error.
     comparisons

@@ -13,7 +13,7 @@ from ragscore.analysis.comparison.gate import Gate
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.failure_causes import CLASSES
 from ragscore.analysis.refusals import APART
-from ragscore.analysis.risk_coverage import refusal_thresholds
+from ragscore.analysis.risk_coverage import RiskCoverage
 from ragscore.analysis.trend.trend import break_texts
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.reporting.frames import ReportFrames
@@ -243,7 +243,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         f"Hit: {rows['hit_by'].iloc[0]}; right: {rows['right_by'].iloc[0]}. Memory: right without a"
         " hit."
     )
-    table = _shares(rows, "fault")
+    table = _shares(rows, "cause")
     found = [Section("Failure causes of wrong answers", table=table, notes=(note,))]
     for (baseline, candidate), part in (
         report.transitions.groupby(["run_baseline", "run_candidate"], sort=False)
@@ -276,7 +276,7 @@ def curve_sections(report: ReportFrames) -> list[Section]:
     rows = report.curve
     if not len(rows):
         return []
-    areas = refusal_thresholds(rows, 1.0)[["run_id", "score_kind", "aurc", "aurc_best"]]
+    areas = RiskCoverage(rows, "").areas.drop(columns="risk")
     loosest = rows.drop_duplicates(["run_id", "score_kind"]).merge(
         areas, on=["run_id", "score_kind"]
     )

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import SmallCodes, is_among, lookup
-from ragscore.frames.data import Golden, Results, check_inputs, check_type
+from ragscore.frames.data import Golden, Results, check_inputs
 from ragscore.frames.typing import Flags, Values
 from ragscore.scoring.attribution import score_attribution, score_scope
 from ragscore.scoring.citations import CITATION_METRICS, has_value, score_citations
@@ -298,34 +298,3 @@ def common_length(left: list[str], right: list[str]) -> int:
         met = row & places.get(word, 0)
         row = ((row + met) | (row - met)) & full
     return len(left) - row.bit_count()
-
-
-def refusal_reasons(results: Results, golden: Golden | None = None) -> pd.DataFrame:
-    """Count how often each run refused, by reason.
-
-    Returns
-    -------
-    One row per run and reason (`(none)` where a refusal gave none): `n` refusals, `rate` of all
-    answered or refused responses (0 to 1), and with a golden set `n_due`, how many of them were
-    due.
-    """
-    check_type(results, Results, "results")
-    responses = results.responses
-    is_known = has_value(responses, "refused") & responses["error"].isna().to_numpy()
-    known = responses[is_known]
-    n_known = known.groupby("run_id", observed=False).size()
-    refused = known[known["refused"].astype(bool)] if len(known) else known
-    reason = pd.Series(index=refused.index, dtype="str")
-    if "refusal_reason" in refused:
-        reason = refused["refusal_reason"]
-    refused, keys = refused.assign(reason=reason.fillna("(none)")), ["run_id", "reason"]
-    table = refused.groupby(keys, observed=True).size().rename("n").reset_index()
-    table["rate"] = table["n"] / table["run_id"].map(n_known).astype("float64")
-    if golden is not None:
-        due = refused[is_among(refused["query_id"], golden.refusals)]
-        n_due = due.groupby(keys, observed=True).size().rename("n_due").reset_index()
-        table = table.merge(n_due, on=keys, how="left")
-        table["n_due"] = table["n_due"].fillna(0).astype("int64")
-    return table.sort_values(
-        ["run_id", "n", "reason"], ascending=[True, False, True], ignore_index=True
-    )

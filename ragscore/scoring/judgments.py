@@ -95,13 +95,17 @@ def with_judged_refusals(results: Results, override: bool = False) -> Results:
     return replace(results, responses=responses.assign(refused=first.fillna(second)))
 
 
-def judge_counts(results: Results) -> pd.DataFrame:
+def judgment_counts(results: Results) -> pd.DataFrame:
     """Count judgments and failures, to be read before their means are trusted.
 
     Returns
     -------
     One row per run and criterion: `n_responses` judged, `n_judgments`, and of these `n_failed` (the
     judge gave no usable verdict) and `n_not_measurable` (it did, and found nothing to measure).
+
+    Examples
+    --------
+    >>> results.judgment_counts()[["run_id", "criterion", "n_failed"]]
     """
     check_type(results, Results, "results")
     if results.judgments is None or not len(results.judgments):

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ragscore.frames.codes import codes_of, is_among, is_present
-from ragscore.frames.data import Results, concat_results, empty, from_records, narrowed
+from ragscore.frames.data import Results, empty, from_records, narrowed
 from ragscore.scoring.citations import citation_levels, cited_passages, levels_with_targets
 from ragscore.scoring.level import choose_level
 from ragscore.scoring.policies import with_hits_kept
@@ -109,7 +109,7 @@ def with_level(evidence: Iterable[LevelEvidence], job: ScoringJob) -> ScoringJob
     results = (
         ordered[0].results
         if len(ordered) == 1
-        else concat_results([one.results for one in ordered])
+        else Results.concat([one.results for one in ordered])
     )
     level = choose_level(results, job.golden, job.policies.match, keeps_refusals(job.profile))
     cited_at = [one.citation_levels for one in ordered if one.citation_levels is not None]

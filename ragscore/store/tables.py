@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from ragscore.frames.data import DataError, Results, categorical, concat_results, conform
+from ragscore.frames.data import DataError, Results, categorical, conform
 from ragscore.io.sidecars import run_description
 from ragscore.scoring.rules import response_of
 from ragscore.store.files import (
@@ -245,7 +245,7 @@ def read_runs(
         )
     # Read one by one, tables may differ between runs, and an error names the file.
     except (DataError, pa.ArrowException, _OddTable):
-        return concat_results([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
+        return Results.concat([read_run(run, about.iloc[n : n + 1]) for n, run in enumerate(runs)])
 
 
 def _table(run: StoredRun, kind: str, without: tuple[str, ...]) -> pa.Table:

@@ -7,23 +7,18 @@ import pytest
 from test_refusals import RUN, asked, load
 
 import ragscore as rs
-from ragscore.analysis.failure_causes import (
-    answer_faults,
-    fault_changes,
-    fault_table,
-    fault_transitions,
-)
+from ragscore.analysis.failure_causes import failures
 
 __all__ = ["load"]  # a fixture
 
 
-def classes(faults, run_id="A"):
-    return faults[faults["run_id"] == run_id].set_index("query_id")["fault"]
+def classes(causes, run_id="A"):
+    return causes[causes["run_id"] == run_id].set_index("query_id")["cause"]
 
 
 def test_hit_and_answer_name_the_fault(load):
     scores, golden, _ = load(RUN)
-    assert classes(answer_faults(scores, golden)).to_dict() == {
+    assert classes(failures(scores, golden).per_query).to_dict() == {
         "a1": "right", "a2": "generation fault", "a3": "memory", "a4": "retrieval fault",
         "a5": "refused after hit", "a6": "unmeasured",
         "a7": "failed", "a8": "missing", "r1": "right refusal", "r2": "unsupported answer",
@@ -40,7 +35,7 @@ def test_shares_are_of_the_answers_that_were_classified(load):
             asked("a7", "yes", "d", 0.9),
         ]
     )
-    table = fault_table(scores, golden).set_index("fault")
+    table = failures(scores, golden).table.set_index("cause")
     assert table.loc[["right", "generation fault", "memory", "retrieval fault"], "n"].tolist() == [
         2,
         1,
@@ -60,24 +55,24 @@ def test_shares_are_of_the_answers_that_were_classified(load):
 
 def test_a_hit_is_one_within_the_smallest_k_of_the_runs(load):
     scores, golden, results = load(RUN, k=3)
-    assert set(fault_table(scores, golden, results)["hit_by"]) == {"hit@3"}
-    assert set(fault_table(scores, golden, results, hit="hit@1")["hit_by"]) == {"hit@1"}
-    assert set(fault_table(scores, golden)["hit_by"]) == {"hit@5"}
+    assert set(failures(scores, golden, results).table["hit_by"]) == {"hit@3"}
+    assert set(failures(scores, golden, results, hit="hit@1").table["hit_by"]) == {"hit@1"}
+    assert set(failures(scores, golden).table["hit_by"]) == {"hit@5"}
 
 
 def test_what_says_hit_must_be_zero_or_one(load):
     scores, golden, _ = load(RUN)
     with pytest.raises(rs.DataError, match="hit: no column 'hit@7'"):
-        answer_faults(scores, golden, hit="hit@7")
+        failures(scores, golden, hit="hit@7")
     with pytest.raises(rs.DataError, match="mine is not 0 or 1"):
-        answer_faults(scores.assign(mine=0.5), golden, hit="mine")
+        failures(scores.assign(mine=0.5), golden, hit="mine")
     with pytest.raises(rs.DataError, match="no metric says which answers are right"):
-        answer_faults(scores.drop(columns="answer_checks"), golden)
+        failures(scores.drop(columns="answer_checks"), golden)
 
 
 def test_without_targets_nothing_is_blamed(load):
     scores, golden, _ = load(RUN)
-    blind = classes(answer_faults(scores.assign(**{"hit@5": np.nan}), golden))
+    blind = classes(failures(scores.assign(**{"hit@5": np.nan}), golden).per_query)
     assert blind["a1"] == "unmeasured" and blind["a5"] == "refused"
 
 
@@ -89,12 +84,13 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
         asked("r1", None, "x", 0.1),
     ]
     scores, golden, _ = load(RUN, better)
-    changes = fault_changes(answer_faults(scores, golden), "A", "B")
+    found = failures(scores, golden)
+    changes = found.changes("A", "B")
     assert len(changes) == 12
     assert changes.query("baseline == 'generation fault' and candidate == 'right'")[
         "query_id"
     ].tolist() == ["a2"]
-    table = fault_transitions(changes)
+    table = found.transitions("A", "B")
     assert table.to_numpy().sum() == 12
     assert (
         table.loc["retrieval fault", "generation fault"] == 1
@@ -103,4 +99,4 @@ def test_transitions_lead_from_class_to_class_with_their_questions(load):
     )
     assert table.index.tolist() == table.columns.tolist() and "undecided" not in table.index
     with pytest.raises(rs.DataError, match=r"no run C.*there are A, B"):
-        fault_changes(answer_faults(scores, golden), "A", "C")
+        found.transitions("A", "C")

@@ -8,7 +8,6 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.operations import hop_latency, hop_report, query_hops, verification_report
 
 
 def step(number, kind, ms, **more):
@@ -113,7 +112,7 @@ def test_what_is_no_trace_is_named_by_line(write_run, bad):
 
 
 def test_hops_of_a_query_are_added_up(results):
-    rows = query_hops(results).set_index("query_id")
+    rows = results.hops_summary(per_query=True).set_index("query_id")
     assert rows.loc[
         "q0", ["n_hops", "chunks_added", "forced_stop", "llm_call_ms", "n_timed"]
     ].tolist() == [3, 3, 1, 600, 2]
@@ -123,32 +122,26 @@ def test_hops_of_a_query_are_added_up(results):
 
 
 def test_hops_of_a_run_in_figures(results):
-    row = hop_report(results).iloc[0]
+    row = results.hops_summary().iloc[0]
     assert (row["n_queries"], row["share"], row["hops_mean"], row["hops_max"]) == (2, 0.5, 2.5, 3)
     assert (row["n_forced"], row["forced_rate"], row["query_ms_p50"]) == (1, 0.5, 500)
 
 
 def test_latency_of_each_kind_of_step_leaves_out_what_was_not_timed(results):
-    rows = hop_latency(results).set_index("kind")
-    assert rows.loc["decompose", ["n", "n_timed", "mean_ms", "p50_ms", "max_ms"]].tolist() == [
-        2,
-        2,
-        200,
-        200,
-        300,
-    ]
-    assert rows.loc["decide", ["n", "n_timed"]].tolist() == [1, 0] and math.isnan(
-        rows.loc["decide", "mean_ms"]
-    )
+    rows = results.latency("hop").set_index("kind")
+    columns = ["n", "n_untimed", "mean", "p50", "max", "total"]
+    assert rows.loc["decompose", columns].tolist() == [2, 0, 200, 200, 300, 400]
+    assert rows.loc["decide", ["n", "n_untimed"]].tolist() == [0, 1]
+    assert math.isnan(rows.loc["decide", "mean"])
 
 
 def test_verified_answers_are_counted_apart_from_those_never_verified(results):
-    row = verification_report(results).iloc[0]
+    row = results.verification().iloc[0]
     assert (row["n"], row["pass_rate"]) == (2, 0.5) and row["score_mean"] == pytest.approx(0.55)
 
 
 def test_results_without_hops_say_so(pair):
     with pytest.raises(rs.DataError, match="hold no hops"):
-        hop_report(pair[0])
-    unverified = verification_report(pair[0])
+        pair[0].hops_summary()
+    unverified = pair[0].verification()
     assert unverified["n"].tolist() == [0, 0] and unverified["pass_rate"].isna().all()

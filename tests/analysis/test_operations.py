@@ -12,12 +12,8 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.harness_files import config_hash, write_metrics_json
-from ragscore.analysis.operations import (
-    error_report,
-    indexing_report,
-    latency_report,
-    refusal_report,
-)
+from ragscore.analysis.operations import errors, indexing, latency
+from ragscore.analysis.refusals import refusals
 from ragscore.scoring.profile_aggregates import aggregate as aggregate_of
 from ragscore.scoring.profiles import PROFILES
 
@@ -47,6 +43,11 @@ def golden_of(answerable):
     return rs.Golden(queries=queries.assign(answerable=pd.array(answerable, dtype="boolean")))
 
 
+def detection(results, golden):
+    metrics = ["refusal_correct", "false_refusal"]
+    return refusals(rs.score(results, golden, metrics), golden).detection.iloc[0]
+
+
 def test_refusals_are_judged_as_a_detector():
     # 3 due: 2 refused, 1 answered; 4 answerable: 1 refused, 3 answered; one unlabelled, one failed.
     answered = responses(
@@ -55,9 +56,7 @@ def test_refusals_are_judged_as_a_detector():
         refused=[True, True, False, True, False, False, False, True, None],
         error=[None] * 8 + ["boom"],
     )
-    report = refusal_report(
-        results_of(answered), golden_of([False] * 3 + [True] * 4 + [None, False])
-    ).loc["run"]
+    report = detection(results_of(answered), golden_of([False] * 3 + [True] * 4 + [None, False]))
     assert report[["precision", "recall", "f1", "accuracy"]].tolist() == pytest.approx(
         [2 / 3, 2 / 3, 2 / 3, 5 / 7]
     )
@@ -73,9 +72,9 @@ def test_refusals_are_judged_as_a_detector():
 
 
 def test_refusals_that_nothing_calls_for_have_no_recall():
-    report = refusal_report(
+    report = detection(
         results_of(responses(2, answer="a", refused=[False, False])), golden_of([True, True])
-    ).loc["run"]
+    )
     assert (
         np.isnan(report["precision"])
         and np.isnan(report["recall"])
@@ -86,9 +85,9 @@ def test_refusals_that_nothing_calls_for_have_no_recall():
 
 def test_percentiles_by_position_are_the_sixth_of_ten_and_the_largest():
     times = [10.0 * n for n in (3, 1, 10, 2, 9, 4, 8, 5, 7, 6)]
-    floor = latency_report(results_of(responses(10, elapsed_ms=times)), method="floor").iloc[0]
+    floor = latency(results_of(responses(10, elapsed_ms=times)), method="floor").iloc[0]
     assert floor[["n", "p50", "p95", "max", "total"]].tolist() == [10, 60, 100, 100, 550]
-    linear = latency_report(results_of(responses(10, elapsed_ms=times))).iloc[0]
+    linear = latency(results_of(responses(10, elapsed_ms=times))).iloc[0]
     # positions 4.5 and 8.55 of 0..9
     assert linear[["p50", "p95"]].tolist() == pytest.approx([55, 95.5])
 
@@ -100,25 +99,24 @@ def test_latency_is_told_by_phase_and_without_failed_queries():
         latency_retrieval_ms=[0.5, np.nan, 9],
         error=[None, None, "timed out"],
     )
-    report = latency_report(results_of(timed)).set_index("phase")
+    report = latency(results_of(timed)).set_index("phase")
     assert report.index.tolist() == ["total", "retrieval"] and report["n"].tolist() == [2, 1]
     assert report["total"].tolist() == [3, 0.5] and report["n_failed"].tolist() == [1, 1]
     assert (
-        latency_report(results_of(timed), errors="include").set_index("phase").loc["total", "max"]
-        == 300
+        latency(results_of(timed), errors="include").set_index("phase").loc["total", "max"] == 300
     )
 
 
 def test_an_unknown_method_or_no_time_at_all_is_refused():
     with pytest.raises(rs.DataError, match=r"method: found 'nearest'.*linear, floor"):
-        latency_report(results_of(responses(1, elapsed_ms=[1.0])), method="nearest")
+        latency(results_of(responses(1, elapsed_ms=[1.0])), method="nearest")
     with pytest.raises(rs.DataError, match="no response has a latency"):
-        latency_report(results_of(responses(1)))
+        latency(results_of(responses(1)))
 
 
 @pytest.mark.parametrize(("n", "upper"), [(71, np.nan), (72, 72.0)])
 def test_a_p95_has_an_upper_bound_from_72_times_on(n, upper):
-    report = latency_report(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
+    report = latency(results_of(responses(n, elapsed_ms=np.arange(1.0, n + 1)))).iloc[0]
     assert (
         report["p95_high"] == pytest.approx(upper, nan_ok=True)
         and report["p50_low"] < report["p50"] < report["p50_high"]
@@ -130,7 +128,7 @@ def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
     mixed = responses(
         10, answer=["a"] * 7 + [" ", None, None], error=[None] * 8 + ["Request timed out"] * 2
     )
-    report = error_report(results_of(mixed)).loc["run"]
+    report = errors(results_of(mixed)).iloc[0]
     assert report[["n", "n_failed", "n_timeout", "error_rate", "timeout_rate"]].tolist() == [
         10,
         2,
@@ -142,7 +140,7 @@ def test_rates_are_over_all_ten_cases_though_upstream_counts_good_ones_twice():
 
 
 def test_cases_without_a_response_are_missing_not_gone():
-    report = error_report(results_of(responses(8, answer="a")), golden_of([True] * 10)).loc["run"]
+    report = errors(results_of(responses(8, answer="a")), golden_of([True] * 10)).iloc[0]
     assert report[["n_missing", "missing_rate", "error_rate"]].tolist() == [2, 0.2, 0]
 
 
@@ -158,9 +156,7 @@ def test_costs_are_totals_of_answers_and_of_judges():
             "cost_usd": [0.5, 0.25],
         }
     )
-    report = error_report(results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)).loc[
-        "run"
-    ]
+    report = errors(results_of(responses(2, prompt_tokens=[5, 6]), judgments=judgments)).iloc[0]
     assert report[["prompt_tokens", "judge_tokens", "judge_cost_usd"]].tolist() == [
         11,
         120,
@@ -176,7 +172,7 @@ def test_the_record_of_indexing_is_told_per_run():
         "chunk_token_stats.mean": 50.5, "chunk_token_stats.p95": 90, "chunk_token_stats.max": 120,
     }  # fmt: skip
     columns = {f"x_indexing_coverage.{name}": [value, None] for name, value in record.items()}
-    report = indexing_report(results_of(responses(2, **columns))).iloc[0]
+    report = indexing(results_of(responses(2, **columns))).iloc[0]
     assert report[
         ["n_docs", "n_without_chunks", "coverage", "skipped_rate"]
     ].tolist() == pytest.approx([10, 1, 0.9, 0.25])
@@ -201,13 +197,13 @@ def test_the_catalogue_tells_documents_by_type():
             "doc_type": [None, None, "scan"],
         }
     )
-    report = indexing_report(results_of(responses(1), chunks=chunks)).set_index("doc_type")
+    report = indexing(results_of(responses(1), chunks=chunks)).set_index("doc_type")
     assert report[["n_docs", "n_embedded"]].to_dict("index") == {
         "md": {"n_docs": 1, "n_embedded": 2},
         "scan": {"n_docs": 1, "n_embedded": 1},
     }
     with pytest.raises(rs.DataError, match="no record of indexing"):
-        indexing_report(results_of(responses(1)))
+        indexing(results_of(responses(1)))
 
 
 def test_documents_without_chunks_show_by_type():
@@ -225,9 +221,9 @@ def test_documents_without_chunks_show_by_type():
             "path": ["a.md", "b.pdf", "c.pdf", "d.md", None],
         }
     )
-    report = indexing_report(
-        results_of(responses(1), chunks=chunks, documents=documents)
-    ).set_index("doc_type")
+    report = indexing(results_of(responses(1), chunks=chunks, documents=documents)).set_index(
+        "doc_type"
+    )
     # b has a chunk by its path; c, d and f have none; e is known from the catalogue only.
     columns = ["n_docs", "n_without_chunks", "coverage", "n_embedded"]
     assert report[columns].to_numpy().tolist() == [
@@ -237,7 +233,7 @@ def test_documents_without_chunks_show_by_type():
         [1, 0, 1, 1],
     ]
     assert report.index.tolist() == ["(none)", "md", "scan", "txt"]
-    alone = indexing_report(results_of(responses(1), chunks=chunks))
+    alone = indexing(results_of(responses(1), chunks=chunks))
     assert alone["coverage"].isna().all() and alone["n_without_chunks"].isna().all()
 
 
@@ -250,7 +246,7 @@ def test_documents_of_one_run_say_nothing_of_another():
         chunks=chunks,
         documents=documents,
     )
-    report = indexing_report(results).set_index("run_id")
+    report = indexing(results).set_index("run_id")
     assert report["coverage"].fillna(-1).to_dict() == {"one": 0.5, "two": -1} and report[
         "n_docs"
     ].to_dict() == {"one": 2, "two": 1}

@@ -1,16 +1,13 @@
 """SEEDS F.4: paraphrase groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.analysis.paraphrases import (
-    paraphrase_groups,
-    paraphrase_kinds,
-    paraphrase_summary,
-    paraphrases,
-)
+from ragscore.analysis.paraphrases import paraphrases
 from ragscore.scoring.profile_aggregates import aggregate
 
 GROUP = [
@@ -27,11 +24,11 @@ GROUP = [
 
 @pytest.fixture
 def group_of(write_golden, write_run):
-    """Paraphrase rows of one run in which docX has these ranks (None: another document at rank
+    """Paraphrases of one run in which docX has these ranks (None: another document at rank
     1).
     """
 
-    def rows(ranks, answers=None, deep=True, **described):
+    def found_at(ranks, answers=None, deep=True, **described):
         records = []
         for query, rank in zip(GROUP, ranks, strict=False):
             found = [hit("o", "other", 1)] if rank is None else [hit("x", "docX", rank)]
@@ -45,13 +42,13 @@ def group_of(write_golden, write_run):
             rs.load_golden(write_golden(GROUP[: len(ranks)])),
         )
 
-    return rows
+    return found_at
 
 
 def test_ok_misranked_and_missing(group_of):
-    rows = group_of([3, 25, None])
-    assert rows["diagnosis"].tolist() == ["Ok", "MisRanked", "Missing"]
-    group = paraphrase_groups(rows).iloc[0]
+    found = group_of([3, 25, None])
+    assert found.per_query["diagnosis"].tolist() == ["Ok", "MisRanked", "Missing"]
+    group = found.groups.iloc[0]
     assert (
         group["recall_spread"],
         group["worst_recall"],
@@ -62,7 +59,7 @@ def test_ok_misranked_and_missing(group_of):
 
 
 def test_a_group_found_every_time_is_consistent(group_of):
-    summary = paraphrase_summary(paraphrase_groups(group_of([1, 2]))).iloc[0]
+    summary = group_of([1, 2]).summary.iloc[0]
     assert (
         summary["n_consistent"],
         summary["mean_recall_spread"],
@@ -72,43 +69,43 @@ def test_a_group_found_every_time_is_consistent(group_of):
 
 def test_questions_without_group_make_no_group(write_golden, write_run):
     golden = rs.load_golden(write_golden([{"id": "q", "query": "?", "expected_doc_ids": ["docX"]}]))
-    rows = paraphrases(
+    found = paraphrases(
         rs.load_results(write_run("r", [record("q", [hit("x", "docX", 50)])])), golden
     )
-    assert len(paraphrase_groups(rows)) == len(paraphrase_summary(paraphrase_groups(rows))) == 0
+    assert len(found.groups) == len(found.summary) == 0
 
 
 def test_a_shallow_pool_is_said(group_of):
     with pytest.warns(UserWarning, match="candidate pool of r may be cut short: no hit at rank 50"):
-        rows = group_of([1, None], deep=False)
-    group = paraphrase_groups(rows).iloc[0]
+        found = group_of([1, None], deep=False)
+    group = found.groups.iloc[0]
     assert (group["n_misranked"], group["n_missing"], group["dominant"]) == (0, 1, "retrieval")
 
 
 def test_a_run_of_smaller_k_is_refused(group_of):
     with pytest.raises(rs.DataError, match=r"r \(k = 10\) retrieved fewer than 50 hits a query"):
         group_of([1], config={"eval_k": 10})
-    assert len(group_of([1], config={"other": 1}))  # a run that doesn't say is allowed
+    assert len(group_of([1], config={"other": 1}).per_query)  # a run that doesn't say is allowed
 
 
 @pytest.mark.parametrize("more", [{"answer": answer("beta")} | {"error": "late"}, {"answer": None}])
 def test_an_answer_that_cannot_be_checked_leaves_consistency_unknown(group_of, more):
-    rows = group_of([1, 2], answers=more)
-    assert rows["answer_ok"].isna().all()
-    assert np.isnan(paraphrase_groups(rows)["answer_consistency"].iloc[0])
+    found = group_of([1, 2], answers=more)
+    assert found.per_query["answer_ok"].isna().all()
+    assert np.isnan(found.groups["answer_consistency"].iloc[0])
 
 
 def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
-    assert paraphrase_groups(group_of([1, 2], answers={"answer": answer("alpha")}))[
+    assert group_of([1, 2], answers={"answer": answer("alpha")}).groups[
         "answer_consistency"
     ].tolist() == [1.0]
-    assert paraphrase_groups(group_of([1, 2], answers={"answer": answer("beta")}))[
+    assert group_of([1, 2], answers={"answer": answer("beta")}).groups[
         "answer_consistency"
     ].tolist() == [0.0]
 
 
 def test_two_misses_are_a_fault_of_retrieval(group_of):
-    summary = paraphrase_summary(paraphrase_groups(group_of([None, None]))).iloc[0]
+    summary = group_of([None, None]).summary.iloc[0]
     assert (summary["n_retrieval"], summary["n_ranking"]) == (1, 0)
 
 
@@ -134,13 +131,11 @@ def kinds(write_golden, write_run):
                     [hit("x", "docX", found[number])] if found[number] else [hit("p", "pad", 50)],
                 )
             )
-    return paraphrases(
-        rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
-    )
+    return rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
 
 
 def test_kinds_of_paraphrase_are_told_apart(kinds):
-    table = paraphrase_kinds(kinds).set_index("kind")
+    table = paraphrases(*kinds).kinds.set_index("kind")
     assert table["n"].tolist() == [2, 2, 2]
     assert table["recall_narrow"].to_dict() == {"plain": 1, "typo": 0.5, "keywords": 0} and table[
         "recall_pool"
@@ -158,26 +153,25 @@ def test_kinds_of_paraphrase_are_told_apart(kinds):
 
 
 def test_kinds_may_stand_in_the_query_id(kinds):
-    read = paraphrase_kinds(kinds.assign(variant=None), pattern=r"-(\w+)$")
-    assert read.equals(paraphrase_kinds(kinds)) and paraphrase_kinds(kinds.assign(variant=None))[
-        "kind"
-    ].tolist() == ["(none)"]
+    results, golden = kinds
+    unnamed = replace(golden, queries=golden.queries.drop(columns="variant"))
+    read = paraphrases(results, unnamed, pattern=r"-(\w+)$").kinds
+    assert read.equals(paraphrases(results, golden).kinds)
+    assert paraphrases(results, unnamed).kinds["kind"].tolist() == ["(none)"]
     for pattern in ("-", "(", "(a)(b)"):
         with pytest.raises(rs.DataError, match="pattern"):
-            paraphrase_kinds(kinds, pattern=pattern)
+            paraphrases(results, golden, pattern=pattern)
 
 
 def test_each_paraphrase_shows_its_text(kinds):
-    assert kinds["query"].tolist()[:2] == ["plain?", "typo?"]
+    assert paraphrases(*kinds).per_query["query"].tolist()[:2] == ["plain?", "typo?"]
 
 
 def test_a_shallow_pool_stays_visible_in_the_summary(group_of):
     with pytest.warns(UserWarning, match="may be cut short"):
-        summary = paraphrase_summary(paraphrase_groups(group_of([1, None], deep=False)))
+        summary = group_of([1, None], deep=False).summary
     assert summary["pool_cut_short"].tolist() == [True]
-    assert paraphrase_summary(paraphrase_groups(group_of([1, None])))[
-        "pool_cut_short"
-    ].tolist() == [False]
+    assert group_of([1, None]).summary["pool_cut_short"].tolist() == [False]
 
 
 def test_documents_found_in_part_are_misranked_rather_than_missing(write_golden, write_run):
@@ -186,7 +180,7 @@ def test_documents_found_in_part_are_misranked_rather_than_missing(write_golden,
             [{"id": "v", "query": "?", "expected_doc_ids": ["d1", "d2", "d3"], "group": "g"}]
         )
     )
-    rows = paraphrases(
+    found = paraphrases(
         rs.load_results(
             write_run(
                 "r", [record("v", [hit("a", "d1", 1), hit("b", "d2", 30), hit("p", "pad", 50)])]
@@ -194,20 +188,22 @@ def test_documents_found_in_part_are_misranked_rather_than_missing(write_golden,
         ),
         golden,
     )
-    assert rows["diagnosis"].tolist() == ["MisRanked"]
-    assert rows[["recall_narrow", "recall_pool"]].iloc[0].tolist() == pytest.approx([1 / 3, 2 / 3])
+    assert found.per_query["diagnosis"].tolist() == ["MisRanked"]
+    assert found.per_query[["recall_narrow", "recall_pool"]].iloc[0].tolist() == pytest.approx(
+        [1 / 3, 2 / 3]
+    )
 
 
 def test_a_paraphrase_that_expects_nothing_is_named_so(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([{"id": "v", "query": "?", "must_contain": ["a"], "group": "g"}])
     )
-    rows = paraphrases(
+    found = paraphrases(
         rs.load_results(write_run("r", [record("v", [hit("p", "pad", 50)])])), golden
     )
-    group = paraphrase_groups(rows).iloc[0]
+    group = found.groups.iloc[0]
     assert (
-        rows["diagnosis"].tolist() == ["NoExpected"]
+        found.per_query["diagnosis"].tolist() == ["NoExpected"]
         and group["recall_spread"] == 0
         and np.isnan(group["worst_recall"])
     )
@@ -234,10 +230,10 @@ def summary_of(write_golden, write_run):
                 records.append(
                     record(name, [*([hit("x", "docX", rank)] if rank else []), hit("p", "pad", 50)])
                 )
-        rows = paraphrases(
+        found = paraphrases(
             rs.load_results(write_run("r", records)), rs.load_golden(write_golden(golden))
         )
-        return paraphrase_summary(paraphrase_groups(rows)).iloc[0], rows
+        return found.summary.iloc[0], found.per_query
 
     return summary
 
@@ -292,19 +288,3 @@ def test_published_baseline_of_ten_questions(write_golden, write_run, ranks, hit
         found["mrr"],
     ) == (hit_1, 1, 1, mrr)
     assert (found["recall_at_k_doc"]["10"], found["empty_result_rate"]) == (1, 0)
-
-
-def test_the_three_frames_cannot_be_mistaken_for_each_other(group_of):
-    rows = group_of([1, 2])
-    for call, frame in (
-        (paraphrase_summary, rows),
-        (paraphrase_groups, paraphrase_groups(rows)),
-        (paraphrase_kinds, paraphrase_groups(rows)),
-    ):
-        with pytest.raises(
-            rs.DataError,
-            match=(
-                r"rows: found a frame with the columns run_id, group.*the frame of rs\.paraphrase"
-            ),
-        ):
-            call(frame)

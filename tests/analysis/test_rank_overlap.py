@@ -64,7 +64,7 @@ def test_equal_lists_overlap_fully_and_disjoint_ones_not_at_all():
     # xy / yx: nothing at depth 1, all at depth 2 and, extrapolated, beyond: p
     assert found["rbo"].tolist()[:3] == pytest.approx([1, 0, 0.9], abs=1e-12)
     assert np.isnan(found["rbo"][3])
-    assert found[["n_common", "n_a", "n_b"]].to_numpy().tolist() == [
+    assert found[["n_common", "n_baseline", "n_candidate"]].to_numpy().tolist() == [
         [3, 3, 3],
         [0, 3, 3],
         [2, 2, 2],
@@ -102,8 +102,8 @@ def test_runs_of_different_chunkers_are_compared_by_document_and_one_document_co
     )
     results = rs.load_results([a, b])
     found = rank_overlap(results, "a", "b").iloc[0]
-    assert (found["rbo"], found["n_a"], found["n_common"]) == (pytest.approx(1), 2, 2)
-    assert rank_overlap(results, "a", "b", by="chunk")["rbo"][0] == 0
+    assert (found["rbo"], found["n_baseline"], found["n_common"]) == (pytest.approx(1), 2, 2)
+    assert rank_overlap(results, "a", "b", ids="chunk")["rbo"][0] == 0
 
 
 def test_only_queries_of_both_runs_are_compared(write_run):
@@ -115,8 +115,9 @@ def test_only_queries_of_both_runs_are_compared(write_run):
 
 
 @pytest.mark.parametrize(
-    ("given", "field"), [({"p": 1.0}, "p"), ({"by": "span"}, "by"), ({"b": "nobody"}, "run")]
+    ("given", "field"),
+    [({"p": 1.0}, "p"), ({"ids": "span"}, "ids"), ({"candidate": "nobody"}, "run")],
 )
 def test_what_cannot_be_compared_is_named(given, field):
     with pytest.raises(rs.DataError, match=field):
-        rank_overlap(runs_of([("xy", "xy")]), **({"a": "a", "b": "b"} | given))
+        rank_overlap(runs_of([("xy", "xy")]), **({"baseline": "a", "candidate": "b"} | given))

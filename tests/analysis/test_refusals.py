@@ -12,9 +12,8 @@ from conftest import answer, hit, record
 from scipy.stats import binomtest
 
 import ragscore as rs
-from ragscore.analysis.operations import refusal_report
-from ragscore.analysis.refusals import answered_quality, refusal_decisions, refusal_table
-from ragscore.analysis.risk_coverage import refusal_curve, refusal_thresholds
+from ragscore.analysis.refusals import refusals
+from ragscore.analysis.risk_coverage import risk_coverage
 
 # Answerable a1 to a8 (a6 without a text to check), r1 to r3 that should be refused, u unlabelled.
 ANSWERABLE = [
@@ -85,7 +84,7 @@ def decision_counts(table, run_id="A"):
 
 def test_the_two_by_two_has_the_shares_of_each_kind_of_question(load):
     scores, golden, _ = load(RUN)
-    table = refusal_table(scores, golden)
+    table = refusals(scores, golden).table
     assert decision_counts(table) == {
         "answered": (5, 6), "over-refusal": (1, 6), "right answer": (2, 4), "wrong answer": (2, 4),
         "unchecked answer": (1, 5),
@@ -98,12 +97,10 @@ def test_the_two_by_two_has_the_shares_of_each_kind_of_question(load):
     assert set(table["right_by"]) == {"answer_checks ≥ 1"}
 
 
-def test_the_two_by_two_counts_what_the_refusal_report_counts(load):
-    scores, golden, results = load(RUN)
-    table, report = (
-        refusal_table(scores, golden).set_index("decision")["n"],
-        refusal_report(results, golden).loc["A"],
-    )
+def test_the_two_by_two_counts_what_the_detection_counts(load):
+    scores, golden, _ = load(RUN)
+    found = refusals(scores, golden)
+    table, report = found.table.set_index("decision")["n"], found.detection.iloc[0]
     assert table[["right refusal", "over-refusal", "unsupported answer", "answered"]].tolist() == [
         report[name]
         for name in (
@@ -117,7 +114,7 @@ def test_the_two_by_two_counts_what_the_refusal_report_counts(load):
 
 def test_every_row_has_one_decision(load):
     scores, golden, _ = load(RUN, [record("a1", []), record("elsewhere", [])])
-    decisions = refusal_decisions(scores, golden)
+    decisions = refusals(scores, golden).decisions
     assert len(decisions) == len(scores)
     second = decisions[decisions["run_id"] == "B"].set_index("query_id")["decision"]
     assert (
@@ -129,14 +126,14 @@ def test_every_row_has_one_decision(load):
 
 def test_without_a_metric_of_the_answers_they_are_unchecked(load):
     scores, golden, _ = load(RUN, metrics=["refusal_correct", "false_refusal"])
-    table = refusal_table(scores, golden)
+    table = refusals(scores, golden).table
     assert decision_counts(table)["unchecked answer"] == (5, 5) and set(table["right_by"]) == {""}
 
 
 def test_what_is_right_is_a_judges_four_or_any_column_above_a_threshold(load):
     scores, golden, _ = load(RUN)
     judged = scores.assign(judge_correctness=[5.0, 3.0, 4.0, np.nan, np.nan, 3.9] + [np.nan] * 6)
-    decision = refusal_decisions(judged, golden).set_index("query_id")["decision"]
+    decision = refusals(judged, golden).decisions.set_index("query_id")["decision"]
     assert decision[["a1", "a2", "a3", "a4", "a6"]].tolist() == [
         "right answer",
         "wrong answer",
@@ -144,7 +141,7 @@ def test_what_is_right_is_a_judges_four_or_any_column_above_a_threshold(load):
         "unchecked answer",
         "wrong answer",
     ]
-    lenient = refusal_decisions(judged, golden, right="judge_correctness", threshold=3).set_index(
+    lenient = refusals(judged, golden, right="judge_correctness", threshold=3).decisions.set_index(
         "query_id"
     )["decision"]
     assert lenient[["a2", "a6"]].tolist() == ["right answer", "right answer"]
@@ -153,24 +150,24 @@ def test_what_is_right_is_a_judges_four_or_any_column_above_a_threshold(load):
 def test_a_metric_that_only_one_run_has_does_not_judge_both(load):
     scores, golden, _ = load(RUN, RUN)
     only_a = scores.assign(judge_correctness=np.where(scores["run_id"] == "A", 5.0, np.nan))
-    assert set(refusal_table(only_a, golden)["right_by"]) == {"answer_checks ≥ 1"}
+    assert set(refusals(only_a, golden).table["right_by"]) == {"answer_checks ≥ 1"}
 
 
 def test_a_metric_that_can_not_say_right_is_refused(load):
     scores, golden, _ = load(RUN)
     with pytest.raises(rs.DataError, match=r"right: no column 'judge_correctness'"):
-        refusal_table(scores, golden, right="judge_correctness")
+        refusals(scores, golden, right="judge_correctness")
     with pytest.raises(rs.DataError, match=r"lower values of empty are better"):
-        refusal_table(scores, golden, right="empty")
+        refusals(scores, golden, right="empty")
     with pytest.raises(rs.DataError, match=r"threshold: mine ranges any"):
-        refusal_table(scores.assign(mine=1.0), golden, right="mine")
+        refusals(scores.assign(mine=1.0), golden, right="mine")
     with pytest.raises(rs.DataError, match=r"scores: no refusal_correct, false_refusal"):
-        refusal_table(scores.drop(columns=["refusal_correct", "false_refusal"]), golden)
+        refusals(scores.drop(columns=["refusal_correct", "false_refusal"]), golden)
 
 
 def test_a_refused_question_counts_as_zero_overall(load):
     scores, golden, _ = load(RUN)
-    row = answered_quality(scores, golden, "answer_checks").iloc[0]
+    row = refusals(scores, golden, "answer_checks").quality.iloc[0]
     # Answers a1 to a4: 2 of 4 right; a5 has a text to check and was refused: 2 of 5; a6 has none.
     # a7 failed, a8 is missing.
     assert row[["answered", "overall", "coverage"]].tolist() == pytest.approx([2 / 4, 2 / 5, 4 / 5])
@@ -183,7 +180,7 @@ def test_a_refused_question_counts_as_zero_overall(load):
 
 def test_quality_of_a_ranking_metric_knows_that_a_refusal_shows_no_hit(load):
     scores, golden, _ = load(RUN)
-    row = answered_quality(scores, golden, ["hit@1"]).iloc[0]
+    row = refusals(scores, golden, ["hit@1"]).quality.iloc[0]
     # Answered a1 to a4, a6: hits a1, a2, a6; a5 hit and refused.
     assert row[["answered", "overall"]].tolist() == pytest.approx([3 / 5, 3 / 6])
 
@@ -191,7 +188,7 @@ def test_quality_of_a_ranking_metric_knows_that_a_refusal_shows_no_hit(load):
 def test_an_answer_without_a_judgment_is_apart_from_the_mean(load):
     scores, golden, _ = load(RUN)
     judged = scores.assign(judge_correctness=[5.0, 3.0] + [np.nan] * 10)
-    row = answered_quality(judged, golden, "judge_correctness").iloc[0]
+    row = refusals(judged, golden, "judge_correctness").quality.iloc[0]
     # Two of five answers judged: mean 4; with one refused question 8 / 3; coverage 5 / 6.
     assert row[["answered", "overall", "coverage"]].tolist() == pytest.approx([4, 8 / 3, 5 / 6])
     assert row[["n_answered", "n_refused", "n_unmeasured"]].tolist() == [2, 1, 3]
@@ -199,13 +196,13 @@ def test_an_answer_without_a_judgment_is_apart_from_the_mean(load):
 
 def test_a_run_that_refuses_everything_has_no_quality_of_answers(load):
     scores, golden, _ = load([asked("a1", None, "d", 0.9)])
-    row = answered_quality(scores, golden, "answer_checks").iloc[0]
+    row = refusals(scores, golden, "answer_checks").quality.iloc[0]
     assert np.isnan(row["answered"]) and row["overall"] == 0 and row["coverage"] == 0
 
 
 def test_a_threshold_refuses_answer_by_answer(load):
     scores, golden, results = load(RUN)
-    curve = refusal_curve(scores, golden, results)
+    curve = risk_coverage(scores, golden, results).curve
     # By score: a1 .9 right, a2 .8 wrong, r3 .75 unsupported, a3 .7 right, r2 .3 unsupported, a4 .2
     # wrong; a5 and r1 stay refused, a6 is unchecked.
     assert curve["threshold"].tolist() == [-np.inf, 0.3, 0.7, 0.75, 0.8, 0.9]
@@ -235,7 +232,7 @@ def test_a_threshold_refuses_answer_by_answer(load):
 
 def test_the_area_is_the_mean_risk_over_all_coverages(load):
     scores, golden, results = load(RUN)
-    row = refusal_thresholds(refusal_curve(scores, golden, results), 0.5).iloc[0]
+    row = risk_coverage(scores, golden, results).at_risk(0.5).iloc[0]
     assert row["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
     # both right answers first
     assert row["aurc_best"] == pytest.approx((0 + 0 + 1 / 3 + 2 / 4 + 3 / 5 + 4 / 6) / 6)
@@ -254,28 +251,28 @@ def test_the_area_is_the_mean_risk_over_all_coverages(load):
 
 def test_a_risk_that_no_threshold_meets_has_none(load):
     scores, golden, results = load(RUN)
-    curve = refusal_curve(scores, golden, results)
+    found = risk_coverage(scores, golden, results)
     # the best is 0 of 1, up to .79
-    by_bound = refusal_thresholds(curve, 0.5, by="risk_high").iloc[0]
+    by_bound = found.at_risk(0.5, upper=True).iloc[0]
     assert (
         np.isnan(by_bound["threshold"]) and pd.isna(by_bound["n_answered"]) and by_bound["aurc"] > 0
     )
     with pytest.raises(rs.DataError, match="max_risk: found 5"):
-        refusal_thresholds(curve, 5)
+        found.at_risk(5)
 
 
 def test_equal_scores_are_refused_together(load):
     scores, golden, results = load(
         [asked("a1", "yes", "d", 0.5), asked("a2", "no", "d", 0.5), asked("a3", "yes", "d", 0.9)]
     )
-    curve = refusal_curve(scores, golden, results)
-    assert curve["n_answered"].tolist() == [3, 1]
-    assert refusal_thresholds(curve, 1).iloc[0]["aurc"] == pytest.approx((0 + 1 / 3 + 1 / 3) / 3)
+    found = risk_coverage(scores, golden, results)
+    assert found.curve["n_answered"].tolist() == [3, 1]
+    assert found.areas["aurc"].iloc[0] == pytest.approx((0 + 1 / 3 + 1 / 3) / 3)
 
 
 def test_a_question_without_hits_is_refused_at_any_threshold(load):
     scores, golden, results = load([asked("a1", "yes", "d", 0.5), asked("a2", "no", None, 0)])
-    curve = refusal_curve(scores, golden, results)
+    curve = risk_coverage(scores, golden, results).curve
     assert (
         curve["threshold"].tolist() == [-np.inf, 0.5]
         and curve["n_answered"].tolist() == [2, 1]
@@ -285,7 +282,7 @@ def test_a_question_without_hits_is_refused_at_any_threshold(load):
 
 def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
     scores, golden, results = load(RUN)
-    curve = refusal_curve(scores, golden, results, right="hit@1", refusals="replaced")
+    curve = risk_coverage(scores, golden, results, right="hit@1", refusals="replaced").curve
     # Known of all nine decided questions: a1, a2, a5, a6 hit; a3, a4 miss; r1 to r3 are never
     # right.
     assert (
@@ -294,7 +291,7 @@ def test_a_threshold_may_take_the_place_of_the_runs_own_refusals(load):
         and curve["over_refusal"].iloc[0] == 0
     )
     with pytest.raises(rs.DataError, match="a refused query has none"):
-        refusal_curve(scores, golden, results, refusals="replaced")
+        risk_coverage(scores, golden, results, refusals="replaced")
 
 
 def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
@@ -304,7 +301,7 @@ def test_thresholds_of_different_kinds_of_scores_are_never_mixed(load):
         asked("a3", "no", None, 0),
     ]
     scores, golden, results = load(run)
-    curve = refusal_curve(scores, golden, results)
+    curve = risk_coverage(scores, golden, results).curve
     assert curve[["score_kind", "n", "n_left_out", "risk"]].to_numpy().tolist() == [
         ["bm25", 1, 2, 1.0],
         ["cosine", 1, 2, 0.0],
@@ -323,7 +320,7 @@ def test_a_distance_is_better_the_smaller_it_is(load):
     scores, golden, results = load(
         [record("a1", near, answer=answer("yes")), record("a2", far, answer=answer("no"))]
     )
-    curve = refusal_curve(scores, golden, results)
+    curve = risk_coverage(scores, golden, results).curve
     assert curve[["better", "threshold", "n_answered", "risk"]].to_numpy().tolist() == [
         ["lower", np.inf, 2, 0.5],
         ["lower", 0.1, 1, 0.0],
@@ -334,12 +331,12 @@ def test_a_run_without_scores_has_no_curve_and_says_so(load):
     no_score = [record("a1", [hit("c", "d", 1, retrieval={})], answer=answer("yes"))]
     scores, golden, results = load(RUN, no_score)
     with pytest.warns(UserWarning, match="no curve for B: no score in their top hits"):
-        curve = refusal_curve(scores, golden, results)
+        curve = risk_coverage(scores, golden, results).curve
     assert set(curve["run_id"]) == {"A"}
     with pytest.warns(UserWarning, match="no curve for B"):
-        none = refusal_curve(scores[scores["run_id"] == "B"], golden, results.select("B"))
+        none = risk_coverage(scores[scores["run_id"] == "B"], golden, results.select("B"))
     assert (
-        len(none) == 0
-        and list(none.columns) == list(curve.columns)
-        and len(refusal_thresholds(none, 0.1)) == 0
+        len(none.curve) == 0
+        and list(none.curve.columns) == list(curve.columns)
+        and len(none.at_risk(0.1)) == 0
     )

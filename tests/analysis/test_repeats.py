@@ -13,8 +13,7 @@ from ragscore.analysis.repeats import (
     average_repeats,
     pass_at_k,
     pass_power_k,
-    trial_summary,
-    trials,
+    repeats,
 )
 from ragscore.scoring.summary import summarize
 
@@ -40,11 +39,12 @@ THREE = {"q1": [1, 0, 1], "q2": [0, 1, 0]}
 
 
 def test_three_trials_of_two_queries():
-    rows = trials(scores_of(THREE), "hit@1", 2).set_index("query_id")
+    found = repeats(scores_of(THREE), "hit@1", 2)
+    rows = found.per_query.set_index("query_id")
     assert rows["pass@2"].tolist() == pytest.approx([1, 2 / 3]) and rows[
         "pass^2"
     ].tolist() == pytest.approx([1 / 3, 0])
-    summary = trial_summary(rows.reset_index()).set_index("measure")["mean"]
+    summary = found.summary.set_index("measure")["mean"]
     assert summary.to_dict() == pytest.approx({"pass_rate": 0.5, "pass@2": 5 / 6, "pass^2": 1 / 6})
 
 
@@ -69,23 +69,26 @@ def test_many_trials_neither_overflow_nor_lose_small_probabilities():
 
 
 def test_a_metric_that_should_be_low_succeeds_at_or_below_the_threshold():
-    rows = trials(scores_of({"q": [0, 1]}, "answered_unanswerable"), "answered_unanswerable", 1)
+    rows = repeats(
+        scores_of({"q": [0, 1]}, "answered_unanswerable"), "answered_unanswerable", 1
+    ).per_query
     assert rows["n_passed"].tolist() == [1]
-    assert trials(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100)[
+    assert repeats(scores_of({"q": [90.0, 200.0]}, "latency_ms"), "latency_ms", 1, 100).per_query[
         "n_passed"
     ].tolist() == [1]
     with pytest.raises(rs.DataError, match="latency_ms has no success of its own"):
-        trials(scores_of({"q": [90.0]}, "latency_ms"), "latency_ms", 1)
+        repeats(scores_of({"q": [90.0]}, "latency_ms"), "latency_ms", 1)
 
 
 def test_a_failed_trial_did_not_succeed_and_a_query_out_of_scope_is_nan():
     scores = scores_of(
         {"q1": [1, np.nan], "q2": [np.nan, np.nan]}, state={"t1": ["failed", "scored"]}
     )
-    rows = trials(scores, "hit@1", 2).set_index("query_id")
+    found = repeats(scores, "hit@1", 2)
+    rows = found.per_query.set_index("query_id")
     assert rows.loc["q1", ["n", "n_passed", "pass@2", "pass^2"]].tolist() == [2, 1, 1, 0]
     assert rows.loc["q2", "n"] == 0 and np.isnan(rows.loc["q2", "pass@2"])
-    assert trial_summary(rows.reset_index())["n"].tolist() == [1, 1, 1]
+    assert found.summary["n"].tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("k", [0, 4])
@@ -93,7 +96,7 @@ def test_k_beyond_the_trials_is_refused(k):
     with pytest.raises(
         rs.DataError, match=f"k is {k} and all has 3 repeats; whole numbers from 1 to 3"
     ):
-        trials(scores_of(THREE), "hit@1", k)
+        repeats(scores_of(THREE), "hit@1", k)
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_k_beyond_the_trials_is_refused(k):
 )
 def test_trials_that_do_not_match_are_refused(spoil, message):
     with pytest.raises(rs.DataError, match=message):
-        trials(spoil(scores_of(THREE)), "hit@1", 2)
+        repeats(spoil(scores_of(THREE)), "hit@1", 2)
 
 
 def test_runs_of_a_system_are_its_trials(write_golden, write_run):
@@ -121,21 +124,21 @@ def test_runs_of_a_system_are_its_trials(write_golden, write_run):
     ]
     results = rs.load_results(files)
     scores = rs.score(results, golden, ["hit@1"])
-    rows = trials(scores, "hit@1", 2, runs=results.runs).set_index("system")
+    rows = repeats(scores, "hit@1", 2, runs=results.runs).per_query.set_index("system")
     assert rows["pass^2"].to_dict() == {"a": 0, "b": 1}
-    assert trials(scores, "hit@1", 2, runs=["a1", "b1"])["pass^2"].tolist() == [1]
+    assert repeats(scores, "hit@1", 2, runs=["a1", "b1"]).per_query["pass^2"].tolist() == [1]
     with pytest.raises(rs.DataError, match="repeat 1 of a is there twice"):
-        trials(
+        repeats(
             scores,
             "hit@1",
             2,
             runs=results.runs.assign(repeat=pd.array([1, 1, 1, 2], dtype="Int64")),
         )
     with pytest.raises(rs.DataError, match="found nobody; run ids of the scores"):
-        trials(scores, "hit@1", 1, runs=["nobody"])
+        repeats(scores, "hit@1", 1, runs=["nobody"])
 
 
-def repeats(**more):
+def repeated_runs(**more):
     """Runs t0, t1, t2: the first two are repeats of system s."""
     return pd.DataFrame(
         {
@@ -152,7 +155,7 @@ def test_repeats_of_a_system_are_averaged_query_by_query_and_other_runs_stay():
         scores_of(
             {"q1": [1, 0, 1], "q2": [0, 0, 1], "q3": [np.nan, 1, 0], "q4": [np.nan, np.nan, 0]}
         ),
-        repeats(),
+        repeated_runs(),
     )
     table = found.reset_index().pivot(index="query_id", columns="run_id", values="hit@1")
     # q3 has a value in one repeat only, q4 in none
@@ -165,7 +168,7 @@ def test_repeats_of_a_system_are_averaged_query_by_query_and_other_runs_stay():
 def test_repeats_leave_n_the_number_of_queries():
     scores = scores_of({f"q{n}": [n % 2, n % 2, 1] for n in range(10)})
     row = (
-        summarize(average_repeats(scores, repeats()), metrics=["hit@1"])
+        summarize(average_repeats(scores, repeated_runs()), metrics=["hit@1"])
         .set_index("run_id")
         .loc["s"]
     )
@@ -176,21 +179,21 @@ def test_repeats_leave_n_the_number_of_queries():
 def test_a_query_that_a_repeat_was_not_asked_is_averaged_over_the_others_and_counted():
     scores = scores_of({"q1": [1, 0, 1], "q2": [0, np.nan, 1]}, state={"t1": ["scored", "missing"]})
     with pytest.warns(UserWarning, match="not asked: 1 of s; averaged over the others"):
-        found = average_repeats(scores, repeats())
+        found = average_repeats(scores, repeated_runs())
     assert (
         found[found["run_id"] == "s"]["hit@1"].tolist() == [0.5, 0]
         and found["state"].eq("scored").all()
     )
     with pytest.warns(UserWarning, match="not asked: 1 of s"):
-        average_repeats(scores.iloc[[0, 1, 2, 4, 5]], repeats())
+        average_repeats(scores.iloc[[0, 1, 2, 4, 5]], repeated_runs())
 
 
 def test_runs_without_repeats_are_left_as_they_are():
     scores = scores_of(THREE)
     for runs in (
-        repeats(repeat=[pd.NA] * 3),
-        repeats(system=["a", "b", "c"]),
-        repeats().drop(columns="repeat"),
+        repeated_runs(repeat=[pd.NA] * 3),
+        repeated_runs(system=["a", "b", "c"]),
+        repeated_runs().drop(columns="repeat"),
     ):
         found = average_repeats(scores, runs)
         assert (
@@ -201,6 +204,8 @@ def test_runs_without_repeats_are_left_as_they_are():
 
 def test_a_run_that_is_called_like_a_system_of_repeats_is_refused():
     with pytest.raises(rs.DataError, match="t2 is a run and the system of repeats"):
-        average_repeats(scores_of(THREE), repeats(system=["t2", "t2", "x"]))
+        average_repeats(scores_of(THREE), repeated_runs(system=["t2", "t2", "x"]))
     with pytest.raises(rs.DataError, match="repeat 1 of s is there twice"):
-        average_repeats(scores_of(THREE), repeats(repeat=pd.array([1, 1, pd.NA], dtype="Int64")))
+        average_repeats(
+            scores_of(THREE), repeated_runs(repeat=pd.array([1, 1, pd.NA], dtype="Int64"))
+        )

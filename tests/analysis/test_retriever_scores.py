@@ -8,7 +8,7 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.rankings import RELEVANCE, score_distribution, scores_by_rank
+from ragscore.analysis.rankings import RELEVANCE, retriever_scores, score_distribution
 
 GOLDEN = [
     {"id": "q1", "query": "?", "expected_doc_ids": {"good": 2, "bad": 0}},
@@ -128,7 +128,7 @@ def test_cut_texts_leave_hits_undecided(write_golden, write_run):
 
 
 def test_scores_by_rank_are_quartiles_over_queries(two):
-    table = scores_by_rank(two[0])
+    table = retriever_scores(two[0])
     first = table[(table["run_id"] == "a").to_numpy() & (table["rank"] == 1).to_numpy()].iloc[0]
     # .7 .8 .9 .95
     assert (first["n"], first["p25"], first["p50"], first["p75"]) == (
@@ -138,7 +138,7 @@ def test_scores_by_rank_are_quartiles_over_queries(two):
         pytest.approx(0.9125),
     )
     with pytest.raises(rs.DataError, match="no hit has a score"):
-        scores_by_rank(
+        retriever_scores(
             two[0].__class__(
                 runs=two[0].runs, responses=two[0].responses, hits=two[0].hits.drop(columns="score")
             )
@@ -171,5 +171,5 @@ def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
         "bm25",
     )
     assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
-    with pytest.raises(rs.DataError, match=r"rs.score_distribution\(results, golden\)"):
-        rs.plot.score_distributions(scores_by_rank(two[0]))
+    with pytest.raises(rs.DataError, match=r"ev.retriever_scores\(\)"):
+        rs.plot.score_distributions(retriever_scores(two[0]))

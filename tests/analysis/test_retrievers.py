@@ -12,12 +12,7 @@ from conftest import found, said
 from published_retrievers import MS, QUESTIONS, records
 
 import ragscore as rs
-from ragscore.analysis.retrievers import (
-    predicate_markdown,
-    predicate_matrix,
-    predicate_report,
-    predicate_rows,
-)
+from ragscore.analysis.retrievers import retrievers
 
 
 @pytest.fixture
@@ -30,7 +25,7 @@ def published(tmp_path):
 
 
 def test_the_published_table_comes_out_of_its_ranks(published):
-    table = predicate_report(*published).round(4)
+    table = retrievers(*published).table.set_index("run_id").round(4)
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 14}
     assert set(table["n_queries"]) == {21} and set(table["n_positive"]) == {19}
     assert table["precision_at_1_all"].to_dict() == {
@@ -57,7 +52,7 @@ def test_the_published_table_comes_out_of_its_ranks(published):
 def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_into_the_mean(
     published,
 ):
-    table = predicate_report(*published).round(4)
+    table = retrievers(*published).table.set_index("run_id").round(4)
     assert table["mrr"].to_dict() == {
         "hybrid+rerank": 1.0,
         "bm25": 0.9211,
@@ -76,7 +71,7 @@ def test_a_perfect_retriever_has_mrr_1_FLAW_upstream_put_queries_without_a_rank_
 def test_scores_agree_with_the_report(published):
     scores = rs.score(*published, ["passed", "mrr", "hit@1"])
     means = scores.groupby("run_id", observed=True)[["passed", "mrr", "hit@1"]].mean()
-    table = predicate_report(*published)
+    table = retrievers(*published).table.set_index("run_id")
     pd.testing.assert_frame_equal(
         means.astype("float64"),
         table[["pass_rate", "mrr", "precision_at_1"]].set_axis(means.columns, axis=1),
@@ -87,21 +82,22 @@ def test_scores_agree_with_the_report(published):
 
 
 def test_a_smaller_k_finds_less(published):
-    table = predicate_report(*published, k=2)
+    table = retrievers(*published, k=2).table.set_index("run_id")
     assert table["passed"].to_dict() == {"hybrid+rerank": 21, "bm25": 20, "hybrid": 15, "dense": 10}
     # (8 + 3/3) / 21
-    assert predicate_report(*published, k=3)["mrr_all"].round(4)["dense"] == 0.4286
+    dense = retrievers(*published, k=3).table.set_index("run_id").loc["dense"]
+    assert round(dense["mrr_all"], 4) == 0.4286
 
 
 def test_every_hit_must_satisfy_if_asked(published):
     # only those without a rank
-    assert predicate_report(*published, hits="all")["passed"].tolist() == [2, 2, 2, 2]
-    table = predicate_report(*published, k=1, hits="all")
+    assert retrievers(*published, hits="all").table["passed"].tolist() == [2, 2, 2, 2]
+    table = retrievers(*published, k=1, hits="all").table.set_index("run_id")
     assert table["passed"].tolist() == [21, 19, 15, 10] and table["mrr"].round(4)["bm25"] == 0.8947
 
 
 def test_the_matrix_shows_ranks(published):
-    matrix = predicate_matrix(*published)
+    matrix = retrievers(*published).matrix
     assert list(matrix.columns) == ["bm25", "dense", "hybrid", "hybrid+rerank"] and list(
         matrix.index[-2:]
     ) == ["made up", "nowhere"]
@@ -121,8 +117,8 @@ def test_what_was_not_asked_is_a_question_mark(tmp_path, published):
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
     results = rs.load_results(tmp_path / "one.jsonl")
-    assert predicate_matrix(results, golden)["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
-    row = predicate_report(results, golden).iloc[0]
+    assert retrievers(results, golden).matrix["dense"].tolist() == ["✅ #1", "❌"] + ["?"] * 19
+    row = retrievers(results, golden).table.iloc[0]
     assert row[
         ["n_queries", "n_positive", "passed", "n_failed", "n_missing", "n_unjudged", "mrr"]
     ].tolist() == [2, 2, 1, 1, 19, 0, 0.5]
@@ -136,7 +132,7 @@ def test_a_failed_query_has_no_rank_and_no_latency(tmp_path, published):
     (tmp_path / "one.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
-    row = predicate_report(rs.load_results(tmp_path / "one.jsonl"), published[1]).iloc[0]
+    row = retrievers(rs.load_results(tmp_path / "one.jsonl"), published[1]).table.iloc[0]
     assert row[["passed", "mrr", "precision_at_1", "latency_ms"]].tolist() == [1, 0.25, 0, 3]
 
 
@@ -154,14 +150,14 @@ def test_questions_of_other_kinds_are_counted_apart(tmp_path, write_golden):
         "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
     )
     results = rs.load_results(tmp_path / "one.jsonl")
-    assert predicate_report(results, golden)[
+    assert retrievers(results, golden).table[
         ["n_queries", "passed", "n_unjudged"]
     ].to_numpy().tolist() == [[1, 1, 1]]
-    assert predicate_matrix(results, golden)["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
+    assert retrievers(results, golden).matrix["dense"].to_dict() == {"a": "?", "b": "✅ #1"}
 
 
 def test_the_markdown_report(published):
-    text = predicate_markdown(*published)
+    text = retrievers(*published).to_markdown()
     assert text.startswith("# Retrievers (k = 5)\n\n21 golden queries × 4 retrievers\n")
     summary = [line for line in text.splitlines() if re.match(r"\| (hybrid|bm25|dense)", line)]
     assert (
@@ -189,15 +185,15 @@ def test_long_and_odd_queries_do_not_break_the_table(tmp_path):
         json.dumps({"query": query, "expected_empty": True}) + "\n", encoding="utf-8"
     )
     (tmp_path / "results.jsonl").write_text(json.dumps(said(query, [])) + "\n", encoding="utf-8")
-    text = predicate_markdown(
+    text = retrievers(
         rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / "queries.jsonl")
-    )
+    ).to_markdown()
     assert f"| `a\\|b 'c' {'x' * 52}` | ✅ |" in text  # 60 characters
 
 
 def test_stored_outcomes_give_the_same_table(tmp_path, published):
     results, golden = published
-    rows = predicate_rows(results, golden)
+    rows = retrievers(results, golden).per_query
     file = rs.io.write_retriever_summary(results, tmp_path / "summary.jsonl", rows)
     first = json.loads(file.read_text(encoding="utf-8").splitlines()[0])
     assert first == {
@@ -206,12 +202,12 @@ def test_stored_outcomes_give_the_same_table(tmp_path, published):
     }  # fmt: skip
     stored = rs.load_results(file)
     pd.testing.assert_frame_equal(
-        predicate_report(stored), predicate_report(results, golden), check_dtype=False
+        retrievers(stored).table, retrievers(results, golden).table, check_dtype=False
     )
     with pytest.raises(rs.DataError, match="hold a summary and no hits"):
-        predicate_report(stored, golden)
+        retrievers(stored, golden)
     with pytest.raises(rs.DataError, match="no stored outcomes"):
-        predicate_report(results)
+        retrievers(results)
 
 
 def test_cut_texts_leave_questions_undecided(tmp_path):
@@ -240,16 +236,16 @@ def test_cut_texts_leave_questions_undecided(tmp_path):
         runs=results.runs, responses=results.responses, hits=results.hits.assign(text_cut=True)
     )
     with pytest.warns(UserWarning, match="3 hits can't be judged"):
-        matrix = predicate_matrix(results, golden)
+        matrix = retrievers(results, golden).matrix
     assert matrix["dense"].to_dict() == {"open": "?", "sure": "✅ #?", "met": "✅ #1"}
     with pytest.warns(UserWarning, match="3 hits can't be judged"):
-        row = predicate_report(results, golden).iloc[0]
+        row = retrievers(results, golden).table.iloc[0]
     # ranks: of "met" only
     assert row[
         ["n_queries", "passed", "n_unjudged", "mrr", "mrr_all", "precision_at_1"]
     ].tolist() == [2, 2, 1, 1, 1, 1]
     with pytest.warns(UserWarning, match="they count as misses"):
-        assert predicate_matrix(results, golden, unknown="miss")["dense"].tolist() == [
+        assert retrievers(results, golden, unknown="miss").matrix["dense"].tolist() == [
             "❌",
             "✅ #2",
             "✅ #1",
@@ -284,10 +280,12 @@ def test_an_advisory_note_is_shown_and_changes_no_score(tmp_path, note, shown, n
     )
     results, golden = rs.load_results(tmp_path / "results.jsonl"), rs.load_golden(tmp_path / name)
     lines = [
-        line for line in predicate_markdown(results, golden).splitlines() if line.startswith("| `")
+        line
+        for line in retrievers(results, golden).to_markdown().splitlines()
+        if line.startswith("| `")
     ]
     assert [line.rsplit(" | ", 1)[1].removesuffix(" |").strip() for line in lines] == [shown, "x"]
-    assert predicate_report(results, golden)[["n_queries", "passed"]].to_numpy().tolist() == [
+    assert retrievers(results, golden).table[["n_queries", "passed"]].to_numpy().tolist() == [
         [2, 2]
     ]
 
@@ -313,16 +311,19 @@ def test_the_report_says_whether_hits_were_filtered_by_product(tmp_path):
         rs.load_golden(tmp_path / "queries.jsonl"),
     )
     assert (
-        "\n\n1 queries filter by a product; their hits were not filtered (`rs.filter_hits`).\n\n"
-        in predicate_markdown(results, golden)
+        "\n\n1 queries filter by a product; their hits were not filtered"
+        " (`rs.match.filter_hits`).\n\n" in retrievers(results, golden).to_markdown()
     )
-    filtered = predicate_markdown(rs.match.filter_hits(results, golden), golden)
+    filtered = retrievers(rs.match.filter_hits(results, golden), golden).to_markdown()
     assert (
         "\n\n1 queries filter by a product; hits dropped: dense 1, bm25 0.\n\n" in filtered
         and "| `a` | ✅ #1 | ✅ #1 |" in filtered
     )
-    assert "product" not in predicate_markdown(
-        results, rs.load_golden(_without_filters(tmp_path, questions))
+    assert (
+        "product"
+        not in retrievers(
+            results, rs.load_golden(_without_filters(tmp_path, questions))
+        ).to_markdown()
     )
 
 

@@ -10,7 +10,6 @@ import ragscore as rs
 from ragscore.analysis.comparison.invariants import diff_config
 from ragscore.demo.ask import REFUSE_BELOW, demo_system
 from ragscore.demo.corpus import chunker_version
-from ragscore.frames.data import concat_results
 
 DATA = Path(__file__).parents[2] / "data" / "demo"
 
@@ -71,7 +70,7 @@ def test_bm25_finds_and_answers_as_in_the_committed_run(committed, tmp_path):
     )
     assert len(asked) == 25 and results.hits["text"].notna().all()
     keys = diff_config(
-        concat_results([results, before]),
+        rs.Results.concat([results, before]),
         *(run.runs["run_id"].iloc[0] for run in (results, before)),
     )["key"].tolist()
     assert set(keys) == {"system.kind", "system.retriever", "with_answer", "retriever"}

@@ -14,7 +14,7 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.operations import latency_report
+from ragscore.analysis.operations import latency
 from ragscore.demo import history
 from ragscore.demo.answerer import REFUSAL, Familiarity
 from ragscore.demo.corpus import MAX_CHARS, build_corpus, chunker_version
@@ -438,7 +438,7 @@ def test_the_story_of_the_data_readme_holds_the_differences_of_the_history(
 
 
 def test_a_deeper_reranking_takes_more_processor_time(results, readme):
-    median = latency_report(results).query("phase == 'cpu'").set_index("run_id")["p50"]
+    median = latency(results).query("phase == 'cpu'").set_index("run_id")["p50"]
     assert (
         f"100 took {median['12-rerank-100']:.0f} ms of processor time a query where 30 took"
         f" {median['13-rerank-30']:.0f}" in readme

@@ -16,7 +16,6 @@ from pandas.testing import assert_frame_equal
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.frames.data import concat_results
 from ragscore.judging.judges import JUDGES
 from ragscore.scoring.judgments import with_judged_refusals
 from ragscore.scoring.provenance import judge_fingerprint, same_judges
@@ -271,7 +270,7 @@ def test_scores_of_other_judges_are_not_compared(asked, write_golden, write_run,
         rs.judging.Endpoint("others", base_url=server.url),
         cache=None,
     )
-    both = concat_results([first.results, second.results])
+    both = rs.Results.concat([first.results, second.results])
     with pytest.raises(rs.DataError, match="judge"):
         compare_runs(both, golden, "r", "s", metrics=["faithfulness"])
     with pytest.raises(rs.DataError, match="the same judges"):
@@ -294,7 +293,7 @@ def test_temperatures_within_a_thousandth_are_one_judge_and_a_run_nobody_judged_
                 cache=None,
             ).results
         )
-    both = concat_results([*judged, rs.load_results(write_run("nobody", records))])
+    both = rs.Results.concat([*judged, rs.load_results(write_run("nobody", records))])
     assert same_judges(both, "r", "near")
     with pytest.raises(rs.DataError, match="the same judges"):
         same_judges(both, "r", "far")

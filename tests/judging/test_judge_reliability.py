@@ -14,7 +14,7 @@ from judge_server import FaultyServer
 from pandas.testing import assert_frame_equal
 
 import ragscore as rs
-from ragscore.frames.data import concat_results, from_records
+from ragscore.frames.data import from_records
 from ragscore.scoring.provenance import judge_fingerprint
 
 A, B = [5, 4, 2, 0, 3], [5, 3, 2, 3, 3]
@@ -157,7 +157,7 @@ def test_people_are_a_judge_like_another(judging):
 def test_labels_that_mean_nothing_are_refused(judging, wrong, message):
     with pytest.raises(rs.DataError, match=message):
         rs.judging.agreement(judging(A), wrong)
-    both = concat_results([judging(A), judging(A, "s")])
+    both = rs.Results.concat([judging(A), judging(A, "s")])
     with pytest.raises(rs.DataError, match="labels without a run_id; a run_id for each: r, s"):
         rs.judging.agreement(both, labels(B))
 
@@ -458,7 +458,7 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
 
 
 def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
-    results = concat_results([judging([*A, np.nan]), judging(A, "s")])
+    results = rs.Results.concat([judging([*A, np.nan]), judging(A, "s")])
     drawn = rs.judging.draw_answers(results, 3, seed=1)
     assert drawn.groupby("run_id").size().to_dict() == {"r": 3, "s": 3} and "q5" not in set(
         drawn["query_id"]

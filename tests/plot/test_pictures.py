@@ -12,7 +12,7 @@ from test_plot import drawn, overlaps
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.refusals import refusal_table
+from ragscore.analysis.refusals import refusals
 from ragscore.plot.style import COLOURS
 from ragscore.scoring.summary import summarize
 
@@ -188,7 +188,7 @@ def answered(write_golden, write_run):
 
 
 def test_the_two_by_two_hatches_what_is_wrong(answered):
-    ax = rs.plot.refusals(refusal_table(*answered))
+    ax = rs.plot.refusals(refusals(*answered).table)
     texts = [text.get_text() for text in ax.texts]
     assert {text.split("\n")[0]: text.split("\n")[1] for text in texts[:4]} == {
         "answered": "1 of 2", "over-refusal": "1 of 2", "right refusal": "1 of 1",

@@ -9,7 +9,6 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.answers import refusal_reasons
 
 
 @pytest.fixture
@@ -142,26 +141,6 @@ def test_a_should_refuse_query_is_not_judged_by_retrieval(scored):
     assert found[["hit@1", "mrr"]].isna().all().all() and found[["refusal_correct", "passed"]].iloc[
         0
     ].tolist() == [1, 1]
-
-
-def test_refusal_rate_by_reason(write_golden, write_run):
-    reasons = ["score_gate", "score_gate", "no_chunks", None]
-    records = [
-        record(f"q{n}", [], answer=answer("no", grounded=False, refusal_reason=reason))
-        for n, reason in enumerate(reasons)
-    ]
-    results = rs.load_results(
-        write_run(
-            "r", [*records, record("q4", [], answer=answer("yes")), record("q5", [], error="x")]
-        )
-    )
-    golden = rs.load_golden(write_golden([{"id": "q0", "query": "?", "answerable": False}]))
-    table = refusal_reasons(results, golden)
-    assert table[["reason", "n", "rate", "n_due"]].to_numpy().tolist() == [
-        ["score_gate", 2, 0.4, 1],
-        ["(none)", 1, 0.2, 0],
-        ["no_chunks", 1, 0.2, 0],
-    ]
 
 
 def test_a_failed_query_is_scored_on_the_hits_it_has(scored):

@@ -8,7 +8,6 @@ from conftest import answer, hit, record
 
 import ragscore as rs
 from ragscore.frames.data import from_records
-from ragscore.scoring.judgments import judge_counts
 from ragscore.scoring.summary import summarize
 
 HITS = [hit("c1", "d", 1), hit("c2", "e", 2), hit("c3", "f", 3), hit("7", "g", 4)]
@@ -144,7 +143,7 @@ def test_failed_judgments_are_nan_and_counted(judged, golden):
     assert of(results, golden, "faithfulness") == {"q3": 1} and of(
         results, golden, "judge_failed"
     ) == {"q1": 1, "q2": 1, "q3": 0}
-    assert judge_counts(results).values.tolist() == [
+    assert results.judgment_counts().values.tolist() == [
         ["r", "faithfulness", 3, 4, 2, 0],
         ["r", "key_facts", 1, 1, 0, 1],
     ]
@@ -195,7 +194,7 @@ def test_results_without_judgments_have_no_judged_values(pair):
         .iloc[:, 3:]
         .isna()
         .all(axis=None)
-        and len(judge_counts(results)) == 0
+        and len(results.judgment_counts()) == 0
     )
 
 

@@ -12,7 +12,7 @@ from conftest import found, said
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.retrievers import predicate_report, predicate_rows
+from ragscore.analysis.retrievers import retrievers
 from ragscore.golden.coverage import coverage
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.score import scoring
@@ -38,7 +38,7 @@ def load(tmp_path):
 def passes(load, expectation, found_hits, **options):
     """Whether the only question passes."""
     results, golden = load([{"query": "q", **expectation}], [said("q", found_hits)])
-    (row,) = predicate_rows(results, golden, **options).to_dict("records")
+    (row,) = retrievers(results, golden, **options).per_query.to_dict("records")
     if not options:
         assert rs.score(results, golden, ["passed"])["passed"].tolist() == [row["passed"]]
     return row["passed"] == 1
@@ -137,7 +137,7 @@ def test_a_failed_lookup_passes_nothing_FLAW_upstream_swallowed_errors(load):
         {"query": "c", "expected_source_keys": ["k"]},
     ]
     results, golden = load(questions, [said(query, [], error="timeout") for query in "abc"])
-    rows = predicate_rows(results, golden)
+    rows = retrievers(results, golden).per_query
     assert rows["passed"].tolist() == [0, 0, 0] and rows["state"].tolist() == ["failed"] * 3
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [0, 0, 0]
 
@@ -211,8 +211,10 @@ def test_all_source_keys_rank_where_the_last_one_is_seen(load):
         [{"query": "q", "expected_source_keys": ["a", "b"]}],
         [said("q", [found(1, "a"), found(2, "c"), found(3, "b"), found(4, "a")])],
     )
-    assert predicate_rows(results, golden)["rank_first_match"].tolist() == [1]
-    assert predicate_rows(results, golden, source_keys="all")["rank_first_match"].tolist() == [3]
+    assert retrievers(results, golden).per_query["rank_first_match"].tolist() == [1]
+    assert retrievers(results, golden, source_keys="all").per_query[
+        "rank_first_match"
+    ].tolist() == [3]
     scores = rs.score(
         results,
         golden,
@@ -229,9 +231,9 @@ def test_options_have_two_values(load):
         with pytest.raises(rs.DataError, match=f"{name}: found 'some'; 'any' or 'all'"):
             rs.match.by_predicate(results, golden, **{name: "some"})
     with pytest.raises(rs.DataError, match="hits: found 'some'"):
-        predicate_report(results, golden, hits="some")
+        retrievers(results, golden, hits="some")
     with pytest.raises(rs.DataError, match="k: found 0"):
-        predicate_report(results, golden, k=0)
+        retrievers(results, golden, k=0)
 
 
 def test_matches_do_not_depend_on_the_order_of_rows(load):
@@ -399,8 +401,10 @@ def test_a_product_filter_can_leave_nothing(load):
         [{"query": "a", "filters": {"product": "p"}, "expected_empty": True}],
         [said("a", [found(1, document="q")])],
     )
-    assert predicate_rows(results, golden)["passed"].tolist() == [0]
-    assert predicate_rows(rs.match.filter_hits(results, golden), golden)["passed"].tolist() == [1]
+    assert retrievers(results, golden).per_query["passed"].tolist() == [0]
+    assert retrievers(rs.match.filter_hits(results, golden), golden).per_query[
+        "passed"
+    ].tolist() == [1]
 
 
 def test_a_product_is_not_searched_in_cut_text(load):

@@ -12,7 +12,7 @@ from conftest import found, said
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.retrievers import predicate_matrix, predicate_rows
+from ragscore.analysis.retrievers import retrievers
 
 CHOICES = ("any", "all")
 CONTENT = {"expected_metadata": {"x": 1, "y": 2}, "expected_substrings": ["a", "b"]}
@@ -99,7 +99,7 @@ def test_every_combination_passes_what_a_hit_by_hit_check_passes(load, of_metada
     scores = rs.score(results, golden, ["passed", "mrr"])
     assert scores["passed"].tolist() == [float(rank is not None) for rank in expected]
     assert scores["mrr"].tolist() == [1 / rank if rank else 0 for rank in expected]
-    assert predicate_matrix(results, golden)["dense"].tolist() == [
+    assert retrievers(results, golden).matrix["dense"].tolist() == [
         f"✅ #{rank}" if rank else "❌" for rank in expected
     ]
     assert 0 < sum(rank is not None for rank in expected) < len(LISTS)
@@ -122,7 +122,7 @@ def test_source_keys_by_any_or_all_hits_and_keys(load, hits, values, keys, rank)
         [float(rank is not None), 1 / rank if rank else 0]
     ]
     results, plain = load([question], [record])
-    (row,) = predicate_rows(results, plain, hits=hits, source_keys=values).to_dict("records")
+    (row,) = retrievers(results, plain, hits=hits, source_keys=values).per_query.to_dict("records")
     assert row["passed"] == float(rank is not None)
 
 
@@ -143,9 +143,9 @@ def test_a_golden_row_goes_before_the_callers_choice(load):
     results, golden = load(
         questions, [said(query, [found(1, x=1), found(2)]) for query in ("own", "half", "none")]
     )
-    assert predicate_rows(results, golden)["passed"].tolist() == [1, 1, 0]
-    assert predicate_rows(results, golden, hits="all")["passed"].tolist() == [1, 0, 0]
-    assert predicate_rows(results, golden, metadata="all")["passed"].tolist() == [1, 1, 0]
+    assert retrievers(results, golden).per_query["passed"].tolist() == [1, 1, 0]
+    assert retrievers(results, golden, hits="all").per_query["passed"].tolist() == [1, 0, 0]
+    assert retrievers(results, golden, metadata="all").per_query["passed"].tolist() == [1, 1, 0]
 
 
 def test_only_hits_within_the_runs_k_must_satisfy(load):
@@ -162,7 +162,7 @@ def test_only_hits_within_the_runs_k_must_satisfy(load):
         ],
     )
     assert rs.score(results, golden, ["passed"])["passed"].tolist() == [1, 0]
-    assert predicate_rows(results, golden, k=1)["passed"].tolist() == [1, 1]
+    assert retrievers(results, golden, k=1).per_query["passed"].tolist() == [1, 1]
 
 
 def test_no_hit_is_not_every_hit(load):
@@ -194,7 +194,7 @@ def test_one_undecided_hit_leaves_every_hit_undecided(load, texts, shown):
     with (
         pytest.warns(UserWarning, match="2 hits can't be judged") if shown == "?" else nullcontext()
     ):
-        assert predicate_matrix(results, golden)["dense"].tolist() == [shown]
+        assert retrievers(results, golden).matrix["dense"].tolist() == [shown]
 
 
 def test_a_run_whose_hits_must_all_satisfy_is_compared_and_stored_alike(load, tmp_path):

@@ -10,7 +10,6 @@ import pytest
 from conftest import MISSES, RUN_A, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
-from ragscore.frames.data import concat_results
 from ragscore.golden.coverage import coverage, coverage_rows
 from ragscore.scoring.score import scoring
 from ragscore.scoring.summary import summarize
@@ -257,7 +256,7 @@ def test_runs_are_named_by_id_or_unambiguous_system(write_run):
 def test_the_same_run_twice_is_refused(pair):
     results, _ = pair
     with pytest.raises(rs.DataError, match="run ids must be unique"):
-        concat_results([results, results])
+        rs.Results.concat([results, results])
     assert isinstance(results.runs["run_id"].dtype, pd.CategoricalDtype)
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import answer, hit, record
 
 import ragscore as rs
-from ragscore.frames.data import concat_results, from_records
+from ragscore.frames.data import from_records
 from ragscore.store import tables
 from ragscore.store.catalogue import open_catalogue
 from ragscore.store.tables import read_run
@@ -79,7 +79,7 @@ def several(write_run, tmp_path):
 
 def one_by_one(store):
     there = open_catalogue(store.root)
-    return concat_results(
+    return rs.Results.concat(
         [read_run(there.stored[name], there.about([name])) for name in there.names()]
     )
 
@@ -105,7 +105,7 @@ def test_runs_read_together_are_the_runs_read_one_by_one(several, monkeypatch):
         and len(expected.problems) == 0
         and expected.hits["x_only_3"].notna().sum() == 8
     )
-    assert_same(several.load(["d", "b"]), concat_results([several.load("d"), several.load("b")]))
+    assert_same(several.load(["d", "b"]), rs.Results.concat([several.load("d"), several.load("b")]))
 
 
 def test_tables_that_another_program_wrote_are_read_one_by_one(several):

@@ -1,23 +1,17 @@
 from . import knowledge_gain
-from .answer_behaviour import behaviour, behaviour_checks
+from .answer_behaviour import Behaviour, behaviour
 from .chunk_lint import Lint, lint_chunks
-from .document_versions import (
-    freshness,
-    freshness_summary,
-    stale_flag_rate,
-    stale_hits,
-    version_conflicts,
-)
+from .document_versions import Freshness, freshness
+from .needles import NeedleSet, needle_set
 
 __all__ = [
+    "Behaviour",
+    "Freshness",
     "Lint",
+    "NeedleSet",
     "behaviour",
-    "behaviour_checks",
     "freshness",
-    "freshness_summary",
     "knowledge_gain",
     "lint_chunks",
-    "stale_flag_rate",
-    "stale_hits",
-    "version_conflicts",
+    "needle_set",
 ]

@@ -1,16 +1,19 @@
 """Behaviour of answers: required and forbidden terms, valid JSON, budgets and tools.
 
-In: `Results` and expectations per query. Out: one row per check, and one per response with its
-share of passed checks.
+In: `Results` and expectations per query. Out: `Behaviour`: one row per check, and one per response
+with its share of passed checks.
 """
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import nearest, warn
 
@@ -42,6 +45,49 @@ TELEMETRY = {
 """
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class Behaviour(FramesResult):
+    """Checks of what answers hold, of budgets and of tools.
+
+    Attributes
+    ----------
+    summary
+        One row per run: `n` responses with checks, the means `score` and `passed` of them (0 to 1,
+        higher is better; NaN without).
+    per_query
+        One row per response: `n_checks`, `n_passed`; `behaviour.score`, their ratio (0 to 1, higher
+        is better; NaN without checks), and `behaviour.passed`, 1 if it reaches the threshold, else
+        0 (NaN without a score). `ev.with_columns(table)` makes metrics of these.
+    checks
+        One row per response and check: `row` of the response, run_id, query_id, `check`,
+        `expected`, `found` (text), `passed` (boolean). An unknown (no answer, no telemetry) fails
+        its check, with an empty `found`.
+    """
+
+    FRAMES = ("summary", "per_query", "checks")
+
+    per_query: pd.DataFrame
+    checks: pd.DataFrame
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The mean score of each run, and its share of responses that passed."""
+        by_run = self.per_query.groupby("run_id", observed=False)
+        table = {
+            "n": by_run["behaviour.score"].count(),
+            "score": by_run["behaviour.score"].mean(),
+            "passed": by_run["behaviour.passed"].mean(),
+        }
+        return pd.DataFrame(table).reset_index()
+
+    def _heading(self) -> str:
+        n_failed = int((~self.checks["passed"]).sum())
+        return f"Behaviour: {len(self.checks)} checks, {n_failed} failed"
+
+    def _shown(self) -> pd.DataFrame:
+        return self.summary.round(3)
+
+
 def behaviour(
     results: Results,
     expectations: Mapping[str, Mapping[str, Any]],
@@ -49,50 +95,8 @@ def behaviour(
     threshold: float = 1.0,
     empty_value: float = np.nan,
     telemetry: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
-    """Return the share of passed checks of every response.
-
-    Parameters
-    ----------
-    expectations, telemetry
-        As for `rs.behaviour_checks`.
-    threshold
-        Share of passed checks from which a response has passed.
-    empty_value
-        The share of a response without checks.
-
-    Returns
-    -------
-    One row per response: `n_checks`, `n_passed`; `behaviour.score`, their ratio (0 to 1, higher is
-    better; NaN without checks), and `behaviour.passed`, 1 if it reaches the threshold, else 0 (NaN
-    without a score). `rs.add_columns(scores, table)` makes metrics of these.
-
-    Raises
-    ------
-    DataError
-        As for `rs.behaviour_checks`; a threshold outside 0..1.
-    """
-    if not 0 <= threshold <= 1:
-        raise DataError(f"found {threshold}", field="threshold", allowed="a share from 0 to 1")
-    checks = behaviour_checks(results, expectations, telemetry=telemetry)
-    responses = results.responses[["run_id", "query_id"]].reset_index(drop=True)
-    counts = checks.groupby("row")["passed"].agg(["size", "sum"])
-    counts = counts.reindex(responses.index, fill_value=0).astype("int64")
-    n, n_passed = counts["size"].to_numpy(), counts["sum"].to_numpy()
-    share = np.where(n > 0, n_passed / np.where(n > 0, n, 1), empty_value)
-    # A share such as 7 of 10 may be a bit below the .7 it is compared with.
-    passed = np.where(np.isnan(share), np.nan, share >= threshold - 1e-9)
-    columns = {"n_checks": n, "n_passed": n_passed}
-    return responses.assign(**columns, **{"behaviour.score": share, "behaviour.passed": passed})
-
-
-def behaviour_checks(
-    results: Results,
-    expectations: Mapping[str, Mapping[str, Any]],
-    *,
-    telemetry: Mapping[str, str] | None = None,
-) -> pd.DataFrame:
-    """Return every check of every response with its outcome.
+) -> Behaviour:
+    """Check every response: required and forbidden terms, valid JSON, budgets, tools.
 
     Parameters
     ----------
@@ -102,29 +106,54 @@ def behaviour_checks(
         JSON), `tools` (list of names, or name -> least number of calls), and the budgets
         `max_turns`, `max_tool_calls`, `max_tokens` (prompt and completion), `max_output_tokens`,
         `max_cost_usd`, `max_latency_ms`.
+    threshold
+        Share of passed checks from which a response has passed.
+    empty_value
+        The score of a response without checks.
     telemetry
         Measured quantity -> the column of the responses that holds it: turns, tool_calls (a number,
         or a JSON list of names or of objects with a `name`), tokens, output_tokens, cost_usd,
         latency_ms. By default the fields of those names in the record or its answer, usage, and
         elapsed_ms.
 
-    Returns
-    -------
-    One row per response and check: `row` of the response, run_id, query_id, `check`, `expected`,
-    `found` (text), `passed` (boolean). An unknown (no answer, no telemetry) fails its check, with
-    an empty `found`.
-
     Raises
     ------
     DataError
-        No expectation at all, one that isn't known or of the wrong type, or a telemetry column that
-        isn't there.
+        No expectation at all, one that isn't known or of the wrong type; a telemetry column that
+        isn't there; a threshold outside 0..1.
 
     Warns
     -----
     UserWarning
         Queries with expectations that no run was asked.
+
+    Examples
+    --------
+    >>> rs.extras.behaviour(results, {"*": {"max_latency_ms": 100}}).checks.query("~passed")
     """
+    if not 0 <= threshold <= 1:
+        raise DataError(f"found {threshold}", field="threshold", allowed="a share from 0 to 1")
+    checks = _checks(results, expectations, telemetry or {})
+    responses = results.responses[["run_id", "query_id"]].reset_index(drop=True)
+    counts = checks.groupby("row")["passed"].agg(["size", "sum"])
+    counts = counts.reindex(responses.index, fill_value=0).astype("int64")
+    n, n_passed = counts["size"].to_numpy(), counts["sum"].to_numpy()
+    share = np.where(n > 0, n_passed / np.where(n > 0, n, 1), empty_value)
+    # A share such as 7 of 10 may be a bit below the .7 it is compared with.
+    passed = np.where(np.isnan(share), np.nan, share >= threshold - 1e-9)
+    columns = {"n_checks": n, "n_passed": n_passed}
+    per_query = responses.assign(
+        **columns, **{"behaviour.score": share, "behaviour.passed": passed}
+    )
+    return Behaviour(per_query, checks)
+
+
+def _checks(
+    results: Results,
+    expectations: Mapping[str, Mapping[str, Any]],
+    telemetry: Mapping[str, str],
+) -> pd.DataFrame:
+    """Return every check of every response with its outcome."""
     expected = _expected(expectations)
     responses = results.responses.reset_index(drop=True)
     if never_asked := sorted(set(expected["query_id"]) - {EVERY} - set(responses["query_id"])):
@@ -139,7 +168,7 @@ def behaviour_checks(
     checks = pd.concat([own, common], ignore_index=True).sort_values(
         ["row", "position"], kind="stable", ignore_index=True
     )
-    measured, tools = _measured(responses, telemetry or {})
+    measured, tools = _measured(responses, telemetry)
     answers = responses.get("answer", pd.Series(pd.NA, index=responses.index))
     # Row by row: every row looks for a text of its own in a text of its own.
     outcomes = [

@@ -6,14 +6,14 @@ one per kind of finding.
 
 import hashlib
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.data import DataError
-from ragscore.frames.render import dump, reload
 from ragscore.frames.typing import Flags
 
 Hashes = npt.NDArray[np.uint64]
@@ -28,20 +28,33 @@ _PRIME = (1 << 31) - 1
 _FACTORS = np.random.default_rng(0).integers(1, _PRIME, size=(2, HASHES), dtype=np.uint64)
 
 
-class Lint(NamedTuple):
-    """Findings of `lint_chunks`: `findings`, one row each, and `summary`, one row per kind."""
+@dataclass(frozen=True, repr=False, eq=False)
+class Lint(FramesResult, JsonResult):
+    """Chunks that hurt retrieval.
+
+    Attributes
+    ----------
+    findings
+        One row per finding, by row of the frame: `row` (from 0), `chunk_id`, `kind` (empty,
+        near_empty, tiny, giant, missing_id, duplicate_id, duplicate, near_duplicate,
+        control_characters, byte_order_mark), `value` (characters; members of the duplicate group;
+        estimated similarity; control characters) and `other` (chunk id, else row, of the first
+        duplicate, or of the near duplicate; empty elsewhere). Every member of a group of duplicates
+        is a finding; of a pair of near duplicates the later one.
+    summary
+        One row per kind: `n` findings, `share` of the chunks, and `is_warning`.
+    """
+
+    FRAMES = ("summary", "findings")
 
     findings: pd.DataFrame
     summary: pd.DataFrame
 
-    def to_json(self) -> str:
-        """Return the findings as JSON, NaN as null; `from_json` reloads it."""
-        return dump(self)
+    def _heading(self) -> str:
+        return f"Chunk lint: {len(self.findings)} findings"
 
-    @classmethod
-    def from_json(cls, text: str) -> "Lint":
-        """Return the findings that `to_json` wrote."""
-        return reload(cls, text)
+    def _shown(self) -> pd.DataFrame:
+        return self.summary.round(3)
 
 
 def lint_chunks(
@@ -71,16 +84,6 @@ def lint_chunks(
         first of them is compared with others.
     shingle
         Words in a shingle.
-
-    Returns
-    -------
-    `findings`: one row per finding, by row of the frame: `row` (from 0), `chunk_id`, `kind` (empty,
-    near_empty, tiny, giant, missing_id, duplicate_id, duplicate, near_duplicate,
-    control_characters, byte_order_mark), `value` (characters; members of the duplicate group;
-    estimated similarity; control characters) and `other` (chunk id, else row, of the first
-    duplicate, or of the near duplicate; empty elsewhere). Every member of a group of duplicates is
-    a finding; of a pair of near duplicates the later one. `summary`: one row per kind: `n`
-    findings, `share` of the chunks, and `is_warning`.
 
     Raises
     ------

@@ -1,17 +1,109 @@
 """Freshness of hits: outdated documents, and versions of one thing side by side.
 
-In: `Results` and the documents frame (`rs.load_documents`). Out: one row per hit, per query (as
-metric columns), per run.
+In: `Results` and the documents frame (`rs.io.load_documents`). Out: `Freshness`: one row per hit,
+per query (as metric columns), per run.
 """
+
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Results, conform
+from ragscore.analysis.result_forms import FramesResult
+from ragscore.frames.data import DataError, Results, conform, empty
 from ragscore.scoring.rules import response_of
 
 PREFIX = "freshness"
 VERSIONS = {"version_key": "str", "effective_timestamp": "Int64", "superseded_by": "str"}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Freshness(FramesResult):
+    """Outdated documents and conflicting versions among the first k hits of every query.
+
+    A hit is stale if another document supersedes its document, or if another with the same
+    version_key has a later effective_timestamp. Two or more documents of one version_key among the
+    hits are in conflict; chunks of one document are not.
+
+    Attributes
+    ----------
+    summary
+        One row per run: `n_queries` measured, `considered` hits; `stale_rate` and `conflict_rate`,
+        shares of all these hits; `stale_query_rate` and `conflict_query_rate`, shares of queries
+        with at least one (0 to 1, lower is better; NaN without a documents frame). `n_marked` hits
+        that the system itself called stale or not (`hits.stale`); `marked_stale_rate` and
+        `marked_stale_query_rate`, the shares of them and of their queries that it called stale.
+    per_query
+        One row per response: `considered` hits; `n_stale`, `n_conflicting` and `n_unknown` of them
+        (unknown: the documents frame lacks the document, and the hit counts as fresh);
+        `freshness.stale_free_rate@k` and `freshness.conflict_free_rate@k`, 1 - their share (0 to 1,
+        higher is better; NaN without hits). `ev.with_columns(table)` makes metrics of these.
+    stale_hits
+        One row per stale hit: run_id, query_id, rank, doc_id; `replaced_by`, the document named as
+        its successor, else the newest of its version_key; `reason` ("superseded" or "newer
+        version").
+    conflicts
+        One row per hit that stands beside another version of the same thing: run_id, query_id,
+        `version_key`, rank, doc_id; the versions of one key together, keys in the order of their
+        first hit.
+    k
+        Hits of rank ≤ k are considered.
+    """
+
+    FRAMES = ("summary", "per_query", "stale_hits", "conflicts")
+
+    per_query: pd.DataFrame
+    k: int
+    _hits: pd.DataFrame = field(repr=False)
+    _marks: pd.DataFrame = field(repr=False)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The rates of each run."""
+        rows = self.per_query.astype({"run_id": self._marks["run_id"].dtype})
+        rows = rows[rows[f"{PREFIX}.stale_free_rate@{self.k}"].notna()]
+        grouped = rows.assign(
+            any_stale=rows["n_stale"] > 0, any_conflict=rows["n_conflicting"] > 0
+        ).groupby("run_id", observed=False)
+        considered, n_stale, n_conflicting = (
+            grouped[name].sum() for name in ("considered", "n_stale", "n_conflicting")
+        )
+        n_hits = considered.astype("float64").replace(0.0, np.nan)
+        table = pd.DataFrame(
+            {
+                "n_queries": grouped.size(),
+                "considered": considered,
+                "stale_rate": n_stale.astype("float64") / n_hits,
+                "stale_query_rate": grouped["any_stale"].mean(),
+                "conflict_rate": n_conflicting.astype("float64") / n_hits,
+                "conflict_query_rate": grouped["any_conflict"].mean(),
+            }
+        )
+        return table.join(_mark_rates(self._marks)).reset_index().astype({"run_id": "str"})
+
+    @cached_property
+    def stale_hits(self) -> pd.DataFrame:
+        """The stale hits and what replaces them."""
+        columns = ["run_id", "query_id", "rank", "doc_id", "replaced_by", "reason"]
+        return self._hits.loc[self._hits["replaced_by"].notna(), columns].reset_index(drop=True)
+
+    @cached_property
+    def conflicts(self) -> pd.DataFrame:
+        """The hits that stand beside another version of the same thing."""
+        keys = ["run_id", "query_id"]
+        rows = self._hits[self._hits["conflicting"]]
+        first = rows.groupby([*keys, "version_key"], observed=True)["rank"].transform("min")
+        ordered = rows.assign(first=first).sort_values(
+            [*keys, "first", "rank"], kind="stable", ignore_index=True
+        )
+        return ordered[[*keys, "version_key", "rank", "doc_id"]]
+
+    def _heading(self) -> str:
+        return f"Freshness of the first {self.k} hits"
+
+    def _shown(self) -> pd.DataFrame:
+        return self.summary.round(3)
 
 
 def freshness(
@@ -20,36 +112,33 @@ def freshness(
     k: int = 10,
     *,
     empty_value: float = np.nan,
-) -> pd.DataFrame:
-    """Return the freshness of the first k hits of every query.
-
-    A hit is stale if another document supersedes its document, or if another with the same
-    version_key has a later effective_timestamp. Two or more documents of one version_key among the
-    hits are in conflict; chunks of one document are not.
+) -> Freshness:
+    """Return how many of the first k hits are outdated, or stand beside another version.
 
     Parameters
     ----------
     documents
-        The documents frame; by default that of the results.
+        The documents frame (`rs.io.load_documents`); by default that of the results. Without one,
+        only the systems' own marks are counted.
     k
         Hits of rank ≤ k are considered.
     empty_value
         The value of a query without hits.
 
-    Returns
-    -------
-    One row per response: `considered` hits; `n_stale`, `n_conflicting` and `n_unknown` of them
-    (unknown: the documents frame lacks the document, and the hit counts as fresh);
-    `freshness.stale_free_rate@k` and `freshness.conflict_free_rate@k`, 1 - their share (0 to 1,
-    higher is better; NaN without hits). `rs.add_columns(scores, table)` makes metrics of these.
-
     Raises
     ------
     DataError
-        There is no documents frame, it has a document twice for one run, the hits have no doc_id,
-        or k < 1.
+        There is neither a documents frame nor a hit marked stale or not; a document is there twice
+        for one run; the hits have no doc_id; k < 1.
+
+    Examples
+    --------
+    >>> fresh = rs.extras.freshness(results, rs.io.load_documents("versions.jsonl"))
+    >>> ev.with_columns(fresh.per_query).summary("freshness.stale_free_rate@10")
     """
-    hits = _versioned_hits(results, documents, k)
+    documents = results.documents if documents is None else documents
+    has_versions = documents is not None
+    hits = _versioned_hits(results, empty("documents") if documents is None else documents, k)
     responses = results.responses.reset_index(drop=True)
     flags = pd.DataFrame(
         {
@@ -68,117 +157,40 @@ def freshness(
     for name, count in (("stale_free", "n_stale"), ("conflict_free", "n_conflicting")):
         with np.errstate(invalid="ignore", divide="ignore"):
             rate = np.where(n > 0, 1 - counts[count].to_numpy() / n, empty_value)
+        rate = rate if has_versions else np.full(len(n), np.nan)
         table[f"{PREFIX}.{name}_rate@{k}"] = rate
-    return table
+    own = results.hits[results.hits["rank"] <= k]
+    marks = own.get("stale", pd.Series(pd.NA, index=own.index)).astype("boolean")
+    if not has_versions and marks.isna().all():
+        raise DataError(
+            "there is no documents frame, and no hit says whether it is stale",
+            field="documents",
+            allowed="documents=rs.io.load_documents(path), or Results(..., documents=frame)",
+        )
+    return Freshness(table, k, hits, own[["run_id", "query_id"]].assign(stale=marks))
 
 
-def freshness_summary(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the freshness of each run, from `freshness`.
-
-    Returns
-    -------
-    One row per run: `n_queries` measured, `considered` hits; `stale_rate` and `conflict_rate`,
-    shares of all these hits; `stale_query_rate` and `conflict_query_rate`, shares of queries with
-    at least one (0 to 1, lower is better).
-    """
-    rates = [name for name in table.columns if name.startswith(f"{PREFIX}.stale_free_rate@")]
-    if not rates:
-        raise DataError("no freshness columns", field="table", allowed="what rs.freshness returns")
-    rows = table[table[rates[0]].notna()]
-    grouped = rows.assign(
-        any_stale=rows["n_stale"] > 0, any_conflict=rows["n_conflicting"] > 0
-    ).groupby("run_id", observed=False)
-    considered, n_stale, n_conflicting = (
-        grouped[name].sum() for name in ("considered", "n_stale", "n_conflicting")
-    )
-    n_hits = considered.astype("float64").replace(0.0, np.nan)
-    summary = pd.DataFrame(
-        {
-            "n_queries": grouped.size(),
-            "considered": considered,
-            "stale_rate": n_stale.astype("float64") / n_hits,
-            "stale_query_rate": grouped["any_stale"].mean(),
-            "conflict_rate": n_conflicting.astype("float64") / n_hits,
-            "conflict_query_rate": grouped["any_conflict"].mean(),
-        }
-    )
-    return summary.reset_index()
-
-
-def stale_hits(
-    results: Results, documents: pd.DataFrame | None = None, k: int = 10
-) -> pd.DataFrame:
-    """Return the stale hits among the first k.
-
-    Returns
-    -------
-    One row per stale hit: run_id, query_id, rank, doc_id; `replaced_by`, the document named as its
-    successor, else the newest of its version_key; `reason` ("superseded" or "newer version").
-    """
-    hits = _versioned_hits(results, documents, k)
-    columns = ["run_id", "query_id", "rank", "doc_id", "replaced_by", "reason"]
-    return hits.loc[hits["replaced_by"].notna(), columns].reset_index(drop=True)
-
-
-def version_conflicts(
-    results: Results, documents: pd.DataFrame | None = None, k: int = 10
-) -> pd.DataFrame:
-    """Return the hits among the first k that stand beside another version of the same thing.
-
-    Returns
-    -------
-    One row per such hit: run_id, query_id, `version_key`, rank, doc_id; the versions of one key
-    together, keys in the order of their first hit.
-    """
-    hits = _versioned_hits(results, documents, k)
-    keys = ["run_id", "query_id"]
-    rows = hits[hits["conflicting"]]
-    first = rows.groupby([*keys, "version_key"], observed=True)["rank"].transform("min")
-    ordered = rows.assign(first=first).sort_values(
-        [*keys, "first", "rank"], kind="stable", ignore_index=True
-    )
-    return ordered[[*keys, "version_key", "rank", "doc_id"]]
-
-
-def stale_flag_rate(results: Results, k: int = 10) -> pd.DataFrame:
-    """Return how often systems marked their own first k hits as stale (`hits.stale`).
-
-    Returns
-    -------
-    One row per run: `n_hits` with a mark, `n_stale` of them, `stale_rate` (0 to 1, lower is
-    better), and `stale_query_rate`, the share of queries with at least one. NaN without a mark.
-    """
-    hits = results.hits[results.hits["rank"] <= k]
-    marks = hits.get("stale", pd.Series(pd.NA, index=hits.index)).astype("boolean")
-    rows = hits[["run_id", "query_id"]].assign(stale=marks.astype("Float64")).dropna()
-    rows = rows.astype({"stale": "float64"})
+def _mark_rates(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return how often systems marked their own hits as stale, by run_id."""
+    rows = rows.assign(stale=rows["stale"].astype("Float64")).dropna().astype({"stale": "float64"})
     by_query = rows.groupby(["run_id", "query_id"], observed=True)["stale"].max().reset_index()
     grouped = rows.groupby("run_id", observed=False)["stale"]
-    table = pd.DataFrame(
+    return pd.DataFrame(
         {
-            "n_hits": grouped.size(),
-            "n_stale": grouped.sum().astype("int64"),
-            "stale_rate": grouped.mean(),
-            "stale_query_rate": by_query.groupby("run_id", observed=False)["stale"].mean(),
+            "n_marked": grouped.size(),
+            "marked_stale_rate": grouped.mean(),
+            "marked_stale_query_rate": by_query.groupby("run_id", observed=False)["stale"].mean(),
         }
     )
-    return table.reset_index()
 
 
-def _versioned_hits(results: Results, documents: pd.DataFrame | None, k: int) -> pd.DataFrame:
+def _versioned_hits(results: Results, documents: pd.DataFrame, k: int) -> pd.DataFrame:
     """Return the first k hits with what the documents frame tells about each.
 
     Columns: known, version_key, replaced_by, reason, conflicting.
     """
     if k < 1:
         raise DataError(f"found {k}", field="k", allowed="whole numbers from 1")
-    documents = results.documents if documents is None else documents
-    if documents is None:
-        raise DataError(
-            "there is no documents frame",
-            field="documents",
-            allowed="documents=rs.load_documents(path), or Results(..., documents=frame)",
-        )
     versions = conform(documents, "documents")
     for name, dtype in VERSIONS.items():
         if name not in versions:

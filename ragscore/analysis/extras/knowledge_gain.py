@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import JsonResult
+from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.scoring.metrics import describe
@@ -24,8 +24,8 @@ Embed = Callable[[list[str]], npt.ArrayLike]
 Chunks = npt.ArrayLike | Sequence[str]
 
 
-@dataclass(frozen=True)
-class Gain(JsonResult):
+@dataclass(frozen=True, repr=False, eq=False)
+class Gain(FramesResult, JsonResult):
     """Gain of a candidate run over a baseline.
 
     Attributes
@@ -35,8 +35,8 @@ class Gain(JsonResult):
     total_weight
         Σ w of the metrics in it.
     metrics
-        One row per metric: metric, weight, mean_a, mean_b, `gain` (b - a, or a - b where lower is
-        better), n queries.
+        One row per metric: metric, weight, the means `baseline` and `candidate`, `gain` (candidate
+        − baseline, or the reverse where lower is better), n queries.
     per_query
         One row per query: query_id, `gain` (the same over the metrics that both runs have for it),
         n_metrics; largest first.
@@ -46,6 +46,14 @@ class Gain(JsonResult):
     total_weight: float
     metrics: pd.DataFrame
     per_query: pd.DataFrame
+
+    FRAMES = ("metrics", "per_query")
+
+    def _heading(self) -> str:
+        return f"Knowledge gain {self.score:+.3f}, over {len(self.metrics)} metrics"
+
+    def _shown(self) -> pd.DataFrame:
+        return self.metrics.round(3)
 
 
 def knowledge_gain(
@@ -87,8 +95,8 @@ def knowledge_gain(
         {
             "metric": pd.Series(names, dtype="str"),
             "weight": weight.to_numpy(),
-            "mean_a": mean_a,
-            "mean_b": mean_b,
+            "baseline": mean_a,
+            "candidate": mean_b,
             "gain": mean_gain,
             "n": n.astype(np.int64),
         }
@@ -97,53 +105,6 @@ def knowledge_gain(
     total = float(measured["weight"].sum())
     score = float((measured["weight"] * measured["gain"]).sum() / total) if total > 0 else 0.0
     return Gain(score, total, metrics, _per_query(gains, weight))
-
-
-def knowledge_gain_documented(
-    scores: pd.DataFrame,
-    baseline: str,
-    candidate: str,
-    novelty: float = 0.0,
-    *,
-    recall: str = "recall@10",
-    context_recall: str = "context_recall",
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    gamma: float = 1.0,
-) -> float:
-    """Return alpha·Δrecall@k + beta·Δcontext_recall + gamma·novelty.
-
-    A plain sum that is not divided by its weights.
-
-    Parameters
-    ----------
-    novelty
-        Of the candidate documents, such as `rs.novelty_all_pairs`.
-    recall, context_recall
-        Metric columns of the scores; one of weight 0 need not be there.
-
-    Returns
-    -------
-    The gain; higher is better. Differences are of means over the queries that both runs have a
-    value for.
-
-    Raises
-    ------
-    DataError
-        A metric of non-zero weight is not among the scores, or both runs have a value for no query.
-    """
-    total = gamma * novelty
-    for name, weight in ((recall, alpha), (context_recall, beta)):
-        if weight != 0:
-            row = knowledge_gain(scores, baseline, candidate, {name: 1.0}).metrics.iloc[0]
-            if not row["n"]:
-                raise DataError(
-                    f"{baseline} and {candidate} have {name} for no query in common",
-                    field="scores",
-                    allowed=f"a value in both, or no weight for {name}",
-                )
-            total += weight * float(row["gain"])
-    return float(total)
 
 
 def candidate_documents(

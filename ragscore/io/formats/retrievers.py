@@ -224,7 +224,7 @@ def write_retriever_summary(
     Parameters
     ----------
     rows
-        The outcomes, from `rs.predicate_rows`; by default those that the runs' file reported
+        The outcomes, `ev.retrievers().per_query`; by default those that the runs' file reported
         itself.
 
     Returns
@@ -245,7 +245,7 @@ def write_retriever_summary(
         raise DataError(
             "nothing is reported",
             field="results.reported",
-            allowed="runs loaded from summary records, or rows=rs.predicate_rows(...)",
+            allowed="runs loaded from summary records, or rows=ev.retrievers().per_query",
         )
     return write_lines(
         path,

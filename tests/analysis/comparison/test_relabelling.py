@@ -12,7 +12,6 @@ from conftest import THREE_QUERIES, hit, record
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.relabelling import label_effect
-from ragscore.frames.data import concat_results
 
 N = 10
 OLD = [
@@ -110,7 +109,7 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
     better = rs.load_results(
         write_run("better", [*RECORDS[:9], record("q9", [hit("c", "unfindable", 2)])])
     )
-    runs = concat_results([results, better])
+    runs = rs.Results.concat([results, better])
     row = label_effect(runs, new, old, "monday", "better", metrics="recall@5").deltas.iloc[0]
     assert row[
         ["delta", "label_effect", "system_effect", "unchanged_delta"]
@@ -132,7 +131,7 @@ def test_what_the_system_changed_is_not_the_labels(weeks, write_run):
 def test_a_slower_run_is_no_changed_system(weeks, write_run):
     results, old, new = weeks
     slow = rs.load_results(write_run("slow", [one | {"elapsed_ms": 900} for one in RECORDS]))
-    cmp = label_effect(concat_results([results, slow]), new, old, "monday", "slow")
+    cmp = label_effect(rs.Results.concat([results, slow]), new, old, "monday", "slow")
     assert cmp.deltas.set_index("metric").loc[
         "latency_ms", "system_effect"
     ] > 0 and cmp.verdict.startswith("The labels changed, not the system")
@@ -229,7 +228,7 @@ def test_only_queries_that_both_runs_were_asked_count(weeks, write_run):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         row = label_effect(
-            concat_results([results, short]), new, old, "monday", "short", metrics="recall@5"
+            rs.Results.concat([results, short]), new, old, "monday", "short", metrics="recall@5"
         ).deltas.iloc[0]
     assert row[["baseline", "candidate", "n_baseline", "n_candidate", "n_unchanged"]].tolist() == [
         0.5,

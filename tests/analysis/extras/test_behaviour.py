@@ -42,7 +42,7 @@ def observed(text="resolved it safely", **more):
 
 
 def test_an_answer_that_passes_every_check_scores_1(run):
-    row = rs.extras.behaviour(run(observed(), elapsed_ms=100), {"q0": FULL}).iloc[0]
+    row = rs.extras.behaviour(run(observed(), elapsed_ms=100), {"q0": FULL}).per_query.iloc[0]
     assert (row["n_checks"], row["n_passed"], row["behaviour.score"], row["behaviour.passed"]) == (
         9,
         9,
@@ -63,32 +63,34 @@ def test_an_answer_that_passes_every_check_scores_1(run):
     ],
 )  # fmt: skip
 def test_each_check_can_fail_alone(run, change, failed):
-    checks = rs.extras.behaviour_checks(run(observed(**change), elapsed_ms=100), {"q0": FULL})
+    checks = rs.extras.behaviour(run(observed(**change), elapsed_ms=100), {"q0": FULL}).checks
     assert checks.loc[~checks["passed"], "check"].tolist() == failed
 
 
 def test_missing_telemetry_fails_its_check(run):
-    checks = rs.extras.behaviour_checks(
+    checks = rs.extras.behaviour(
         run(answer("resolved"), elapsed_ms=None), {"q0": FULL}
-    ).set_index("check")
+    ).checks.set_index("check")
     assert checks.index[checks["passed"]].tolist() == ["required", "forbidden"]
     assert (checks.loc[~checks["passed"], "found"] == "").all()
-    without_answer = rs.extras.behaviour_checks(
+    without_answer = rs.extras.behaviour(
         run(None), {"q0": {"required": ["a"], "forbidden": ["b"], "json": True}}
-    )
+    ).checks
     assert not without_answer["passed"].any()
 
 
 def test_a_part_of_the_checks_may_be_enough(run):
     expected = {"q0": {"required": ["a", "b", "c", "d"]}}
-    row = rs.extras.behaviour(run(answer("a b c")), expected, threshold=0.7).iloc[0]
+    row = rs.extras.behaviour(run(answer("a b c")), expected, threshold=0.7).per_query.iloc[0]
     assert (row["behaviour.score"], row["behaviour.passed"]) == (0.75, 1)
-    assert rs.extras.behaviour(run(answer("a b c")), expected)["behaviour.passed"].tolist() == [0]
+    assert rs.extras.behaviour(run(answer("a b c")), expected).per_query[
+        "behaviour.passed"
+    ].tolist() == [0]
 
 
 def test_a_threshold_is_reached_by_the_same_share(run):
     expected = {"q0": {"required": list("abcdefghij")}}
-    assert rs.extras.behaviour(run(answer("abcdefg")), expected, threshold=0.7)[
+    assert rs.extras.behaviour(run(answer("abcdefg")), expected, threshold=0.7).per_query[
         "behaviour.passed"
     ].tolist() == [1]
 
@@ -98,14 +100,14 @@ def test_a_threshold_is_reached_by_the_same_share(run):
     [('{"a": 1}', True), ("[1, 2]", True), ("null", True), ("{a: 1}", False), ("", False)],
 )
 def test_json_is_what_parses(run, text, passed):
-    assert rs.extras.behaviour_checks(run(answer(text)), {"q0": {"json": True}})[
+    assert rs.extras.behaviour(run(answer(text)), {"q0": {"json": True}}).checks[
         "passed"
     ].tolist() == [passed]
 
 
 def test_a_tool_may_be_due_more_than_once(run):
     results = run(observed(tool_calls=["search", {"tool": "search"}]), observed())
-    assert rs.extras.behaviour_checks(results, {"*": {"tools": {"search": 2}}})[
+    assert rs.extras.behaviour(results, {"*": {"tools": {"search": 2}}}).checks[
         "passed"
     ].tolist() == [
         True,
@@ -116,9 +118,11 @@ def test_a_tool_may_be_due_more_than_once(run):
 def test_responses_without_checks_have_no_score(run):
     results = run(answer("a"), answer("a"))
     assert np.isnan(
-        rs.extras.behaviour(results, {"q1": {"required": ["a"]}})["behaviour.score"].iloc[0]
+        rs.extras.behaviour(results, {"q1": {"required": ["a"]}})
+        .per_query["behaviour.score"]
+        .iloc[0]
     )
-    assert rs.extras.behaviour(results, {"q1": {"required": ["a"]}}, empty_value=1.0)[
+    assert rs.extras.behaviour(results, {"q1": {"required": ["a"]}}, empty_value=1.0).per_query[
         "behaviour.passed"
     ].tolist() == [1, 1]
 
@@ -126,7 +130,7 @@ def test_responses_without_checks_have_no_score(run):
 def test_expectations_of_every_question_join_those_of_one(run):
     table = rs.extras.behaviour(
         run(answer("a"), answer("b")), {"*": {"forbidden": ["b"]}, "q0": {"required": ["a"]}}
-    )
+    ).per_query
     assert table[["n_checks", "n_passed"]].values.tolist() == [[2, 2], [1, 0]]
 
 
@@ -139,7 +143,7 @@ def test_scores_become_metrics(run, write_golden):
     results = run(answer("a"), answer("b"))
     scores = add_columns(
         rs.score(results, golden, ["hit@1"]),
-        rs.extras.behaviour(results, {"*": {"required": ["a"]}}),
+        rs.extras.behaviour(results, {"*": {"required": ["a"]}}).per_query,
     )
     assert summarize(scores, metrics=["behaviour.score"])[["mean", "n"]].values.tolist() == [
         [0.5, 2]
@@ -149,14 +153,14 @@ def test_scores_become_metrics(run, write_golden):
 def test_telemetry_may_stand_in_a_column_of_your_own(run):
     results = run(answer("a", trace={"steps": 2, "calls": 3}))
     expected = {"*": {"max_turns": 2, "max_tool_calls": 2}}
-    checks = rs.extras.behaviour_checks(
+    checks = rs.extras.behaviour(
         results,
         expected,
         telemetry={"turns": "x_answer.trace.steps", "tool_calls": "x_answer.trace.calls"},
-    )
+    ).checks
     assert checks["passed"].tolist() == [True, False] and checks["found"].tolist() == ["2", "3"]
     with pytest.raises(rs.DataError, match="telemetry: found x_nothing"):
-        rs.extras.behaviour_checks(results, expected, telemetry={"turns": "x_nothing"})
+        rs.extras.behaviour(results, expected, telemetry={"turns": "x_nothing"})
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_expectations_that_make_no_sense_are_refused(run, expected, message):
 def test_expectations_of_questions_never_asked_are_said(run):
     with pytest.warns(UserWarning, match=r"no run was asked q8, q9 \(2 queries"):
         assert not len(
-            rs.extras.behaviour_checks(
+            rs.extras.behaviour(
                 run(answer("a")), {"q9": {"required": ["a"]}, "q8": {"required": ["a"]}}
-            )
+            ).checks
         )

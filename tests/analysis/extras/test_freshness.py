@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.frames.data import concat_results
 from ragscore.scoring.summary import add_columns, summarize
 
 ADDRESSES = [
@@ -58,9 +57,9 @@ def of_keys(*rows):
 
 
 def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
-    stale = rs.extras.stale_hits(
+    stale = rs.extras.freshness(
         results_of(q=["addr-2023", "addr-2024", "addr-2025", "misc", "unknown"]), documents
-    )
+    ).stale_hits
     assert stale[["doc_id", "replaced_by", "reason"]].values.tolist() == [
         ["addr-2023", "addr-2025", "superseded"],
         ["addr-2024", "addr-2025", "newer version"],
@@ -69,39 +68,41 @@ def test_a_named_successor_and_a_later_version_make_a_hit_stale(documents):
 
 def test_one_stale_of_three(documents):
     results = results_of(q=["addr-2024", "addr-2025", "misc"])
-    assert rs.extras.stale_hits(results, documents, 5)["rank"].tolist() == [1]
-    assert rs.extras.freshness_summary(rs.extras.freshness(results, documents, 5))[
-        "stale_rate"
-    ].tolist() == [pytest.approx(1 / 3)]
+    assert rs.extras.freshness(results, documents, 5).stale_hits["rank"].tolist() == [1]
+    assert rs.extras.freshness(results, documents, 5).summary["stale_rate"].tolist() == [
+        pytest.approx(1 / 3)
+    ]
 
 
 def test_two_versions_of_one_thing_are_one_conflict(documents):
     results = results_of(q=["price-v1", "misc", "price-v2"])
-    assert rs.extras.version_conflicts(results, documents)[
+    assert rs.extras.freshness(results, documents).conflicts[
         ["version_key", "rank", "doc_id"]
     ].values.tolist() == [["price", 1, "price-v1"], ["price", 3, "price-v2"]]
-    row = rs.extras.freshness(results, documents).iloc[0]
+    row = rs.extras.freshness(results, documents).per_query.iloc[0]
     assert (row["considered"], row["n_conflicting"]) == (3, 2)
 
 
 def test_only_the_first_k_hits_count(documents):
     results = results_of(q=["addr-2023", "misc", "addr-2024"])
-    row = rs.extras.freshness(results, documents, 2).iloc[0]
+    row = rs.extras.freshness(results, documents, 2).per_query.iloc[0]
     assert (row["considered"], row["n_stale"], row["n_conflicting"]) == (2, 1, 0)
     newer = of_keys(["new", "a", 2], ["old", "a", 1])
-    assert not len(rs.extras.version_conflicts(results_of(q=["new", "old"]), newer, 1))
+    assert not len(rs.extras.freshness(results_of(q=["new", "old"]), newer, 1).conflicts)
 
 
 def test_the_newest_version_replaces_all_others_however_they_are_listed():
     versions = of_keys(["v1", "v", 100], ["v2", "v", 200], ["v3", "v", 150])
-    assert rs.extras.stale_hits(results_of(q=["v1", "v2", "v3"]), versions)[
+    assert rs.extras.freshness(results_of(q=["v1", "v2", "v3"]), versions).stale_hits[
         ["doc_id", "replaced_by"]
     ].values.tolist() == [["v1", "v2"], ["v3", "v2"]]
 
 
 def test_timestamps_beyond_float_precision_are_told_apart():
     versions = of_keys(["v1", "v", 2**60], ["v2", "v", 2**60 + 1])
-    assert rs.extras.stale_hits(results_of(q=["v1", "v2"]), versions)["doc_id"].tolist() == ["v1"]
+    assert rs.extras.freshness(results_of(q=["v1", "v2"]), versions).stale_hits[
+        "doc_id"
+    ].tolist() == ["v1"]
 
 
 def test_conflicts_are_grouped_by_key_in_order_of_the_first_hit():
@@ -113,22 +114,20 @@ def test_conflicts_are_grouped_by_key_in_order_of_the_first_hit():
         ["misc", None, None],
     )
     results = results_of(q=["a1", "p1", "a2", "p2", "misc"])
-    assert rs.extras.version_conflicts(results, versions)["version_key"].tolist() == [
+    assert rs.extras.freshness(results, versions).conflicts["version_key"].tolist() == [
         "addr",
         "addr",
         "price",
         "price",
     ]
-    assert rs.extras.freshness_summary(rs.extras.freshness(results, versions))[
-        "conflict_rate"
-    ].tolist() == [0.8]
+    assert rs.extras.freshness(results, versions).summary["conflict_rate"].tolist() == [0.8]
 
 
 def test_chunks_of_one_document_are_no_conflict():
     assert not len(
-        rs.extras.version_conflicts(
+        rs.extras.freshness(
             results_of(q=["a1", "a1"]), of_keys(["a1", "a", 1], ["a2", "a", 2])
-        )
+        ).conflicts
     )
 
 
@@ -139,7 +138,7 @@ def two_queries():
 
 
 def test_rates_of_two_queries(two_queries):
-    row = rs.extras.freshness_summary(rs.extras.freshness(*two_queries, 2)).iloc[0]
+    row = rs.extras.freshness(*two_queries, 2).summary.iloc[0]
     assert row[
         ["stale_rate", "stale_query_rate", "conflict_rate", "conflict_query_rate"]
     ].tolist() == [0.25, 0.5, 0.5, 0.5]
@@ -152,7 +151,7 @@ def test_rates_become_metrics(two_queries, write_golden):
         )
     )
     scores = add_columns(
-        rs.score(two_queries[0], golden, ["hit@1"]), rs.extras.freshness(*two_queries, 2)
+        rs.score(two_queries[0], golden, ["hit@1"]), rs.extras.freshness(*two_queries, 2).per_query
     )
     summary = summarize(scores).set_index("metric")
     assert (
@@ -173,7 +172,7 @@ def test_rates_of_other_queries_are_refused(two_queries, write_golden):
     )
     scores, table = (
         rs.score(two_queries[0], golden, ["hit@1"]),
-        rs.extras.freshness(*two_queries, 2),
+        rs.extras.freshness(*two_queries, 2).per_query,
     )
     with pytest.raises(rs.DataError, match="1 rows have no score, first r / q9"):
         add_columns(scores, table.replace({"query_id": {"q2": "q9"}}))
@@ -188,12 +187,10 @@ def test_rates_of_other_queries_are_refused(two_queries, write_golden):
 
 def test_a_query_without_hits_is_not_measured(documents):
     results = results_of(q1=[], q2=["addr-2024"])
-    table = rs.extras.freshness(results, documents, 3)
-    assert np.isnan(table["freshness.stale_free_rate@3"].iloc[0])
-    assert rs.extras.freshness_summary(table)[
-        ["n_queries", "stale_query_rate"]
-    ].values.tolist() == [[1, 1]]
-    assert rs.extras.freshness(results, documents, 3, empty_value=1.0)[
+    found = rs.extras.freshness(results, documents, 3)
+    assert np.isnan(found.per_query["freshness.stale_free_rate@3"].iloc[0])
+    assert found.summary[["n_queries", "stale_query_rate"]].values.tolist() == [[1, 1]]
+    assert rs.extras.freshness(results, documents, 3, empty_value=1.0).per_query[
         "freshness.stale_free_rate@3"
     ].tolist() == [1, 0]
 
@@ -203,15 +200,15 @@ def test_documents_may_differ_from_run_to_run(documents):
     renamed = {
         name: getattr(other, name).assign(run_id="s") for name in ("runs", "responses", "hits")
     }
-    both = concat_results([one, rs.Results(**renamed)])
+    both = rs.Results.concat([one, rs.Results(**renamed)])
     own = pd.concat(
         [
             documents.assign(run_id="r"),
             documents[documents["doc_id"] == "addr-2024"].assign(run_id="s"),
         ]
     )
-    assert rs.extras.stale_hits(both, own)["run_id"].tolist() == ["r"]
-    assert rs.extras.stale_hits(both, documents)["run_id"].tolist() == ["r", "s"]
+    assert rs.extras.freshness(both, own).stale_hits["run_id"].tolist() == ["r"]
+    assert rs.extras.freshness(both, documents).stale_hits["run_id"].tolist() == ["r", "s"]
 
 
 def test_a_store_keeps_documents(documents, tmp_path):
@@ -224,7 +221,7 @@ def test_a_store_keeps_documents(documents, tmp_path):
     )
     store = rs.RunStore(tmp_path / "store")
     store.save(results)
-    assert rs.extras.stale_hits(store.load())["replaced_by"].tolist() == ["addr-2025"]
+    assert rs.extras.freshness(store.load()).stale_hits["replaced_by"].tolist() == ["addr-2025"]
     assert len(results.select(["r"]).documents) == len(documents)
 
 
@@ -282,11 +279,10 @@ def test_hits_that_say_so_themselves_are_counted():
         responses=results.responses,
         hits=results.hits.assign(stale=pd.array([True, False, None], dtype="boolean")),
     )
-    row = rs.extras.stale_flag_rate(flagged).iloc[0]
-    assert (row["n_hits"], row["n_stale"], row["stale_rate"], row["stale_query_rate"]) == (
-        2,
-        1,
-        0.5,
-        1,
-    )
-    assert np.isnan(rs.extras.stale_flag_rate(results)["stale_rate"].iloc[0])
+    row = rs.extras.freshness(flagged).summary.iloc[0]
+    columns = ["n_marked", "marked_stale_rate", "marked_stale_query_rate"]
+    assert row[columns].tolist() == [2, 0.5, 1]
+    # without a documents frame nothing else is known
+    assert row["n_queries"] == 0 and np.isnan(row["stale_rate"])
+    without_marks = rs.extras.freshness(results, of_keys(["a", "a", 1])).summary.iloc[0]
+    assert without_marks["n_marked"] == 0 and np.isnan(without_marks["marked_stale_rate"])

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.stats import cosine
 
 
 def scores_of(a, b):
@@ -62,30 +61,6 @@ def test_gains_of_queries_use_the_metrics_that_both_runs_have():
     gain = rs.extras.knowledge_gain.knowledge_gain(scores, "a", "b", {"recall@5": 1, "mrr": 3})
     assert gain.per_query.values.tolist() == [["q1", 0.875, 2], ["q2", 0.25, 2], ["q3", -0.25, 1]]
     assert gain.metrics["n"].tolist() == [3, 2]
-
-
-def test_the_documented_formula_is_a_plain_sum():
-    scores = scores_of(
-        {"recall@10": [0.0, 0.5], "context_recall": [0.5, 0.5]},
-        {"recall@10": [0.5, 1.0], "context_recall": [0.5, 0.75]},
-    )
-    assert rs.extras.knowledge_gain.knowledge_gain_documented(
-        scores, "a", "b", 0.4, alpha=2, beta=1, gamma=0.5
-    ) == pytest.approx(2 * 0.5 + 0.125 + 0.2)
-    assert (
-        rs.extras.knowledge_gain.knowledge_gain_documented(
-            scores.drop(columns="context_recall"), "a", "b", beta=0
-        )
-        == 0.5
-    )
-    with pytest.raises(rs.DataError, match="no column context_recall"):
-        rs.extras.knowledge_gain.knowledge_gain_documented(
-            scores.drop(columns="context_recall"), "a", "b"
-        )
-    with pytest.raises(rs.DataError, match="have context_recall for no query in common"):
-        rs.extras.knowledge_gain.knowledge_gain_documented(
-            scores.assign(context_recall=np.nan), "a", "b"
-        )
 
 
 def test_candidate_documents_by_gain_and_novelty(write_golden):
@@ -148,21 +123,6 @@ def test_texts_are_embedded_by_the_function_given():
         rs.extras.knowledge_gain.novelty_per_chunk(["aa"], ["a"])
     with pytest.raises(rs.DataError, match="one row per chunk"):
         rs.extras.knowledge_gain.novelty_per_chunk(["aa", "b"], ["a"], lambda texts: [[1.0]])
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "value"),
-    [
-        ([1, 0], [0, 1], 0),
-        ([1, 2], [2, 4], 1),
-        ([1, 0], [1, 0, 0], 0),
-        ([0, 0], [1, 0], 0),
-        ([], [], 0),
-        ([1, 0], [-2, 0], -1),
-    ],
-)
-def test_cosine(a, b, value):
-    assert cosine(a, b) == pytest.approx(value)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.analysis.retrievers import predicate_markdown, predicate_matrix, predicate_rows
+from ragscore.analysis.retrievers import retrievers
 
 QUESTIONS = [
     {
@@ -255,7 +255,7 @@ def test_repeated_questions_are_kept_apart_FLAW_upstream_put_them_into_one_cell(
     ]
     with pytest.warns(UserWarning, match=r"results\.jsonl: 1 queries appear more than once"):
         results = rs.load_results(write(tmp_path / "results.jsonl", records))
-    assert predicate_matrix(results, golden).to_dict("index") == {
+    assert retrievers(results, golden).matrix.to_dict("index") == {
         "q": {"bm25": "✅ #1", "dense": "✅ #1"},
         "q (2)": {"bm25": "❌", "dense": "❌"},
     }
@@ -548,9 +548,9 @@ def test_whatever_loads_can_be_judged(questions, records):
     if golden is None or results is None or not len(results.runs) or not len(golden.queries):
         return
     try:
-        rows = predicate_rows(rs.match.filter_hits(results, golden), golden)
+        rows = retrievers(rs.match.filter_hits(results, golden), golden).per_query
     except rs.DataError as error:
         assert "hold a summary and no hits" in str(error)
         return
     assert rows["passed"].dropna().isin([0, 1]).all()
-    assert predicate_markdown(results, golden).startswith("# Retrievers")
+    assert retrievers(results, golden).to_markdown().startswith("# Retrievers")

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames.data import concat_results
 
 FRAMES = ("runs", "responses", "hits", "citations", "reported", "queries", "targets")
 TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
@@ -162,7 +161,7 @@ def test_ranks_that_scores_do_not_give_are_refused(write_run, tmp_path):
         match=r"hits\.rank: 2 hits have other ranks than their scores say, first 'a' of query 'q'",
     ):
         rs.io.write_json_run(results, tmp_path / "r.json")
-    two = concat_results([results, rs.load_results(write_run("s", [record("q", [])]))])
+    two = rs.Results.concat([results, rs.load_results(write_run("s", [record("q", [])]))])
     with pytest.raises(rs.DataError, match="found 2 runs"):
         rs.io.write_json_run(two, tmp_path / "r.json")
 

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.golden.synthetic import needle_set
+from ragscore.analysis.extras.needles import needle_set
 
 
 def test_the_same_arguments_give_the_same_set():
