@@ -31,7 +31,13 @@ import pandas as pd
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.retrievers import predicate_markdown, predicate_rows
+from ragscore.analysis.failure_causes import failures
+from ragscore.analysis.paraphrases import paraphrases
+from ragscore.analysis.rankings import score_distribution
+from ragscore.analysis.refusals import refusals
+from ragscore.analysis.repeats import repeats
+from ragscore.analysis.retrievers import retrievers
+from ragscore.analysis.risk_coverage import risk_coverage
 from ragscore.scoring.summary import summarize
 from ragscore.stats import cosine
 
@@ -63,6 +69,11 @@ RENAMED_ALONE: dict[str, str] = {
     "giant": "max_chars",
     "vacuous": "empty_value",
     "of": "n_total",
+    "fault": "cause",
+    "n_a": "n_baseline",
+    "n_b": "n_candidate",
+    "mean_a": "baseline",
+    "mean_b": "candidate",
     "tells": "discriminates",
     "what": "issue",
 }
@@ -262,7 +273,13 @@ class Kept:
         self.n_values += 0 if kind == "prose" else text.count("\n")
 
     def call(
-        self, item: str, function: str | Callable[..., Any], *args: Any, **options: Any
+        self,
+        item: str,
+        function: str | Callable[..., Any],
+        *args: Any,
+        show: str | None = None,
+        by_run: bool = False,
+        **options: Any,
     ) -> Any:
         """What a public function gives, kept with its warnings, or with its error.
 
@@ -272,6 +289,10 @@ class Kept:
             Name of the item.
         function
             A public name, or a method of a public class.
+        show
+            The frame of the result that is kept; the result itself by default.
+        by_run
+            Whether the frame is kept with run_id as its index.
 
         Returns
         -------
@@ -280,6 +301,8 @@ class Kept:
         told: list[str] = []
         try:
             found, told = caught(self._called, function, args, options)
+            shown = found if show is None else getattr(found, show)
+            shown = shown.set_index("run_id") if by_run else shown
         except Exception as error:
             kind = type(error).__name__
             self.put(f"{item}/error", "json", {"error": kind})
@@ -287,7 +310,7 @@ class Kept:
             return None
         if told:
             self.put(f"{item}/warnings", "prose", [self.text(one) for one in told])
-        self.keep(item, found)
+        self.keep(item, shown)
         return found
 
     def write(
@@ -545,23 +568,23 @@ def analyses(
     call(f"{at}/golden_health", "golden_health", scores, golden, results, metric=metrics[0])
     call(f"{at}/near_duplicates", golden.near_duplicates, 0.4)
     call(f"{at}/tie_sensitivity", "tie_sensitivity", results, golden, list(metrics))
-    call(f"{at}/refusal_report", "refusal_report", results, golden)
-    call(f"{at}/refusal_reasons", "refusal_reasons", results, golden)
+    call(f"{at}/refusal_report", refusals, scores, golden, show="detection", by_run=True)
     for method in ("linear", "floor"):
-        call(f"{at}/latency_report={method}", "latency_report", results, method=method)
-    call(f"{at}/latency_report_errors", "latency_report", results, errors="include")
-    call(f"{at}/error_report", "error_report", results, golden)
-    call(f"{at}/indexing_report", "indexing_report", results)
-    refusals(kept, at, scores if every is None else every, results, golden, right, pairs)
-    call(f"{at}/paraphrases_default", "paraphrases", results, golden)
-    rows = call(f"{at}/paraphrases", "paraphrases", results, golden, narrow=2, pool=3)
-    if rows is not None and len(rows):
-        groups = call(f"{at}/paraphrase_groups", "paraphrase_groups", rows)
-        call(f"{at}/paraphrase_kinds", "paraphrase_kinds", rows)
-        call(f"{at}/paraphrase_summary", "paraphrase_summary", groups)
-    call(f"{at}/scores_by_rank", "scores_by_rank", results)
-    call(f"{at}/score_distribution", "score_distribution", results, golden)
-    call(f"{at}/stale_flag_rate", "stale_flag_rate", results)
+        call(f"{at}/latency_report={method}", results.latency, method=method)
+    call(f"{at}/latency_report_errors", results.latency, errors="include")
+    call(f"{at}/error_report", results.errors, golden, by_run=True)
+    call(f"{at}/indexing_report", results.indexing)
+    decisions(kept, at, scores if every is None else every, results, golden, right, pairs)
+    call(f"{at}/paraphrases_default", paraphrases, results, golden, show="per_query")
+    rows = call(
+        f"{at}/paraphrases", paraphrases, results, golden, narrow=2, pool=3, show="per_query"
+    )
+    if rows is not None and len(rows.per_query):
+        kept.keep(f"{at}/paraphrase_groups", rows.groups)
+        kept.keep(f"{at}/paraphrase_kinds", rows.kinds)
+        kept.keep(f"{at}/paraphrase_summary", rows.summary.set_index("run_id"))
+    call(f"{at}/scores_by_rank", results.retriever_scores)
+    call(f"{at}/score_distribution", score_distribution, results, golden)
     call(f"{at}/bootstrap", bootstraps, scores, metrics[0])
     for baseline, candidate in pairs:
         compared(
@@ -589,31 +612,40 @@ def bootstraps(scores: pd.DataFrame, label: str) -> dict[str, Any]:
     return found
 
 
-def refusals(
+def decisions(
     kept: Kept, at: str, scores: Any, results: Any, golden: Any, right: str | None, pairs: Any
 ) -> None:
-    """Refusing as a decision, and whose fault wrong answers are."""
+    """Refusing as a decision, and what spoilt wrong answers."""
     call = kept.call
-    call(f"{at}/refusal_decisions", "refusal_decisions", scores, golden, right=right)
-    call(f"{at}/refusal_table", "refusal_table", scores, golden, right=right)
-    call(f"{at}/answered_quality", "answered_quality", scores, golden)
+    for item, name in (
+        ("refusal_decisions", "decisions"), ("refusal_table", "table"),
+        ("answered_quality", "quality"),
+    ):  # fmt: skip
+        call(f"{at}/{item}", lambda name=name: getattr(refusals(scores, golden, right=right), name))
     for how in ("kept", "replaced"):
         for judged_by in dict.fromkeys((right, "hit@5")):
             item = f"{at}/refusal_curve={how},{judged_by}"
             options = {"right": judged_by, "refusals": how}
-            curve = call(item, "refusal_curve", scores, golden, results, **options)
-            if curve is not None:
-                call(f"{item}/thresholds", "refusal_thresholds", curve, 0.4)
-                call(f"{item}/thresholds_high", "refusal_thresholds", curve, 0.4, by="risk_high")
-    call(f"{at}/fault_table", "fault_table", scores, golden, results, hit="hit@5", right=right)
-    faults = call(f"{at}/answer_faults", "answer_faults", scores, golden, results, right=right)
-    if faults is None:
+            curves = call(item, risk_coverage, scores, golden, results, show="curve", **options)
+            if curves is not None:
+                call(f"{item}/thresholds", curves.at_risk, 0.4)
+                call(f"{item}/thresholds_high", curves.at_risk, 0.4, upper=True)
+    call(f"{at}/fault_table", failures, scores, golden, results, show="table", hit="hit@5",
+         right=right)  # fmt: skip
+    causes = call(f"{at}/answer_faults", failures, scores, golden, results, show="per_query",
+                  right=right)  # fmt: skip
+    if causes is None:
         return
     for baseline, candidate in pairs:
         item = f"{at}/fault_changes={baseline}..{candidate}"
-        changes = call(item, "fault_changes", faults, baseline, candidate)
-        if changes is not None:
-            call(f"{item}/transitions", "fault_transitions", changes)
+        changes, moved = (
+            caught(made, baseline, candidate)[0] for made in (causes.changes, causes.transitions)
+        )
+        kept.keep(item, changes.rename(columns=SIDES))
+        kept.keep(f"{item}/transitions", moved.rename_axis(index="before", columns="after"))
+
+
+SIDES = {"baseline": "before", "candidate": "after"}
 
 
 def compared(
@@ -648,25 +680,15 @@ def compared(
     call(f"{at}/diff_scores", "diff_scores", scores, baseline, candidate)
     call(f"{at}/flips", "flips", scores, baseline, candidate)
     call(f"{at}/flips_at", "flips", scores, baseline, candidate, {metrics[1]: (0.25, 0.5)})
-    call(f"{at}/rank_overlap", "rank_overlap", results, baseline, candidate)
-    call(f"{at}/rank_overlap_doc", "rank_overlap", results, baseline, candidate, by="doc", p=0.8)
+    call(f"{at}/rank_overlap", results.rank_overlap, baseline, candidate)
+    call(f"{at}/rank_overlap_doc", results.rank_overlap, baseline, candidate, ids="doc", p=0.8)
     call(
         f"{at}/knowledge_gain",
-        "knowledge_gain",
+        rs.extras.knowledge_gain.knowledge_gain,
         scores,
         baseline,
         candidate,
         dict.fromkeys(metrics, 1.0),
-    )
-    call(
-        f"{at}/knowledge_gain_documented",
-        "knowledge_gain_documented",
-        scores,
-        baseline,
-        candidate,
-        0.4,
-        recall="recall@10",
-        beta=0.0,
     )
     call(f"{at}/same_run", "same_run", results.select(baseline), results.select(candidate))
     call(
@@ -843,7 +865,12 @@ def demo(kept: Kept) -> None:
     kept.call("demo/to_ir_measures", "to_ir_measures", once, golden)
     kept.call("demo/to_ragas", "to_ragas", results, golden)
     gain = rs.extras.knowledge_gain.knowledge_gain(scores, "dense", "hybrid_rerank")
-    kept.call("demo/candidate_documents", "candidate_documents", gain.per_query, golden)
+    kept.call(
+        "demo/candidate_documents",
+        rs.extras.knowledge_gain.candidate_documents,
+        gain.per_query,
+        golden,
+    )
     summary = summarize(scores, golden, metrics=["hit@5", "mrr@10"])
     at = datetime(2026, 1, 1, tzinfo=UTC)
     kept.write(
@@ -995,22 +1022,25 @@ def dialects(kept: Kept) -> None:
 def predicates(kept: Kept, at: str, results: Any, golden: Any) -> None:
     """Retrievers side by side, judged by predicates."""
     for hits in ("any", "all"):
-        kept.call(
-            f"{at}/predicate_report={hits}", "predicate_report", results, golden, k=3, hits=hits
-        )
-    for name in ("predicate_report", "predicate_rows", "predicate_matrix"):
-        kept.call(f"{at}/{name}", name, results, golden)
-    kept.call(f"{at}/predicate_rows_alone", "predicate_rows", results)
+        item = f"{at}/predicate_report={hits}"
+        kept.call(item, retrievers, results, golden, k=3, hits=hits, show="table", by_run=True)
+    found = kept.call(
+        f"{at}/predicate_report", retrievers, results, golden, show="table", by_run=True
+    )
+    kept.keep(f"{at}/predicate_rows", found.per_query)
+    kept.keep(f"{at}/predicate_matrix", found.matrix)
+    kept.call(f"{at}/predicate_rows_alone", retrievers, results, show="per_query")
     kept.call(
         f"{at}/predicate_rows_all",
-        "predicate_rows",
+        retrievers,
         results,
         golden,
         source_keys="all",
         metadata="any",
         substrings="all",
+        show="per_query",
     )
-    made, told = caught(predicate_markdown, results, golden)
+    made, told = caught(lambda: retrievers(results, golden).to_markdown())
     kept.put(f"{at}/predicate_markdown", "prose", [kept.text(made), told])
     kept.call(f"{at}/filter_hits", "filter_hits", results, golden)
 
@@ -1058,10 +1088,11 @@ def history(kept: Kept) -> None:
         "history/impact", "impact", scores[scores["run_id"].isin(some)], results.runs, golden=golden
     )
     kept.call("history/leaderboard", "leaderboard", scores, "07-dense", ["hit@5", "mrr@10"], golden)
-    repeats = ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
-    rows = kept.call("history/trials", "trials", scores, "passed", 2, runs=repeats)
-    kept.call("history/trial_summary", "trial_summary", rows)
-    kept.call("history/trials_threshold", "trials", scores, "mrr@10", 3, 0.5, runs=repeats)
+    repeated = ["15-cells-repeat1", "16-cells-repeat2", "17-cells-repeat3"]
+    options = {"runs": repeated, "show": "per_query"}
+    rows = kept.call("history/trials", repeats, scores, "passed", 2, **options)
+    kept.keep("history/trial_summary", rows.summary)
+    kept.call("history/trials_threshold", repeats, scores, "mrr@10", 3, 0.5, **options)
     kept.call("history/average_repeats", "average_repeats", scores, results.runs)
     two = results.select(["11-rerank-10", "13-rerank-30"])
     page(kept, "history/report", two, golden, history=store)
@@ -1323,10 +1354,15 @@ def made(kept: Kept) -> None:
     steps(kept, results, golden, scores)
     judges(kept, results, golden)
     documents = made_documents(folder)
-    table = kept.call("made/freshness", "freshness", results, documents, 5)
-    kept.call("made/freshness_summary", "freshness_summary", table)
-    kept.call("made/stale_hits", "stale_hits", results, documents, 5)
-    kept.call("made/version_conflicts", "version_conflicts", results, documents, 5)
+    fresh = kept.call(
+        "made/freshness", rs.extras.freshness, results, documents, 5, show="per_query"
+    )
+    marks = [name for name in fresh.summary if "marked" in name]
+    kept.keep("made/freshness_summary", fresh.summary.drop(columns=marks))
+    kept.keep("made/marked_stale", fresh.summary[["run_id", *marks]])
+    kept.keep("made/stale_hits", fresh.stale_hits)
+    kept.keep("made/version_conflicts", fresh.conflicts)
+    table = fresh.per_query
     added = kept.call("made/add_columns", "add_columns", scores, table, partial=True)
     kept.call("made/add_columns/summarize", "summarize", added, golden)
     page(kept, "made/report", results, golden, by="lang", title="Made up")
@@ -1397,29 +1433,36 @@ def made_documents(folder: Path) -> pd.DataFrame:
 
 def steps(kept: Kept, results: Any, golden: Any, scores: Any) -> None:
     """Multi-hop answers, repeats, and how answers behave."""
-    for name in ("query_hops", "hop_report", "hop_latency", "verification_report", "judge_counts"):
-        kept.call(f"made/{name}", name, results)
+    kept.call("made/query_hops", results.hops_summary, per_query=True)
+    kept.call("made/hop_report", results.hops_summary)
+    kept.call("made/hop_latency", results.latency, by="hop")
+    kept.call("made/verification_report", results.verification)
+    kept.call("made/judge_counts", results.judgment_counts)
     for metric, k in (("passed", 2), ("hit@5", 3)):
         rows = kept.call(
             f"made/trials={metric}",
-            "trials",
+            repeats,
             scores,
             metric,
             k,
             runs=["alpha1", "alpha2", "alpha3"],
+            show="per_query",
         )
         if rows is not None:
-            kept.call(f"made/trial_summary={metric}", "trial_summary", rows)
+            kept.keep(f"made/trial_summary={metric}", rows.summary)
     kept.call("made/average_repeats", "average_repeats", scores, results.runs)
     wanted = {
         "*": {"max_latency_ms": 35, "max_tokens": 160, "max_turns": 2, "max_cost_usd": 0.008},
         "q00": {"required": ["part"], "forbidden": ["panic"], "json": True, "tools": ["search"]},
         "q01": {"required": ["part", "never there"], "max_tool_calls": 1},
     }
-    kept.call("made/behaviour", "behaviour", results, wanted, threshold=0.6)
-    kept.call("made/behaviour_checks", "behaviour_checks", results, wanted)
-    kept.call("made/lint_chunks", "lint_chunks", results.chunks, near_duplicates=0.8, min_chars=40)
-    kept.call("made/with_judged_refusals", "with_judged_refusals", results, True)
+    behaviour = rs.extras.behaviour
+    kept.call("made/behaviour", behaviour, results, wanted, threshold=0.6, show="per_query")
+    kept.call("made/behaviour_checks", behaviour, results, wanted, show="checks")
+    kept.call(
+        "made/lint_chunks", rs.extras.lint_chunks, results.chunks, near_duplicates=0.8, min_chars=40
+    )
+    kept.call("made/with_judged_refusals", results.with_judged_refusals, True)
     kept.call(
         "made/concat_results", rs.Results.concat, [results.select("alpha1"), results.select("beta")]
     )
@@ -1438,7 +1481,7 @@ def steps(kept: Kept, results: Any, golden: Any, scores: Any) -> None:
         ),
     }
     kept.keep("made/novelty", novelty)
-    kept.call("made/needle_set", "needle_set", docs=3, lines=30, needles=5)
+    kept.call("made/needle_set", rs.extras.needle_set, docs=3, lines=30, needles=5)
 
 
 def judges(kept: Kept, results: Any, golden: Any) -> None:
@@ -1548,7 +1591,7 @@ def labelling(kept: Kept, folder: Path, results: Any) -> None:
             kept.file(f"made/label={level}/file", file)
 
 
-def retrievers(kept: Kept) -> None:
+def judged_by_predicates(kept: Kept) -> None:
     """Retrievers that are judged by predicates."""
     folder = kept.temporary / "retrievers"
     asked: list[dict[str, Any]] = [
@@ -1610,7 +1653,7 @@ def retrievers(kept: Kept) -> None:
     rule = rs.match.by_predicate(results, golden, substrings="all")
     kept.call("retrievers/score_rule", "score", results, golden, ["hit@5", "mrr"], rule=rule)
     kept.write("retrievers/write_retrievers", "write_retrievers", results, name="results.jsonl")
-    rows = predicate_rows(results, golden)
+    rows = retrievers(results, golden).per_query
     summary = kept.write(
         "retrievers/write_retriever_summary",
         "write_retriever_summary",
@@ -1620,7 +1663,9 @@ def retrievers(kept: Kept) -> None:
     )
     if summary is not None:
         told = kept.call("retrievers/summary", "load_results", summary)
-        kept.call("retrievers/summary/predicate_report", "predicate_report", told)
+        kept.call(
+            "retrievers/summary/predicate_report", retrievers, told, show="table", by_run=True
+        )
     kept.write("retrievers/write_predicates", "write_predicates", golden, name="queries.jsonl")
     store_of(kept, "retrievers/store", results, golden)
 
@@ -1717,8 +1762,8 @@ def fixtures(kept: Kept) -> None:
         if found is None or getattr(found, "results", None) is None:
             continue
         results, golden = found.results, found.golden
-        kept.call(f"{at}/reported_scores", "reported_scores", results)
-        kept.call(f"{at}/judge_counts", "judge_counts", results)
+        kept.call(f"{at}/reported_scores", results.reported_scores)
+        kept.call(f"{at}/judge_counts", results.judgment_counts)
         if golden is not None:
             kept.call(f"{at}/score", "score", results, golden)
             kept.call(f"{at}/check_reported", "check_reported", results, golden)
@@ -1896,7 +1941,7 @@ def raggy(kept: Kept) -> None:
         kept.call(
             f"{at}/leaderboard", "leaderboard", scores, runs[0], ["ndcg@10", "mrr@10"], golden
         )
-        kept.call(f"{at}/rank_overlap", "rank_overlap", results, runs[0], runs[1])
+        kept.call(f"{at}/rank_overlap", results.rank_overlap, runs[0], runs[1])
         kept.call(f"{at}/score_distribution", "score_distribution", results, golden)
 
 
@@ -1943,7 +1988,7 @@ def checked_answers(kept: Kept) -> None:
         scores = kept.call(f"{at}/score", "score", results, golden, ranking_labels())
         kept.call(f"{at}/summarize", "summarize", scores, golden, results=results)
         kept.call(f"{at}/coverage", "coverage", results, golden)
-        kept.call(f"{at}/reported_scores", "reported_scores", results)
+        kept.call(f"{at}/reported_scores", results.reported_scores)
         kept.call(f"{at}/check_reported", "check_reported", results, golden)
         kept.write(f"{at}/write_ragchecker", "write_ragchecker", results, golden, name="out.json")
         kept.write(f"{at}/write_report", "write_report", results, name="report.json")
@@ -1971,7 +2016,7 @@ PARTS = (
     tables,
     fixtures,
     made,
-    retrievers,
+    judged_by_predicates,
     chatbot,
     demo,
     dialects,

@@ -60,10 +60,10 @@ def latency(
     >>> results.latency().query("phase == 'total'")[["run_id", "n", "p50", "p95"]]
     """
     check_type(results, Results, "results")
-    for name, value, allowed in (
-        ("by", by, (None, "hop")), ("method", method, PERCENTILES), ("errors", errors, ERRORS),
-    ):  # fmt: skip
-        check_choice(value, allowed, name)
+    if by is not None:
+        check_choice(by, ("hop",), "by")
+    check_choice(method, PERCENTILES, "method")
+    check_choice(errors, ERRORS, "errors")
     percentiles = [f"{name}{bound}" for name in ("p50", "p95") for bound in ("", "_low", "_high")]
     columns = ["n", "mean", *percentiles, "max", "total"]
     if by == "hop":

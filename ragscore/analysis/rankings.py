@@ -58,8 +58,8 @@ def retriever_scores(results: Results, by: str | None = "rank") -> pd.DataFrame:
     >>> results.retriever_scores().query("rank == 1")[["run_id", "score_kind", "p50"]]
     """
     check_type(results, Results, "results")
-    if by not in (None, "rank"):
-        raise DataError(f"found {by!r}", field="by", allowed="'rank' or None")
+    if by is not None:
+        check_choice(by, ("rank",), "by")
     keys = ["run_id", "score_kind", *([by] if by else [])]
     hits = _hits_with_scores(results).dropna(subset=["score"])
     table = _quantiles(hits, keys, MIDDLE)
