@@ -45,7 +45,8 @@ def rank_hits(hits: pd.DataFrame, ties: str = "file") -> pd.DataFrame:
     Warns
     -----
     UserWarning
-        Stored ranks start at 0: those of the whole run are moved up by one.
+        Stored ranks start at 0 in some lists: those of these lists are moved up by one. Stored
+        ranks leave numbers out: they stay as they are.
     """
     check_choice(ties, TIES, "ties")
     if not len(hits):
@@ -179,12 +180,14 @@ def _stored_ranks(hits: pd.DataFrame) -> Codes:
             field="hits.rank",
             allowed=allowed,
         )
-    ranks = hits["rank"].to_numpy().astype(np.int64)
+    ranks = hits["rank"].to_numpy().astype(np.int64)  # a copy
     if ranks.min() < 0:
         raise DataError(f"rank {ranks.min()}", field="hits.rank", allowed=allowed)
     cell = _cells(hits)
     order = np.lexsort((ranks, cell))
-    twice = (np.diff(cell[order], prepend=-1) == 0) & (np.diff(ranks[order], prepend=-1) == 0)
+    begins = np.flatnonzero(np.diff(cell[order], prepend=-1))
+    twice = np.diff(ranks[order], prepend=-1) == 0
+    twice[begins] = False
     if twice.any():
         first = hits.iloc[order[twice.argmax()]]
         raise DataError(
@@ -193,13 +196,34 @@ def _stored_ranks(hits: pd.DataFrame) -> Codes:
             field="hits.rank",
             allowed=allowed,
         )
-    if ranks.min() > 0:
-        return ranks
-    run = _codes(hits["run_id"])
-    from_zero = np.bincount(run[ranks == 0], minlength=run.max() + 1) > 0
-    named = ", ".join(hits["run_id"].astype("str").iloc[np.flatnonzero(from_zero[run])].unique())
-    warn(f"ranks of {named} start at 0: every rank there is moved up by one")
-    return ranks + from_zero[run]
+    n_hits = np.diff(begins, append=len(order))
+    from_zero = ranks[order[begins]] == 0
+    if from_zero.any():
+        named = ", ".join(hits["run_id"].astype("str").iloc[order[begins[from_zero]]].unique())
+        warn(
+            f"ranks of {named} start at 0 in {int(from_zero.sum())} of {len(begins)} lists: every"
+            " rank there is moved up by one"
+        )
+        ranks[order] += np.repeat(from_zero, n_hits)
+    last = ranks[order[begins + n_hits - 1]]
+    if (has_gaps := last != n_hits).any():
+        at = int(has_gaps.argmax())
+        first = hits.iloc[order[begins[at]]]
+        warn(
+            f"{int(has_gaps.sum())} of {len(begins)} lists leave ranks out, such as query"
+            f" {first['query_id']!r} of run {first['run_id']!r} with {n_hits[at]} hits up to rank"
+            f" {last[at]}: the ranks stay as they are, and ties='trec' ranks by score"
+        )
+    return ranks
+
+
+def n_contradicting(hits: pd.DataFrame) -> int:
+    """Count the lists in which a hit has a higher score than one ranked before it."""
+    cell, rank = _cells(hits), hits["rank"].to_numpy()
+    order = np.lexsort((rank, cell))
+    rises = np.diff(hits["score"].to_numpy("float64")[order]) > 0
+    rises &= np.diff(cell[order]) == 0
+    return len(np.unique(cell[order[1:]][rises]))
 
 
 def _places(cell: Codes, order: Codes) -> Codes:

@@ -40,7 +40,7 @@ class Sample:
     first
         That object, `{}` for other kinds.
     line
-        The first non-blank line of a text file.
+        The first line of a text file that is neither blank nor a comment (`#`).
     begin
         The beginning of the text, for JSON larger than the sample.
     """
@@ -110,7 +110,8 @@ def sample(path: Path) -> Sample:
     if begin.startswith(b"PK\x03\x04"):
         return Sample(path, "zip", _zip_names(path))
     text = begin.decode("utf-8-sig", errors="replace")
-    line = next((line for line in text.splitlines() if line.strip()), "")
+    lines = [line for line in text.splitlines() if line.strip()]
+    line = next((line for line in lines if not line.lstrip().startswith("#")), "".join(lines[:1]))
     if not line:
         return Sample(path, "empty")
     name = path.name.removesuffix(".gz")

@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.errors import warn
+from ragscore.frames.typing import Codes
 from ragscore.io.golden_read import check_catalogue
 from ragscore.io.source import Problems, as_id, as_text, json_rows, read_text
 from ragscore.io.values import ID_ALLOWED
@@ -71,14 +74,8 @@ class Qrels:
         A query without a relevant document is unlabelled; with `absent_docs="refuse"` it should be
         refused.
         """
-        for n, reason in (
-            (self.n_negative, "judgements with a negative grade are left out: those documents count"
-            " as not judged"),
-            (self.n_repeated, "judgements that stand there twice count once"),
-        ):  # fmt: skip
-            if n:
-                problems.note(f"{n} {reason}", field="grade")
-                warn(f"{problems.file}: {n} {reason}")
+        _tell(self.n_negative, NEGATIVE, problems)
+        _tell(self.n_repeated, "judgements that stand there twice count once", problems)
         otherwise = False if absent_docs == "refuse" else None
         queries, targets = [], []
         for position, (query_id, more) in enumerate(self.queries.items()):
@@ -111,6 +108,89 @@ class Qrels:
             targets=from_records(targets, "targets"),
             problems=problems.frame(),
         )
+
+
+@dataclass(frozen=True)
+class JudgedColumns:
+    """The judgements of a file as columns: no two of one query and document.
+
+    Attributes
+    ----------
+    queries
+        The ids of the queries, in order of appearance.
+    query
+        The place in `queries` of each judgement that isn't negative, ascending.
+    doc_id, grade
+        Document and grade of these judgements.
+    """
+
+    queries: pa.Array
+    query: Codes
+    doc_id: pa.Array
+    grade: Codes
+    n_negative: int
+
+    @classmethod
+    def of(cls, table: pa.Table) -> "JudgedColumns | None":
+        """Return the judgements of the columns query_id, doc_id and grade.
+
+        None if a judgement stands there twice, or a grade is out of range.
+        """
+        queries, docs = (
+            table.column(name).combine_chunks().dictionary_encode()
+            for name in ("query_id", "doc_id")
+        )
+        query, doc = (one.indices.to_numpy().astype(np.int64) for one in (queries, docs))
+        grade = table.column("grade").to_numpy()
+        is_judged = grade >= 0
+        pair = query[is_judged] * len(docs.dictionary) + doc[is_judged]
+        if np.abs(grade).max(initial=0) > HIGHEST or pd.Index(pair).has_duplicates:
+            return None
+        order = np.flatnonzero(is_judged)
+        order = order[np.argsort(query[order], kind="stable")]
+        return cls(
+            queries.dictionary, query[order], docs.take(pa.array(order)).dictionary_decode(),
+            grade[order], int((~is_judged).sum()),
+        )  # fmt: skip
+
+    def golden(self, problems: Problems, absent_docs: str, texts: dict[str, str]) -> Golden:
+        """Return the golden set, as `Qrels.golden` does; `texts` are the queries' by their id."""
+        _tell(self.n_negative, NEGATIVE, problems)
+        query_ids = pd.Series(pd.array(self.queries, dtype="str"))
+        is_relevant = np.bincount(self.query[self.grade > 0], minlength=len(query_ids)) > 0
+        answerable = pd.Series(is_relevant, dtype="boolean")
+        if absent_docs != "refuse":
+            answerable = answerable.where(is_relevant)
+        queries = pd.DataFrame(
+            {
+                "query_id": query_ids,
+                "query": query_ids.map(texts).fillna(query_ids) if texts else query_ids,
+                "answerable": answerable,
+                "position": np.arange(len(query_ids)),
+            }
+        )
+        doc_id = pd.Series(pd.array(self.doc_id, dtype="str"))
+        targets = pd.DataFrame(
+            {
+                "query_id": query_ids.take(self.query).reset_index(drop=True),
+                "level": pd.Series("doc", index=doc_id.index, dtype="str"),
+                "target_id": doc_id,
+                "alternative": 0,
+                "grade": self.grade,
+                "doc_id": doc_id,
+            }
+        )
+        return Golden(queries=queries, targets=targets, problems=problems.frame())
+
+
+NEGATIVE = "judgements with a negative grade are left out: those documents count as not judged"
+
+
+def _tell(n: int, reason: str, problems: Problems) -> None:
+    """Note and warn of so many judgements that are left out, if any are."""
+    if n:
+        problems.note(f"{n} {reason}", field="grade")
+        warn(f"{problems.file}: {n} {reason}")
 
 
 def as_grade(text: str) -> int | None:

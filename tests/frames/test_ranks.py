@@ -78,14 +78,27 @@ def test_without_a_stored_rank_rows_rank_in_their_order():
     assert rs.match.rank_hits(rows)["rank"].tolist() == [1, 1, 2]
 
 
-def test_ranks_from_0_are_moved_up_in_the_whole_run_and_that_is_said():
-    from_zero = hits(("q", 0, "a", 2.0), ("q", 1, "b", 1.0), ("p", 1, "a", 1.0))
-    other = from_zero[1:2].assign(run_id=pd.Categorical(["s"]))
+def test_ranks_from_0_are_moved_up_in_the_lists_that_have_them_and_that_is_said():
+    some = hits(("q", 0, "a", 2.0), ("q", 1, "b", 1.0), ("p", 1, "a", 1.0))
+    other = some[1:2].assign(run_id=pd.Categorical(["s"]))
     both = pd.concat(
-        [from_zero.astype({"run_id": "str"}), other.astype({"run_id": "str"})], ignore_index=True
+        [some.astype({"run_id": "str"}), other.astype({"run_id": "str"})], ignore_index=True
     )
-    with pytest.warns(UserWarning, match="ranks of r start at 0"):
-        assert rs.match.rank_hits(both)["rank"].tolist() == [1, 2, 2, 1]
+    with pytest.warns(UserWarning, match="ranks of r start at 0 in 1 of 3 lists") as caught:
+        assert rs.match.rank_hits(both)["rank"].tolist() == [1, 2, 1, 1]
+    assert len(caught) == 1
+
+
+def test_ranks_that_are_left_out_stay_so_and_are_counted_once():
+    rows = hits(
+        ("q", 1, "a", 3.0), ("q", 3, "b", 2.0), ("p", 2, "a", 1.0), ("o", 1, "a", 1.0),
+        ("o", 2, "b", 1.0),
+    )  # fmt: skip
+    told = r"2 of 3 lists leave ranks out, such as query '[pq]' of run 'r' with \d hits up to rank"
+    with pytest.warns(UserWarning, match=told) as caught:
+        assert rs.match.rank_hits(rows)["rank"].tolist() == [1, 3, 2, 1, 2]
+    assert len(caught) == 1
+    assert rs.match.rank_hits(rows, "trec")["rank"].tolist() == [1, 2, 1, 2, 1]
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,23 @@
 """TREC files: qrels (`qid iter docid rel`) <-> `Golden`, runs <-> `Results`; also .gz.
 
-A line of a run is `qid Q0 docid rank score tag`. Qrels may also have BEIR's three columns.
+A line of a run is `qid Q0 docid rank score tag`. Qrels may also have BEIR's three columns. Fields
+are split by any white space; `#` begins a line of comment.
 """
 
 import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from ragscore.frames.codes import is_among
 from ragscore.frames.data import Golden, Results
 from ragscore.frames.errors import warn
-from ragscore.frames.ranking import rank_hits
+from ragscore.frames.ranking import n_contradicting, rank_hits
 from ragscore.io.detect import Sample
+from ragscore.io.field_table import field_lines, field_table, split_fields
 from ragscore.io.formats.by_document import (
     graded_documents,
     ranked_documents,
@@ -22,16 +26,25 @@ from ragscore.io.formats.by_document import (
     scores_or_ranks,
 )
 from ragscore.io.output import write_text
-from ragscore.io.qrels import HIGHEST, Qrels, as_grade, read_topics
+from ragscore.io.qrels import HIGHEST, JudgedColumns, Qrels, as_grade, read_topics
 from ragscore.io.source import Problems, describe, read_text
 
+RUN_COLUMNS = {
+    "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
+    "rank": pa.int64(), "score": pa.float64(),
+    "run_id": pa.dictionary(pa.int32(), pa.string()),
+}  # fmt: skip
+QREL_COLUMNS = {
+    "query_id": pa.large_string(), "iteration": None, "doc_id": pa.large_string(),
+    "grade": pa.int64(),
+}  # fmt: skip
 QREL_WIDTHS = {3: (0, 1, 2), 4: (0, 2, 3)}
 """Number of columns -> the places of query, document and grade: BEIR's three, TREC's four."""
 
 
 def is_qrels(seen: Sample) -> bool:
     """Return True for four columns that end in a grade, or for BEIR's three columns with tabs."""
-    parts = seen.line.split()
+    parts = split_fields(seen.line)
     with_tabs = len(parts) == 3 and len(seen.line.strip().split("\t")) == 3
     return seen.kind == "text" and (
         (len(parts) == 4 and as_grade(parts[3]) is not None)
@@ -40,11 +53,11 @@ def is_qrels(seen: Sample) -> bool:
 
 
 def is_run(seen: Sample) -> bool:
-    """Return True for six columns of which the fourth is a rank and the fifth a score."""
-    parts = seen.line.split()
+    """Return True for six columns or more of which the fourth is a rank and the fifth a score."""
+    parts = split_fields(seen.line)
     return (
         seen.kind == "text"
-        and len(parts) == 6
+        and len(parts) >= 6
         and as_grade(parts[3]) is not None
         and _score(parts[4]) is not None
     )
@@ -58,33 +71,53 @@ def read_qrels(
     topics: Path | str | None = None,
 ) -> Golden:
     """Read judgements as a golden set; without topics, the id of a query stands for its text."""
-    problems = Problems(path, strict)
-    qrels = Qrels()
-    read_judgements(path, qrels, problems)
+    problems, text = Problems(path, strict), read_text(path)
     texts = read_topics(Path(topics), problems) if topics is not None else {}
+    columns = _judgement_columns(text) if catalogue is None else None
+    qrels = Qrels()
+    if columns is None:
+        _add_judgements(text, qrels, problems)
+    query_ids = list(qrels.grades) if columns is None else columns.queries.to_pylist()
+    if texts and (n_without := sum(query_id not in texts for query_id in query_ids)):
+        problems.note(
+            f"{n_without} of {len(query_ids)} judged queries have no text in {topics}; their id"
+            " stands for it",
+            field="query",
+        )
+    if columns is not None:
+        return columns.golden(problems, absent_docs, texts)
     qrels.queries = {
         query_id: {"query": texts[query_id]} if query_id in texts else {}
         for query_id in qrels.grades
     }
-    if texts and (n_without := len(qrels.grades.keys() - texts.keys())):
-        problems.note(
-            f"{n_without} of {len(qrels.grades)} judged queries have no text in {topics}; their id"
-            " stands for it",
-            field="query",
-        )
     return qrels.golden(problems, absent_docs, catalogue)
 
 
 def read_judgements(path: Path, qrels: Qrels, problems: Problems) -> None:
     """Add every line of a qrels file of three or four columns; a header may come first."""
-    is_first = True
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        if not line.strip():
-            continue
-        parts = [part.strip() for part in line.split("\t")] if "\t" in line else line.split()
-        may_be_header, is_first = is_first, False
-        if may_be_header and _is_header(parts):
-            continue
+    _add_judgements(read_text(path), qrels, problems)
+
+
+def _judgement_columns(text: str) -> JudgedColumns | None:
+    """Return the judgements of a regular file of four columns; None for any other."""
+    read = field_table(text, QREL_COLUMNS)
+    if read is None or read[1]:
+        return None
+    return JudgedColumns.of(read[0])
+
+
+def _add_judgements(text: str, qrels: Qrels, problems: Problems) -> None:
+    is_first, by_tabs = True, False
+    for number, line, fields in field_lines(text):
+        parts = fields
+        if is_first:
+            # BEIR's files have a header, and only tabs part their fields.
+            is_first, is_header = False, _is_header(parts)
+            by_tabs = is_header and len(line.strip().split("\t")) == 3
+            if is_header:
+                continue
+        if by_tabs:
+            parts = [part.strip() for part in line.rstrip().split("\t")]
         places = QREL_WIDTHS.get(len(parts))
         if places is None or not all(parts):
             problems.add(
@@ -109,13 +142,28 @@ def _is_header(parts: list[str]) -> bool:
 
 
 def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
-    """Read rankings as runs: one run per tag, in order of appearance."""
-    problems = Problems(path, strict)
-    hits = _hits(path, problems)
+    """Read rankings as runs: one run per tag, in order of appearance.
+
+    Text after the tag is cut off, and `problems` counts such lines.
+    """
+    problems, text = Problems(path, strict), read_text(path)
+    read = field_table(text, RUN_COLUMNS)
+    hits = _regular_hits(read[0]) if read is not None else None
+    n_cut = read[1] if read is not None else 0
+    if hits is None:
+        hits, n_cut = _hits(text, problems)
+    if n_cut:
+        problems.note(f"{n_cut} lines have text after the tag, which is left out", field="tag")
     hits["rank"] = rank_hits(hits, ties)["rank"]
+    if ties == "file" and (n := n_contradicting(hits)):
+        problems.note(
+            f"in {n} lists a hit has a higher score than one ranked before it: the stored ranks"
+            " decide, and ties='trec' ranks by score",
+            field="rank",
+        )
     cells = hits[["run_id", "query_id"]].drop_duplicates(ignore_index=True)
     counts = cells["run_id"].value_counts(sort=False)
-    tags = hits["run_id"].drop_duplicates(ignore_index=True)
+    tags = hits["run_id"].drop_duplicates(ignore_index=True).astype("str")
     n_queries = tags.map(counts).astype("int64")
     runs = pd.DataFrame({"run_id": tags, "system": tags, "n_queries": n_queries, "n_failed": 0})
     unknown = pd.Series(pd.NA, index=cells.index, dtype="str")
@@ -123,21 +171,26 @@ def read_run(path: Path, strict: bool, ties: str = "file") -> Results:
     return Results(runs=runs, responses=responses, hits=hits, problems=problems.frame())
 
 
-def _hits(path: Path, problems: Problems) -> pd.DataFrame:
-    # Lists of columns, not dicts of rows: a run has 100,000 lines and more.
-    columns: dict[str, list[object]] = {
-        name: [] for name in ("run_id", "query_id", "doc_id", "rank", "score")
-    }
-    run_id, query_id, doc_id, ranks, scores = columns.values()
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        parts = line.split()
-        if len(parts) != 6:
-            if parts:  # blank lines are no problem
-                problems.add(
-                    f"{len(parts)} columns: {describe(line)}",
-                    line=number,
-                    allowed="query, Q0, document, rank, score, tag",
-                )
+def _regular_hits(table: pa.Table) -> pd.DataFrame | None:
+    """Return the hits of a regular file's columns; None if a rank or score can't be one."""
+    hits = table.to_pandas()
+    rank, score = hits["rank"].to_numpy(), hits["score"].to_numpy()
+    if rank.min() < 0 or rank.max() > HIGHEST or np.isnan(score).any():
+        return None
+    return hits[["run_id", "query_id", "doc_id", "rank", "score"]]
+
+
+def _hits(text: str, problems: Problems) -> tuple[pd.DataFrame, int]:
+    """Return the hits, and the number of lines with text after the tag, read line by line."""
+    rows: list[tuple[str, str, str, int, float]] = []
+    n_cut = 0
+    for number, line, parts in field_lines(text):
+        if len(parts) < 6:
+            problems.add(
+                f"{len(parts)} columns: {describe(line)}",
+                line=number,
+                allowed="query, Q0, document, rank, score, tag",
+            )
             continue
         rank, score = as_grade(parts[3]), _score(parts[4])
         if rank is None or rank < 0:
@@ -145,15 +198,11 @@ def _hits(path: Path, problems: Problems) -> pd.DataFrame:
         elif score is None:
             problems.reject(parts[4], number, "score", "a number")
         else:
-            query_id.append(parts[0])
-            doc_id.append(parts[2])
-            ranks.append(rank)
-            scores.append(score)
-            run_id.append(parts[5])
-    dtypes = {"rank": "int64", "score": "float64"}
-    return pd.DataFrame(
-        {name: pd.Series(values, dtype=dtypes.get(name, "str")) for name, values in columns.items()}
-    )
+            rows.append((parts[5], parts[0], parts[2], rank, score))
+            n_cut += len(parts) > 6
+    dtypes = dict.fromkeys(("run_id", "query_id", "doc_id"), "str")
+    dtypes |= {"rank": "int64", "score": "float64"}
+    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes), n_cut
 
 
 def _score(text: str) -> float | None:

@@ -1,0 +1,76 @@
+"""Text files whose lines are fields between white space, as columns.
+
+White space is what C calls so (blank, tab, vertical tab, form feed, carriage return), any number
+and mixture of it, as trec_eval splits lines. Blank lines, and lines that begin with `#`, count for
+nothing. A regular file becomes columns without a Python object per line; `field_table` declines any
+other, and `field_lines` reads line by line, so that each fault has its number.
+"""
+
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.csv
+
+_BLANKS = bytes.maketrans(b"\t\r\v\f", b"    ")
+_FIELD = re.compile(r"[^ \t\r\v\f]+")
+_COMMENT = re.compile(rb"(?m)^#[^\n]*$")
+
+
+def split_fields(line: str) -> list[str]:
+    """Return the fields of a line; none for a comment."""
+    fields = _FIELD.findall(line)
+    return [] if fields and fields[0].startswith("#") else fields
+
+
+def field_lines(text: str) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield number, text and fields of each line that has any."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if fields := split_fields(line):
+            yield number, line, fields
+
+
+def field_table(text: str, columns: dict[str, pa.DataType | None]) -> tuple[pa.Table, int] | None:
+    """Return the columns of a regular file, and from how many lines text at their end was cut.
+
+    None where the file isn't regular: only `field_lines` can tell what is wrong with it, or right.
+
+    Parameters
+    ----------
+    columns
+        Name -> type, None for a column that isn't needed. Fields after the last one are cut.
+    """
+    data = text.encode().translate(_BLANKS)
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
+    data = data.replace(b" \n", b"\n").replace(b"\n ", b"\n").strip(b" ")
+    if data.startswith(b"#") or b"\n#" in data:
+        data = _COMMENT.sub(b"", data)
+    # Arrow takes hexadecimal numbers, which nobody means.
+    if not data.strip() or b" 0x" in data or b" 0X" in data:
+        return None
+    table, n_cut = _parsed(data, columns), 0
+    if table is None:
+        fields = rb"[^ \n]+ " * (len(columns) - 1)
+        data, n_cut = re.subn(rb"(?m)^(" + fields + rb"[^ \n]+) [^\n]*$", rb"\1", data)
+        table = _parsed(data, columns) if n_cut else None
+    if table is None or any(column.null_count for column in table.columns):
+        return None
+    return table, n_cut
+
+
+def _parsed(data: bytes, columns: dict[str, pa.DataType | None]) -> pa.Table | None:
+    types = {name: dtype for name, dtype in columns.items() if dtype is not None}
+    try:
+        return pyarrow.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pyarrow.csv.ReadOptions(column_names=list(columns)),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=" ", quote_char=False, double_quote=False, newlines_in_values=False
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types, include_columns=list(types), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid:
+        return None

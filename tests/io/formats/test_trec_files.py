@@ -1,0 +1,181 @@
+"""TREC files as they are found: any white space, comments, text after the tag, several tags."""
+
+import warnings
+
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.io.field_table import field_lines, field_table
+from ragscore.io.formats import trec
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(name, text):
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8", newline="")
+        return file
+
+    return write
+
+
+def judged(golden):
+    return golden.targets[["query_id", "doc_id", "grade"]].to_numpy().tolist()
+
+
+def found_at(results):
+    return results.hits[["run_id", "query_id", "rank", "doc_id", "score"]].to_numpy().tolist()
+
+
+def test_a_line_that_mixes_tabs_and_spaces_makes_no_phantom_query(write):
+    golden = rs.load_golden(write("qrels.txt", "3 0 d0 1\n3   0\td1\t1\n4\t0 d2  \t 2\n"))
+    assert golden.queries["query_id"].tolist() == ["3", "4"]
+    assert judged(golden) == [["3", "d0", 1], ["3", "d1", 1], ["4", "d2", 2]]
+
+
+RUN = "q1 Q0 d2 1 9.5 a\nq1 Q0 d1 2 9.0 a\nq2 Q0 d3 1 -3.25 a\n"
+QRELS = "q1 0 d1 2\nq1 0 d2 0\nq2 0 d3 1\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace(" ", "\t"),
+        lambda text: text.replace(" ", " \t  "),
+        lambda text: text.replace("\n", " \t\n"),
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "  " + text.replace("\n", "\n\t"),
+        lambda text: text.replace("\n", "\n\n \t\n"),
+        lambda text: "# by hand\n" + text.replace("\n", "\n  # q9 0 d9 1 9 9\n"),
+        lambda text: text.rstrip("\n"),
+        lambda text: "\ufeff" + text,
+    ],
+)
+def test_white_space_blank_lines_and_comments_make_no_difference(write, change):
+    plain = rs.load_results(write("run.txt", RUN)), rs.load_golden(write("qrels.txt", QRELS))
+    results = rs.load_results(write("run.txt", change(RUN)))
+    golden = rs.load_golden(write("qrels.txt", change(QRELS)))
+    assert found_at(results) == found_at(plain[0]) and judged(golden) == judged(plain[1])
+    assert results.problems.empty and golden.problems.empty
+
+
+def test_text_after_the_tag_is_left_out_and_such_lines_are_counted(write):
+    text = RUN.replace("9.0 a\n", "9.0 a and more 7\n").replace("9.5 a\n", "9.5 a # best\n")
+    results = rs.load_results(write("run.txt", text))
+    assert found_at(results) == found_at(rs.load_results(write("run.txt", RUN)))
+    assert results.problems["found"].tolist() == [
+        "2 lines have text after the tag, which is left out"
+    ]
+
+
+def test_two_tags_in_one_file_are_two_runs(write):
+    results = rs.load_results(write("run.txt", RUN + RUN.replace(" a\n", " b\n")))
+    assert results.runs["run_id"].tolist() == ["a", "b"]
+    assert results.runs["n_queries"].tolist() == [2, 2] and len(results.hits) == 6
+
+
+def test_ranks_from_0_are_judged_by_query(write):
+    with pytest.warns(UserWarning, match="ranks of a start at 0 in 1 of 2 lists"):
+        results = rs.load_results(write("run.txt", "p Q0 d 0 2 a\np Q0 e 1 1 a\nq Q0 d 1 2 a\n"))
+    assert results.hits["rank"].tolist() == [1, 2, 1]
+
+
+def test_left_out_ranks_are_warned_of_once_and_kept(write):
+    with pytest.warns(UserWarning, match="2 of 2 lists leave ranks out") as caught:
+        results = rs.load_results(write("run.txt", "p Q0 d 2 2 a\nq Q0 d 1 2 a\nq Q0 e 9 1 a\n"))
+    assert results.hits["rank"].tolist() == [2, 1, 9] and len(caught) == 1
+
+
+def test_ranks_that_contradict_the_scores_hold_and_are_counted(write):
+    file = write("run.txt", "p Q0 d 1 1 a\np Q0 e 2 2 a\nq Q0 d 1 2 a\nq Q0 e 2 2 a\n")
+    results = rs.load_results(file)
+    assert results.hits["rank"].tolist() == [1, 2, 1, 2]
+    assert results.problems["found"].iloc[0].startswith("in 1 lists a hit has a higher score")
+    by_score = rs.load_results(file, ties="trec")
+    assert by_score.hits["rank"].tolist() == [2, 1, 2, 1] and by_score.problems.empty
+
+
+def test_documents_with_spaces_stay_whole_in_beirs_files(write):
+    header = "query-id\tcorpus-id\tscore\n"
+    golden = rs.load_golden(write("test.tsv", header + "q1\tNew York\t1\nq1\tParis\t0\t\n"))
+    assert judged(golden) == [["q1", "New York", 1], ["q1", "Paris", 0]]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("q1 Q0 d4 0x3 1 a", '"0x3"'), ("q1 Q0 d4 1_0 1 a", '"1_0"'), ("q1 Q0 d4 3 nan a", '"nan"'),
+        ("q1 Q0 d4 3 0x1p3 a", '"0x1p3"'), ("q1 Q0 d4 -1 1 a", '"-1"'),
+        ("q1 Q0 d4 3 1", "5 columns"), ("q1 Q0 d4 NA 1 a", '"NA"'),
+    ],
+)  # fmt: skip
+def test_lines_that_are_no_hit_are_refused_with_their_number(write, line, found):
+    file = write("run.txt", f"# a comment\n\n{RUN}{line}\n")
+    with pytest.raises(rs.DataError, match=found) as caught:
+        rs.load_results(file)
+    assert caught.value.line == 6
+    assert len(rs.load_results(file, strict=False).hits) == 3
+
+
+def test_a_file_of_comments_only_is_refused(write):
+    with pytest.raises(rs.DataError):
+        rs.load_results(write("run.txt", "# nothing\n# here\n"))
+
+
+FIELD = st.text(st.sampled_from("ab10.-é\"'N,;x"), min_size=1, max_size=4)
+ODD = st.sampled_from(["NA", "nan", "+1", "0x1", "1_0", "1.0", "-3", "#a", "", "1e400", "9" * 12])
+GAP = st.sampled_from([" ", "\t", "  ", " \t"])
+
+
+@st.composite
+def texts(draw, width):
+    """Files of four or six columns; one field of a few may be odd."""
+    rank, score = st.integers(0, 12).map(str), st.floats(width=32, allow_nan=False).map(str)
+    columns = [FIELD, FIELD, FIELD, rank, score, FIELD][:width]
+    lines = [[draw(one) for one in columns] for _ in range(draw(st.integers(1, 5)))]
+    if draw(st.integers(0, 3)) == 0:
+        line = draw(st.sampled_from(lines))
+        line[draw(st.integers(0, width - 1))] = draw(ODD)
+    if draw(st.integers(0, 3)) == 0:
+        draw(st.sampled_from(lines)).append("more")
+    return draw(st.sampled_from(["\n", "\r\n", " \n\t"])).join(draw(GAP).join(one) for one in lines)
+
+
+@given(texts(6))
+@example('a Q0 "d 1 1 t\nb Q0 d" 1 1 t')
+@example("a Q0 NA 1 1 NULL")
+@example("a Q0 d +1 1e400 t")
+@settings(max_examples=300, deadline=None)
+def test_columns_read_at_once_are_those_read_line_by_line(text):
+    read = field_table(text, trec.RUN_COLUMNS)
+    if read is None or (hits := trec._regular_hits(read[0])) is None:
+        return
+    by_line, n_cut = trec._hits(text, trec.Problems("run.txt", strict=True))
+    pd.testing.assert_frame_equal(
+        hits.astype({"run_id": "str"}), by_line, check_column_type=False, check_exact=True
+    )
+    assert read[1] == n_cut and len(hits) == len(list(field_lines(text)))
+
+
+@given(texts(4))
+@example("q 0 d 1\nq 0 d 1")
+@example("q 0 d -1\np 0 d 0\nq 0 e 2")
+@settings(max_examples=300, deadline=None)
+def test_judgements_read_at_once_are_those_read_line_by_line(tmp_path_factory, text):
+    file = tmp_path_factory.mktemp("qrels") / "qrels.txt"
+    file.write_text(text, encoding="utf-8", newline="")
+    columns = trec._judgement_columns(text)
+    if columns is None:
+        return
+    problems, qrels = trec.Problems(file, strict=True), trec.Qrels()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        trec._add_judgements(text, qrels, problems)
+        qrels.queries = {query_id: {} for query_id in qrels.grades}
+        slow = qrels.golden(problems, "unlabelled", None)
+        fast = columns.golden(trec.Problems(file, strict=True), "unlabelled", {})
+    for name in ("queries", "targets", "problems"):
+        pd.testing.assert_frame_equal(getattr(fast, name), getattr(slow, name), check_exact=True)
