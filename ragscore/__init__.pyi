@@ -2,19 +2,16 @@ from . import collecting, frames, golden, io, judging, plot, stats
 from .analysis import extras
 from .analysis.comparison.align import query_matrix
 from .analysis.comparison.compare import compare_runs
-from .analysis.comparison.gate import Gate, gate
-from .analysis.comparison.invariants import diff_config
 from .analysis.comparison.model import Comparison
-from .analysis.comparison.relabelling import LabelEffect, label_effect
-from .analysis.comparison.score_diff import ScoreDiff, diff_scores, flips
-from .analysis.config_effects import ConfigEffects, config_effects
+from .analysis.comparison.relabelling import label_effect
+from .analysis.comparison.score_diff import diff_scores
+from .analysis.config_effects import config_effects
 from .analysis.harness_files import write_event_log, write_metrics_json
 from .analysis.leaderboard import Leaderboard, leaderboard
-from .analysis.query_view import QueryView, show_query
-from .analysis.rankings import rank_overlap
+from .analysis.query_view import show_query
 from .analysis.repeats import average_repeats
 from .analysis.reported import check_reported
-from .analysis.slices import SliceComparison, compare_slices, slice_means
+from .analysis.slices import slice_means
 from .analysis.trend.noise import noise_components, noise_floor
 from .analysis.trend.trend import trend
 from .collecting.reproducible import SameRun, same_run
@@ -94,7 +91,7 @@ __all__ = [
     "write_beir", "write_report",
     "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
-    "check_reported", "diff_scores", "flips", "ScoreDiff", "bootstrap_mean",
+    "check_reported", "diff_scores", "bootstrap_mean",
     "bootstrap_means",
     # the order of hits
     "rank_hits", "collapse_hits",
@@ -114,13 +111,13 @@ __all__ = [
     "Evaluation", "evaluate", "score", "scoring", "aggregate", "Policies", "Profile",
     "metrics",
     # summarize, compare
-    "summarize", "explain", "compare_runs", "Comparison", "diff_config", "gate", "Gate",
+    "summarize", "explain", "compare_runs", "Comparison",
     # what measures, and whether the labels changed
-    "ruler", "label_effect", "LabelEffect",
+    "ruler", "label_effect",
     # many runs
-    "leaderboard", "Leaderboard", "query_matrix", "config_effects", "ConfigEffects",
+    "leaderboard", "Leaderboard", "query_matrix", "config_effects",
     # by slice of the questions
-    "slice_means", "compare_slices", "SliceComparison",
+    "slice_means",
     # repeated trials of one system
     "average_repeats",
     # runs over time, and how much of it is noise
@@ -142,7 +139,7 @@ __all__ = [
     "by_predicate", "filter_hits",
     "write_predicates", "write_retrievers", "write_retriever_summary",
     # two rankings side by side
-    "rank_overlap", "show_query", "QueryView",
+    "show_query",
     # label by hand
     "label", "LabelSession", "LabelConflict",
     # keep, draw, report

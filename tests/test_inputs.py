@@ -12,7 +12,7 @@ from conftest import RUN_A, THREE_QUERIES, golden_of, hit, hits_of, record, targ
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.invariants import diff_config
+from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.analysis.paraphrases import paraphrases
 from ragscore.golden.coverage import coverage, coverage_rows
 from ragscore.scoring.level import resolve_spans
@@ -277,7 +277,7 @@ def test_run_ids_of_raw_frames_may_be_plain_text():
             "results: found str; Results",
         ),
         (
-            lambda results, golden: diff_config(golden, "a", "b"),
+            lambda results, golden: config_diff(golden, "a", "b"),
             "results: found Golden; Results",
         ),
         (lambda results, golden: coverage(golden, results), "results: found Golden; Results"),

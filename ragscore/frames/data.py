@@ -228,6 +228,7 @@ class Results:
     mapping: pd.DataFrame = field(default_factory=lambda: empty("mapping"))
 
     save = Verb("ragscore.io.save:save_results")
+    config_diff = Verb("ragscore.analysis.comparison.invariants:config_diff")
 
     def __post_init__(self) -> None:
         for item in fields(self):

@@ -11,7 +11,7 @@ from ragscore.frames.data import DataError, check_type, run_names
 from ragscore.frames.errors import name_list, nearest
 from ragscore.plot.style import check_columns, check_scores, legend, new_axes, wrapped
 from ragscore.scoring.intervals import bounds_of
-from ragscore.scoring.metrics import HEADLINE, describe
+from ragscore.scoring.metrics import describe, headline_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -157,7 +157,7 @@ def _drawn_deltas(deltas: pd.DataFrame, metrics: list[str] | None) -> pd.DataFra
         if n and np.isfinite(bounds_of(describe(name))).all()
     ]
     unit = [name for name in usable if bounds_of(describe(name)) == (0, 1)]
-    chosen = metrics or [name for name in HEADLINE if name in unit] or unit
+    chosen = metrics or headline_of(unit)
     missing = [name for name in chosen if name not in known.index]
     if missing or not chosen:
         found = f"no metric {name_list(missing)}" if missing else "no metric of 0 to 1 has values"

@@ -230,7 +230,7 @@ def report(
     match
         The match level, as for `rs.score`.
     gate, rule
-        Metric -> largest loss that is allowed, and how that is decided; see `rs.gate`. Every
+        Metric -> largest loss that is allowed, and how that is decided; see `cmp.gate`. Every
         comparison then says whether it passes.
     history
         A store: the trend is drawn over its runs. Without it, over these runs, if a system has runs

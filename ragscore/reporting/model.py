@@ -34,7 +34,7 @@ class Report(ReportFrames):
     leaderboard
         `rs.leaderboard` of several runs.
     gates
-        One `rs.gate` per comparison where losses were declared, in their order.
+        One `cmp.gate` per comparison where losses were declared, in their order.
     trends
         `rs.trend` of hit@5, mrr@10 and passed, one below the other.
     decisions, quality

@@ -20,7 +20,7 @@ import pandas as pd
 
 from ragscore.analysis.comparison.model import Comparison
 from ragscore.frames.render import markdown_line, markdown_lines, markdown_table, shown_number
-from ragscore.scoring.metrics import HEADLINE
+from ragscore.scoring.metrics import headline_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def each(rows: pd.DataFrame, *names: str) -> list[tuple[Any, ...]]:
 def by_verdict(cmp: Comparison) -> dict[str, str]:
     """Return verdict -> the headline metrics with this verdict, as text."""
     measured = cmp.deltas[cmp.deltas["n"] > 0].set_index("metric")["verdict"]
-    names = [name for name in HEADLINE if name in measured.index] or list(measured.index)
+    names = headline_of(measured.index)
     return {
         verdict: ", ".join(name for name in names if measured[name] == verdict)
         for verdict in VERDICTS

@@ -5,7 +5,7 @@ per metric. The table says of each metric what it means, when it is NaN and whic
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -382,6 +382,17 @@ def declare(name: str, better: str | None, range: tuple[float, float] | None) ->
             f" {found.range} (was {before.range})"
         )
     _DECLARED[name] = found
+
+
+def headline_of(columns: Iterable[str]) -> list[str]:
+    """Return the metrics that a table shows by default: the headline ones and columns of your own.
+
+    All columns if none is a headline metric.
+    """
+    known = [str(name) for name in columns]
+    headline = [name for name in HEADLINE if name in known]
+    own = [name for name in known if not _is_label(name)]
+    return [*headline, *own] if headline else known
 
 
 def _is_label(name: str) -> bool:

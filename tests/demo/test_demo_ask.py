@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.comparison.invariants import diff_config
+from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.demo.ask import REFUSE_BELOW, demo_system
 from ragscore.demo.corpus import chunker_version
 
@@ -69,7 +69,7 @@ def test_bm25_finds_and_answers_as_in_the_committed_run(committed, tmp_path):
         results.citations[cited], before.citations[cited].reset_index(drop=True)
     )
     assert len(asked) == 25 and results.hits["text"].notna().all()
-    keys = diff_config(
+    keys = config_diff(
         rs.Results.concat([results, before]),
         *(run.runs["run_id"].iloc[0] for run in (results, before)),
     )["key"].tolist()

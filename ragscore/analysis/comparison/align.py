@@ -13,7 +13,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, run_names
 from ragscore.frames.typing import Values
-from ragscore.scoring.metrics import HEADLINE
+from ragscore.scoring.metrics import headline_of
 from ragscore.scoring.value_states import ValueStates, chosen_columns, score_rows
 
 
@@ -97,15 +97,14 @@ def align(
     Parameters
     ----------
     metrics
-        Columns of the scores; by default the headline metrics that have a value, or all metrics
-        that have one if no headline metric does.
+        Columns of the scores; by default the headline metrics and columns of your own that have a
+        value, or all metrics that have one if no headline metric does.
     scores, runs
         As for `query_matrix`, which raises the same errors.
     """
     names = chosen_columns(scores, metrics)
     if metrics is None:
-        measured = [name for name in names if scores[name].notna().any()]
-        names = [name for name in HEADLINE if name in measured] or measured
+        names = headline_of(name for name in names if scores[name].notna().any())
     rows = scores if "query_id" in scores else scores.reset_index()
     if missing := [name for name in ("run_id", "query_id") if name not in rows]:
         raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")

@@ -14,7 +14,7 @@ import pandas as pd
 from ragscore.analysis.comparison.align import align, expected_in
 from ragscore.analysis.comparison.deltas import check_margins, paired_deltas, tail_columns
 from ragscore.analysis.comparison.invariants import (
-    diff_config,
+    config_diff,
     equal,
     field_invariants,
     flag_declared,
@@ -24,6 +24,7 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.score_diff import answer_flips, largest_changes
 from ragscore.analysis.rankings import rank_overlap
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, run_names
+from ragscore.frames.errors import nearest
 from ragscore.frames.ranking import collapsed
 from ragscore.scoring.grading import grade_hits, level_rule
 from ragscore.scoring.intervals import query_clusters
@@ -39,7 +40,7 @@ from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS, targets_at
 from ragscore.scoring.score import score
-from ragscore.scoring.summary import metric_columns
+from ragscore.scoring.value_states import chosen_columns, metric_columns
 
 NO_CUT = 2**31 - 1  # rank up to which a hit counts where a profile looks at whole lists
 RANKS = ["rank_baseline", "rank_candidate"]
@@ -54,6 +55,7 @@ def compare_runs(
     candidate: str,
     *,
     metrics: list[str] | str | None = None,
+    scores: pd.DataFrame | None = None,
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
@@ -71,7 +73,10 @@ def compare_runs(
     baseline, candidate
         Each a run_id, or a system that only one run has.
     metrics
-        Labels for `deltas`; by default all default metrics.
+        Labels for `deltas`; by default all default metrics, or all metrics of `scores`.
+    scores
+        Rows of both runs as `rs.score` made them at this match level, with columns of your own if
+        there are any: these are compared, and nothing is scored anew.
     profile
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
         policies of its own.
@@ -141,16 +146,19 @@ def compare_runs(
         level, k = _profile_level(chosen, versions_agree), NO_CUT
     targets, with_target = _target_ranks(pair, golden, level, chosen, k)
     invariants = invariants_of(pair, a, b)
-    config_diff = flag_declared(diff_config(pair, a, b), pair, a, b, vary)
+    differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
-    per_query["note"] = _notes(per_query, config_diff, invariants)
+    per_query["note"] = _notes(per_query, differing, invariants)
     per_query["rbo"] = np.nan
     if {"chunk_id", "doc_id"} & set(pair.hits):
         overlap = rank_overlap(pair, a, b).set_index("query_id")["rbo"].astype("float64")
         per_query["rbo"] = overlap.reindex(per_query["query_id"]).to_numpy()
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
-    scores = _scores(whole, golden, metrics, policies, level)
+    if scores is None:
+        scores = _scored(whole, golden, metrics, policies, level)
+    else:
+        scores = _chosen(scores, (a, b), metrics)
     deltas = _deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
     of_fields = field_invariants(pair, deltas["metric"].tolist(), level.name, allow_different)
     return Comparison(
@@ -160,7 +168,7 @@ def compare_runs(
         per_query,
         targets,
         pd.concat([invariants, of_fields], ignore_index=True),
-        config_diff,
+        differing,
         flips=answer_flips(scores, a, b),
         largest_changes=largest_changes(scores, a, b),
         level=level,
@@ -168,6 +176,8 @@ def compare_runs(
         aggregates=aggregate(pair, golden, chosen) if chosen else {},
         profile=chosen,
         policies={} if chosen else asdict(policies),
+        golden=golden,
+        scores=scores,
     )
 
 
@@ -272,12 +282,10 @@ def _outcomes(
     ]
 
 
-def _notes(
-    per_query: pd.DataFrame, config_diff: pd.DataFrame, invariants: pd.DataFrame
-) -> list[str]:
+def _notes(per_query: pd.DataFrame, differing: pd.DataFrame, invariants: pd.DataFrame) -> list[str]:
     """Describe each query's change of its first hit, with known causes that differ between runs."""
     differs = invariants[invariants["state"] == "differs"].set_index("name")
-    config = config_diff.fillna("—")
+    config = differing.fillna("—")
     suffix = ""
     for cause, part in CAUSES.items():
         if part in differs.index:
@@ -314,7 +322,7 @@ def _as_profile(per_query: pd.DataFrame, profile: Profile) -> pd.DataFrame:
     )
 
 
-def _scores(
+def _scored(
     results: Results,
     golden: Golden,
     metrics: list[str] | str | None,
@@ -329,6 +337,23 @@ def _scores(
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
         scores = score(results, golden, metrics, policies=policies)
     return scores[(scores["state"] != "extra").to_numpy()]
+
+
+def _chosen(
+    scores: pd.DataFrame, run_ids: tuple[str, str], metrics: list[str] | str | None
+) -> pd.DataFrame:
+    """Return the rows of both runs, with the columns that are compared."""
+    names = chosen_columns(scores, metrics)
+    rows = scores if scores.index.name == "query_id" else scores.set_index("query_id")
+    if missing := [name for name in ("run_id", "state", "level") if name not in rows]:
+        raise DataError(f"no {', '.join(missing)}", field="scores", allowed="a frame of rs.score")
+    run = rows["run_id"].astype("str")
+    if lacking := [run_id for run_id in run_ids if not run.eq(run_id).any()]:
+        raise DataError(
+            f"no rows of {', '.join(lacking)}", field="scores", allowed=nearest(lacking[0], run)
+        )
+    is_chosen = run.isin(run_ids) & rows["state"].ne("extra")
+    return rows.loc[is_chosen.to_numpy(dtype=bool), ["run_id", "state", "level", *names]]
 
 
 def _deltas(

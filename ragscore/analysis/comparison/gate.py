@@ -25,7 +25,7 @@ from ragscore.frames.render import (
     shown_n,
     shown_number,
 )
-from ragscore.scoring.metrics import parse_label
+from ragscore.scoring.metrics import describe, parse_label
 
 SLACK = 1e-9  # rounding of a difference is no loss
 RULES = ("threshold", "interval")
@@ -39,7 +39,7 @@ COLUMNS = ["metric", *NUMBERS, "max_drop", *COUNTS, "verdict", "reason"]
 
 @dataclass(frozen=True)
 class Gate(JsonResult):
-    """The verdicts of `rs.gate`.
+    """The verdicts of `cmp.gate`.
 
     Attributes
     ----------
@@ -196,8 +196,17 @@ def gate(
             field="max_drop",
             allowed="at least one metric and the loss that is allowed, such as {'mrr@10': 0.02}",
         )
+    deltas = {row["metric"]: row for row in records_of(cmp.deltas)}
     for label, allowed in max_drop.items():
-        parse_label(label)
+        if (describe(label) if label in deltas else parse_label(label).metric).better not in (
+            "higher",
+            "lower",
+        ):
+            raise DataError(
+                f"nobody said whether {label} is better higher or lower",
+                field="max_drop",
+                allowed=f"ev.with_columns(frame, better={{{label!r}: 'higher'}})",
+            )
         if (
             isinstance(allowed, bool)
             or not isinstance(allowed, (int, float))
@@ -208,7 +217,6 @@ def gate(
                 field="max_drop",
                 allowed="a number from 0: the largest loss that is allowed",
             )
-    deltas = {row["metric"]: row for row in records_of(cmp.deltas)}
     rows = [
         _row(label, float(allowed), deltas.get(label), rule) for label, allowed in max_drop.items()
     ]
@@ -218,7 +226,7 @@ def gate(
 
 def _row(label: str, allowed: float, delta: dict[str, Any] | None, rule: str) -> dict[str, Any]:
     """One row of `Gate.table`, from a row of `Comparison.deltas` (None: not compared)."""
-    metric = parse_label(label).metric
+    metric = describe(label)
     row: dict[str, Any] = {"metric": label, "max_drop": allowed, "verdict": "not evaluated"}
     row |= dict.fromkeys(NUMBERS, math.nan) | dict.fromkeys(COUNTS, 0)
     if delta is None:

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.config import dumped, flat, parsed
-from ragscore.frames.data import DataError, Results, check_type
+from ragscore.frames.data import DataError, Results, check_type, run_names
 from ragscore.frames.errors import name_list, nearest, warn
 from ragscore.scoring.level import chunker_versions
 from ragscore.scoring.provenance import (
@@ -71,14 +71,25 @@ def field_invariants(
     return found.rename(columns={"component": "name"}).assign(state="differs").astype("str")
 
 
-def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
+def config_diff(results: Results, baseline: str, candidate: str) -> pd.DataFrame:
     """One row per config key whose value differs between two runs.
 
     `key` (nested ones dotted), `baseline`, `candidate` as text; NA = absent. A config that is
     not JSON is one value, of the key `config`.
+
+    Parameters
+    ----------
+    baseline, candidate
+        Each a run_id, or a system that only one run has.
+
+    Raises
+    ------
+    DataError
+        An unknown run.
     """
     check_type(results, Results, "results")
-    first, second = (_flat_config(results, run_id) for run_id in (a, b))
+    run_ids = run_names(results.runs, [baseline, candidate])
+    first, second = (_flat_config(results, run_id) for run_id in run_ids)
     rows = []
     for key in dict.fromkeys([*first, *second]):
         values = [dumped(config[key]) if key in config else None for config in (first, second)]
@@ -93,14 +104,14 @@ def diff_config(results: Results, a: str, b: str) -> pd.DataFrame:
 
 
 def flag_declared(
-    config_diff: pd.DataFrame, results: Results, a: str, b: str, vary: list[str] | str | None
+    differing: pd.DataFrame, results: Results, a: str, b: str, vary: list[str] | str | None
 ) -> pd.DataFrame:
     """Add the column `declared`, True for keys that `vary` names; warn if other keys differ.
 
     Without `vary` the frame is returned as it is.
     """
     if vary is None:
-        return config_diff
+        return differing
     names = [vary] if isinstance(vary, str) else vary
     known = dict.fromkeys(key for run_id in (a, b) for key in _flat_config(results, run_id))
     unknown = [name for name in names if not any(_is_within(key, name) for key in known)]
@@ -110,8 +121,8 @@ def flag_declared(
             field="vary",
             allowed=nearest(unknown[0], known, "there are"),
         )
-    is_declared = [any(_is_within(key, name) for name in names) for key in config_diff["key"]]
-    flagged = config_diff.assign(declared=pd.array(is_declared, dtype="bool"))
+    is_declared = [any(_is_within(key, name) for name in names) for key in differing["key"]]
+    flagged = differing.assign(declared=pd.array(is_declared, dtype="bool"))
     rest = flagged.loc[~flagged["declared"], "key"].tolist()
     if rest:
         warn(f"{b} differs from {a} in more than vary= declares: {', '.join(rest)}")

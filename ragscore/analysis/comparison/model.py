@@ -5,6 +5,7 @@ is computed here: with a profile, its aggregates and their differences.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -19,8 +20,9 @@ from ragscore.analysis.comparison.text import (
     shown_largest_changes,
     shown_tails,
 )
+from ragscore.analysis.slices import MIN_N, SliceComparison, compare_slices
 from ragscore.frames.config import flat
-from ragscore.frames.data import DataError, records_of
+from ragscore.frames.data import DataError, Golden, records_of
 from ragscore.frames.render import (
     dtypes_of,
     frame_of,
@@ -30,9 +32,10 @@ from ragscore.frames.render import (
     rows_of,
     shown_number,
 )
+from ragscore.frames.verbs import Verb
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import HEADLINE, parse_label
+from ragscore.scoring.metrics import HEADLINE, describe
 from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import get_nested, round_half_away, set_nested
 from ragscore.scoring.profiles import Profile, find_profile
@@ -94,7 +97,9 @@ class Comparison:
         Largest changes: the three queries that lost most and the three that gained most in every
         metric that isn't 0/1, with `baseline`, `candidate`, `delta`, kind.
     policies
-        How both runs were scored: `match`, `collapse`, `empty_gold`, `unknown`.
+        How both runs were scored: the fields of `rs.Policies`.
+    golden, scores
+        What slices and some pictures are made of; not part of the JSON.
     """
 
     baseline: str
@@ -111,6 +116,67 @@ class Comparison:
     aggregates: dict[str, dict[str, Any]]
     profile: Profile | None = None
     policies: dict[str, Any] = field(default_factory=dict)
+    golden: Golden | None = field(default=None, repr=False, compare=False)
+    scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
+
+    gate = Verb("ragscore.analysis.comparison.gate:gate")
+
+    def slices(
+        self,
+        by: str | Sequence[str],
+        metrics: list[str] | str | None = None,
+        *,
+        cluster: str | None = "group",
+        min_n: int = MIN_N,
+        seed: int = 0,
+    ) -> SliceComparison:
+        """Compare the two runs slice by slice.
+
+        Parameters
+        ----------
+        by
+            As for `golden.slices`: a name or several.
+        metrics
+            Some of those compared; by default the headline metrics and columns of your own.
+        cluster, min_n, seed
+            As for `ev.slices`.
+
+        Returns
+        -------
+        A `SliceComparison`: differences with intervals, q values, the minimum detectable
+        differences, and reversals (Simpson's paradox).
+
+        Raises
+        ------
+        DataError
+            An unknown name or metric; a comparison that was reloaded from JSON.
+
+        Examples
+        --------
+        >>> ev.compare("dense", "hybrid").slices("difficulty", "hit@5")
+        """
+        golden, scores = self.evaluated
+        return compare_slices(
+            scores, golden, by, self.baseline, self.candidate, metrics, cluster=cluster,
+            min_n=min_n, seed=seed,
+        )  # fmt: skip
+
+    @property
+    def evaluated(self) -> tuple[Golden, pd.DataFrame]:
+        """The golden set and the scores of both runs.
+
+        Raises
+        ------
+        DataError
+            The comparison was reloaded from JSON, which doesn't hold them.
+        """
+        if self.golden is None or self.scores is None:
+            raise DataError(
+                "a comparison from JSON holds no scores",
+                field="scores",
+                allowed="rs.evaluate(results, golden).compare(baseline, candidate)",
+            )
+        return self.golden, self.scores
 
     @property
     def counts(self) -> dict[str, int]:
@@ -126,7 +192,7 @@ class Comparison:
         """
         headline = self.deltas[self.deltas["metric"].isin(HEADLINE).to_numpy()]
         rows = headline if len(headline) else self.deltas
-        is_tested = [parse_label(name).metric.kind not in BY_QUANTILES for name in rows["metric"]]
+        is_tested = [describe(name).kind not in BY_QUANTILES for name in rows["metric"]]
         verdicts = set(rows.loc[is_tested, "verdict"])
         if {"better", "worse"} <= verdicts:
             return "mixed"
@@ -271,7 +337,9 @@ def _from_content(content: Any, profile: Profile | None) -> Comparison:
             field="profile",
             allowed=f"the profile that was compared with, {content['profile']!r}",
         )
-    frames = {name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES}
+    frames: dict[str, Any] = {
+        name: frame_of(content[name], content["dtypes"].get(name), name) for name in FRAMES
+    }
     return Comparison(
         baseline=content["baseline"],
         candidate=content["candidate"],

@@ -60,6 +60,47 @@ class ScoreDiff:
     metrics: pd.DataFrame
     largest_changes: pd.DataFrame
 
+    def flips(self, thresholds: dict[str, tuple[float, float]] | None = None) -> pd.DataFrame:
+        """One row per metric and query that went from good to bad, or from bad to good.
+
+        Parameters
+        ----------
+        thresholds
+            {metric: (bad, good)} beside, or instead of, those known: a value worse than `bad` is
+            bad, one at least as good as `good` is good, what lies between is neither. Known are
+            binary metrics (0 and 1) and judges' points (bad below 3, good from 4).
+
+        Returns
+        -------
+        `metric`, `query_id`, `baseline`, `candidate` (the values), `kind` (regression,
+        improvement); the largest change of a metric first. A query that lacks a value in one of
+        the runs has not flipped.
+
+        Raises
+        ------
+        DataError
+            A threshold for a metric that isn't there.
+        """
+        names = [str(name) for name in self.metrics["metric"]]
+        given = thresholds or {}
+        if unknown := sorted(set(given) - set(names)):
+            raise DataError(
+                f"no column {name_list(unknown)}",
+                field="thresholds",
+                allowed=nearest(unknown[0], names, "scores has"),
+            )
+        limits = {name: found for name in names if (found := given.get(name) or _limits(name))}
+        changes = self.largest_changes
+        changes = changes[changes["metric"].isin(list(limits)).to_numpy()]
+        sides = pd.DataFrame(list(limits.values()), index=list(limits), columns=["bad", "good"])
+        bad, good = sides.astype("float64").reindex(changes["metric"]).to_numpy().reshape(-1, 2).T
+        sign = np.where(_is_lower(changes), -1.0, 1.0)
+        before, after = sign * changes["baseline"], sign * changes["candidate"]
+        is_regression = (before >= sign * good) & (after < sign * bad)
+        is_improvement = (before < sign * bad) & (after >= sign * good)
+        kind = np.select([is_regression, is_improvement], ["regression", "improvement"], "")
+        return changes.drop(columns="delta").assign(kind=kind)[kind != ""].reset_index(drop=True)
+
     def to_markdown(self) -> str:
         """Return a table with means, difference and counts of queries per metric."""
         rows = self.metrics
@@ -191,55 +232,6 @@ def _changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def flips(
-    scores: pd.DataFrame,
-    baseline: str,
-    candidate: str,
-    thresholds: dict[str, tuple[float, float]] | None = None,
-) -> pd.DataFrame:
-    """One row per metric and query that went from good to bad, or from bad to good.
-
-    Parameters
-    ----------
-    thresholds
-        {metric: (bad, good)} beside, or instead of, those known: a value worse than `bad` is bad,
-        one at least as good as `good` is good, what lies between is neither. Known are binary
-        metrics (0 and 1) and judges' points (bad below 3, good from 4).
-    scores, baseline, candidate
-        As for `rs.diff_scores`, which raises the same errors.
-
-    Returns
-    -------
-    `metric`, `query_id`, `baseline`, `candidate` (the values), `kind` (regression, improvement);
-    metrics in the order of the columns, the largest change first. A query that lacks a value in one
-    of the runs has not flipped.
-
-    Raises
-    ------
-    DataError
-        An unknown or ambiguous run, the same run twice, a threshold for a column that isn't there.
-    """
-    names = [str(name) for name in metric_columns(scores)]
-    given = thresholds or {}
-    if unknown := sorted(set(given) - set(names)):
-        raise DataError(
-            f"no column {name_list(unknown)}",
-            field="thresholds",
-            allowed=nearest(unknown[0], names, "scores has"),
-        )
-    limits = {name: found for name in names if (found := given.get(name) or _limits(name))}
-    others = [name for name in names if name not in limits]
-    changes = diff_scores(scores.drop(columns=others), baseline, candidate).largest_changes
-    sides = pd.DataFrame(list(limits.values()), index=list(limits), columns=["bad", "good"])
-    bad, good = sides.astype("float64").reindex(changes["metric"]).to_numpy().reshape(-1, 2).T
-    sign = np.where(_is_lower(changes), -1.0, 1.0)
-    before, after = sign * changes["baseline"], sign * changes["candidate"]
-    is_regression = (before >= sign * good) & (after < sign * bad)
-    is_improvement = (before < sign * bad) & (after >= sign * good)
-    kind = np.select([is_regression, is_improvement], ["regression", "improvement"], "")
-    return changes.drop(columns="delta").assign(kind=kind)[kind != ""].reset_index(drop=True)
-
-
 def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     """One row per answer metric and query that went from good to bad, or from bad to good.
 
@@ -255,7 +247,7 @@ def answer_flips(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
         for name in metric_columns(scores)
         if describe(name).formula == "a column of your own" or not parse_label(name).is_ranking
     ]
-    return flips(scores[["run_id", *chosen]], a, b)
+    return diff_scores(scores[["run_id", *chosen]], a, b).flips()
 
 
 def largest_changes(scores: pd.DataFrame, a: str, b: str) -> pd.DataFrame:

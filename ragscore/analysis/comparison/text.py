@@ -9,7 +9,7 @@ import pandas as pd
 
 from ragscore.frames.render import decimals_for, shown_detectable, shown_n, shown_number
 from ragscore.scoring.level import Level
-from ragscore.scoring.metrics import HEADLINE, parse_label
+from ragscore.scoring.metrics import describe, headline_of
 
 RANKS = ("rank_baseline", "rank_candidate")
 WORST_FIRST = ("regression", "loss", "only_baseline", "only_candidate", "draw", "win")
@@ -198,12 +198,11 @@ def describe_matching(level: Level, k: int | None) -> str:
 
 
 def _headline(deltas: pd.DataFrame) -> list[str]:
-    measured = deltas.loc[deltas["n"] > 0, "metric"].tolist()
-    return [name for name in HEADLINE if name in measured] or measured
+    return headline_of(deltas.loc[deltas["n"] > 0, "metric"])
 
 
 def _is_time(label: str) -> bool:
-    return parse_label(label).metric.kind == "time"
+    return describe(label).kind == "time"
 
 
 def _shown_p(p: float) -> str:

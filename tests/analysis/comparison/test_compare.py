@@ -10,7 +10,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, answer, hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
-from ragscore.analysis.comparison.invariants import diff_config
+from ragscore.analysis.comparison.invariants import config_diff
 from ragscore.analysis.rankings import rank_overlap
 
 
@@ -157,7 +157,7 @@ def test_a_number_and_its_text_are_different_config(write_run):
     results = rs.load_results(
         [write_run("a", RUN_A, config={"k": 5}), write_run("b", RUN_A, config={"k": "5"})]
     )
-    assert diff_config(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
+    assert config_diff(results, "a", "b").to_numpy().tolist() == [["k", "5", '"5"']]
 
 
 def test_invariants_are_equal_different_or_unknown(write_golden, write_run):
@@ -337,7 +337,7 @@ def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
     with_config = replace(
         results, runs=results.runs.assign(config=pd.Series([None, "k = 5"], dtype="str"))
     )
-    assert diff_config(with_config, "a", "b").fillna("—").to_numpy().tolist() == [
+    assert config_diff(with_config, "a", "b").fillna("—").to_numpy().tolist() == [
         ["config", "—", "k = 5"]
     ]
     assert compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}

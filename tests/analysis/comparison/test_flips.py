@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import ragscore as rs
-from ragscore.analysis.comparison.score_diff import flips
+from ragscore.analysis.comparison.score_diff import diff_scores
 
 
 def scores_of(metric, before, after):
@@ -22,7 +22,7 @@ def scores_of(metric, before, after):
 
 
 def kinds(metric, before, after, **more):
-    found = flips(scores_of(metric, before, after), "a", "b", **more)
+    found = diff_scores(scores_of(metric, before, after), "a", "b").flips(**more)
     return dict(zip(found["query_id"], found["kind"], strict=True))
 
 
@@ -56,7 +56,7 @@ def test_a_metric_without_limits_flips_by_thresholds_only():
 
 def test_both_values_stand_beside_the_kind_metric_by_metric():
     scores = scores_of("hit@1", [1.0, 0], [0.0, 1]).assign(judge_correctness=[5.0, 2, 2, 4.5])
-    rows = flips(scores, "a", "b")
+    rows = diff_scores(scores, "a", "b").flips()
     assert rows.columns.tolist() == ["metric", "query_id", "baseline", "candidate", "kind"]
     assert rows.to_numpy().tolist() == [
         ["hit@1", "q0", 1, 0, "regression"], ["hit@1", "q1", 0, 1, "improvement"],

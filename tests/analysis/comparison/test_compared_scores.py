@@ -1,0 +1,116 @@
+"""Rows of an evaluation are compared as they are, columns of one's own with the rest."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import hit, record
+
+import ragscore as rs
+from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.slices import compare_slices
+
+N = 40
+
+
+@pytest.fixture
+def runs(write_golden, write_run):
+    """Two runs that find everything; half of the queries are easy."""
+    rows = [
+        {
+            "id": f"q{n:02}",
+            "query": "?",
+            "expected_doc_ids": ["d"],
+            "difficulty": "easy" if n % 2 else "hard",
+        }
+        for n in range(N)
+    ]
+    records = [record(row["id"], [hit("c", "d", 1)]) for row in rows]
+    results = rs.load_results([write_run("old", records), write_run("new", records)])
+    return results, rs.load_golden(write_golden(rows))
+
+
+def lengths(results, old, new):
+    """One row per run and query: a value that is `old` or `new` everywhere."""
+    rows = results.responses[["run_id", "query_id"]].astype("str")
+    place = rows.groupby("run_id").cumcount()
+    base = rows["run_id"].map({"old": old, "new": new})
+    return rows.assign(length_of_answer=base + place % 3)
+
+
+def test_the_rows_given_are_those_that_are_compared(pair):
+    results, golden = pair
+    scores = rs.score(results, golden)
+    given = compare_runs(results, golden, "a", "b", scores=scores)
+    anew = compare_runs(results, golden, "a", "b")
+    pd.testing.assert_frame_equal(given.deltas, anew.deltas)
+    pd.testing.assert_frame_equal(given.per_query, anew.per_query)
+    other = compare_runs(results, golden, "a", "b", metrics="mrr", scores=scores.assign(mrr=0.25))
+    assert other.deltas[["metric", "baseline", "candidate"]].values.tolist() == [
+        ["mrr", 0.25, 0.25]
+    ]
+
+
+def test_scores_without_a_run_are_refused(pair):
+    results, golden = pair
+    scores = rs.score(results, golden)
+    with pytest.raises(rs.DataError, match="scores: no rows of b; one of a"):
+        compare_runs(results, golden, "a", "b", scores=scores[scores["run_id"] == "a"])
+
+
+@pytest.mark.parametrize(("better", "word"), [("lower", "better"), ("higher", "worse")])
+def test_a_column_of_ones_own_is_compared_gated_and_sliced_in_its_direction(runs, better, word):
+    results, golden = runs
+    name = f"length_{better}"
+    frame = lengths(results, 100, 90).rename(columns={"length_of_answer": name})
+    ev = rs.evaluate(results, golden, ["mrr"]).with_columns(frame, better=better)
+    cmp = ev.compare("old", "new")
+    row = cmp.deltas.set_index("metric").loc[name]
+    # 100 + n % 3 against 90 + n % 3, for n = 0 to 39: 13·(0 + 1 + 2) / 40 = .975 above the base
+    assert row[["baseline", "candidate", "delta"]].tolist() == pytest.approx([100.975, 90.975, -10])
+    assert (row["verdict"], row["n"]) == (word, N)
+    assert name in repr(cmp) and name in cmp.to_markdown()
+    assert cmp.gate({name: 5}).passed is (word == "better")
+    sliced = cmp.slices("difficulty")
+    own = sliced.table[sliced.table["metric"] == name]
+    assert own[["difficulty", "n", "verdict"]].values.tolist() == [
+        ["easy", 20, word],
+        ["hard", 20, word],
+    ]
+    assert own["delta"].tolist() == pytest.approx([-10, -10])
+
+
+def test_a_gate_wants_to_know_which_direction_is_better(runs):
+    results, golden = runs
+    frame = lengths(results, 100, 90).rename(columns={"length_of_answer": "undirected"})
+    cmp = rs.evaluate(results, golden, ["mrr"]).with_columns(frame).compare("old", "new")
+    assert cmp.deltas.set_index("metric").loc["undirected", "verdict"] == "lower"
+    with pytest.raises(rs.DataError, match=r"undirected is better higher or lower; ev\.with_col"):
+        cmp.gate({"undirected": 1})
+
+
+def test_slices_of_a_comparison_are_those_of_its_scores(pair):
+    results, golden = pair
+    golden = rs.Golden(
+        **{name: getattr(golden, name) for name in ("targets", "tags", "checks", "conditions")},
+        queries=golden.queries.assign(difficulty=["easy", "hard", "hard"]),
+    )
+    scores = rs.score(results, golden, ["mrr", "hit@1"])
+    cmp = compare_runs(results, golden, "a", "b", scores=scores)
+    found, expected = (
+        one.table
+        for one in (
+            cmp.slices("difficulty", min_n=2),
+            compare_slices(scores, golden, "difficulty", "a", "b", min_n=2),
+        )
+    )
+    pd.testing.assert_frame_equal(found, expected)
+    assert np.isfinite(found["delta"]).all()
+
+
+def test_a_comparison_from_json_says_what_its_slices_need(pair):
+    again = rs.Comparison.from_json(compare_runs(*pair, "a", "b").to_json())
+    with pytest.raises(
+        rs.DataError,
+        match=r"from JSON holds no scores; rs\.evaluate\(results, golden\)\.compare\(baseline",
+    ):
+        again.slices("difficulty")
