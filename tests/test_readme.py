@@ -11,6 +11,8 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import pandas as pd
@@ -18,14 +20,20 @@ import pytest
 from conftest import hit, record
 
 import ragscore as rs
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.model import OUTCOMES
 from ragscore.cli import make_parser
 from ragscore.frames.render import markdown_table
+from ragscore.judging import Judged
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, flags=re.M | re.S)
+# What the README calls the objects of its examples.
+OBJECTS = {
+    "ev": rs.Evaluation, "cmp": rs.Comparison, "results": rs.Results, "golden": rs.Golden,
+    "store": rs.RunStore, "history": rs.RunStore, "judged": Judged,
+}  # fmt: skip
+FILES = {"yaml", "jsonl", "json", "md", "txt", "html", "trec", "parquet"}
 
 
 def test_examples_print_what_the_readme_shows(monkeypatch, tmp_path):
@@ -92,6 +100,26 @@ def test_the_architecture_names_every_folder_and_only_what_exists():
         assert (package / name).exists() or (ROOT / name).exists(), name
 
 
+def test_every_name_in_the_readme_is_there():
+    text = README.partition("## Changes\n")[0]
+    for path in set(re.findall(r"\brs\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", text)):
+        assert attrgetter(path)(rs), path
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_every_method_in_the_readme_is_there(name):
+    text, kind = README.partition("## Changes\n")[0], OBJECTS[name]
+    known = {*dir(kind), *([one.name for one in fields(kind)] if is_dataclass(kind) else [])}
+    for method in set(re.findall(rf"(?<![\w/.\-]){name}\.([A-Za-z_]\w*)", text)) - FILES:
+        assert method in known, method
+
+
+def test_changes_name_what_is_called_differently():
+    changes = README.partition("### Since 0.1.0\n")[2].partition("### 0.1.0")[0]
+    for path in set(re.findall(r"→ `rs\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", changes)):
+        assert attrgetter(path)(rs), path
+
+
 def test_every_outcome_is_defined_in_the_readme():
     defined = {
         word
@@ -151,7 +179,7 @@ def test_won_at_hit_5_and_outcomes_relate_as_the_readme_says(
         write_run(name, [record("q", [hit("c", "d", rank)] if rank else [])], k=10)
         for name, rank in (("a", a), ("b", b))
     ]
-    cmp = compare_runs(rs.load_results(runs), golden, "a", "b", metrics=["hit@5"])
+    cmp = rs.evaluate(rs.load_results(runs), golden).compare("a", "b", "hit@5")
     row = cmp.deltas.iloc[0]
     assert cmp.counts == {outcome: 1} and (row["n_better"], row["n_worse"]) == counts
 
