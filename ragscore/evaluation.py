@@ -19,14 +19,25 @@ from ragscore.analysis.comparison.model import Comparison
 from ragscore.analysis.comparison.relabelling import LabelEffect, label_effect
 from ragscore.analysis.comparison.score_diff import ScoreDiff, diff_scores
 from ragscore.analysis.config_effects import ConfigEffects, config_effects
+from ragscore.analysis.failure_causes import DEFAULT_K, Failures, failures
 from ragscore.analysis.harness_files import write_metrics_json
 from ragscore.analysis.leaderboard import Leaderboard, leaderboard
+from ragscore.analysis.paraphrases import NARROW, POOL, Paraphrases, paraphrases
 from ragscore.analysis.query_view import QueryView, show_query
+from ragscore.analysis.rankings import score_distribution
+from ragscore.analysis.refusals import Refusals, refusals
+from ragscore.analysis.repeats import Repeats, average_names, average_repeats, repeats
+from ragscore.analysis.reported import check_reported
 from ragscore.analysis.result_forms import Tables
+from ragscore.analysis.retrievers import RetrieverReport, retrievers
+from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.analysis.slices import MIN_N, slice_means
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.render import decimals_for, shown_n, shown_number
 from ragscore.golden.coverage import coverage, coverage_rows
+from ragscore.golden.duplicates import SIMILARITY
+from ragscore.golden.health import DIFFERENCES, GoldenHealth, golden_health
+from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.io.load import load_golden, load_results
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.metrics import declare, describe, parse_label
@@ -48,6 +59,8 @@ ASPECTS = (
     ("false_refusal",),
     ("passed",),
 )
+# The metrics that tell answers from refusals, and right answers from wrong ones.
+DECIDED_BY = ("refusal_correct", "false_refusal", "answer_checks")
 SHOWN_RUNS = 20  # runs in the printed table
 
 
@@ -182,9 +195,15 @@ class Evaluation(Tables):
 
     @cached_property
     def results(self) -> Results:
-        """The results behind the scores."""
+        """The results behind the scores; a `DataError` for averages of repeats."""
+        if self.source is None:
+            raise DataError(
+                "averages of repeats have no results of their own",
+                field="results",
+                allowed="the evaluation that was averaged",
+            )
         check_type(self.source, (Results, Callable), "results")  # type: ignore[arg-type]
-        return self.source if isinstance(self.source, Results) else self.source()  # type: ignore[misc]
+        return self.source if isinstance(self.source, Results) else self.source()
 
     @property
     def run_ids(self) -> list[str]:
@@ -220,7 +239,7 @@ class Evaluation(Tables):
         names = (
             self.run_ids
             if runs is None
-            else run_names(self.results.runs, [runs] if isinstance(runs, str) else list(runs))
+            else run_names(self._runs, [runs] if isinstance(runs, str) else list(runs))
         )
         golden = self.golden if queries is None else _with_queries(self.golden, queries)
         run_of = self.scores["run_id"].astype("str")
@@ -240,7 +259,7 @@ class Evaluation(Tables):
             golden=golden,
             scores=scores,
             settings=settings,
-            source=lambda: self.results.select(names, kept),
+            source=None if self.source is None else lambda: self.results.select(names, kept),
         )
 
     def with_columns(
@@ -349,7 +368,7 @@ class Evaluation(Tables):
         """
         scores, chosen = self._scored(metrics)
         return summarize(
-            scores, self.golden, by=by, metrics=chosen, results=self.results, bounds=bounds,
+            scores, self.golden, by=by, metrics=chosen, results=self._known_results, bounds=bounds,
             cluster=cluster,
         )  # fmt: skip
 
@@ -427,7 +446,7 @@ class Evaluation(Tables):
         >>> ev.explain("citation_precision")
         """
         scores, chosen = self._scored(metrics)
-        return explain(scores, self.golden, chosen, self.results)
+        return explain(scores, self.golden, chosen, self._known_results)
 
     def pivot(self, metric: str) -> pd.DataFrame:
         """Return the values of one metric: one row per query, one column per run.
@@ -613,8 +632,8 @@ class Evaluation(Tables):
         """
         scores, chosen = self._scored(metrics or list(self.primary))
         return leaderboard(
-            scores, metrics=chosen, baseline=baseline, golden=self.golden, results=self.results,
-            runs=runs, cluster=cluster, seed=seed,
+            scores, metrics=chosen, baseline=baseline, golden=self.golden,
+            results=self._known_results, runs=runs, cluster=cluster, seed=seed,
         )  # fmt: skip
 
     def config_effects(
@@ -684,7 +703,435 @@ class Evaluation(Tables):
             match=self.policies.match,
         )  # fmt: skip
 
+    # Refusals, failures, repeats: each an object whose frames are attributes
+
+    def refusals(
+        self,
+        metrics: Sequence[str] | str | None = None,
+        *,
+        right: str | None = None,
+        threshold: float | None = None,
+    ) -> Refusals:
+        """Return what each run answers and what it refuses, and how rightly.
+
+        Parameters
+        ----------
+        metrics
+            Metrics of `quality`, of which higher is better and 0 is worst. The default is the
+            answer metrics that were scored and have values (judge_correctness, key_facts,
+            answer_checks, exact_match, token_f1, rouge_l, ...).
+        right
+            The metric that says whether an answer is right; higher is better. The default is the
+            first of judge_correctness (4 or more of 5), key_facts (all of them) and answer_checks
+            that was scored and that every run has; if each is missing in some run, the first that
+            any run has.
+        threshold
+            The least value of `right` that counts as right; 1 for metrics that end there.
+
+        Returns
+        -------
+        `Refusals`: frames `table`, `decisions`, `quality` and `detection`; its docstring has their
+        columns.
+
+        Raises
+        ------
+        DataError
+            An unknown metric; one of which lower values are better; `right` has no upper end at 1
+            and no threshold is given.
+
+        Examples
+        --------
+        >>> ev.refusals().detection[["run_id", "precision", "recall", "f1"]]
+        """
+        right = right and self._named(right)
+        chosen = [metrics] if isinstance(metrics, str) else list(metrics or [])
+        chosen = [self._named(name) for name in chosen]
+        scores = self._scores_with(*DECIDED_BY, right, *chosen)
+        return refusals(scores, self.golden, chosen or None, right=right, threshold=threshold)
+
+    def risk_coverage(
+        self,
+        *,
+        right: str | None = None,
+        threshold: float | None = None,
+        refusals: str = "kept",
+    ) -> RiskCoverage:
+        """Return the risk and the coverage that a threshold on the top hit's score would give.
+
+        Parameters
+        ----------
+        right, threshold
+            The metric that says that an answer is right, as for `refusals`; a ranking metric such
+            as "hit@5" will do.
+        refusals
+            "kept": the threshold comes on top of the run's own refusals. "replaced": it takes their
+            place. What the system would have answered there is unknown, so that only a ranking
+            metric can say whether it would have been right.
+
+        Returns
+        -------
+        `RiskCoverage`: frames `curve` and `areas`, method `at_risk`; its docstring has the columns.
+
+        Raises
+        ------
+        DataError
+            No metric says which answers are right; `refusals="replaced"` with a metric that reads
+            the answer.
+
+        Warns
+        -----
+        UserWarning
+            A run has no curve: its top hits have no score, or no query is known to be answered
+            rightly or wrongly.
+
+        Examples
+        --------
+        >>> ev.risk_coverage(right="hit@5").at_risk(0.3)[["run_id", "threshold", "coverage"]]
+        """
+        right = right and self._named(right)
+        return risk_coverage(
+            self._scores_with(*DECIDED_BY, right), self.golden, self.results, right=right,
+            threshold=threshold, refusals=refusals,
+        )  # fmt: skip
+
+    def failures(
+        self,
+        *,
+        hit: str | None = None,
+        right: str | None = None,
+        threshold: float | None = None,
+    ) -> Failures:
+        """Return what spoilt each answer: retrieval, generation, or nothing (error attribution).
+
+        Parameters
+        ----------
+        hit
+            The 0/1 metric that says whether retrieval found the right thing. By default hit@k, k
+            the smallest of the runs' own, or 5 where that is unknown or wasn't scored.
+        right, threshold
+            The metric that says that an answer is right, as for `refusals`.
+
+        Returns
+        -------
+        `Failures`: frames `table` and `per_query`, methods `changes` and `transitions` of two runs;
+        its docstring has the columns.
+
+        Raises
+        ------
+        DataError
+            An unknown metric; `hit` is not 0/1; no metric says which answers are right.
+
+        Examples
+        --------
+        >>> ev.failures().transitions("dense", "hybrid")
+        """
+        hit, right = hit and self._named(hit), right and self._named(right)
+        return failures(
+            self._scores_with(*DECIDED_BY, f"hit@{DEFAULT_K}", hit, right), self.golden,
+            self.results, hit=hit, right=right, threshold=threshold,
+        )  # fmt: skip
+
+    def paraphrases(
+        self, *, narrow: int = NARROW, pool: int = POOL, pattern: str | None = None
+    ) -> Paraphrases:
+        r"""Compare what each run finds for several wordings of one query (`golden.queries.group`).
+
+        Parameters
+        ----------
+        narrow, pool
+            Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too
+            low at rank ≤ pool.
+        pattern
+            A regular expression with one group that finds the kind of paraphrase in the query id,
+            where the golden set has no `variant`: `r"-(\w+)$"` reads "typo" from "g1-typo".
+
+        Returns
+        -------
+        `Paraphrases`: frames `summary`, `kinds`, `groups` and `per_query`; its docstring has their
+        columns.
+
+        Raises
+        ------
+        DataError
+            A run says that it retrieved fewer than `pool` hits a query; `narrow` is not below
+            `pool`; a pattern that isn't a regular expression with exactly one group.
+
+        Warns
+        -----
+        UserWarning
+            A run has hits but none at rank `pool`: the pool may have been cut short.
+
+        Examples
+        --------
+        >>> ev.paraphrases(narrow=5, pool=10).kinds
+        """
+        return paraphrases(self.results, self.golden, narrow=narrow, pool=pool, pattern=pattern)
+
+    def repeats(
+        self,
+        metric: str,
+        k: int,
+        threshold: float | None = None,
+        *,
+        runs: pd.DataFrame | list[str] | None = None,
+    ) -> Repeats:
+        """Return pass@k and pass^k of every query and system, from its repeated runs.
+
+        Parameters
+        ----------
+        metric
+            A repeat succeeds at `threshold` of it or better, in the metric's own direction.
+        k
+            The number of repeats drawn, from 1 to their number.
+        threshold
+            By default 1 where higher is better and 0 where lower is; metrics of time and cost need
+            one.
+        runs
+            Run ids that are repeats of one system. By default runs of the same `system`, told apart
+            by `repeat`; a frame with these two columns and run_id says so itself.
+
+        Returns
+        -------
+        `Repeats`: frames `summary` and `per_query`; its docstring has their columns.
+
+        Raises
+        ------
+        DataError
+            k is not in 1..n; an unknown metric; runs without a system; a query is missing from a
+            repeat, or has no finite value in one repeat but has in another; two runs of a system
+            are the same `repeat`.
+
+        Examples
+        --------
+        >>> ev.repeats("passed", 2, runs=["dense", "hybrid"]).summary
+        """
+        scores, (name,) = self._scored_one(metric)
+        chosen = self.results.runs if runs is None else runs
+        return repeats(scores, name, k, threshold, runs=chosen)
+
+    def average_repeats(self) -> "Evaluation":
+        """Average the repeats of each system query by query, so that every query counts once.
+
+        Five runs of one system on 50 queries know as much about other queries as 50 do. Runs of one
+        `system` that have a `repeat` are averaged, and called by the system from then on; all
+        others stay as they are. What is returned has no `results`: it summarizes, slices and ranks
+        what was scored.
+
+        Raises
+        ------
+        DataError
+            Two runs of a system are the same repeat, or another run has the system's name as its
+            run_id.
+
+        Warns
+        -----
+        UserWarning
+            Queries that some repeats were not asked; they are averaged over the others.
+
+        Examples
+        --------
+        >>> ev.average_repeats().leaderboard("mrr@10")
+        """
+        scores = average_repeats(self.scores, self.results.runs)
+        names = average_names(self.results.runs, pd.Series(self.run_ids))
+        settings = self.settings.assign(run_id=names.to_numpy()).drop_duplicates("run_id")
+        return replace(self, scores=scores, settings=settings.reset_index(drop=True), source=None)
+
+    def retrievers(
+        self,
+        k: int | None = None,
+        hits: str = "any",
+        *,
+        source_keys: str = "any",
+        metadata: str = "all",
+        substrings: str = "any",
+    ) -> RetrieverReport:
+        """Judge every query of every retriever by the query's predicate.
+
+        Parameters
+        ----------
+        k
+            Only hits up to this rank; by default all that a run has.
+        hits
+            "any": one hit that satisfies the predicate is enough. "all": besides, every hit within
+            k must satisfy it. `satisfied_by` of a golden row overrides this and the following
+            options.
+        source_keys, metadata, substrings
+            As for `rs.match.by_predicate`.
+
+        Returns
+        -------
+        `RetrieverReport`: frames `table`, `matrix` and `per_query`, and `to_markdown()`; its
+        docstring has the columns.
+
+        Raises
+        ------
+        DataError
+            k below 1; an option that is neither "any" nor "all"; runs that only hold a summary; no
+            query has a predicate.
+
+        Examples
+        --------
+        >>> from dataclasses import replace
+        >>> hits = ev.results.hits.assign(source_key=ev.results.hits["doc_id"])
+        >>> targets = ev.golden.targets.query("level == 'doc'").assign(level="source_key")
+        >>> targets = targets.assign(source_key=targets["doc_id"])
+        >>> keyed = rs.Golden(ev.golden.queries, targets)
+        >>> rs.evaluate(replace(ev.results, hits=hits), keyed).retrievers(k=5).table
+        """
+        return retrievers(
+            self.results, self.golden, k, hits, source_keys=source_keys, metadata=metadata,
+            substrings=substrings, unknown=self.policies.unknown,
+        )  # fmt: skip
+
+    def retriever_scores(self) -> pd.DataFrame:
+        """Return the retrievers' own scores of relevant hits beside those of all others.
+
+        A score that separates them can be cut at a threshold. `results.retriever_scores()` shows
+        how scores fall with the rank.
+
+        Returns
+        -------
+        One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade
+        ≥ 1), *not relevant* (of grade 0 only), *unjudged* (none), *undecided* (its text is cut),
+        *should be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a
+        score, `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`,
+        `p75`, `p95`, `max` of the score. `above`: the share of pairs of a relevant hit and one of
+        this row, over the whole run, in which the relevant hit scores higher; ties count half (0.5:
+        no separation, 1: full separation; near 0 for distances, where less is better; NaN without a
+        pair).
+
+        Raises
+        ------
+        DataError
+            No hit has a score.
+
+        Examples
+        --------
+        >>> ev.retriever_scores()[["run_id", "relevance", "p50", "above"]]
+        """
+        return score_distribution(self.results, self.golden, match=self._level)
+
+    # What the golden set can tell
+
+    def golden_health(
+        self,
+        metric: str = "passed",
+        *,
+        similarity: float = SIMILARITY,
+        differences: tuple[float, ...] = DIFFERENCES,
+    ) -> GoldenHealth:
+        """Measure how well the golden set tells runs apart, and find its gaps.
+
+        The more different runs there are, the more it tells; a single run can't show which queries
+        discriminate.
+
+        Parameters
+        ----------
+        metric
+            A metric from 0 to 1, higher being better.
+        similarity
+            Minimum similarity of near-duplicates (see `Golden.near_duplicates`).
+        differences
+            Differences of the metric's mean that should be detectable.
+
+        Returns
+        -------
+        `GoldenHealth`: frames `summary`, `queries`, `duplicates`, `targets`, `judged`, `ties`,
+        `effective` and `needed`; its docstring has their columns.
+
+        Raises
+        ------
+        DataError
+            An unknown metric, or one that doesn't range from 0 (bad) to 1 (good); a difference that
+            isn't above 0.
+
+        Examples
+        --------
+        >>> ev.golden_health("hit@5").queries.query("discriminates == 'all fail'")
+        """
+        scores, (name,) = self._scored_one(metric)
+        return golden_health(
+            scores, self.golden, self.results, name, similarity=similarity, differences=differences
+        )
+
+    def tie_sensitivity(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
+        """Return how much metrics depend on the arbitrary order of hits with equal scores.
+
+        Hits of one query with exactly the same score share their ranks. For `worst` the hits of the
+        highest grade take the last of these ranks, for `best` the first. If several tied hits meet
+        the same target, recall and nDCG may have an even better or worse order.
+
+        Parameters
+        ----------
+        metrics
+            Labels of ranking metrics; by default hit@1, hit@5, mrr@10 and ndcg@10.
+
+        Returns
+        -------
+        One row per run and metric: means `worst`, `mean` (as ranked) and `best`, over the same `n`
+        queries; `spread` = best − worst; `n_tied` queries with equal scores, `n_moved` of them
+        whose value depends on their order. A run whose hits have no score has NaN there and NA
+        counts: its ties are unknown.
+
+        Raises
+        ------
+        DataError
+            An unknown metric.
+
+        Examples
+        --------
+        >>> ev.tie_sensitivity("mrr@10")
+        """
+        return tie_sensitivity(self.results, self.golden, metrics, match=self._level)
+
     # Provenance, other tools
+
+    def check_reported(
+        self,
+        reported: pd.DataFrame | None = None,
+        *,
+        profile: str | Profile | None = None,
+    ) -> pd.DataFrame:
+        """Compare the values that another tool reported with those recomputed here.
+
+        The policies of the evaluation say how the other tool counts: `rs.evaluate(...,
+        empty_gold="one", missing="zero")`.
+
+        Parameters
+        ----------
+        reported
+            The values to check, if the results don't hold them: the frame `reported` of other
+            results with the same run ids.
+        profile
+            The harness that reported them; by default that of the evaluation. Its names are
+            understood (what it calls `recall_at_k` may be our hit@5), values of a whole run are
+            recomputed as by `to_profile`, and it sets the policies.
+
+        Returns
+        -------
+        One row per run, query and metric, as reported (query_id "" and a `statistic` for values of
+        a whole run): `metric`, `label` (ours; NA: none of ours), `reported`, `recomputed` (NaN:
+        does not apply here, or not recomputed), `difference` = recomputed − reported, and `note`
+        (NA: nothing to say): why nothing was recomputed, or that the value comes from stored
+        judgments, which are the other tool's own.
+
+        Raises
+        ------
+        DataError
+            There are no reported values, or they name a run that the results don't have.
+
+        Examples
+        --------
+        >>> values = ev.scores.reset_index()[["run_id", "query_id", "mrr@10"]]
+        >>> reported = values.melt(["run_id", "query_id"], var_name="metric").dropna()
+        >>> ev.check_reported(reported)["difference"].abs().max()
+        """
+        chosen = find_profile(profile) or self.profile
+        policies = self.policies if chosen else replace(self.policies, match=self._level)
+        return check_reported(
+            self.results, self.golden, reported, profile=chosen, policies=policies
+        )
 
     def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
         """Return what each run was measured by: equal rows mean that scores are comparable.
@@ -806,6 +1253,14 @@ class Evaluation(Tables):
     # Scores of metrics that are asked for later
 
     @property
+    def _known_results(self) -> Results | None:
+        return None if self.source is None else self.results
+
+    @property
+    def _runs(self) -> pd.DataFrame:
+        return self.settings if self.source is None else self.results.runs
+
+    @property
     def _level(self) -> str:
         return str(self.settings["level"].iloc[0]) if len(self.settings) else "auto"
 
@@ -814,7 +1269,7 @@ class Evaluation(Tables):
         if metrics is None:
             return self.scores, None
         names = [metrics] if isinstance(metrics, str) else list(metrics)
-        names = [name if name in self.scores else parse_label(name).text for name in names]
+        names = [self._named(name) for name in names]
         lacking = [name for name in dict.fromkeys(names) if name not in self.scores]
         if not lacking:
             return self.scores, names
@@ -824,6 +1279,14 @@ class Evaluation(Tables):
             policies=policies,
         ).reset_index()  # fmt: skip
         return add_columns(self.scores, more, lacking, partial=True), names
+
+    def _named(self, metric: str) -> str:
+        """Return the name that a metric has in the scores."""
+        return metric if metric in self.scores else parse_label(metric).text
+
+    def _scores_with(self, *metrics: str | None) -> pd.DataFrame:
+        """Return scores that have these metrics as well."""
+        return self._scored([name for name in metrics if name])[0]
 
     def _scored_one(self, metric: str) -> tuple[pd.DataFrame, list[str]]:
         check_type(metric, str, "metric", "one metric")

@@ -59,6 +59,7 @@ class Failures(FramesResult):
     """
 
     FRAMES = ("table", "per_query")
+    METHODS = ("changes(baseline, candidate)", "transitions(baseline, candidate)")
 
     per_query: pd.DataFrame
     hit_by: str
@@ -139,24 +140,9 @@ def failures(
     right: str | None = None,
     threshold: float | None = None,
 ) -> Failures:
-    """Return the failure cause of each answer: retrieval, generation, or none.
+    """Return the failure cause of each answer; see `Evaluation.failures`.
 
-    Parameters
-    ----------
-    scores
-        As for `refusals`, with the column `hit` as well.
-    results
-        Tells how many hits the runs keep, for the default of `hit`.
-    hit
-        A 0/1 column that says whether retrieval found the right thing. By default hit@k, k the
-        smallest of the runs' own, or 5 where that is unknown or not in the scores.
-    right, threshold
-        The metric that says that an answer is right, as for `refusals`.
-
-    Raises
-    ------
-    DataError
-        No such column, `hit` is not 0/1, or no metric says which answers are right.
+    `results` tells how many hits the runs keep, for the default of `hit`.
     """
     rows = rows_with_queries(scores, golden)
     hit = _hit_metric(rows, results, hit)

@@ -152,30 +152,7 @@ def paraphrases(
     pool: int = POOL,
     pattern: str | None = None,
 ) -> Paraphrases:
-    r"""Compare what a system finds for several wordings of one query.
-
-    Parameters
-    ----------
-    narrow, pool
-        Cut-offs: a document counts as found at rank ≤ narrow, and as retrieved but ranked too low
-        at rank ≤ pool.
-    pattern
-        A regular expression with one group that finds the kind of paraphrase in the query id, where
-        the golden set has no `variant`: `r"-(\w+)$"` reads "typo" from "g1-typo". Without it the
-        kind is the variant.
-
-    Raises
-    ------
-    DataError
-        A run says that it retrieved fewer than `pool` hits a query; `narrow` is not below `pool`; a
-        pattern that isn't a regular expression with exactly one group.
-
-    Warns
-    -----
-    UserWarning
-        A run has hits but none at rank `pool`: the pool may have been cut short, and Missing may be
-        MisRanked.
-    """
+    """Compare what is found for several wordings; see `Evaluation.paraphrases`."""
     check_inputs(results, golden)
     if not 1 <= narrow <= pool:
         raise DataError(

@@ -68,30 +68,7 @@ def retriever_scores(results: Results, by: str | None = "rank") -> pd.DataFrame:
 
 
 def score_distribution(results: Results, golden: Golden, *, match: str = "auto") -> pd.DataFrame:
-    """Return the scores of relevant hits beside those of all others.
-
-    A score that separates them can be cut at a threshold.
-
-    Parameters
-    ----------
-    match
-        The match level, as for `rs.score`.
-
-    Returns
-    -------
-    One row per run, kind of score and `relevance`: *relevant* (the hit meets a target of grade ≥
-    1), *not relevant* (of grade 0 only), *unjudged* (none), *undecided* (its text is cut), *should
-    be refused* and *unlabelled* (nothing can be relevant to the query). `n_hits` with a score,
-    `n_queries` they are of, `n_no_score` hits left out; `min`, `p5`, `p25`, `p50`, `p75`, `p95`,
-    `max` of the score. `above`: the share of pairs of a relevant hit and one of this row, over the
-    whole run, in which the relevant hit scores higher; ties count half (0.5: no separation, 1: full
-    separation; near 0 for distances, where less is better; NaN without a pair).
-
-    Raises
-    ------
-    DataError
-        No hit has a score; an unknown match level.
-    """
+    """Return scores of relevant and other hits; see `Evaluation.retriever_scores`."""
     check_inputs(results, golden)
     keys = ["run_id", "score_kind", "relevance"]
     hits = _hits_with_scores(results).assign(

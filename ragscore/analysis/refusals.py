@@ -172,30 +172,7 @@ def refusals(
     right: str | None = None,
     threshold: float | None = None,
 ) -> Refusals:
-    """Return each run's decisions to answer or refuse, as counts, quality and detection.
-
-    Parameters
-    ----------
-    scores
-        With the columns refusal_correct and false_refusal (default metrics), and the column that
-        `right` names.
-    metrics
-        Columns of `Refusals.quality`, of which higher is better and 0 is worst. The default is the
-        answer metrics that have values (judge_correctness, key_facts, answer_checks, exact_match,
-        token_f1, rouge_l, ...).
-    right
-        A column that says whether an answer is right; higher is better. The default is the first of
-        judge_correctness (4 or more of 5), key_facts (all of them) and answer_checks that every run
-        has; if each is missing in some run, the first that any run has.
-    threshold
-        The least value of `right` that counts as right; 1 for metrics that end there.
-
-    Raises
-    ------
-    DataError
-        A column is missing; lower values of `right` or of a metric are better; `right` has no upper
-        end at 1 and no threshold is given.
-    """
+    """Return each run's decisions to answer or refuse; see `Evaluation.refusals`."""
     rows = rows_with_queries(scores, golden)
     if metrics is not None:
         metrics = tuple(dict.fromkeys([metrics] if isinstance(metrics, str) else metrics))

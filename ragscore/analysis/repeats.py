@@ -78,29 +78,10 @@ def repeats(
     *,
     runs: pd.DataFrame | list[str] | None = None,
 ) -> Repeats:
-    """Return pass@k and pass^k of every query and system, from its repeats.
+    """Return pass@k and pass^k of every query and system; see `Evaluation.repeats`.
 
-    Parameters
-    ----------
-    metric
-        A column of the scores. A repeat succeeds at `threshold` or better, in the metric's own
-        direction.
-    k
-        The number of repeats drawn, from 1 to their number.
-    threshold
-        By default 1 where higher is better and 0 where lower is; metrics of time and cost need one.
-    runs
-        The runs that are repeats of each other. A frame such as `results.runs`: runs of the same
-        `system`, told apart by `repeat`. A list of run ids: these, as repeats of one system.
-        Without it: all runs of the scores, by their `system` if the scores have that column (those
-        of a store do).
-
-    Raises
-    ------
-    DataError
-        k is not in 1..n; the metric is no column; a query is missing from a repeat, stands there
-        twice, or has no finite value in one repeat but has in another; two runs of a system are the
-        same `repeat`.
+    Without `runs`: all runs of the scores, by their `system` if the scores have that column (those
+    of a store do).
     """
     if metric not in scores.columns:
         raise DataError(
@@ -119,39 +100,14 @@ def repeats(
 
 
 def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Average the repeats of each system query by query, so that every query counts once.
+    """Return the scores with one row per system or run and query; see `Evaluation.average_repeats`.
 
-    Repeats are no new queries: five runs of one system on 50 queries know as much about other
-    queries as 50 do.
-
-    Parameters
-    ----------
-    scores
-        From `rs.score` or `store.scores`.
-    runs
-        Such as `results.runs`. Runs of one `system` that have a `repeat` are averaged, and called
-        by the system from then on; all others stay as they are.
-
-    Returns
-    -------
-    The frame of scores with one row per system or run and query. A query is `scored` if it was in
-    any of the repeats.
-
-    Raises
-    ------
-    DataError
-        Two runs of a system are the same repeat, or another run has the system's name as its
-        run_id.
-
-    Warns
-    -----
-    UserWarning
-        Queries that some repeats were not asked; they are averaged over the others.
+    A query is `scored` if it was in any of the repeats.
     """
     rows = scores if "query_id" in scores else scores.reset_index()
     run_ids = rows["run_id"].astype("str")
     systems = _repeated_systems(runs, run_ids.drop_duplicates())
-    new_ids = run_ids.map(systems).astype("str").fillna(run_ids)
+    new_ids = average_names(runs, run_ids)
     order = new_ids.drop_duplicates().tolist()
     keys = [new_ids.to_numpy(), rows["query_id"].to_numpy()]
     cells = rows.groupby(keys, sort=False).ngroup().to_numpy()
@@ -174,6 +130,12 @@ def average_repeats(scores: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
         state = averaged["state"].astype("str").mask(is_scored, "scored")
         averaged["state"] = state.astype("category")
     return averaged if "query_id" in scores else averaged.set_index("query_id")
+
+
+def average_names(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:
+    """Return what each run is called once repeats are averaged: its system, or itself."""
+    systems = _repeated_systems(runs, run_ids.drop_duplicates())
+    return run_ids.map(systems).astype("str").fillna(run_ids)
 
 
 def _repeated_systems(runs: pd.DataFrame, run_ids: pd.Series) -> pd.Series:

@@ -15,6 +15,7 @@ from ragscore.frames.data import DataError, Golden, Results, categorical
 from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.judgments import CRITERIA
 from ragscore.scoring.metrics import BY_NAME, describe, parse_label
+from ragscore.scoring.policies import Policies
 from ragscore.scoring.profile_aggregates import aggregate, k_of_runs
 from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.rules import LEVELS
@@ -64,7 +65,7 @@ def _renamed(metric: str) -> str:
 def reported_scores(results: Results) -> pd.DataFrame:
     """Return the reported values of single queries as a frame of scores.
 
-    It can be given to `rs.summarize` and `rs.diff_scores`.
+    It has the form of `rs.score`.
 
     Returns
     -------
@@ -75,6 +76,10 @@ def reported_scores(results: Results) -> pd.DataFrame:
     ------
     DataError
         There are no reported values; two metrics of a report are the same one here.
+
+    Examples
+    --------
+    >>> rs.load_results("report.json").reported_scores()
     """
     reported = _reported(results, None)
     reported = reported[reported["statistic"].isna()]
@@ -107,41 +112,15 @@ def check_reported(
     reported: pd.DataFrame | None = None,
     *,
     profile: str | Profile | None = None,
-    **policies: Any,
+    policies: Policies | None = None,
+    **fields: Any,
 ) -> pd.DataFrame:
-    """Compare reported values with those recomputed from hits and golden set.
-
-    Parameters
-    ----------
-    reported
-        The values to check, if `results` doesn't hold them: the frame `reported` of other results
-        with the same run ids.
-    profile
-        The harness that reported them. Its names are understood (what it calls `recall_at_k` may be
-        our hit@5), values of a whole run are recomputed by `rs.aggregate`, and it sets the
-        policies.
-    policies
-        Arguments of `rs.score` that say how the other tool counts: `empty_gold="one"`,
-        `missing="zero"`, `match="doc"`, ...
-
-    Returns
-    -------
-    One row per run, query and metric, as reported (query_id "" and a `statistic` for values of a
-    whole run): `metric`, `label` (ours; NA: none of ours), `reported`, `recomputed` (NaN: does not
-    apply here, or not recomputed), `difference` = recomputed − reported, and `note` (NA: nothing to
-    say): why nothing was recomputed, or that the value comes from stored judgments, which are the
-    other tool's own.
-
-    Raises
-    ------
-    DataError
-        There are no reported values, or they name a run that `results` doesn't have.
-    """
+    """Compare reported values with recomputed ones; see `Evaluation.check_reported`."""
     rows = _reported(results, reported).rename(columns={"value": "reported"})
     chosen = find_profile(profile)
     rows = rows.assign(label=_labels(rows, k_of_runs(results), chosen))
     if labels := rows["label"].dropna().unique().tolist():
-        scores = score(results, golden, labels, profile=chosen, **policies)
+        scores = score(results, golden, labels, profile=chosen, policies=policies, **fields)
         values = _recomputed(scores, labels)
         keys = rows[["run_id", "query_id", "label", "statistic"]].fillna("")
         recomputed = values.reindex(pd.MultiIndex.from_frame(keys)).to_numpy("float64")

@@ -71,8 +71,9 @@ class FramesResult(ABC):
     asked for, unless it is a field.
     """
 
-    # In the order in which they are best read; without an annotation, it is no field.
+    # In the order in which they are best read; without an annotation, they are no fields.
     FRAMES = tuple[str, ...]()
+    METHODS = tuple[str, ...]()
 
     @abstractmethod
     def _heading(self) -> str:
@@ -83,7 +84,10 @@ class FramesResult(ABC):
         """Return the table to read first, rounded."""
 
     def _frames_line(self) -> str:
-        return f"Frames: {', '.join(f'.{name}' for name in self.FRAMES)}"
+        more = (
+            f"; methods: {', '.join(f'.{name}' for name in self.METHODS)}" if self.METHODS else ""
+        )
+        return f"Frames: {', '.join(f'.{name}' for name in self.FRAMES)}{more}"
 
     def __repr__(self) -> str:
         table = self._shown().to_string(index=False)

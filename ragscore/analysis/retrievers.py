@@ -55,6 +55,7 @@ class RetrieverReport(FramesResult):
     """
 
     FRAMES = ("table", "matrix", "per_query")
+    METHODS = ("to_markdown()",)
 
     per_query: pd.DataFrame
     _results: Results = field(repr=False)
@@ -130,28 +131,10 @@ def retrievers(
     substrings: str = "any",
     unknown: str = "exclude",
 ) -> RetrieverReport:
-    """Judge every query of every retriever by the query's predicate.
+    """Judge every query of every retriever; see `Evaluation.retrievers`.
 
-    Parameters
-    ----------
-    golden
-        Without it nothing is computed: the rows hold what the file stored (`results.reported`).
-    k
-        Only hits up to this rank; by default all that a run has.
-    hits
-        "any": one hit that satisfies the predicate is enough. "all": besides, every hit within k
-        must satisfy it. `satisfied_by` of a golden row overrides this and the following options.
-    source_keys, metadata, substrings
-        As for `rs.match.by_predicate`.
-    unknown
-        As for `rs.score`: a query whose outcome depends on the cut-off part of a hit's text has no
-        outcome, or ("miss") such hits are misses.
-
-    Raises
-    ------
-    DataError
-        k below 1, an option that is neither "any" nor "all", or a golden set beside runs that only
-        hold a summary.
+    Without a golden set nothing is computed: the rows hold what the file stored
+    (`results.reported`). `unknown` is the policy.
     """
     if golden is None:
         return RetrieverReport(_reported_rows(results), results, None, k)

@@ -76,6 +76,7 @@ class RiskCoverage(FramesResult):
     """
 
     FRAMES = ("areas", "curve")
+    METHODS = ("at_risk(max_risk)",)
 
     curve: pd.DataFrame
     right_by: str
@@ -141,32 +142,7 @@ def risk_coverage(
     threshold: float | None = None,
     refusals: str = "kept",
 ) -> RiskCoverage:
-    """Return the risk and the coverage that a threshold on the top hit's score would give.
-
-    Parameters
-    ----------
-    scores, golden, results
-        Of the same runs; `results` for the scores of the hits of rank 1.
-    right, threshold
-        The metric that says that an answer is right, as for `refusals`; a ranking metric such as
-        "hit@5" will do.
-    refusals
-        "kept": the threshold comes on top of the run's own refusals. "replaced": it takes their
-        place. What the system would have answered there is unknown, so that only a ranking metric
-        can say whether it would have been right.
-
-    Raises
-    ------
-    DataError
-        No metric says which answers are right; `refusals="replaced"` with a metric that reads the
-        answer.
-
-    Warns
-    -----
-    UserWarning
-        A run has no curve: its top hits have no score, or no query is known to be answered rightly
-        or wrongly.
-    """
+    """Return risk and coverage of thresholds; see `Evaluation.risk_coverage`."""
     check_inputs(results, golden)
     rows = _queries(scores, golden, right, threshold, refusals)
     rows = pd.concat([rows, _top_hits(rows, results)], axis=1)

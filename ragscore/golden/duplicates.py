@@ -13,10 +13,11 @@ from ragscore.frames.data import DataError, Golden, check_type
 # Scripts without spaces between words: each character counts as a word.
 _SPACELESS = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
 _WORD = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
+SIMILARITY = 0.7  # shared words / words of either, from which two queries are near-duplicates
 _BATCH = 512  # queries compared with all others at a time: bounds the candidates in memory
 
 
-def near_duplicates(golden: Golden, similarity: float = 0.7) -> pd.DataFrame:
+def near_duplicates(golden: Golden, similarity: float = SIMILARITY) -> pd.DataFrame:
     """Return pairs of queries that have nearly the same words.
 
     Near-duplicates make a golden set look larger than it is. If they expect different targets, at

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragscore.analysis.refusals import rows_with_queries
-from ragscore.analysis.result_forms import JsonResult
+from ragscore.analysis.result_forms import FramesResult, JsonResult
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest
-from ragscore.golden.duplicates import near_duplicates
+from ragscore.golden.duplicates import SIMILARITY, near_duplicates
 from ragscore.golden.tie_sensitivity import COLUMNS as TIE_COLUMNS
 from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.grading import grade_hits, level_rule
@@ -34,7 +34,7 @@ _ID_OF_LEVEL = {"doc": "doc_id", "chunk": "chunk_id", "source_key": "source_key"
 
 
 @dataclass(frozen=True, repr=False)
-class GoldenHealth(JsonResult):
+class GoldenHealth(FramesResult, JsonResult):
     """Power and gaps of a golden set, judged by the runs that were scored with it.
 
     Attributes
@@ -57,7 +57,7 @@ class GoldenHealth(JsonResult):
         One row per run and metric judged@k: `mean`, `n`. If it is low, relevant hits of a new run
         may not count because nobody judged them.
     ties
-        Table of `rs.tie_sensitivity`.
+        Table of `Evaluation.tie_sensitivity`.
     effective
         One row per run and `by` (group: paraphrases; source: queries linked by a shared document,
         also over a third one): `n` measured queries, `n_clusters`, `largest` cluster,
@@ -82,50 +82,29 @@ class GoldenHealth(JsonResult):
     effective: pd.DataFrame
     needed: pd.DataFrame
 
-    def __repr__(self) -> str:
-        return f"GoldenHealth by {self.metric}\n{self.summary.round(3).to_string(index=False)}"
+    FRAMES = (
+        "summary", "queries", "duplicates", "targets", "judged", "ties", "effective", "needed",
+    )  # fmt: skip
 
-    def _repr_html_(self) -> str:
-        return (
-            f"<p>Golden-set health by {self.metric}</p>{self.summary.round(3).to_html(index=False)}"
-        )
+    def _heading(self) -> str:
+        return f"Golden-set health by {self.metric}"
+
+    def _shown(self) -> pd.DataFrame:
+        return self.summary.round(3)
 
 
 def golden_health(
     scores: pd.DataFrame,
     golden: Golden,
     results: Results | None = None,
-    *,
     metric: str = "passed",
-    similarity: float = 0.7,
+    *,
+    similarity: float = SIMILARITY,
     differences: tuple[float, ...] = DIFFERENCES,
 ) -> GoldenHealth:
-    """Measure how well a golden set tells runs apart, and find its gaps.
+    """Measure how well a golden set tells runs apart; see `Evaluation.golden_health`.
 
-    Parameters
-    ----------
-    scores
-        Scores of as many different runs as possible; a single run can't show which queries
-        discriminate.
-    results
-        The same runs, for targets that no run returned and for ties; without it these frames are
-        empty.
-    metric
-        A column from 0 to 1, higher being better.
-    similarity
-        Minimum similarity of near-duplicates (see `Golden.near_duplicates`).
-    differences
-        Differences of the metric's mean that should be detectable.
-
-    Returns
-    -------
-    A `GoldenHealth`.
-
-    Raises
-    ------
-    DataError
-        No such column, or one that doesn't range from 0 (bad) to 1 (good); a difference that isn't
-        above 0.
+    Without results, `targets` and `ties` are empty.
     """
     check_type(results, (Results, type(None)), "results", "Results, as rs.load_results gives it")
     if not all(difference > 0 for difference in differences):
@@ -337,12 +316,12 @@ def _summary(
     n_unseen = targets["seen_elsewhere"].eq(False).sum()
     # fmt: off
     rows = [
-        ("questions that every run passes", n_pass, n_compared, "queries"),
-        ("questions that every run fails", n_fail, n_compared, "queries"),
-        ("questions that tell no runs apart", n_pass + n_fail + n_alike, n_compared, "queries"),
-        ("questions that fewer than two runs have a value of", n - n_compared, n, "queries"),
-        ("unlabelled questions", golden.queries["answerable"].isna().sum(), n, ""),
-        ("questions with a near-duplicate outside their group", n_near, n, "duplicates"),
+        ("queries that every run passes", n_pass, n_compared, "queries"),
+        ("queries that every run fails", n_fail, n_compared, "queries"),
+        ("queries that tell no runs apart", n_pass + n_fail + n_alike, n_compared, "queries"),
+        ("queries that fewer than two runs have a value of", n - n_compared, n, "queries"),
+        ("unlabelled queries", golden.queries["answerable"].isna().sum(), n, ""),
+        ("queries with a near-duplicate outside their group", n_near, n, "duplicates"),
         ("near-duplicate pairs with different targets", n_contradictory, len(duplicates),
          "duplicates"),
         ("targets that no run returned", len(targets), n_targets, "targets"),

@@ -26,30 +26,14 @@ METRICS = ("hit@1", "hit@5", "mrr@10", "ndcg@10")
 def tie_sensitivity(
     results: Results, golden: Golden, metrics: list[str] | str | None = None, *, match: str = "auto"
 ) -> pd.DataFrame:
-    """Return how much metrics depend on the arbitrary order of hits with equal scores.
-
-    Hits of one query with exactly the same score share their ranks. For `worst` the hits of the
-    highest grade take the last of these ranks, for `best` the first. If several tied hits meet the
-    same target, recall and nDCG may have an even better or worse order.
-
-    Parameters
-    ----------
-    metrics
-        Labels of ranking metrics; by default hit@1, hit@5, mrr@10 and ndcg@10.
-    match
-        As for `rs.score`.
-
-    Returns
-    -------
-    One row per run and metric: means `worst`, `mean` (as ranked) and `best`, over the same `n`
-    queries; `spread` = best − worst; `n_tied` queries with equal scores, `n_moved` of them
-    whose value depends on their order. A run whose hits have no score has NaN there and NA counts:
-    its ties are unknown.
-    """
+    """Return metrics over all orders of tied hits; see `Evaluation.tie_sensitivity`."""
     check_inputs(results, golden)
     labels = [metrics] if isinstance(metrics, str) else list(metrics or METRICS)
     grade, tie = _hit_grades(results, golden, match), _tie_numbers(results)
-    scores = {"mean": score(results, golden, labels, match=match)}
+    with warnings.catch_warnings():
+        if metrics is None:  # nobody named ndcg@10, so nobody means another gain by it
+            warnings.filterwarnings("ignore", "ndcg has the gain", UserWarning)
+        scores = {"mean": score(results, golden, labels, match=match)}
     with warnings.catch_warnings():
         # The first scoring has given these warnings already.
         warnings.simplefilter("ignore", UserWarning)

@@ -63,13 +63,13 @@ def test_each_question_passes_fails_or_tells_runs_apart():
     health = golden_health(scores_of(VALUES), golden_of(5), metric="hit@5")
     assert health.queries.set_index("query_id")["discriminates"].to_dict() == DISCRIMINATES
     found = counts(health)
-    assert found["questions that every run passes"] == [1, 3] and found[
-        "questions that every run fails"
+    assert found["queries that every run passes"] == [1, 3] and found[
+        "queries that every run fails"
     ] == [1, 3]
-    assert found["questions that tell no runs apart"] == [2, 3] and found[
-        "questions that fewer than two runs have a value of"
+    assert found["queries that tell no runs apart"] == [2, 3] and found[
+        "queries that fewer than two runs have a value of"
     ] == [2, 5]
-    assert "questions that tell no runs apart" in repr(health) and "<table" in health._repr_html_()
+    assert "queries that tell no runs apart" in repr(health) and "<table" in health._repr_html_()
 
 
 def test_the_same_middling_value_in_every_run_tells_nothing_either():
@@ -77,7 +77,7 @@ def test_the_same_middling_value_in_every_run_tells_nothing_either():
         scores_of({"A": [0.5], "B": [0.5]}, "recall@5"), golden_of(1), metric="recall@5"
     )
     assert health.queries["discriminates"].tolist() == ["all alike"] and counts(health)[
-        "questions that tell no runs apart"
+        "queries that tell no runs apart"
     ] == [1, 1]
 
 

@@ -1,0 +1,184 @@
+"""Refusals, failures and the like of an evaluation: objects whose frames are attributes."""
+
+import re
+import warnings
+from dataclasses import fields
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import answer, hit, record
+from test_evaluation import ev
+
+import ragscore as rs
+from ragscore.analysis.failure_causes import Failures, failures
+from ragscore.analysis.paraphrases import Paraphrases
+from ragscore.analysis.rankings import score_distribution
+from ragscore.analysis.refusals import Refusals, refusals
+from ragscore.analysis.repeats import Repeats, average_repeats, repeats
+from ragscore.analysis.result_forms import FramesResult
+from ragscore.analysis.retrievers import RetrieverReport
+from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
+from ragscore.golden.health import GoldenHealth
+from ragscore.golden.tie_sensitivity import tie_sensitivity
+
+__all__ = ["ev"]  # a fixture
+
+CLASSES = (
+    Refusals, RiskCoverage, Failures, Paraphrases, Repeats, RetrieverReport, GoldenHealth,
+    rs.extras.Freshness, rs.extras.Behaviour, rs.extras.Lint, rs.extras.knowledge_gain.Gain,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_frame_of_an_object_is_there_and_documented(kind):
+    declared = {item.name for item in fields(kind)}
+    for name in kind.FRAMES:
+        assert name in declared or isinstance(vars(kind)[name].__doc__, str)
+        assert re.search(rf"^    ([\w, ]*\b)?{name}\b[\w, ]*$", kind.__doc__, flags=re.M), name
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_methods_that_an_object_names_are_there(kind):
+    assert issubclass(kind, FramesResult)
+    for call in kind.METHODS:
+        assert callable(getattr(kind, call.partition("(")[0]))
+
+
+def objects_of(ev):
+    return (
+        ev.refusals(), ev.risk_coverage(right="hit@5"), ev.failures(), ev.golden_health("hit@5"),
+        ev.paraphrases(narrow=5, pool=10), ev.repeats("passed", 2, runs=["dense", "hybrid"]),
+    )  # fmt: skip
+
+
+def test_objects_print_a_table_and_the_names_of_their_frames(ev):
+    for found in objects_of(ev):
+        text, page = repr(found), found._repr_html_()
+        for name in found.FRAMES:
+            assert f".{name}" in text
+            assert f".{name}" in page
+        assert page.count("<table") == 1
+        assert len(text.splitlines()) < 20
+
+
+def test_printing_does_not_depend_on_what_was_asked_before(ev):
+    for found, again in zip(objects_of(ev), objects_of(ev), strict=True):
+        for name in found.FRAMES:
+            getattr(found, name)
+        assert repr(found) == repr(again)
+
+
+def test_what_the_methods_give_is_what_the_functions_give(ev):
+    scores, golden, results = ev.scores, ev.golden, ev.results
+    by = {"right": "answer_checks", "threshold": 0.5}
+    pd.testing.assert_frame_equal(ev.refusals(**by).table, refusals(scores, golden, **by).table)
+    pd.testing.assert_frame_equal(
+        ev.failures(**by).table, failures(scores, golden, results, **by).table
+    )
+    pd.testing.assert_frame_equal(
+        ev.risk_coverage(right="hit@5").curve,
+        risk_coverage(scores, golden, results, right="hit@5").curve,
+    )
+    pd.testing.assert_frame_equal(
+        ev.repeats("passed", 2, runs=["dense", "hybrid"]).per_query,
+        repeats(scores, "passed", 2, runs=["dense", "hybrid"]).per_query,
+    )
+    pd.testing.assert_frame_equal(ev.retriever_scores(), score_distribution(results, golden))
+    pd.testing.assert_frame_equal(
+        ev.tie_sensitivity("mrr@10"), tie_sensitivity(results, golden, "mrr@10")
+    )
+
+
+def test_what_was_not_scored_is_scored_when_an_object_needs_it(ev):
+    few = rs.evaluate(ev.results, ev.golden, ["mrr@10"])
+    pd.testing.assert_frame_equal(few.refusals().table, ev.refusals().table)
+    pd.testing.assert_frame_equal(
+        few.failures(hit="hit@10").table, ev.failures(hit="hit_rate@10").table
+    )
+    assert few.golden_health("hit@5").metric == "hit@5"
+    with pytest.raises(rs.DataError, match="unknown metric"):
+        few.refusals(right="no such thing")
+
+
+@pytest.fixture
+def repeated(write_golden, write_run):
+    """System s with two repeats and system t with one run, on queries q0 and q1."""
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)])
+    )
+    ranks = {"s1": ("s", 1, (1, 2)), "s2": ("s", 2, (1, None)), "t": ("t", None, (2, 2))}
+    files = [
+        write_run(
+            name,
+            [
+                record(f"q{n}", [hit("c", "d", rank)] if rank else [], answer=answer("x"))
+                for n, rank in enumerate(found)
+            ],
+            system=system,
+            **({"repeat": repeat} if repeat else {}),
+        )
+        for name, (system, repeat, found) in ranks.items()
+    ]
+    return rs.evaluate(files, golden)
+
+
+def test_repeats_of_a_system_are_known_from_its_runs(repeated):
+    found = repeated.select(["s1", "s2"]).repeats("hit@3", 2)
+    assert found.per_query[["n_passed", "pass@2", "pass^2"]].to_numpy().tolist() == [
+        [2, 1, 1],
+        [1, 1, 0],
+    ]
+
+
+def test_averages_of_repeats_are_an_evaluation_by_system(repeated):
+    averaged = repeated.average_repeats()
+    assert averaged.run_ids == ["s", "t"]
+    # s: 1 and 1 for q0, 1/2 and 0 for q1; t: 1/2 and 1/2
+    assert averaged.pivot("mrr@10").to_numpy().tolist() == [[1, 0.5], [0.25, 0.5]]
+    assert averaged.summary("mrr@10")["mean"].tolist() == [0.625, 0.5]
+    assert averaged.leaderboard("mrr@10").run_ids == ["s", "t"]
+    assert averaged.select("t").pivot("mrr@10").columns.tolist() == ["t"]
+    assert "s" in repr(averaged)
+    pd.testing.assert_frame_equal(
+        averaged.scores, average_repeats(repeated.scores, repeated.results.runs)
+    )
+
+
+def test_averages_of_repeats_do_not_pass_for_results(repeated):
+    averaged = repeated.average_repeats()
+    with pytest.raises(rs.DataError, match="averages of repeats have no results of their own"):
+        averaged.compare("s", "t")
+    with pytest.raises(rs.DataError, match="averages of repeats"):
+        averaged.summary("hit@7")
+
+
+def test_reported_values_are_checked_by_the_evaluations_policies(write_golden, write_run):
+    golden = rs.load_golden(
+        write_golden([{"id": f"q{n}", "query": "?", "expected_doc_ids": ["d"]} for n in range(2)])
+    )
+    results = rs.load_results(write_run("r", [record("q0", [hit("c", "d", 1)])]))
+    reported = pd.DataFrame(
+        {"run_id": "r", "query_id": "", "metric": "hit@1", "statistic": "mean", "value": [0.5]}
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        as_missing = rs.evaluate(results, golden, missing="zero").check_reported(reported)
+        left_out = rs.evaluate(results, golden).check_reported(reported)
+    assert as_missing["recomputed"].tolist() == [0.5]
+    assert left_out["recomputed"].tolist() == [1.0]
+
+
+def test_results_have_methods_of_their_own(ev):
+    results = ev.results
+    assert results.latency().query("phase == 'total'")["n"].tolist() == [182] * 4
+    assert results.errors(ev.golden)["n_missing"].tolist() == [0] * 4
+    by_rank = results.retriever_scores()
+    assert by_rank.groupby("run_id", observed=True)["rank"].max().tolist() == [10] * 4
+    over_all = results.retriever_scores(by=None)
+    assert over_all["n"].sum() == by_rank["n"].sum()
+    with pytest.raises(rs.DataError, match="by: found 'query'"):
+        results.retriever_scores("query")
+    with pytest.raises(rs.DataError, match="by: found 'phase'"):
+        results.latency("phase")
+    assert np.isnan(results.verification()["pass_rate"]).all()
