@@ -59,6 +59,7 @@ def test_ties_between_hits_of_equal_worth_move_nothing(sensitivity):
     )
 
 
+@pytest.mark.filterwarnings("ignore:ndcg has the gain")
 def test_a_better_grade_goes_first_in_the_best_order(sensitivity):
     table = sensitivity(
         scored([("d", 0.5), ("e", 0.5)]),
