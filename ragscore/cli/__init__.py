@@ -4,58 +4,98 @@ Results go to standard output, errors as one line to standard error. Exit status
 finding, 2 an error, 3 every request failed.
 
 A command is a function in COMMANDS. It adds a parser with the shared options of `options.py`, and
-names the function that does the work by `set_defaults(run=...)`. That function takes the parsed
+names the function that does the work by `set_defaults(work=...)`. That function takes the parsed
 arguments and returns None or the exit status.
 """
 
-import argparse
+import re
 import sys
 import warnings
+from argparse import SUPPRESS
 from collections.abc import Callable, Sequence
 
 from ragscore import __version__
+from ragscore.cli.check import add_check, add_metrics
 from ragscore.cli.compare import add_compare, add_gate, add_report
 from ragscore.cli.golden import add_label, add_validate
 from ragscore.cli.judge import add_judge
-from ragscore.cli.options import Commands
+from ragscore.cli.options import CommandParser, Commands
 from ragscore.cli.run import add_demo, add_run
-from ragscore.cli.score import add_runs, add_score, add_trend
+from ragscore.cli.score import add_score, add_stored, add_trend
 from ragscore.frames.data import DataError
+from ragscore.frames.errors import nearest
 
-COMMANDS: tuple[Callable[[Commands], None], ...] = (
-    add_score, add_compare, add_gate, add_report, add_validate, add_label, add_runs, add_trend,
-    add_run, add_judge, add_demo,
-)  # fmt: skip
+COMMANDS: dict[str, tuple[Callable[[Commands], None], ...]] = {
+    "before any number": (add_check, add_validate, add_metrics),
+    "scores of runs": (add_score, add_compare, add_gate, add_report),
+    "a store of runs": (add_stored, add_trend),
+    "new runs, labels and judgments": (add_run, add_label, add_judge, add_demo),
+}
+STOPPED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
-    args = make_parser().parse_args(argv)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = lambda message, *rest, **more: print(
                 f"ragscore: warning: {message}", file=sys.stderr
             )
-            return args.run(args) or 0
-    except (DataError, FileNotFoundError, PermissionError) as error:
-        print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+            return _run(sys.argv[1:] if argv is None else argv)
     except BrokenPipeError:  # the reader of our output has closed it, as `head` does
         sys.stderr.close()
         return 0
+    except (DataError, OSError) as error:
+        print(f"ragscore: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("ragscore: stopped", file=sys.stderr)
+        return STOPPED
 
 
-def make_parser() -> argparse.ArgumentParser:
+def _run(argv: Sequence[str]) -> int:
+    parser, commands = _parsers()
+    name = next((text for text in argv if not text.startswith("-")), None)
+    if name is not None and name not in commands:
+        raise DataError(f"no command {name!r}", allowed=nearest(name, commands))
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", commands[str(name)].format_help(), re.M)
+        raise DataError(f"no argument {unknown[0]!r}", allowed=nearest(unknown[0], options))
+    status: int | None = args.work(args)
+    return status or 0
+
+
+def make_parser() -> CommandParser:
     """Return the parser with every command."""
-    parser = argparse.ArgumentParser(
-        prog="ragscore", description="Score and compare retrieval and RAG runs."
+    return _parsers()[0]
+
+
+def _parsers() -> tuple[CommandParser, dict[str, CommandParser]]:
+    """Return the parser, and the parser of each command."""
+    parser = CommandParser(
+        prog="ragscore",
+        usage="ragscore [-h] [--version] COMMAND ...",
+        description="Score and compare retrieval and RAG runs.",
     )
     parser.add_argument("--version", action="version", version=f"ragscore {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    for add in COMMANDS:
-        add(commands)
-    return parser
+    commands = parser.add_subparsers(
+        required=True, dest="command_name", metavar="COMMAND", help=SUPPRESS, prog="ragscore"
+    )
+    overview = []
+    for group, members in COMMANDS.items():
+        known = set(commands.choices)
+        for add in members:
+            add(commands)
+        lines = [
+            f"  {name:10}{(command.description or '').splitlines()[0]}"
+            for name, command in commands.choices.items()
+            if name not in known
+        ]
+        overview.append("\n".join([f"{group}:", *lines]))
+    parser.epilog = "\n\n".join([*overview, "ragscore COMMAND --help tells more, with an example."])
+    return parser, dict(commands.choices)
 
 
 __all__ = ["COMMANDS", "main", "make_parser"]

@@ -3,27 +3,28 @@
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.comparison.gate import RULES, gate
 from ragscore.cli.options import (
-    COMPARED_BY,
+    RUN_HELP,
+    CommandParser,
     Commands,
     add_allowances,
+    add_command,
     add_golden,
-    add_inputs,
     add_json,
-    add_pair,
+    add_metric,
     add_policies,
     add_profile,
+    add_runs,
     allowances,
+    evaluated,
     load,
     load_pair,
     losses,
     open_store,
     policies,
-    refuse_without_effect,
+    refuse_beside_profile,
 )
 from ragscore.frames.data import DataError
 from ragscore.reporting import report
@@ -31,93 +32,116 @@ from ragscore.scoring.metrics import DEFAULT_METRICS
 from ragscore.store.store import RunStore
 
 LISTED = 20  # changed queries that a comparison lists without --all
-USAGE = "compare RUN_A RUN_B --golden GOLDEN"
 
 
 def add_compare(commands: Commands) -> None:
     """`ragscore compare RUN_A RUN_B --golden GOLDEN`."""
-    parser = commands.add_parser("compare", help="compare two runs query by query")
-    add_pair(parser)
-    parser.add_argument(
-        "--strict-chunker-version", action="store_true", help="refuse runs of different chunkers"
+    parser = add_command(
+        commands,
+        "compare RUN_A RUN_B --golden GOLDEN",
+        "Compare two runs query by query, on the queries both have.",
+        "compare runs/dense runs/hybrid --golden golden.yaml",
+        "Prints what changed, metric by metric with intervals and verdicts, then the queries.",
     )
-    parser.add_argument(
-        "--write-report",
-        action="store_true",
-        help="write report.md, with every changed query, beside run b",
-    )
-    parser.add_argument(
-        "--all", action="store_true", help=f"list every changed query, not only the first {LISTED}"
-    )
-    add_inputs(parser)
-    add_policies(parser, COMPARED_BY)
-    add_allowances(parser)
+    _add_pair(parser)
+    add_metric(parser, "compare", "every default metric")
     parser.add_argument(
         "--tie-margin",
         action="append",
         default=[],
         metavar="LABEL=DIFFERENCE",
-        help="up to which difference a query counts as the same (several times)",
+        help="up to which difference a query counts as the same (several times; default: 0)",
     )
-    add_profile(parser)
+    parser.add_argument(
+        "--strict-chunker-version",
+        action="store_true",
+        help="refuse runs of different chunkers (default: match them by spans or documents)",
+    )
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help=f"list every changed query (default: the first {LISTED})",
+    )
+    parser.add_argument(
+        "--write-report",
+        action="store_true",
+        help="write report.md, with every changed query, beside run b (default: print only)",
+    )
+    add_profile(parser, "its own report with --json")
     add_json(parser)
-    parser.set_defaults(run=_compare, usage=USAGE)
+    add_golden(parser)
+    add_runs(parser, is_list=False)
+    add_policies(parser)
+    add_allowances(parser)
+    parser.set_defaults(work=_compare)
 
 
 def add_gate(commands: Commands) -> None:
     """`ragscore gate RUN_A RUN_B --golden GOLDEN --max-drop mrr@10=0.02`."""
-    parser = commands.add_parser(
-        "gate", help="may run b replace run a? exit status 1 if a metric loses more than allowed"
+    parser = add_command(
+        commands,
+        "gate RUN_A RUN_B --golden GOLDEN --max-drop LABEL=LOSS",
+        "Decide if run b may replace run a: exit status 1 if a metric loses more than allowed.",
+        "gate runs/dense runs/hybrid --golden golden.yaml --max-drop mrr@10=0.02",
     )
-    add_pair(parser)
-    add_max_drop(parser, required=True)
+    _add_pair(parser)
+    _add_max_drop(parser, is_required=True)
     parser.add_argument(
-        "--require", action="store_true", help="exit status 2 if a metric can't be evaluated"
+        "--require",
+        action="store_true",
+        help="exit status 2 if a metric can't be evaluated (default: it doesn't count)",
     )
     parser.add_argument(
-        "--markdown", action="store_true", help="print Markdown, for a pull request"
+        "--markdown",
+        action="store_true",
+        help="print Markdown, for a pull request (default: plain text)",
     )
-    add_inputs(parser)
-    add_policies(parser, COMPARED_BY)
-    add_allowances(parser)
     add_json(parser)
-    parser.set_defaults(run=_gate, usage=USAGE)
+    add_golden(parser)
+    add_runs(parser, is_list=False)
+    add_policies(parser)
+    add_allowances(parser)
+    parser.set_defaults(work=_gate)
 
 
-def add_max_drop(parser: argparse.ArgumentParser, required: bool) -> None:
-    """Add --max-drop and --rule of a gate."""
+def _add_pair(parser: CommandParser) -> None:
+    parser.add_argument("baseline", help=f"run a: {RUN_HELP}")
+    parser.add_argument(
+        "candidate",
+        nargs="?",
+        help="run b, likewise; without it, the first argument holds both, as --run picks them",
+    )
+
+
+def _add_max_drop(parser: CommandParser, is_required: bool) -> None:
     parser.add_argument(
         "--max-drop",
         action="append",
-        required=required,
+        required=is_required,
+        default=None if is_required else [],
         metavar="LABEL=LOSS",
-        help="largest loss allowed, such as mrr@10=0.02 (several times)",
+        help="largest loss allowed, such as mrr@10=0.02 (several times"
+        + (")" if is_required else "; default: no gate)"),
     )
     parser.add_argument(
         "--rule",
         default="threshold",
         metavar="|".join(RULES),
-        help="by the loss seen (the default), or by what its interval rules out",
+        help="what may not lose more: the mean as seen (threshold, the default), or its interval"
+        " (interval: the loss allowed must be ruled out)",
     )
 
 
 def _compare(args: argparse.Namespace) -> None:
-    refuse_without_effect(args, ["match", *COMPARED_BY])
+    refuse_beside_profile(args, ["metric"])
     golden, results, baseline, candidate = load_pair(args)
-    options: dict[str, Any] = {
-        "strict_chunker_version": args.strict_chunker_version,
-        **policies(args, COMPARED_BY),
-        **allowances(args),
-    }
-    options["tie_margins"] = losses(args.tie_margin, "--tie-margin") or None
-    cmp = compare_runs(
-        results,
-        golden,
+    cmp = evaluated(args, golden, results, args.metric).compare(
         baseline,
         candidate,
-        match=args.match or "auto",
-        profile=args.profile,
-        **options,
+        args.metric,
+        tie_margins=losses(args.tie_margin, "--tie-margin") or None,
+        strict_chunker_version=args.strict_chunker_version,
+        **allowances(args),
     )
     left_out = 0 if args.all or args.json else max(len(cmp.changed()) - LISTED, 0)
     print(
@@ -130,22 +154,17 @@ def _compare(args: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     if args.write_report:
-        report = _folder(args, candidate) / "report.md"
-        report.write_text(cmp.to_markdown(), encoding="utf-8")
-        print(f"ragscore: wrote {report}", file=sys.stderr)
+        file = _folder(args, candidate) / "report.md"
+        file.write_text(cmp.to_markdown(), encoding="utf-8")
+        print(f"ragscore: wrote {file}", file=sys.stderr)
 
 
 def _gate(args: argparse.Namespace) -> int:
     allowed = losses(args.max_drop, "--max-drop")
     golden, results, baseline, candidate = load_pair(args)
     metrics = list(dict.fromkeys([*DEFAULT_METRICS, *allowed]))
-    options: dict[str, Any] = {
-        "metrics": metrics,
-        "match": args.match or "auto",
-        **policies(args, COMPARED_BY),
-        **allowances(args),
-    }
-    cmp = compare_runs(results, golden, baseline, candidate, **options)
+    ev = evaluated(args, golden, results, metrics)
+    cmp = ev.compare(baseline, candidate, metrics, **allowances(args))
     found = gate(cmp, allowed, rule=args.rule, require=args.require)
     print(
         found.to_json() if args.json else found.to_markdown() if args.markdown else repr(found),
@@ -156,7 +175,7 @@ def _gate(args: argparse.Namespace) -> int:
 
 def _folder(args: argparse.Namespace, candidate: str) -> Path:
     """Return the folder of run b, given as a file, a folder or a name in the store."""
-    given = Path(args.candidate)
+    given = Path(args.candidate or args.baseline)
     if given.is_file():
         return given.parent
     return given if given.exists() else RunStore(args.store).path(candidate)
@@ -164,45 +183,51 @@ def _folder(args: argparse.Namespace, candidate: str) -> Path:
 
 def add_report(commands: Commands) -> None:
     """`ragscore report RUN... --golden GOLDEN -o report.html`."""
-    parser = commands.add_parser(
-        "report",
-        help=(
-            "write one page about some runs: what changed from run to run, how good each is, what"
-            " it was"
-        ),
+    parser = add_command(
+        commands,
+        "report RUN... --golden GOLDEN",
+        "Write one page about some runs: what changed, how good each is, what it was.",
+        "report runs/dense runs/hybrid --golden golden.yaml -o report.html",
+        "Each run is compared with the one before it, or with --baseline.",
     )
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="run",
-        help="per_query.jsonl files, or names in --store; each is compared with the one before it",
-    )
-    add_golden(parser)
     parser.add_argument(
         "-o",
         "--out",
         metavar="FILE",
-        help=(
-            ".html (all in one file), .md or .json (reloads with rs.Report.from_json); else"
-            " Markdown is printed"
-        ),
+        help=".html (all in one file), .md or .json (reloads with rs.Report.from_json); default:"
+        " print Markdown",
     )
     parser.add_argument(
-        "--markdown", action="store_true", help="write the Markdown beside that file, too"
+        "--markdown",
+        action="store_true",
+        help="write the Markdown beside that file, too (default: that file alone)",
     )
-    parser.add_argument("--baseline", metavar="RUN", help="compare every run with this one")
+    parser.add_argument(
+        "--baseline",
+        metavar="RUN",
+        help="compare every run with this one (default: each with the one before it)",
+    )
     parser.add_argument(
         "--by",
         action="append",
         metavar="COLUMN",
-        help="slice by a column or tag of the golden file (may be given several times)",
+        help="slice by a column or tag of the golden file (several times; default: difficulty,"
+        " category and lang where they are)",
     )
-    parser.add_argument("--title", help="the heading of the page")
-    add_max_drop(parser, required=False)
-    parser.add_argument("--history", metavar="DIR", help="a store: draw the trend over its runs")
-    add_inputs(parser)
+    parser.add_argument(
+        "--title", help="the heading of the page (default: the numbers of runs and queries)"
+    )
+    _add_max_drop(parser, is_required=False)
+    parser.add_argument(
+        "--history",
+        metavar="DIR",
+        help="a store: draw the trend over its runs (default: over these runs)",
+    )
+    add_golden(parser)
+    add_runs(parser)
+    add_policies(parser, only_match=True)
     add_allowances(parser)
-    parser.set_defaults(run=_report, usage="report RUN... --golden GOLDEN")
+    parser.set_defaults(work=_report)
 
 
 def _report(args: argparse.Namespace) -> None:
@@ -213,19 +238,16 @@ def _report(args: argparse.Namespace) -> None:
             field="--markdown",
             allowed="with -o report.html; without -o Markdown is printed",
         )
-    golden, results, _ = load(args, args.runs)
+    golden, results = load(args, args.runs)
     made = report(
-        results, golden, out, baseline=args.baseline, by=args.by, match=args.match or "auto",
-        title=args.title, gate=losses(args.max_drop or [], "--max-drop"),
+        results, golden, out, baseline=args.baseline, by=args.by,
+        title=args.title, gate=losses(args.max_drop, "--max-drop"),
         rule=args.rule, history=open_store(args.history) if args.history else None,
-        **allowances(args),
+        **policies(args), **allowances(args),
     )  # fmt: skip
-    written = (
-        []
-        if out is None
-        else [out, *([made.write(out.with_suffix(".md"))] if args.markdown else [])]
-    )
     if out is None:
         print(made.to_markdown(), end="")
+        return
+    written = [out, *([made.write(out.with_suffix(".md"))] if args.markdown else [])]
     for file in written:
         print(f"ragscore: wrote {file}", file=sys.stderr)

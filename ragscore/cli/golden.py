@@ -7,39 +7,50 @@ from pathlib import Path
 
 import pandas as pd
 
-from ragscore.cli.options import Commands, add_json, as_json
+from ragscore.cli.options import (
+    GOLDEN_HELP,
+    Commands,
+    add_command,
+    add_json,
+    add_reading,
+    add_runs,
+    as_json,
+    read_runs,
+    reading,
+)
 from ragscore.frames.data import records_of
 from ragscore.golden.labelling.marks import LEVELS
 from ragscore.golden.labelling.session import FILTERS, NEAR, LabelSession
 from ragscore.golden.labelling.terminal import label_in_terminal
 from ragscore.golden.validate import validate
-from ragscore.io.load import load_results
+from ragscore.io.load import GOLDEN_FORMATS
 from ragscore.store.files import read_parquet
 
 
 def add_validate(commands: Commands) -> None:
     """`ragscore validate FILE`."""
-    parser = commands.add_parser(
-        "validate",
-        help="list the problems of a golden file; exit status 1 if there is any",
+    parser = add_command(
+        commands,
+        "validate FILE",
+        "List the problems of a golden file; exit status 1 if there is any.",
+        "validate golden.yaml",
     )
-    parser.add_argument("golden", metavar="FILE", help="golden file")
+    parser.add_argument("golden", metavar="FILE", help=GOLDEN_HELP)
     parser.add_argument(
         "--catalogue",
         metavar="PARQUET",
-        help=(
-            "table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"
-            " ids must be in it"
-        ),
+        help="table of chunk_id and / or doc_id, such as chunks.parquet of a stored run: expected"
+        " ids must be in it (default: ids aren't looked up)",
     )
-    parser.add_argument("--format", help="the file's format, where its content doesn't tell it")
     add_json(parser)
-    parser.set_defaults(run=_validate)
+    group = parser.add_argument_group("the golden file")
+    add_reading(group, "", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
+    parser.set_defaults(work=_validate)
 
 
 def _validate(args: argparse.Namespace) -> int:
     catalogue = read_parquet(Path(args.catalogue)) if args.catalogue else None
-    found = validate(args.golden, catalogue=catalogue, format=args.format)
+    found = validate(args.golden, catalogue=catalogue, **reading(args))
     if args.json:
         print(as_json(records_of(found)))
     else:
@@ -58,31 +69,28 @@ def _validate(args: argparse.Namespace) -> int:
 
 def add_label(commands: Commands) -> None:
     """`ragscore label GOLDEN RUN...`."""
-    parser = commands.add_parser(
-        "label",
-        help="label by hand which hits answer which query; every change is written at once",
+    parser = add_command(
+        commands,
+        "label GOLDEN RUN...",
+        "Label by hand which hits answer which query; every change is written at once.",
+        "label golden.yaml runs/dense runs/hybrid --show unlabelled",
     )
     parser.add_argument(
         "golden",
-        help=(
-            "golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
-            " is kept"
-        ),
-    )
-    parser.add_argument(
-        "runs", nargs="+", metavar="run", help="per_query.jsonl files whose hits are shown, pooled"
+        help="golden file (YAML or JSON lines), which is changed row by row; a copy of the original"
+        " is kept",
     )
     parser.add_argument(
         "--level",
         default="anchor",
         metavar="|".join(LEVELS),
-        help="what is written: path, heading and words (the default), or ids",
+        help="what is written: path, heading and words (anchor, the default), or ids (doc, chunk)",
     )
     parser.add_argument(
         "--show",
         default="all",
         metavar="FILTER",
-        help=f"queries to show: {', '.join(FILTERS)}",
+        help=f"queries to show: {', '.join(FILTERS)} (default: all)",
     )
     parser.add_argument(
         "--depth", type=int, default=20, metavar="K", help="hits of each run (default: 20)"
@@ -95,16 +103,19 @@ def add_label(commands: Commands) -> None:
         help=f"the last rank that counts as a near miss (default: {NEAR})",
     )
     parser.add_argument(
-        "--texts", metavar="PARQUET", help="table of chunk_id and text, for runs that kept no texts"
+        "--texts",
+        metavar="PARQUET",
+        help="table of chunk_id and text, for runs that kept no texts (default: the runs' own)",
     )
-    parser.set_defaults(run=_label)
+    add_runs(parser)
+    parser.set_defaults(work=_label)
 
 
 def _label(args: argparse.Namespace) -> None:
     texts = read_parquet(Path(args.texts)) if args.texts else None
     session = LabelSession(
         args.golden,
-        load_results(args.runs),
+        read_runs(args, args.runs),
         level=args.level,
         depth=args.depth,
         near=args.near,

@@ -3,10 +3,20 @@
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragscore.cli.options import Commands, add_json, as_json, load
+from ragscore.cli.options import (
+    Commands,
+    add_command,
+    add_golden,
+    add_json,
+    add_runs,
+    as_json,
+    load,
+)
+from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Results, records_of
 from ragscore.judging import Endpoint, Judged, get_judge, judge, spot_check
 from ragscore.judging.cache import DEFAULT_CACHE
@@ -14,8 +24,6 @@ from ragscore.judging.cases import CUT_TEXT
 from ragscore.judging.endpoint import KEY_VARIABLES, STRUCTURED
 from ragscore.judging.judges import JUDGES
 from ragscore.judging.run import REFUSED
-from ragscore.scoring.score import score
-from ragscore.scoring.summary import summarize
 from ragscore.store.store import RunStore
 
 ALL_FAILED = 3
@@ -23,25 +31,20 @@ ALL_FAILED = 3
 
 def add_judge(commands: Commands) -> None:
     """`ragscore judge GOLDEN RUN... --model NAME`."""
-    parser = commands.add_parser("judge", help="let a language model judge the answers of runs")
-    parser.add_argument("golden", help="golden file (YAML or JSON lines)")
-    parser.add_argument(
-        "runs",
-        nargs="+",
-        metavar="run",
-        help="per_query.jsonl files, beside which judgments.jsonl is written, or names in --store",
+    parser = add_command(
+        commands,
+        "judge GOLDEN RUN... --model NAME",
+        "Let a language model judge the answers of runs; exit status 3 if every judgment fails.",
+        "judge golden.yaml runs/dense --model NAME --base-url http://127.0.0.1:8080/v1",
+        "Judgments are written as judgments.jsonl beside each per_query.jsonl, or into the store.",
     )
-    parser.add_argument(
-        "--store", metavar="DIR", help="folder of stored runs that run arguments may name"
-    )
+    add_golden(parser, is_positional=True)
     parser.add_argument(
         "--judge",
         action="append",
         metavar="NAME",
-        help=f"one of {', '.join(JUDGES)} (several times; default: groundedness)",
+        help=f"what is judged: {', '.join(JUDGES)} (several times; default: groundedness)",
     )
-    _add_endpoint(parser)
-    _add_limits(parser)
     parser.add_argument(
         "--k",
         type=int,
@@ -58,35 +61,27 @@ def add_judge(commands: Commands) -> None:
         "--cut-text",
         default="refuse",
         metavar="|".join(CUT_TEXT),
-        help="hits of which only a cut text is there: refuse (the default), or mark",
+        help="hits of which only a cut text is there: refuse to judge (the default), or mark them",
     )
     parser.add_argument(
         "--keep-inputs",
         metavar="FILE",
-        help="keep what the judges were given, for rs.load_inputs",
+        help="keep what the judges were given, for rs.judging.load_inputs (default: don't)",
     )
     parser.add_argument(
-        "--spot-check",
-        type=int,
-        metavar="N",
-        help="judge N answers again by --second-model, and keep how far both agree",
-    )
-    parser.add_argument(
-        "--second-model",
-        metavar="NAME",
-        help="the model that checks; at the same endpoint, or --second-base-url",
-    )
-    parser.add_argument(
-        "--second-base-url", metavar="URL", help="where the second model is, if elsewhere"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="replace judgments of the same criteria"
+        "--overwrite",
+        action="store_true",
+        help="replace judgments of the same criteria (default: refuse)",
     )
     add_json(parser)
-    parser.set_defaults(run=_judge, ties=None, usage="judge GOLDEN RUN... --model NAME")
+    _add_endpoint(parser)
+    _add_limits(parser)
+    add_runs(parser, has_formats=False)
+    parser.set_defaults(work=_judge)
 
 
-def _add_endpoint(parser: argparse.ArgumentParser) -> None:
+def _add_endpoint(command: argparse.ArgumentParser) -> None:
+    parser = command.add_argument_group("the model")
     parser.add_argument(
         "--model",
         required=True,
@@ -115,12 +110,17 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="sent with every call; repeat r is asked with N + r - 1 (default: 0)",
     )
-    parser.add_argument("--embedding-model", metavar="NAME", help="for answer_relevance")
+    parser.add_argument(
+        "--embedding-model",
+        metavar="NAME",
+        help="the model of the same server that embeds texts, which only answer_relevance needs"
+        " (default: none)",
+    )
     parser.add_argument(
         "--structured",
         default=STRUCTURED[0],
         metavar="|".join(STRUCTURED),
-        help="how the shape of replies is enforced (default: by JSON schema)",
+        help=f"how the shape of replies is enforced (default: {STRUCTURED[0]})",
     )
     parser.add_argument(
         "--timeout",
@@ -134,11 +134,12 @@ def _add_endpoint(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=5,
         metavar="N",
-        help="after 429, 5xx or a lost connection (default: 5)",
+        help="further attempts after 429, 5xx or a lost connection (default: 5)",
     )
 
 
-def _add_limits(parser: argparse.ArgumentParser) -> None:
+def _add_limits(command: argparse.ArgumentParser) -> None:
+    parser = command.add_argument_group("how often, and at what cost")
     parser.add_argument(
         "--repeats",
         type=int,
@@ -163,18 +164,36 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         ),
     )
     parser.add_argument(
-        "--prices",
-        metavar="FILE",
-        help='JSON: US dollars per million tokens by model, {"name": [prompt, completion]}',
+        "--spot-check",
+        type=int,
+        metavar="N",
+        help="judge N answers again by --second-model, and keep how far both agree (default: 0)",
     )
     parser.add_argument(
-        "--max-cost", type=float, metavar="USD", help="ask nothing more once this much is spent"
+        "--second-model",
+        metavar="NAME",
+        help="the model that checks (default: the same)",
+    )
+    parser.add_argument(
+        "--second-base-url", metavar="URL", help="where the second model is (default: --base-url)"
+    )
+    parser.add_argument(
+        "--prices",
+        metavar="FILE",
+        help='JSON: US dollars per million tokens by model, {"name": [prompt, completion]}'
+        " (default: costs are unknown)",
+    )
+    parser.add_argument(
+        "--max-cost",
+        type=float,
+        metavar="USD",
+        help="ask nothing more once this much is spent (default: no limit)",
     )
 
 
 def _judge(args: argparse.Namespace) -> int:
-    golden, results, run_ids = load(args, args.runs)
-    where = _places(args, run_ids)
+    golden, results = load(args, args.runs)
+    where = _places(args, results.runs["run_id"].astype("str").tolist())
     names = args.judge or ["groundedness"]
     if not args.overwrite:
         _refuse_judged(results, names)
@@ -207,7 +226,7 @@ def _judge(args: argparse.Namespace) -> int:
             judged.results.select(run_id), judged.ledger[judged.ledger["run_id"] == run_id]
         ).save(place, overwrite=True)
     metrics = [get_judge(name).criterion for name in names]
-    table = summarize(score(judged.results, golden, metrics))[
+    table = evaluate(judged.results, golden, metrics).summary()[
         ["run_id", "metric", "mean", "low", "high", "n", "n_expected"]
     ]
     found: dict[str, Any] = {"judgments": records_of(judged.counts()), "means": records_of(table)}
@@ -309,8 +328,6 @@ def _checked(
     where: dict[str, RunStore | Path],
     options: dict[str, Any],
 ) -> list[dict[str, Any]]:
-    from dataclasses import replace
-
     second = replace(
         endpoint,
         model=args.second_model or endpoint.model,

@@ -2,96 +2,218 @@
 
 import argparse
 import json
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+from ragscore.evaluation import Evaluation, evaluate
 from ragscore.frames.data import DataError, Golden, Results
-from ragscore.frames.ranking import TIES
-from ragscore.io.load import load_golden, load_results
+from ragscore.frames.errors import name_list
+from ragscore.io.load import GOLDEN_FORMATS, RESULT_FORMATS, load_golden, load_results
 from ragscore.scoring.metrics import parse_label
-from ragscore.scoring.policies import POLICIES
+from ragscore.scoring.policies import POLICIES, Policies
+from ragscore.scoring.profiles import PROFILES
 from ragscore.scoring.provenance import COMPONENTS
 from ragscore.store.store import RunStore
 
-# The policies of `score` besides the match level.
-SCORED_BY = ("collapse", "empty_gold", "unknown", "errors", "missing")
-COMPARED_BY = SCORED_BY[:3]
+POLICY_HELP = {
+    "match": "the match level: auto, the finest at which every query with targets has some"
+    " (default); chunk, span, anchor, doc, predicate; per_query, each query's finest",
+    "errors": "a failed query: miss, it is scored on the hits it has (default); exclude, it is in"
+    " no mean",
+    "missing": "a golden query without a row: exclude, it is in no mean (default); zero, it scores"
+    " 0",
+    "empty_gold": "a query for which nothing is relevant: nan, it is in no mean (default); one, it"
+    " scores 1; zero, it scores 0",
+    "collapse": "several hits of a document: none, every hit counts (default); doc, only the first",
+    "unknown": "hits that can't be judged, as only a cut text is stored: exclude, queries that hang"
+    " on them are in no mean (default); miss, they are misses",
+    "ties": "the order of hits: file, as the file says (default); trec, by score as trec_eval"
+    " ranks; trec64, as trec_eval 10 does, which compares all 64 bits",
+    "min_grade": "the lowest grade that is relevant, as trec_eval's -l (default: 1)",
+    "judged_only": "see only hits that the golden file judges, as trec_eval's -J (default: all)",
+}
+RUN_HELP = "per_query.jsonl, another file of results, a folder, a pattern, or a name in --store"
+GOLDEN_HELP = "golden file: YAML, JSON lines, TREC qrels, or another format that is known"
+WIDTH = 88  # of descriptions
 
 # The type that add_subparsers returns; argparse gives it no public name.
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 
 
-def add_pair(parser: argparse.ArgumentParser) -> None:
-    """Add two runs and their golden file."""
-    parser.add_argument("baseline", help="run a: a per_query.jsonl file, or a name in --store")
-    parser.add_argument("candidate", help="run b")
-    add_golden(parser)
+class CommandParser(argparse.ArgumentParser):
+    """Parser of options that are written in full; what it can't parse is one `DataError`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a `DataError` instead of printing the usage and leaving."""
+        raise DataError(message, allowed=f"usage: {self.usage}; --help tells more")
 
 
-def add_golden(parser: argparse.ArgumentParser) -> None:
-    """Add --golden."""
-    parser.add_argument(
-        "--golden", help="golden file; without it, the one that RAGSCORE_GOLDEN names"
+def add_command(
+    commands: Commands, usage: str, does: str, example: str, details: str = ""
+) -> CommandParser:
+    """Add a command: its name and arguments, what it does in one line, an example, and more."""
+    text = "\n\n".join(textwrap.fill(part, WIDTH) for part in (does, details) if part)
+    parser: CommandParser = commands.add_parser(
+        usage.partition(" ")[0],
+        usage=f"ragscore {usage} [options]",
+        description=text,
+        epilog=f"example:\n  ragscore {example}",
     )
+    parser.set_defaults(usage=f"ragscore {usage}")
+    return parser
 
 
-def add_inputs(parser: argparse.ArgumentParser) -> None:
-    """Add --store, --match and --ties: where runs are, and how their hits are matched."""
-    parser.add_argument(
+# What is read
+
+
+def add_golden(parser: argparse.ArgumentParser, is_positional: bool = False) -> None:
+    """Add the golden file, and how it is read."""
+    if is_positional:
+        parser.add_argument("golden", help=GOLDEN_HELP)
+    group = parser.add_argument_group("the golden file")
+    if not is_positional:
+        text = f"{GOLDEN_HELP} (default: the file that RAGSCORE_GOLDEN names)"
+        group.add_argument("--golden", metavar="FILE", help=text)
+    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
+
+
+def add_runs(
+    parser: argparse.ArgumentParser, is_list: bool = True, has_formats: bool = True
+) -> None:
+    """Add the runs, where they are, and how their files are read."""
+    if is_list:
+        parser.add_argument("runs", nargs="+", metavar="run", help=f"{RUN_HELP} (several)")
+    group = parser.add_argument_group("the runs")
+    group.add_argument(
         "--store", metavar="DIR", help="folder of stored runs that run arguments may name"
     )
-    parser.add_argument(
-        "--match", metavar="LEVEL", help="auto (the default), chunk, span, doc or per_query"
+    group.add_argument(
+        "--run",
+        action="append",
+        metavar="NAME",
+        help="take only this run, or system, of what is read (several times: in this order;"
+        " default: every run)",
     )
-    parser.add_argument(
-        "--ties",
-        metavar="|".join(TIES),
-        help="rank each list as its file says (the default), or anew as trec_eval does",
+    if has_formats:
+        add_reading(group, "", [one.name for one in RESULT_FORMATS], "query_id=qid,doc_id=docno")
+
+
+def add_reading(group: Any, prefix: str, formats: Sequence[str], example: str) -> None:
+    """Add --format and --columns."""
+    group.add_argument(
+        f"--{prefix}format",
+        metavar="NAME",
+        help=f"how to read it, if its content doesn't tell: one of {', '.join(formats)}",
+    )
+    group.add_argument(
+        f"--{prefix}columns",
+        action="append",
+        metavar="ROLE=NAME,...",
+        help=f"columns or fields by their role, such as {example} (several times; default: common"
+        " names are known)",
     )
 
 
-def add_policies(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
-    """Add one option per scoring policy."""
-    for name in names:
-        allowed = POLICIES[name]
-        parser.add_argument(
-            flag(name),
-            metavar="|".join(allowed),
-            help=f"how to score: {allowed[0]} is the default (see rs.score)",
-        )
+# How it is scored
+
+
+def add_policies(parser: argparse.ArgumentParser, only_match: bool = False) -> None:
+    """Add one option per field of `rs.Policies`."""
+    group = parser.add_argument_group("how to score")
+    for name, text in POLICY_HELP.items():
+        if only_match and name != "match":
+            continue
+        kind: dict[str, Any] = {"metavar": "|".join(POLICIES.get(name, "N"))}
+        if name == "match":
+            kind = {"metavar": "LEVEL"}
+        elif name == "min_grade":
+            kind |= {"type": int}
+        elif name == "judged_only":
+            kind = {"action": "store_true", "default": None}
+        group.add_argument(flag(name), help=text, **kind)
+
+
+def add_profile(parser: argparse.ArgumentParser, prints: str) -> None:
+    """Add --profile."""
+    parser.add_argument(
+        "--profile",
+        metavar="NAME",
+        help=f"another harness's conventions, with policies of its own; prints {prints}: one of"
+        f" {', '.join(PROFILES)} (default: none)",
+    )
+
+
+def add_metric(parser: argparse.ArgumentParser, does: str, default: str) -> None:
+    """Add --metric."""
+    parser.add_argument(
+        "--metric",
+        action="append",
+        metavar="LABEL",
+        help=f"a metric to {does}, such as mrr@10 (several times; default: {default});"
+        " `ragscore metrics` lists them",
+    )
 
 
 def add_allowances(parser: argparse.ArgumentParser) -> None:
     """Add --margin, --vary and --allow-different: accepted differences between runs."""
-    parser.add_argument(
+    group = parser.add_argument_group("differences that are accepted")
+    group.add_argument(
         "--margin",
         action="append",
         default=[],
         metavar="LABEL=LOSS",
-        help="a loss that doesn't matter, for the verdict (several times)",
+        help="a loss that doesn't matter, for the verdict, such as mrr@10=0.02 (several times;"
+        " default: none)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--vary",
         action="append",
         metavar="KEY",
-        help=(
-            "a config key that is meant to differ (several times); others that differ are warned of"
-        ),
+        help="a config key that is meant to differ (several times); others that differ are then"
+        " warned of (default: no warning)",
     )
-    allowed = f"all, or one of {', '.join(COMPONENTS)}"
-    parser.add_argument(
+    group.add_argument(
         "--allow-different",
         action="append",
         default=[],
         metavar="PART",
-        help=f"a part of the provenance that may differ (several times): {allowed}",
+        help=f"a part of the provenance that may differ: all, {', '.join(COMPONENTS)} (several"
+        " times; default: none)",
     )
 
 
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add --json."""
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, null for missing values (default: text)"
+    )
+
+
+# What was given
+
+
+def flag(name: str) -> str:
+    """Return the option of a parameter's name."""
+    return "--" + name.replace("_", "-")
+
+
+def policies(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the policies that were given."""
+    given = {field.name: getattr(args, field.name, None) for field in fields(Policies)}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def allowances(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the accepted differences as parameters of `rs.compare_runs`."""
+    """Return the accepted differences as parameters of `Evaluation.compare`."""
     ignored = True if "all" in args.allow_different else args.allow_different or False
     return {
         "margins": losses(args.margin, "--margin") or None,
@@ -116,29 +238,31 @@ def losses(texts: Sequence[str], field: str) -> dict[str, float]:
     return found
 
 
-def add_profile(parser: argparse.ArgumentParser) -> None:
-    """Add --profile."""
-    parser.add_argument("--profile", help="another harness's conventions, such as kebab")
+def reading(args: argparse.Namespace, prefix: str = "") -> dict[str, Any]:
+    """Return format and columns as parameters of `load_results` or `load_golden`."""
+    format, given = (getattr(args, f"{prefix}{name}", None) for name in ("format", "columns"))
+    found = {} if format is None else {"format": format}
+    return found | ({} if given is None else {"columns": _columns(given, flag(f"{prefix}columns"))})
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add --json."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+def _columns(texts: Sequence[str], field: str) -> dict[str, str]:
+    """Return role -> column of texts such as query_id=qid,doc_id=docno."""
+    found: dict[str, str] = {}
+    for part in ",".join(texts).split(","):
+        role, _, name = (one.strip() for one in part.partition("="))
+        if not role or not name or role in found:
+            raise DataError(
+                f"{role} is there twice" if role in found else f"found {part!r}",
+                field=field,
+                allowed="roles and columns, such as query_id=qid,doc_id=docno",
+            )
+        found[role] = name
+    return found
 
 
-def flag(name: str) -> str:
-    """Return the option of a parameter's name."""
-    return "--" + name.replace("_", "-")
-
-
-def policies(args: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """Return the policies that were given."""
-    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}
-
-
-def refuse_without_effect(args: argparse.Namespace, names: Sequence[str]) -> None:
-    """Raise a `DataError` for options that have no effect beside a profile."""
-    given = [flag(name) for name in names if getattr(args, name) is not None]
+def refuse_beside_profile(args: argparse.Namespace, names: Sequence[str]) -> None:
+    """Raise a `DataError` for these options and policies, which have no effect beside a profile."""
+    given = [flag(name) for name in [*names, *policies(args)] if getattr(args, name) is not None]
     if args.profile and given:
         raise DataError(
             f"{', '.join(given)} has no effect with it",
@@ -152,43 +276,54 @@ def as_json(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False, allow_nan=False, default=str)
 
 
-def load(args: argparse.Namespace, runs: list[str]) -> tuple[Golden, Results, list[str]]:
-    """Return golden set, runs and run ids; every run must answer some golden query.
+# Loading
 
-    Reads `golden`, `store`, `ties` and `usage` of the arguments; `usage` is shown when golden file
-    and run are swapped.
+
+def read_golden(args: argparse.Namespace) -> Golden:
+    """Return the golden set that the arguments name."""
+    return load_golden(args.golden, **reading(args, "golden_"))
+
+
+def load(args: argparse.Namespace, runs: Sequence[str]) -> tuple[Golden, Results]:
+    """Return golden set and runs, in the order named; every run must answer some golden query.
+
+    The command's usage is shown when golden file and run are swapped.
     """
-    usage = f"ragscore {args.usage}"
     try:
-        golden = load_golden(args.golden)
+        golden = read_golden(args)
     except DataError as error:
         raise (
-            _swapped(args.golden, load_results, "a run, not a golden file", usage) or error
+            _swapped(args.golden, load_results, "a run, not a golden file", args.usage) or error
         ) from None
     try:
-        results, run_ids = _load_runs(runs, args.store, args.ties)
+        results = read_runs(args, runs)
     except DataError as error:
-        raise next(
-            filter(
-                None,
-                (_swapped(name, load_golden, "a golden file, not a run", usage) for name in runs),
-            ),
-            error,
-        ) from None
-    _require_answers(golden, results, run_ids)
-    return golden, results, run_ids
+        what = "a golden file, not a run"
+        swapped = (_swapped(name, load_golden, what, args.usage) for name in runs)
+        raise next(filter(None, swapped), error) from None
+    _require_answers(golden, results)
+    return golden, results
 
 
 def load_pair(args: argparse.Namespace) -> tuple[Golden, Results, str, str]:
     """Return golden set, both runs, and the ids of baseline and candidate."""
-    golden, results, (baseline, candidate, *more) = load(args, [args.baseline, args.candidate])
-    if more:
+    golden, results = load(args, [one for one in (args.baseline, args.candidate) if one])
+    run_ids = results.runs["run_id"].astype("str").tolist()
+    if len(run_ids) != 2:
         raise DataError(
-            f"{2 + len(more)} runs in two arguments",
+            f"{len(run_ids)} run{'s' if len(run_ids) != 1 else ''}: {name_list(run_ids)}",
             field="run",
-            allowed="one run per file, or names in --store",
+            allowed="two runs; --run NAME twice picks them, the baseline first",
         )
-    return golden, results, baseline, candidate
+    return golden, results, run_ids[0], run_ids[1]
+
+
+def evaluated(
+    args: argparse.Namespace, golden: Golden, results: Results, metrics: list[str] | None = None
+) -> Evaluation:
+    """Return the runs scored by the policies that were given, or by the profile."""
+    profile = getattr(args, "profile", None)
+    return evaluate(results, golden, metrics, profile=profile, **policies(args))
 
 
 def open_store(folder: str) -> RunStore:
@@ -198,42 +333,40 @@ def open_store(folder: str) -> RunStore:
     return RunStore(folder)
 
 
-def _load_runs(names: list[str], store: str | None, ties: str | None) -> tuple[Results, list[str]]:
-    """Return runs from files or from the store, and their run ids in the order named."""
-    parts, run_ids = [], []
+def read_runs(args: argparse.Namespace, names: Sequence[str]) -> Results:
+    """Return runs from files or from the store, in the order named; --run picks among them."""
+    options, parts = reading(args), []
     for name in names:
-        from_file = Path(name).exists() or store is None
-        if ties is not None and not from_file:
+        if Path(name).exists() or args.store is None:
+            parts.append(load_results(name, **options))
+        elif options:
             raise DataError(
-                f"{name} is a stored run, which has its ranks",
-                field="--ties",
+                f"{name} is a stored run, which is read as it was stored",
+                field=flag(next(iter(options))),
                 allowed="leave it out, or name the run's file",
             )
-        part = (
-            load_results(name, ties=ties or "file")
-            if from_file
-            else RunStore(store or "").load([name])
-        )
-        parts.append(part)
-        run_ids += part.runs["run_id"].astype("str").tolist()
+        else:
+            parts.append(RunStore(args.store).load([name]))
+    run_ids = [run_id for part in parts for run_id in part.runs["run_id"].astype("str")]
     twice = sorted({run_id for run_id in run_ids if run_ids.count(run_id) > 1})
     if twice:
         raise DataError(
             f"{', '.join(twice)} named by more than one argument",
             field="run",
-            allowed="runs of different names; name them in run.json",
+            allowed="each run once; runs of different names, as run.json says them",
         )
-    return Results.concat(parts), run_ids
+    found = Results.concat(parts)
+    return found.select(args.run) if args.run else found
 
 
-def _require_answers(golden: Golden, results: Results, run_ids: list[str]) -> None:
-    asked = results.responses[results.responses["query_id"].isin(golden.queries["query_id"])][
-        "run_id"
-    ]
-    strangers = [run_id for run_id in run_ids if run_id not in set(asked.astype("str"))]
+def _require_answers(golden: Golden, results: Results) -> None:
+    responses = results.responses
+    is_asked = responses["query_id"].isin(golden.queries["query_id"])
+    asked = set(responses.loc[is_asked, "run_id"].astype("str"))
+    strangers = [one for one in results.runs["run_id"].astype("str") if one not in asked]
     if strangers:
         raise DataError(
-            f"no query in common with the golden file: {', '.join(strangers)}",
+            f"no query in common with the golden file: {name_list(strangers)}",
             field="run",
             allowed="runs that answer its queries, by their ids",
         )

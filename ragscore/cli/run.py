@@ -10,15 +10,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragscore.cli.options import Commands, add_golden, add_json, as_json
+from ragscore.cli.options import (
+    Commands,
+    add_command,
+    add_golden,
+    add_json,
+    add_metric,
+    as_json,
+    reading,
+)
 from ragscore.cli.score import readable
 from ragscore.collecting.run import collect, refuse_finished
 from ragscore.collecting.systems import ALLOWED, CARRIED, Given
+from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Golden, Results, records_of
 from ragscore.io.load import load_golden
 from ragscore.scoring.metrics import HEADLINE
-from ragscore.scoring.score import score
-from ragscore.scoring.summary import summarize
 
 # The systems of ragscore.demo, whose packages are imported only when one is asked.
 DEMO = ("bm25", "dense", "hybrid", "hybrid_rerank")
@@ -28,107 +35,120 @@ CACHE = Path("ragscore-demo", "cache")  # shared with `ragscore demo`, which sto
 
 def add_run(commands: Commands) -> None:
     """`ragscore run SYSTEM`."""
-    parser = commands.add_parser(
-        "run",
-        help=(
-            "ask a system every golden query and write per_query.jsonl with run.json; exit status 3"
-            " if every query fails"
-        ),
+    parser = add_command(
+        commands,
+        "run SYSTEM --golden GOLDEN",
+        "Ask a system every golden query and score it; exit status 3 if every query fails.",
+        "run my_rag:answer --golden golden.yaml -k 10 --metric mrr@10",
+        "Writes per_query.jsonl with run.json. A run that was interrupted goes on.",
     )
     parser.add_argument(
         "system",
         nargs="?",
-        help=(
-            f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
-            " module:function"
-        ),
+        help=f"{', '.join(DEMO)}; a chatbot's address; a YAML mapping of an endpoint; or"
+        " module:function",
     )
     parser.add_argument(
         "--command",
         metavar="TEXT",
-        help=(
-            "instead: a command that gets the request as JSON on standard input and prints its"
-            " reply as JSON"
-        ),
+        help="instead of a system: a command that gets the request as JSON on standard input and"
+        " prints its reply as JSON (default: none)",
     )
+    parser.add_argument("-o", "--out", metavar="DIR", help="the run's folder (default: runs/NAME)")
+    add_metric(parser, "print afterwards", "the usual ones; with --json all")
+    add_json(parser)
     add_golden(parser)
-    parser.add_argument(
-        "-o",
-        "--out",
-        metavar="DIR",
-        help="the run's folder (default: runs/NAME); a run that was interrupted there goes on",
-    )
     _add_sent(parser)
     _add_manner(parser)
-    parser.add_argument(
-        "--metric",
-        action="append",
-        metavar="LABEL",
-        help="show this metric afterwards (may be given several times)",
-    )
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(work=_run)
 
 
-def _add_sent(parser: argparse.ArgumentParser) -> None:
+def _add_sent(command: argparse.ArgumentParser) -> None:
     """Add options of what is sent, and of which queries are sent."""
-    for name, kind in {"mode": str, "k": int, "temperature": float, "seed": int}.items():
-        parser.add_argument(
-            *(["-k"] if name == "k" else []),
-            f"--{name}",
-            type=kind,
-            metavar=name.upper(),
-            help="sent with every query",
-        )
-    parser.add_argument("--retrieval-only", action="store_true", help="ask for no answer")
+    parser = command.add_argument_group("what is sent")
+    parser.add_argument(
+        "--mode", help="the system's mode of search, where it has several (default: not sent)"
+    )
+    parser.add_argument(
+        "-k", "--k", type=int, metavar="N", help="hits to ask for (default: the system's own)"
+    )
+    parser.add_argument(
+        "--temperature", type=float, metavar="T", help="of the answer (default: the system's own)"
+    )
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="of the answer (default: the system's own)"
+    )
+    parser.add_argument(
+        "--retrieval-only", action="store_true", help="ask for no answer (default: answers, too)"
+    )
     parser.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the system's own, sent likewise (several times)",
+        help="a setting of the system's own, sent with every query (several times; default: none)",
     )
     parser.add_argument(
         "--leave-out",
         action="append",
         default=[],
-        choices=CARRIED,
-        help="a field of golden queries that is not sent (several times)",
+        metavar="FIELD",
+        help=f"a field of golden queries that is not sent: {', '.join(CARRIED)} (several times;"
+        " default: none)",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N queries")
     parser.add_argument(
-        "--sample", type=int, metavar="N", help="only N queries, drawn with the seed"
+        "--limit", type=int, metavar="N", help="only the first N queries (default: all)"
+    )
+    parser.add_argument(
+        "--sample", type=int, metavar="N", help="only N queries, drawn with the seed (default: all)"
     )
 
 
-def _add_manner(parser: argparse.ArgumentParser) -> None:
+def _add_manner(command: argparse.ArgumentParser) -> None:
     """Add options of how a system is asked, and of the run's name."""
+    parser = command.add_argument_group("how it is asked")
     parser.add_argument(
-        "--workers", type=int, default=1, metavar="N", help="queries in flight at a time (1)"
+        "--workers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="queries in flight at a time (default: 1)",
     )
     parser.add_argument(
-        "--timeout", type=float, default=120.0, metavar="SECONDS", help="for one attempt (120)"
+        "--timeout",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="for one attempt (default: 120)",
     )
     parser.add_argument(
         "--retries",
         type=int,
         default=2,
         metavar="N",
-        help="further attempts after time-outs, lost connections, 429 and 5xx (2)",
+        help="further attempts after time-outs, lost connections, 429 and 5xx (default: 2)",
     )
-    parser.add_argument("--rate", type=float, metavar="N", help="most attempts per second")
-    for name in ("name", "run-id", "suite"):
-        parser.add_argument(f"--{name}", help="of the system" if name == "name" else "of the run")
+    parser.add_argument(
+        "--rate", type=float, metavar="N", help="most attempts per second (default: no limit)"
+    )
+    parser.add_argument(
+        "--fresh",
+        action="store_true",
+        help="begin anew, replacing a run that is there (default: go on with it)",
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="no progress bar (default: one on a terminal)"
+    )
+    parser = command.add_argument_group("how the run is called")
+    parser.add_argument("--name", help="of the system (default: as it is given)")
+    parser.add_argument("--run-id", help="of the run (default: its folder's name)")
+    parser.add_argument("--suite", help="of queries that the run belongs to (default: none)")
     parser.add_argument(
         "--repeat",
         type=int,
         metavar="N",
-        help="number of the trial, where one system is run several times",
+        help="number of the trial, where one system is run several times (default: none)",
     )
-    parser.add_argument(
-        "--fresh", action="store_true", help="begin anew, replacing a run that is there"
-    )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -139,7 +159,7 @@ def _run(args: argparse.Namespace) -> int:
             allowed="one of them",
         )
     golden, out = (
-        load_golden(_golden_file(args)),
+        load_golden(_golden_file(args), **reading(args, "golden_")),
         Path(args.out) if args.out else Path("runs", _folder(args)),
     )
     refuse_finished(out, args.fresh)  # before the system is built, which may take minutes
@@ -285,22 +305,20 @@ def _show(results: Results, golden: Golden, args: argparse.Namespace) -> None:
         golden,
         queries=golden.queries[golden.queries["query_id"].isin(results.responses["query_id"])],
     )
-    table = summarize(
-        score(results, asked, args.metric),
-        asked,
-        metrics=None if args.metric or args.json else HEADLINE,
-    )
-    print(as_json(records_of(table)) if args.json else readable(table, None))
+    ev = evaluate(results, asked, args.metric)
+    table = ev.summary(args.metric if args.metric or args.json else HEADLINE)
+    print(as_json(records_of(table)) if args.json else readable(table, []))
 
 
 def add_demo(commands: Commands) -> None:
     """`ragscore demo`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "demo",
-        help=(
-            "build a real corpus, run four real systems over it, score and compare them; or serve"
-            " them"
-        ),
+        "Build a real corpus, run four real systems over it, score and compare them.",
+        "demo --out ragscore-demo",
+        "Or serve these systems, or make a history of their runs. Needs pip install"
+        " 'ragscore[demo]'.",
     )
     parser.add_argument(
         "--out",
@@ -309,28 +327,27 @@ def add_demo(commands: Commands) -> None:
         help="where runs and report go (default: ragscore-demo)",
     )
     parser.add_argument(
-        "--golden", help="golden file (default: data/demo/golden.yaml of this checkout)"
+        "--golden",
+        metavar="FILE",
+        help="golden file (default: data/demo/golden.yaml of this checkout)",
     )
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument(
         "--history",
         action="store_true",
-        help=(
-            "instead: make a history of runs, the systems varied one step at a time, in DIR/history"
-        ),
+        help="instead: make a history of runs, the systems varied one step at a time, in"
+        " DIR/history (default: no)",
     )
     instead.add_argument(
         "--serve",
         action="store_true",
-        help=(
-            "instead: answer POST /api/v1/ask on this machine, the system chosen by `mode`, until"
-            " Ctrl-C"
-        ),
+        help="instead: answer POST /api/v1/ask on this machine, the system chosen by `mode`, until"
+        " Ctrl-C (default: no)",
     )
     parser.add_argument(
         "--port", type=int, metavar="N", help="for --serve (default: 9000; 0: a free one)"
     )
-    parser.set_defaults(run=_start_demo)
+    parser.set_defaults(work=_start_demo)
 
 
 def _start_demo(args: argparse.Namespace) -> None:

@@ -1,71 +1,72 @@
 """`ragscore score`, and `ragscore runs` and `ragscore trend` of a store."""
 
 import argparse
+from collections.abc import Sequence
 
 import pandas as pd
 
 from ragscore.analysis.trend.trend import trend, trend_text
 from ragscore.cli.options import (
-    SCORED_BY,
     Commands,
-    add_inputs,
+    add_command,
+    add_golden,
     add_json,
+    add_metric,
     add_policies,
     add_profile,
+    add_reading,
+    add_runs,
     as_json,
+    evaluated,
     load,
     open_store,
-    policies,
-    refuse_without_effect,
+    reading,
+    refuse_beside_profile,
 )
 from ragscore.frames.data import DataError, records_of
 from ragscore.frames.render import shown_quantile
-from ragscore.io.load import load_golden
+from ragscore.io.load import GOLDEN_FORMATS, load_golden
 from ragscore.scoring.metrics import HEADLINE, parse_label
 from ragscore.scoring.profile_aggregates import aggregate
-from ragscore.scoring.score import score
-from ragscore.scoring.summary import summarize
 
 
 def add_score(commands: Commands) -> None:
     """`ragscore score GOLDEN RUN...`."""
-    parser = commands.add_parser("score", help="score runs against a golden file")
-    parser.add_argument("golden", help="golden file (YAML or JSON lines)")
-    parser.add_argument(
-        "runs", nargs="+", metavar="run", help="per_query.jsonl files, or names in --store"
+    parser = add_command(
+        commands,
+        "score GOLDEN RUN...",
+        "Score runs against a golden file: means with 95 % intervals.",
+        "score golden.yaml runs/dense runs/hybrid --metric mrr@10 --by difficulty",
     )
+    add_golden(parser, is_positional=True)
+    add_metric(parser, "print", "the usual ones; with --json all")
     parser.add_argument(
-        "--metric",
+        "--by",
         action="append",
-        metavar="LABEL",
-        help="a metric such as mrr@10 (may be given several times)",
+        metavar="COLUMN",
+        help="slice by a column or tag of the golden file (several times: by each combination;"
+        " default: no slices)",
     )
-    parser.add_argument(
-        "--by", metavar="COLUMN", help="slice by a column or tag of the golden file"
-    )
-    add_inputs(parser)
-    add_policies(parser, SCORED_BY)
-    add_profile(parser)
+    add_profile(parser, "its aggregates as JSON")
     add_json(parser)
-    parser.set_defaults(run=_score, usage="score GOLDEN RUN...")
+    add_runs(parser)
+    add_policies(parser)
+    parser.set_defaults(work=_score)
 
 
 def _score(args: argparse.Namespace) -> None:
-    refuse_without_effect(args, ["metric", "by", "match", *SCORED_BY])
-    golden, results, _ = load(args, args.runs)
+    refuse_beside_profile(args, ["metric", "by"])
+    golden, results = load(args, args.runs)
     if args.profile:
         print(as_json(aggregate(results, golden, args.profile)))
         return
-    scores = score(
-        results, golden, args.metric, match=args.match or "auto", **policies(args, SCORED_BY)
-    )
-    table = summarize(
-        scores, golden, by=args.by, metrics=None if args.metric or args.json else HEADLINE
-    )
-    print(as_json(records_of(table)) if args.json else readable(table, args.by))
+    ev = evaluated(args, golden, results, args.metric)
+    by = args.by[0] if args.by and len(args.by) == 1 else args.by
+    table = ev.summary(args.metric if args.metric or args.json else HEADLINE, by)
+    print(as_json(records_of(table)) if args.json else readable(table, args.by or []))
 
 
-def readable(table: pd.DataFrame, by: str | None) -> str:
+def readable(table: pd.DataFrame, by: Sequence[str]) -> str:
     """Return the summary as text; metrics without any value are named below it."""
     decimals = {
         name: 0 if parse_label(name).metric.kind == "time" else 3
@@ -79,7 +80,7 @@ def readable(table: pd.DataFrame, by: str | None) -> str:
         ]
         for name in ("mean", "low", "high")
     }
-    columns = shown[["run_id", *([by] if by else []), "metric"]].assign(
+    columns = shown[["run_id", *by, "metric"]].assign(
         **texts, n=shown["n"], n_expected=shown["n_expected"]
     )
     without = _not_measured(table, by)
@@ -89,7 +90,7 @@ def readable(table: pd.DataFrame, by: str | None) -> str:
     )
 
 
-def _percentiles(shown: pd.DataFrame, by: str | None) -> list[str]:
+def _percentiles(shown: pd.DataFrame, by: Sequence[str]) -> list[str]:
     """Return a table of medians and 95th percentiles of times, with intervals."""
     rows = shown[
         shown["metric"].map(lambda name: parse_label(name).metric.kind == "time").astype(bool)
@@ -102,17 +103,17 @@ def _percentiles(shown: pd.DataFrame, by: str | None) -> list[str]:
             for low, high in zip(rows[f"{name}_low"], rows[f"{name}_high"], strict=True)
         ]
     return (
-        [rows[["run_id", *([by] if by else []), "metric"]].assign(**texts).to_string(index=False)]
+        [rows[["run_id", *by, "metric"]].assign(**texts).to_string(index=False)]
         if len(rows)
         else []
     )
 
 
-def _not_measured(table: pd.DataFrame, by: str | None) -> str:
+def _not_measured(table: pd.DataFrame, by: Sequence[str]) -> str:
     """Return the metrics with n = 0, with runs and slices unless it is so in every row."""
     parts = []
     for metric, rows in table.groupby("metric", sort=False):
-        without = rows.loc[rows["n"] == 0, ["run_id", *([by] if by else [])]].astype("str")
+        without = rows.loc[rows["n"] == 0, ["run_id", *by]].astype("str")
         places = [" / ".join(names) for names in without.itertuples(index=False)]
         few = ", ".join(places) if len(places) <= 3 else f"{len(places)} of {len(rows)} rows"
         parts += (
@@ -121,29 +122,32 @@ def _not_measured(table: pd.DataFrame, by: str | None) -> str:
     return ", ".join(parts)
 
 
-def add_runs(commands: Commands) -> None:
+def add_stored(commands: Commands) -> None:
     """`ragscore runs DIR`."""
-    parser = commands.add_parser("runs", help="list the runs of a store")
-    parser.add_argument("store", metavar="DIR")
+    parser = add_command(
+        commands, "runs DIR", "List the runs of a store.", "ragscore runs history --json"
+    )
+    parser.add_argument("store", metavar="DIR", help="folder of stored runs")
     add_json(parser)
-    parser.set_defaults(run=_runs)
+    parser.set_defaults(work=_runs)
 
 
 def add_trend(commands: Commands) -> None:
     """`ragscore trend DIR --metric LABEL`."""
-    parser = commands.add_parser(
-        "trend", help="one metric over the runs of a store, broken where its provenance changed"
+    parser = add_command(
+        commands,
+        "trend DIR --metric LABEL",
+        "Follow one metric over the runs of a store, broken where its provenance changed.",
+        "trend history --metric mrr@10",
     )
-    parser.add_argument("store", metavar="DIR")
-    parser.add_argument("--metric", required=True, metavar="LABEL", help="a metric such as mrr@10")
+    parser.add_argument("store", metavar="DIR", help="folder of stored runs")
     parser.add_argument(
-        "--golden",
-        action="append",
-        default=[],
-        help="golden file, to bridge a relabelling and to slice (several times)",
+        "--metric", required=True, metavar="LABEL", help="the metric, such as mrr@10"
     )
     parser.add_argument(
-        "--by", metavar="COLUMN", help="slice by a column or tag of the golden file"
+        "--by",
+        metavar="COLUMN",
+        help="slice by a column or tag of the golden file (default: no slices)",
     )
     parser.add_argument(
         "--order",
@@ -157,7 +161,16 @@ def add_trend(commands: Commands) -> None:
         help="the run around which the noise band lies (default: the last group of repeats)",
     )
     add_json(parser)
-    parser.set_defaults(run=_trend)
+    group = parser.add_argument_group("golden files")
+    group.add_argument(
+        "--golden",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="golden file, to bridge a relabelling and to slice (several times; default: none)",
+    )
+    add_reading(group, "golden-", [one.name for one in GOLDEN_FORMATS], "expected_doc_ids=gold")
+    parser.set_defaults(work=_trend)
 
 
 def _runs(args: argparse.Namespace) -> None:
@@ -177,7 +190,7 @@ def _runs(args: argparse.Namespace) -> None:
 
 def _trend(args: argparse.Namespace) -> None:
     store = open_store(args.store)
-    goldens = [load_golden(file) for file in args.golden]
+    goldens = [load_golden(file, **reading(args, "golden_")) for file in args.golden]
     table = trend(
         store, args.metric, golden=goldens, by=args.by, order=args.order, baseline=args.baseline
     )

@@ -556,5 +556,5 @@ def test_the_command_has_no_idle_options(monkeypatch, capsys):
         main(["demo", "--serve", "--port", "70000"]) == 2
         and "port: 70000 can't be had" in capsys.readouterr().err
     )
-    with pytest.raises(SystemExit):
-        main(["demo", "--serve", "--history"])
+    assert main(["demo", "--serve", "--history"]) == 2
+    assert "--history: not allowed with argument --serve" in capsys.readouterr().err
