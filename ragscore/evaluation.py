@@ -577,7 +577,7 @@ class Evaluation(Tables):
         scores, chosen = self._scored(metrics)
         return compare_runs(
             self.results, self.golden, baseline, candidate, metrics=chosen, scores=scores,
-            profile=self.profile,
+            rule=self.rule, profile=self.profile,
             policies=None if self.profile else replace(self.policies, match=self._level),
             margins=margins, tie_margins=tie_margins, vary=vary, allow_different=allow_different,
             cluster=cluster, strict_chunker_version=strict_chunker_version,

@@ -68,6 +68,15 @@ def test_a_comparison_takes_the_evaluations_level_and_policies(ev):
     assert cmp.deltas["delta"].tolist() == plain.deltas["delta"].tolist()
 
 
+def test_a_rule_of_ones_own_holds_for_ranks_and_outcomes_too(ev):
+    def nothing(hits, targets):
+        return rs.match.by_doc(hits, targets).iloc[:0]
+
+    cmp = rs.evaluate(ev.results, ev.golden, "mrr", rule=nothing).compare("dense", "hybrid")
+    assert set(cmp.per_query["outcome"]) == {"both_miss", "no_target"}
+    assert cmp.deltas["baseline"].tolist() == [0.0]
+
+
 # One metric for each aspect that the data have: retrieval, answers, the refusal pair, passed.
 def test_primary_metrics_are_one_for_each_aspect(ev):
     assert ev.primary == (

@@ -46,7 +46,7 @@ TASKS = {
         lambda found: isinstance(found, plt.Axes),
     ),
     "to TREC": (
-        'run = results.save(folder / "run.txt", format="trec")\n'
+        'run = results.save(folder / "run.txt", format="trec", level="chunk")\n'
         'found = golden.save(folder / "qrels.txt", format="trec_qrels")',
         lambda found: found.read_text().startswith("pd-001 0 "),
     ),
@@ -55,9 +55,7 @@ TASKS = {
 
 @pytest.fixture(scope="module")
 def ev():
-    return rs.evaluate(
-        str(ROOT / "data/demo/runs/*"), str(ROOT / "data/demo/golden.yaml")
-    )
+    return rs.evaluate(str(ROOT / "data/demo/runs/*"), str(ROOT / "data/demo/golden.yaml"))
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -38,7 +38,7 @@ from ragscore.scoring.policies import (
 )
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import Profile, find_profile
-from ragscore.scoring.rules import LEVELS, targets_at
+from ragscore.scoring.rules import LEVELS, Rule, targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.value_states import chosen_columns, metric_columns
 
@@ -56,6 +56,7 @@ def compare_runs(
     *,
     metrics: list[str] | str | None = None,
     scores: pd.DataFrame | None = None,
+    rule: Rule | None = None,
     profile: str | Profile | None = None,
     strict_chunker_version: bool = False,
     cluster: str | None = "group",
@@ -77,6 +78,8 @@ def compare_runs(
     scores
         Rows of both runs as `rs.score` made them at this match level, with columns of your own if
         there are any: these are compared, and nothing is scored anew.
+    rule
+        A matching rule of your own instead of the level's; see `rs.score`.
     profile
         Another harness's conventions for aggregates, outcomes and JSON. It has match levels and
         policies of its own.
@@ -144,7 +147,7 @@ def compare_runs(
         level, k = choose_level(pair, golden, policies.match), _common_k(pair, a, b)
     else:
         level, k = _profile_level(chosen, versions_agree), NO_CUT
-    targets, with_target = _target_ranks(pair, golden, level, chosen, k)
+    targets, with_target = _target_ranks(pair, golden, level, chosen, k, rule)
     invariants = invariants_of(pair, a, b)
     differing = flag_declared(config_diff(pair, a, b), pair, a, b, vary)
     per_query = _outcomes(targets, with_target, golden, pair, a, b)
@@ -156,7 +159,7 @@ def compare_runs(
     if chosen is not None:
         per_query = _as_profile(per_query, chosen)
     if scores is None:
-        scores = _scored(whole, golden, metrics, policies, level)
+        scores = _scored(whole, golden, metrics, policies, level, rule)
     else:
         scores = _chosen(scores, (a, b), metrics)
     deltas = _deltas(scores, whole, golden, (a, b), cluster, margins, tie_margins)
@@ -214,7 +217,12 @@ def _common_k(results: Results, a: str, b: str) -> int:
 
 
 def _target_ranks(
-    results: Results, golden: Golden, level: Level, profile: Profile | None, k: int
+    results: Results,
+    golden: Golden,
+    level: Level,
+    profile: Profile | None,
+    k: int,
+    rule: Rule | None,
 ) -> tuple[pd.DataFrame, set[str]]:
     """Return one row per query and target that a run found, and the queries that have targets."""
     names = [level.name]
@@ -227,7 +235,9 @@ def _target_ranks(
         is_new = ~selected["query_id"].isin(with_target).to_numpy()
         selected = selected[is_new & (selected["grade"] > 0)]
         with_target |= set(selected["query_id"])
-        parts.append(grade_hits(results.hits, selected, level_rule(name, results, golden))[1])
+        parts.append(
+            grade_hits(results.hits, selected, rule or level_rule(name, results, golden))[1]
+        )
     found = pd.concat(parts, ignore_index=True).query("rank <= @k")
     ranks = found.pivot_table(
         index=["query_id", "target_id"],
@@ -328,6 +338,7 @@ def _scored(
     metrics: list[str] | str | None,
     policies: Policies,
     level: Level,
+    rule: Rule | None,
 ) -> pd.DataFrame:
     """Scores of both runs, one row per golden query."""
     if level.name in LEVELS or policies.match == "per_query":
@@ -335,7 +346,7 @@ def _scored(
     with warnings.catch_warnings():
         # the outcomes only_baseline and only_candidate name these queries
         warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
-        scores = score(results, golden, metrics, policies=policies)
+        scores = score(results, golden, metrics, rule=rule, policies=policies)
     return scores[(scores["state"] != "extra").to_numpy()]
 
 
