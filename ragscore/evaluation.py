@@ -107,7 +107,8 @@ def evaluate(
     golden = golden if isinstance(golden, Golden) else load_golden(golden)
     results = results if isinstance(results, Results) else load_results(results)
     given = policies_of(policies, fields)
-    scores, settings = score_and_settings(results, golden, metrics, rule, profile, given)
+    scores, settings_of_runs = score_and_settings(results, golden, metrics, rule, profile, given)
+    settings = settings_of_runs()
     return Evaluation(
         golden, scores, settings, _primary(scores, primary), given, find_profile(profile), rule,
         results,

@@ -7,7 +7,7 @@ what the scoring was made of. Everything else in this folder is a step of it.
 import json
 import re
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import Golden, Results, categorical, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.frames.ranking import collapsed
-from ragscore.frames.typing import Values
+from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.answers import answer_columns
 from ragscore.scoring.grading import (
     count_undecidable,
@@ -29,6 +29,14 @@ from ragscore.scoring.grading import (
     n_without_matches,
     rule_name,
     with_stored_matches,
+)
+from ragscore.scoring.id_overlap import (
+    ExpectedIds,
+    JoinEvidence,
+    expected_ids,
+    gather,
+    join_notes,
+    n_targets_with_id,
 )
 from ragscore.scoring.level import Level, choose_level
 from ragscore.scoring.metrics import BY_NAME, DEFAULT_METRICS, Label, parse_label, ranking_columns
@@ -104,14 +112,16 @@ def score(
     Raises
     ------
     DataError
-        An unknown metric, level, policy or profile; a level without any target.
+        An unknown metric, level, policy or profile; a level without any target; hits without any
+        id.
 
     Warns
     -----
     UserWarning
         Golden queries without a row are left out; hits can't be judged on cut text; a cut-off asked
         for in `metrics` is above a run's own k; no query of a run has a value of any ranking
-        metric, though there are targets.
+        metric, though there are targets; no query of the golden set is labelled; the ids of a run
+        are not the expected ones (`id_overlap`), with the change that would join them.
     """
     return score_and_settings(
         results, golden, metrics, rule, profile, policies_of(policies, fields)
@@ -125,19 +135,25 @@ def score_and_settings(
     rule: Rule | None,
     profile: str | Profile | None,
     given: Policies,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the frame of `score`, and of each run what its values were made by."""
+) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame]]:
+    """Return the frame of `score`, and what tells of each run what its values were made by.
+
+    The latter hashes the golden set, which takes longer than scoring a run of a million hits.
+    """
     chosen, holding, read, level = _prepared(results, golden, profile, given)
     labels = labels_of(results, metrics, chosen)
-    scores, valued, notes = scores_at(results, read, labels, level, rule, chosen, holding)
-    warn_of_notes(notes)
+    scored = scores_at(results, read, labels, level, rule, chosen, holding)
+    expected = expected_by(read, chosen)
+    warn_of_joins(scored.evidence(expected), expected)
+    warn_of_unlabelled(read, labels)
+    warn_of_notes(scored.notes)
     warn_of_deep_cuts(results, labels, bool(metrics) and chosen is None)
     if chosen is None:
         warn_of_gains(metrics, golden)
     if holding.missing == "exclude":
-        warn_of_missing(scores)
-    warn_of_no_value(valued(), level)
-    return scores, settings_of(results.runs, golden, level, rule, chosen, holding)
+        warn_of_missing(scored.scores)
+    warn_of_no_value(scored.valued(), level)
+    return scored.scores, partial(settings_of, results.runs, golden, level, rule, chosen, holding)
 
 
 def _prepared(
@@ -171,6 +187,41 @@ def keeps_refusals(profile: Profile | None) -> bool:
     return profile is not None and profile.score_refusals
 
 
+@dataclass(frozen=True)
+class Scored:
+    """Scores, and what there is to say about them. What is said of parts adds up.
+
+    Attributes
+    ----------
+    scores
+        The frame of `score`.
+    valued
+        Makes the counts that `warn_of_no_value` reads.
+    notes
+        The input of `warn_of_notes`.
+    joins
+        One row per run and match level (index run_id, level): `n_hits`, `n_targets`, `n_graded`.
+        Empty for a rule of your own, which need not join ids.
+    ranked
+        The results whose hits were matched.
+    """
+
+    scores: pd.DataFrame
+    valued: Callable[[], pd.DataFrame]
+    notes: Notes
+    joins: pd.DataFrame
+    ranked: Results
+
+    def evidence(self, expected: ExpectedIds) -> JoinEvidence:
+        """Return the evidence of ids that can't be joined; see `expected_by`."""
+        return gather(self.ranked, self.joins, expected)
+
+
+def expected_by(golden: Golden, profile: Profile | None) -> ExpectedIds:
+    """Return a function from a match level to the ids that the golden set expects there."""
+    return partial(expected_ids, golden, keeps_refusals(profile))
+
+
 def scores_at(
     results: Results,
     golden: Golden,
@@ -179,7 +230,7 @@ def scores_at(
     rule: Rule | None,
     profile: Profile | None,
     policies: Policies,
-) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame], Notes]:
+) -> Scored:
     """Score at a level that is chosen already.
 
     Each query is scored by itself, so the queries of a run may be scored in parts.
@@ -190,15 +241,6 @@ def scores_at(
         With refusals as the profile reads them.
     policies
         As `resolve_policies` gives them; `match` is not read.
-
-    Returns
-    -------
-    scores
-        The frame of `score`.
-    valued
-        Makes the counts that `warn_of_no_value` reads; counts of parts add up.
-    notes
-        The input of `warn_of_notes`; numbers of parts add up.
     """
     keep_refusals = keeps_refusals(profile)
     results = in_order(results, policies)
@@ -208,7 +250,7 @@ def scores_at(
     rows = _rows(ranked, golden, located)
     # A rule of your own is given what you loaded.
     given = coded if rule is None else ranked
-    ranking, notes = _ranking_scores(
+    ranking, notes, n_graded = _ranking_scores(
         given, golden, rows, labels, level, rule, keep_refusals, policies
     )
     answers: dict[str, Values] = {}
@@ -241,7 +283,27 @@ def scores_at(
     valued = partial(
         _valued, ranked, rows, columns, labels, golden, level, keep_refusals, policies.min_grade
     )
-    return scores, valued, notes
+    joins = _joins(rows, golden, {} if rule is not None else n_graded, keep_refusals)
+    return Scored(scores, valued, notes, joins, ranked)
+
+
+def _joins(
+    rows: pd.DataFrame, golden: Golden, n_graded: dict[str, Codes], keep_refusals: bool
+) -> pd.DataFrame:
+    """Count hits, targets with an id and graded hits, by run and level."""
+    run, run_ids = codes_of(rows["run_id"]), rows["run_id"].cat.categories.astype("str")
+    n_hits = np.bincount(run, weights=rows["n_hits"], minlength=len(run_ids)).astype(np.int64)
+    names = ("n_hits", "n_targets", "n_graded")
+    counts = [
+        (n_hits, np.full(len(run_ids), n_targets_with_id(golden, level, keep_refusals)), graded)
+        for level, graded in n_graded.items()
+    ]
+    index = pd.MultiIndex.from_product([list(n_graded), run_ids], names=["level", "run_id"])
+    columns = {
+        name: np.concatenate([one[at] for one in counts] or [np.zeros(0, np.int64)])
+        for at, name in enumerate(names)
+    }
+    return pd.DataFrame(columns, index=index).swaplevel()
 
 
 def scoring(
@@ -294,6 +356,23 @@ def warn_of_notes(notes: Notes) -> None:
     """Warn of hits that a rule could not judge; their number goes before the text."""
     for (_, text), n in notes.items():
         warn(f"{n} {text}")
+
+
+def warn_of_joins(evidence: JoinEvidence, expected: ExpectedIds) -> None:
+    """Warn of runs whose ids can't be joined with the expected ones."""
+    for text in join_notes(evidence, expected):
+        warn(text)
+
+
+def warn_of_unlabelled(golden: Golden, labels: list[Label]) -> None:
+    """Warn of a golden set that says of no query what is right."""
+    if len(golden.targets) or len(golden.checks) or golden.queries["answerable"].notna().any():
+        return
+    if len(golden.queries) and any(label.is_ranking for label in labels):
+        warn(
+            f"none of the {len(golden.queries)} queries of the golden set is labelled: give"
+            " expected ids (expected_doc_ids, expected_chunk_ids), or answerable: false"
+        )
 
 
 def warn_of_deep_cuts(results: Results, labels: list[Label], are_asked_for: bool) -> None:
@@ -423,8 +502,11 @@ def _ranking_scores(
     rule: Rule | None,
     keep_refusals: bool,
     policies: Policies,
-) -> tuple[dict[str, Values], Notes]:
-    """Compute the columns of ranking metrics; `level` is added to `rows` as a column."""
+) -> tuple[dict[str, Values], Notes, dict[str, Codes]]:
+    """Compute the columns of ranking metrics; `level` is added to `rows` as a column.
+
+    Notes are returned beside them, and the number of graded hits by level and run.
+    """
     own = [label.text for label in labels if label.is_ranking and label.level is None]
     if any(label.name == "passed" for label in labels):
         own += hit_at_run_k(results).unique().tolist()
@@ -435,9 +517,10 @@ def _ranking_scores(
             plain = label.text.removesuffix(f":{label.level}")
             by_level.setdefault(label.level, {})[plain] = label.text
     notes: Notes = {}
+    n_graded: dict[str, Codes] = {}
 
     def at_one(name: str, labels: list[str], rule: Rule | None, where: str) -> dict[str, Values]:
-        found, counts = _score_at(
+        found, counts, n_graded[name] = _score_at(
             results, golden, rows, labels, name, rule, keep_refusals, policies
         )
         notes.update({(where, text): n for text, n in counts.items()})
@@ -467,7 +550,7 @@ def _ranking_scores(
     for name, wanted in by_level.items():
         found = at_one(name, list(wanted), None, f":{name}")
         columns |= {text: found[plain] for plain, text in wanted.items()}
-    return columns, notes
+    return columns, notes, n_graded
 
 
 def _score_at(
@@ -479,8 +562,12 @@ def _score_at(
     rule: Rule | None,
     keep_refusals: bool,
     policies: Policies,
-) -> tuple[dict[str, Values], dict[str, int]]:
-    """Compute ranking metrics at one level, and the texts of notes with their numbers of hits."""
+) -> tuple[dict[str, Values], dict[str, int], Codes]:
+    """Compute ranking metrics at one level.
+
+    Texts of notes are returned beside them, with their numbers of hits, and the number of graded
+    hits by run.
+    """
     selected = targets_at(golden.coded, level, keep_refusals)
     if rule is not None:
         judge = with_stored_matches(rule, results, golden, level)
@@ -491,16 +578,18 @@ def _score_at(
     targets = selected.targets if by_id else targets_at(golden, level, keep_refusals).targets
     matches = apply_rule(judge, results.hits, targets)
 
-    def columns_of(pairs: pd.DataFrame) -> dict[str, Values]:
+    def columns_of(pairs: pd.DataFrame) -> tuple[dict[str, Values], pd.Series]:
         name = getattr(judge, "__qualname__", "rule")
         graded, found = grade_matches(
             pairs, results.hits, selected.targets, name, policies.min_grade
         )
-        return ranking_columns(
+        columns = ranking_columns(
             graded, found, selected, rows, labels, policies.min_grade, policies.judged_only
         )
+        return columns, graded["run_id"]
 
-    scores, notes = columns_of(decidable(matches)), {}
+    (scores, run_of_graded), notes = columns_of(decidable(matches)), {}
+    n_graded = np.bincount(codes_of(run_of_graded), minlength=len(run_of_graded.cat.categories))
     if rule is not None and "undecidable" not in matches:
         text = (
             "hits have cut text and no stored matches: what this rule would have found in the part"
@@ -513,11 +602,11 @@ def _score_at(
             policy = "metrics that depend on them are NaN (unknown='miss' counts them as misses)"
             scores = {
                 label: np.where(scores[label] == values, scores[label], np.nan)
-                for label, values in columns_of(matches).items()
+                for label, values in columns_of(matches)[0].items()
             }
         text = (
             "hits can't be judged, their text is cut and what is left holds no expected text;"
             f" {policy}"
         )
         notes[text] = matches.loc[matches["undecidable"], "hit"].nunique()
-    return scores, {text: n for text, n in notes.items() if n}
+    return scores, {text: n for text, n in notes.items() if n}, n_graded

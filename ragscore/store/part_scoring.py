@@ -22,12 +22,20 @@ import pyarrow as pa
 from ragscore.frames.codes import codes_of, is_among, lookup
 from ragscore.frames.data import DataError, Golden, Results, categorical, narrowed
 from ragscore.scoring.grading import READS_TEXT
+from ragscore.scoring.id_overlap import JoinEvidence, add_up
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import Label
 from ragscore.scoring.policies import STATES, Policies
 from ragscore.scoring.profiles import Profile
 from ragscore.scoring.rules import LEVELS, Rule
-from ragscore.scoring.score import Notes, scores_at, warn_of_notes
+from ragscore.scoring.score import (
+    Notes,
+    Scored,
+    expected_by,
+    scores_at,
+    warn_of_joins,
+    warn_of_notes,
+)
 from ragscore.store.parts import PART_HITS, PART_HITS_WITH_TEXT, READ, Part, read_part
 from ragscore.store.tables import read_runs
 
@@ -75,9 +83,7 @@ class ScoringJob:
         """The number of hits of a part by default: fewer where their texts are read."""
         return PART_HITS if self.joins_ids else PART_HITS_WITH_TEXT
 
-    def scores_of(
-        self, results: Results, golden: Golden
-    ) -> tuple[pd.DataFrame, Callable[[], pd.DataFrame], Notes]:
+    def scores_of(self, results: Results, golden: Golden) -> Scored:
         """Score these results; `golden` holds all or some of the job's queries."""
         assert self.level is not None
         return scores_at(
@@ -138,6 +144,7 @@ class BatchScores:
     values: npt.NDArray[np.float64]  # metrics by rows
     counts: pd.DataFrame  # for `warn_of_no_value`
     notes: Notes
+    evidence: JoinEvidence
 
     def __sizeof__(self) -> int:
         # Dask asks: a worker must know what the scores it holds weigh.
@@ -181,7 +188,8 @@ def read_batch(
 def score_batch(batch: Batch, number: int, job: ScoringJob) -> BatchScores:
     """Score one batch; runs on a worker."""
     results, has_query = read_batch(batch, job)
-    scores, valued, notes = job.scores_of(results, job.golden_of(has_query))
+    scored = job.scores_of(results, job.golden_of(has_query))
+    scores = scored.scores
     values = [scores[label.text].to_numpy() for label in job.labels]
     n_golden = len(batch) * int(has_query.sum())
     return BatchScores(
@@ -192,8 +200,9 @@ def score_batch(batch: Batch, number: int, job: ScoringJob) -> BatchScores:
         state=codes_of(scores["state"]).astype(np.int8),
         level=codes_of(scores["level"]).astype(np.int8),
         values=np.array(values).reshape(len(job.labels), len(scores)),
-        counts=valued(),
-        notes=notes,
+        counts=scored.valued(),
+        notes=scored.notes,
+        evidence=scored.evidence(expected_by(job.golden, job.profile)),
     )
 
 
@@ -254,6 +263,7 @@ def assemble(
     extras: dict[int, tuple[npt.NDArray[np.int64], BatchScores]] = {}
     counts: list[pd.DataFrame] = []
     notes: Counter[tuple[str, str]] = Counter()
+    evidence: list[JoinEvidence] = []
     for one in results:
         runs = np.array([place[part.run.run_id] for part in batches[one.number]])
         rows = _as_slice(np.add.outer(runs * n, one.query).ravel())
@@ -270,6 +280,7 @@ def assemble(
             extras[one.number] = runs[one.extra_run], rest
         counts.append(one.counts)
         notes.update(one.notes)
+        evidence.append(one.evidence)
     more = [extras[number] for number in sorted(extras)]
     run = np.concatenate([np.repeat(np.arange(len(run_ids)), n), *(run for run, _ in more)])
     state = np.concatenate([state, *(one.state for _, one in more)])
@@ -286,6 +297,9 @@ def assemble(
         )
     ids = [*[query_ids] * len(run_ids), *(pd.Series(one.extra, dtype="str") for _, one in more)]
     index = pd.Index(pd.concat(ids, ignore_index=True), name="query_id")
+    if evidence:
+        expected = expected_by(job.golden, job.profile)
+        warn_of_joins(add_up(evidence, expected), expected)
     warn_of_notes(notes)
     return (
         pd.DataFrame(columns, copy=False).set_axis(index, axis=0),

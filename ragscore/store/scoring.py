@@ -35,11 +35,13 @@ from ragscore.scoring.profiles import Profile, find_profile
 from ragscore.scoring.provenance import fields_of, provenance_parts
 from ragscore.scoring.rules import LEVELS, Rule
 from ragscore.scoring.score import (
+    expected_by,
     keeps_refusals,
     labels_of,
     settings_of,
     warn_of_deep_cuts,
     warn_of_gains,
+    warn_of_joins,
     warn_of_no_value,
     warn_of_notes,
 )
@@ -177,10 +179,12 @@ def score_results(results: Results, request: ScoringRequest) -> dict[str, dict[s
     ranked = with_hits_kept(results, job.policies)
     level = choose_level(ranked, job.golden, job.policies.match, keeps_refusals(job.profile))
     job = replace(job, level=level)
-    scores, valued, notes = job.scores_of(results, job.golden)
-    warn_of_notes(notes)
+    scored = job.scores_of(results, job.golden)
+    expected = expected_by(job.golden, job.profile)
+    warn_of_joins(scored.evidence(expected), expected)
+    warn_of_notes(scored.notes)
     facts = _facts_of(results, job, request.golden, job.golden)
-    return _per_run(results, request, job, scores, valued(), [facts])
+    return _per_run(results, request, job, scored.scores, scored.valued(), [facts])
 
 
 def score_written_run(run: StoredRun, beside: Results, request: ScoringRequest) -> dict[str, Any]:

@@ -1,0 +1,189 @@
+"""Changes of ids by which hits and targets would join: case, paths, prefixes, chunk suffixes.
+
+In: the distinct ids of both sides. Out: the smallest change that joins most of the expected ids, in
+words and as code to paste. Only ids are read, never hits.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+
+from ragscore.frames.codes import is_among
+
+Apply = Callable[[pd.Series], pd.Series]
+
+# Affixes are tried with so many of the expected ids: enough to tell the right one.
+TRIED = 500
+# A change may be left out if at least this share of the ids still joins without it.
+ENOUGH = 0.9
+# Ids that differ by chance don't count as joined: at least this share of one side has to.
+LEAST_SHARE = 0.05
+
+
+@dataclass(frozen=True)
+class Change:
+    """One way to write ids anew: in words, as code around the name of a column, as a function."""
+
+    words: str
+    code: str
+    apply: Apply
+
+
+Changes = tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Changes that make ids of hits equal expected ones.
+
+    Attributes
+    ----------
+    of_hits, of_expected
+        The changes of each side, in the order they are made.
+    n_joined
+        The number of distinct expected ids that equal one of the hits' then.
+    pairs
+        Up to three of them as they are now: the id of a hit, and the expected one.
+    """
+
+    of_hits: Changes
+    of_expected: Changes
+    n_joined: int
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def words(self) -> str:
+        """The changes in words, each once."""
+        return " and ".join(dict.fromkeys(one.words for one in (*self.of_hits, *self.of_expected)))
+
+
+def _substitution(words: str, pattern: str, by: str) -> Change:
+    return Change(
+        words,
+        f'{{}}.str.replace(r"{pattern}", r"{by}", regex=True)',
+        lambda ids: ids.str.replace(pattern, by, regex=True),
+    )
+
+
+_CHUNK = _substitution(
+    "without the chunk suffix",
+    r"(?i)(#.*|(::|[_:@/-])(chunk|passage|section|segment|page|part|[cps])?[_:-]?\d+)$",
+    "",
+)
+# In the order they are made; what changes least comes first, and is tried last to be left out.
+_CHANGES = (
+    Change("without surrounding white space", "{}.str.strip()", lambda ids: ids.str.strip()),
+    Change("in lower case", "{}.str.lower()", lambda ids: ids.str.lower()),
+    _CHUNK,
+    _substitution("by the last part of their path", r"^.*[/\\:](.)", r"\1"),
+    _substitution("without file extension", r"\.[A-Za-z0-9]{1,5}$", ""),
+    _substitution("without zero padding", r"(^|\D)0+(\d)", r"\1\2"),
+)
+
+
+def find_join(hits: pd.Index, expected: pd.Index) -> Join | None:
+    """Return the smallest changes that join most of the expected ids; None if nothing joins.
+
+    Parameters
+    ----------
+    hits, expected
+        The distinct ids of each side, as texts. Where they join as they are, no change is needed.
+    """
+    ids, wanted = (pd.Series(side[side != ""].astype("str")) for side in (hits, expected))
+    least = max(1, LEAST_SHARE * min(len(ids), len(wanted)))
+    as_they_are = _join(ids, wanted, (), ())
+    if as_they_are.n_joined >= least:
+        return as_they_are
+    by_affix = _by_affix(ids, wanted)
+    if by_affix.n_joined >= ENOUGH * min(len(ids), len(wanted)):
+        found = by_affix
+    else:
+        found = max(by_affix, _by_changes(ids, wanted), key=lambda one: one.n_joined)
+    return found if found.n_joined >= least else None
+
+
+def _join(ids: pd.Series, wanted: pd.Series, of_hits: Changes, of_expected: Changes) -> Join:
+    """Count the expected ids that equal one of the hits' once both are changed."""
+    changed, changed_wanted = _changed(ids, of_hits), _changed(wanted, of_expected)
+    is_joined = is_among(changed_wanted, changed)
+    pairs = []
+    for at in np.flatnonzero(is_joined)[:3]:
+        hit = np.flatnonzero(is_among(changed, changed_wanted.iloc[[at]]))[0]
+        pairs.append((str(ids.iloc[hit]), str(wanted.iloc[at])))
+    return Join(of_hits, of_expected, int(is_joined.sum()), tuple(pairs))
+
+
+def _changed(ids: pd.Series, changes: Changes) -> pd.Series:
+    return reduce(lambda so_far, change: change.apply(so_far), changes, ids)
+
+
+def _by_changes(ids: pd.Series, wanted: pd.Series) -> Join:
+    """Join by as few of `_CHANGES` as suffice: all are made, then one after another is left out.
+
+    The chunk suffix is cut off from one side only: chunks of one document are different chunks.
+    """
+    others = tuple(change for change in _CHANGES if change is not _CHUNK)
+    starts = [(others, others), (_CHANGES, others), (others, _CHANGES)]
+    found = max((_join(ids, wanted, *sides) for sides in starts), key=lambda one: one.n_joined)
+    # Ids that don't join with every change made can't do so with fewer.
+    full = _changed(ids, found.of_hits), _changed(wanted, found.of_expected)
+    ids, wanted = ids[is_among(full[0], full[1])], wanted[is_among(full[1], full[0])]
+    for change in reversed(_CHANGES):
+        hits, expected = (
+            tuple(one for one in side if one is not change)
+            for side in (found.of_hits, found.of_expected)
+        )
+        # Left out of both sides, else of one; the hits are easier to change.
+        for sides in ((hits, expected), (found.of_hits, expected), (hits, found.of_expected)):
+            fewer = _join(ids, wanted, *sides)
+            if fewer.n_joined >= ENOUGH * found.n_joined:
+                found = fewer
+                break
+    return found
+
+
+def _by_affix(ids: pd.Series, wanted: pd.Series) -> Join:
+    """Join by a prefix or suffix that most ids of one side share, and those of the other lack."""
+    known = set(ids)
+    tried = wanted.iloc[:: max(1, len(wanted) // TRIED)].tolist()
+    best, changes = 0, Changes()
+    for is_suffix in (False, True):
+        bare = str.removesuffix if is_suffix else str.removeprefix
+        for affix in _beginnings(ids, is_suffix):
+            n = sum((one + affix if is_suffix else affix + one) in known for one in tried)
+            if n > best:
+                best, changes = n, (_without(affix, is_suffix),)
+        for affix in _beginnings(wanted, is_suffix):
+            n = sum((rest := bare(one, affix)) != one and rest in known for one in tried)
+            if n > best:
+                best, changes = n, (_with(affix, is_suffix),)
+    return _join(ids, wanted, changes, ())
+
+
+def _beginnings(ids: pd.Series, is_suffix: bool) -> list[str]:
+    """Return what four of five ids begin (or end) with, and its beginnings (or ends)."""
+    texts = sorted(one[::-1] for one in ids) if is_suffix else sorted(ids)
+    if not texts:
+        return []
+    last = len(texts) - 1
+    first, other = texts[last // 10], texts[last - last // 10]
+    length = next((n for n in range(len(first)) if first[: n + 1] != other[: n + 1]), len(first))
+    parts = [first[:n] for n in range(1, length + 1)]
+    return [one[::-1] for one in parts] if is_suffix else parts
+
+
+def _without(affix: str, is_suffix: bool) -> Change:
+    if is_suffix:
+        words, code = f"without the suffix {affix!r}", f"{{}}.str.removesuffix({affix!r})"
+        return Change(words, code, lambda ids: ids.str.removesuffix(affix))
+    words, code = f"without the prefix {affix!r}", f"{{}}.str.removeprefix({affix!r})"
+    return Change(words, code, lambda ids: ids.str.removeprefix(affix))
+
+
+def _with(affix: str, is_suffix: bool) -> Change:
+    if is_suffix:
+        return Change(f"with the suffix {affix!r}", f"{{}} + {affix!r}", lambda ids: ids + affix)
+    return Change(f"with the prefix {affix!r}", f"{affix!r} + {{}}", lambda ids: affix + ids)

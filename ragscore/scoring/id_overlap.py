@@ -1,0 +1,399 @@
+"""The ids of hits beside the expected ones: how many join, and what keeps the others from joining.
+
+In: hits, a golden set, and how many hits of each run were judged. Out: counts by run and level, and
+what is to be said of runs whose ids can't be joined. As long as hits meet targets, no id is read.
+
+A run is looked at if fewer than one in twenty of the targets it could meet is among its hits. It is
+spoken of
+- if its hits carry no id of the match level,
+- if none of its ids is expected by any query,
+- if a change of ids would join at least five times as many expected ids as are joined, and three,
+- if no hit is expected by its own query, though twenty of its ids are by others.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow.compute as pc
+
+from ragscore.frames.codes import arrow_texts, codes_of, is_among, is_present, texts_at
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.scoring.id_changes import Changes, Join, find_join
+from ragscore.scoring.rules import LEVELS, level_rows, pairs_with_equal
+
+ExpectedIds = Callable[[str], dict[str, pd.Index]]
+"""Gives the distinct ids that a golden set expects at a level, by their column."""
+# By which columns, of hits as of targets, a level joins them; in this order, where there are two.
+LEVEL_COLUMNS = {
+    "chunk": ("chunk_id",), "span": ("doc_id", "path"), "anchor": ("path",), "doc": ("doc_id",),
+    "predicate": ("source_key",),
+}  # fmt: skip
+ID_COLUMNS = ("chunk_id", "doc_id", "path", "source_key")
+# Below this share of the targets that a run could meet, its ids are looked at.
+FEW = 0.05
+# A change is worth a word where it joins so many times, and so many, of the ids that join now.
+TIMES_MORE, LEAST_MORE = 5, 3
+# So many ids that only other queries expect are no accident.
+ELSEWHERE = 20
+# The ids of a run that are kept, the first in alphabetical order: enough to tell a change.
+MOST_IDS = 100_000
+# Runs for which changes are looked for; all of them can have the same trouble.
+MOST_RUNS = 10
+
+
+@dataclass(frozen=True)
+class JoinEvidence:
+    """What is known of the joins of some runs; that of parts of runs adds up.
+
+    Attributes
+    ----------
+    counts
+        One row per run and level (index run_id, level): `n_hits`, `n_targets`, `n_graded` hits, and
+        `n_with_id`, hits with an id of the level.
+    ids
+        For runs with few graded hits: column -> distinct ids.
+    columns
+        The columns of the hits.
+    """
+
+    counts: pd.DataFrame
+    ids: dict[str, dict[str, pd.Index]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+
+def expected_ids(golden: Golden, keep_refusals: bool, level: str) -> dict[str, pd.Index]:
+    """Return the distinct ids that a golden set expects at a level, by their column."""
+
+    def make() -> dict[str, pd.Index]:
+        targets = golden.targets[level_rows(golden, level, keep_refusals)]
+        found = {}
+        for column in LEVEL_COLUMNS[level]:
+            if column in targets:
+                ids = targets[column].dropna()
+                targets = targets[targets[column].isna()]
+                if len(ids):
+                    found[column] = pd.Index(_as_compared(ids, column).unique())
+        return found
+
+    return golden.once(("expected_ids", level, keep_refusals), make)
+
+
+def n_targets_with_id(golden: Golden, level: str, keep_refusals: bool) -> int:
+    """Return the number of targets at a level that are met by an id."""
+
+    def count() -> int:
+        targets = golden.targets[level_rows(golden, level, keep_refusals)]
+        return int(_has_id(targets, LEVEL_COLUMNS[level]).sum())
+
+    return golden.once(("n_targets_with_id", level, keep_refusals), count)
+
+
+def _as_compared(ids: pd.Series, column: str) -> pd.Series:
+    """Source keys are compared whatever their case, other ids as they are."""
+    return ids.str.lower() if column == "source_key" else ids
+
+
+def count_ids(results: Results, golden: Golden) -> pd.DataFrame:
+    """Count the ids of hits, the expected ids, and those that both have, by run and level.
+
+    Returns
+    -------
+    One row per run and match level at which the golden set expects ids: `run_id`, `level`;
+    `n_hits`; `n_with_id`, hits with an id of that level; `n_ids`, how many distinct ids these have;
+    `n_expected_ids`, distinct ids that the golden set expects; `n_joined_ids`, those of them that
+    the run ever returned, for whatever query; `n_joined_hits`, hits whose own query expects their
+    id. All are 0 or more.
+    """
+    hits, rows = results.hits, []
+    for level in LEVELS:
+        expected = expected_ids(golden, False, level)
+        if not expected:
+            continue
+        targets = golden.targets[level_rows(golden, level)]
+        for run_id, mine in hits.groupby("run_id", observed=False):
+            ids = {column: _distinct_ids(mine, column) for column in expected}
+            is_joined = np.zeros(len(mine), dtype=bool)
+            for column in expected:
+                is_joined[pairs_with_equal(mine, targets, column, column)[0]] = True
+            rows.append({
+                "run_id": str(run_id), "level": level, "n_hits": len(mine),
+                "n_with_id": int(_has_id(mine, expected).sum()),
+                "n_ids": sum(map(len, ids.values())),
+                "n_expected_ids": sum(map(len, expected.values())),
+                "n_joined_ids": _n_joined(ids, expected),
+                "n_joined_hits": int(is_joined.sum()),
+            })  # fmt: skip
+    names = (
+        "run_id", "level", "n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids",
+        "n_joined_hits",
+    )  # fmt: skip
+    table = pd.DataFrame(rows, columns=names)
+    order = {run_id: at for at, run_id in enumerate(results.runs["run_id"].astype("str"))}
+    return (
+        table.sort_values("run_id", key=lambda names: names.map(order), kind="stable")
+        .astype({name: "str" if name in ("run_id", "level") else "int64" for name in names})
+        .reset_index(drop=True)
+    )
+
+
+def _has_id(hits: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:
+    found = [is_present(hits[column]) for column in columns if column in hits]
+    return np.any(found, axis=0) if found else np.zeros(len(hits), dtype=bool)
+
+
+def _distinct_ids(
+    hits: pd.DataFrame, column: str, rows: npt.NDArray[np.int64] | None = None
+) -> pd.Index:
+    """Return the distinct ids of a column of the hits, or of some of their rows."""
+    if column not in hits:
+        return pd.Index([], dtype="str")
+    texts = arrow_texts(hits[column]) if rows is None else texts_at(hits[column], rows)
+    ids = pc.unique(texts).drop_null()
+    if column == "source_key":
+        ids = pc.unique(pc.utf8_lower(ids))
+    return pd.Index(ids, dtype="str")
+
+
+def _joined_ids(hits: pd.DataFrame, expected: dict[str, pd.Index]) -> dict[str, pd.Index]:
+    """Return the distinct ids of hits that are expected by any query."""
+    found = {}
+    for column, wanted in expected.items():
+        if column in hits and column != "source_key":
+            found[column] = _distinct_ids(
+                hits, column, np.flatnonzero(is_among(hits[column], wanted))
+            )
+    return found
+
+
+def _n_joined(ids: dict[str, pd.Index], expected: dict[str, pd.Index]) -> int:
+    """Return how many expected ids are among those of the same column."""
+    return sum(
+        int(is_among(wanted, ids[column]).sum())
+        for column, wanted in expected.items()
+        if column in ids
+    )
+
+
+def gather(results: Results, joins: pd.DataFrame, expected: ExpectedIds) -> JoinEvidence:
+    """Collect what there is to say of the joins of some runs or parts of runs.
+
+    Parameters
+    ----------
+    joins
+        One row per run and level (index run_id, level): `n_hits`, `n_targets`, `n_graded`.
+    expected
+        Gives the ids that the whole golden set expects at a level.
+    """
+    hits, looked_at = results.hits, _has_few(joins)
+    ids: dict[str, dict[str, pd.Index]] = {}
+    n_with_id = joins["n_hits"].where(~looked_at, 0)
+    if looked_at.any():
+        run_ids, run = hits["run_id"].cat.categories.astype("str"), codes_of(hits["run_id"])
+        for run_id, level in joins.index[looked_at]:
+            wanted, mine = expected(level), hits
+            if len(run_ids) > 1:
+                mine = hits.iloc[np.flatnonzero(run == run_ids.get_loc(run_id))]
+            n_with_id[run_id, level] = _has_id(mine, wanted).sum()
+            found = _joined_ids(mine, wanted)
+            if TIMES_MORE * _n_joined(found, wanted) < sum(map(len, wanted.values())):
+                found = {name: _distinct_ids(mine, name) for name in ID_COLUMNS if name in mine}
+            of_run = ids.setdefault(run_id, {})
+            for column, own in found.items():
+                if len(own) > len(of_run.get(column, ())):
+                    of_run[column] = _first(own, wanted.get(column))
+    return JoinEvidence(joins.assign(n_with_id=n_with_id), ids, tuple(map(str, hits.columns)))
+
+
+def _has_few(counts: pd.DataFrame) -> pd.Series:
+    """Flag runs with hits and targets of which hardly any meet."""
+    could_meet = counts[["n_hits", "n_targets"]].min(axis=1)
+    return (could_meet > 0) & (counts["n_graded"] < FEW * could_meet)
+
+
+def _first(ids: pd.Index, expected: pd.Index | None) -> pd.Index:
+    """Return the first of these ids in alphabetical order, and all that are expected."""
+    if len(ids) <= MOST_IDS:
+        return ids
+    ids = ids.sort_values()
+    keep = np.arange(len(ids)) < MOST_IDS
+    return ids[keep if expected is None else keep | is_among(ids, expected)]
+
+
+def add_up(parts: Iterable[JoinEvidence], expected: ExpectedIds) -> JoinEvidence:
+    """Return what is known of whole runs from their parts."""
+    found = list(parts)
+    counts = pd.concat([part.counts for part in found])
+    counts = counts.groupby(level=[0, 1], sort=False).sum()
+    wanted: dict[str, pd.Index] = {}
+    ids: dict[str, dict[str, pd.Index]] = {}
+    for part in found:
+        for run_id, columns in part.ids.items():
+            if not wanted:
+                for level in counts.index.get_level_values("level").unique():
+                    wanted |= expected(level)
+            mine = ids.setdefault(run_id, {})
+            for column, own in columns.items():
+                both = own.union(mine[column], sort=False) if column in mine else own
+                mine[column] = _first(both, wanted.get(column))
+    names = dict.fromkeys(name for part in found for name in part.columns)
+    return JoinEvidence(counts, ids, tuple(names))
+
+
+@dataclass(frozen=True)
+class _Trouble:
+    """What keeps the ids of a run from joining at a level."""
+
+    kind: str  # no id, none, few, elsewhere
+    level: str
+    column: str
+    n_joined: int
+    ids: dict[str, pd.Index]
+    expected: pd.Index
+
+
+def join_notes(evidence: JoinEvidence, expected: ExpectedIds) -> list[str]:
+    """Say of which runs the ids can't be joined, and what would join them.
+
+    Raises
+    ------
+    DataError
+        There are hits, and none of them has an id of any kind.
+    """
+    counts = evidence.counts[_has_few(evidence.counts)]
+    if not len(counts):
+        return []
+    with_hits = evidence.counts.index[evidence.counts["n_hits"] > 0].get_level_values("run_id")
+    has_id = [
+        run_id not in evidence.ids or any(map(len, evidence.ids[run_id].values()))
+        for run_id in with_hits
+    ]
+    if not any(has_id):
+        names = ", ".join(evidence.columns)
+        raise DataError(
+            f"no hit has an id; the columns are {names}",
+            field="hits",
+            allowed=f"one of {', '.join(ID_COLUMNS)}; `columns=` of load_results names it",
+        )
+    of_runs: dict[tuple[str, str], list[tuple[str, _Trouble]]] = {}
+    for (run_id, level), n_graded, n_with_id in zip(
+        counts.index, counts["n_graded"], counts["n_with_id"], strict=True
+    ):
+        trouble = _trouble(level, n_graded, n_with_id, evidence.ids[run_id], expected(level))
+        of_runs.setdefault((trouble.kind, level), []).append((run_id, trouble))
+    return [note for runs in of_runs.values() for note in _notes(runs)]
+
+
+def _trouble(
+    level: str,
+    n_graded: int,
+    n_with_id: int,
+    ids: dict[str, pd.Index],
+    expected: dict[str, pd.Index],
+) -> _Trouble:
+    n_joined, column = _n_joined(ids, expected), max(expected, key=lambda name: len(expected[name]))
+    kind = "few"
+    if not n_with_id:
+        kind = "no id"
+    elif not n_graded and not n_joined:
+        kind = "none"
+    elif not n_graded and n_joined >= ELSEWHERE:
+        kind = "elsewhere"
+    return _Trouble(kind, level, column, n_joined, ids, expected[column])
+
+
+def _notes(runs: list[tuple[str, _Trouble]]) -> list[str]:
+    """Return one text per way to join these runs, which all have the same trouble."""
+    by_remedy: dict[tuple[str, str, Changes, Changes], list[tuple[str, _Trouble, Join]]] = {}
+    others: list[tuple[str, _Trouble]] = []
+    for run_id, trouble in runs[:MOST_RUNS]:
+        column, join = _remedy(trouble)
+        if join is None:
+            others.append((run_id, trouble))
+        else:
+            key = (column, join.words, join.of_hits, join.of_expected)
+            by_remedy.setdefault(key, []).append((run_id, trouble, join))
+    others += runs[MOST_RUNS:]
+    notes = []
+    for (column, *_), found in by_remedy.items():
+        _, trouble, join = found[0]
+        text = f"{_said(trouble, [name for name, *_ in found])}. {_way_on(trouble, column, join)}"
+        notes.append(text)
+    if others and others[0][1].kind != "few":
+        trouble = others[0][1]
+        text = _said(trouble, [name for name, _ in others])
+        if trouble.kind in ("no id", "none"):
+            text += ". Neither case, paths, affixes nor chunk suffixes make the difference"
+        notes.append(text)
+    return notes
+
+
+def _remedy(trouble: _Trouble) -> tuple[str, Join | None]:
+    """Return the column of the hits, and the changes, that join the most expected ids."""
+    if trouble.kind == "elsewhere":
+        return "", None
+    best: tuple[str, Join | None] = ("", None)
+    for column in sorted(trouble.ids, key=lambda name: name != trouble.column):
+        join = find_join(trouble.ids[column], trouble.expected)
+        if join is None or (column == trouble.column and not join.of_hits + join.of_expected):
+            continue
+        if best[1] is None or join.n_joined > best[1].n_joined:
+            best = column, join
+    needed = max(LEAST_MORE, TIMES_MORE * trouble.n_joined) if trouble.kind == "few" else 1
+    return best if best[1] is not None and best[1].n_joined >= needed else ("", None)
+
+
+def _said(trouble: _Trouble, runs: list[str]) -> str:
+    column, n, n_joined = trouble.column, len(trouble.expected), trouble.n_joined
+    listed = ", ".join(runs[:5]) + (f" and {len(runs) - 5} more" if len(runs) > 5 else "")
+    at = f"(level {trouble.level})"
+    if trouble.kind == "elsewhere":
+        return (
+            f"ids of {listed} join in other queries only {at}: {n_joined} of {n} expected {column}"
+            " are among the hits, none of them where its own query is asked; query_id has to mean"
+            " the same query in run and golden set"
+        )
+    has = "; ".join(
+        f"{name} {_three(ids)}"
+        for name, ids in trouble.ids.items()
+        if len(ids) and (trouble.kind == "no id" or name == column)
+    )
+    if trouble.kind == "no id":
+        found = f"do not join {at}: no {column} is given for its hits"
+    elif trouble.kind == "none":
+        found = f"do not join {at}: none of the {n} expected {column} is among the hits"
+    else:
+        found = f"hardly join {at}: {n_joined} of {n} expected {column} are among the hits"
+    return f"ids of {listed} {found}, which have {has}; expected are {_three(trouble.expected)}"
+
+
+def _three(ids: pd.Index) -> str:
+    first = heapq.nsmallest(3, ids)
+    return ", ".join(repr(one if len(one) <= 60 else one[:59] + "…") for one in first)
+
+
+def _way_on(trouble: _Trouble, column: str, join: Join) -> str:
+    """Say which change would join how many ids, and write the code."""
+    to, n = trouble.column, len(trouble.expected)
+    whose = f"by the hits' {column}" if column != to else ""
+    how = ", ".join(part for part in (whose, join.words) if part)
+    pair = " and ".join(map(repr, dict.fromkeys(join.pairs[0])))
+    code = []
+    if column != to or join.of_hits:
+        code.append(f'results.hits["{to}"] = ' + _code(f'results.hits["{column}"]', join.of_hits))
+    if join.of_expected:
+        made = _code(f'golden.targets["{to}"]', join.of_expected)
+        code.append(
+            "import dataclasses; golden = dataclasses.replace(golden,"
+            f" targets=golden.targets.assign({to}={made}))"
+        )
+    return f"{join.n_joined} of {n} would join {how} ({pair}): {'; '.join(code)}"
+
+
+def _code(text: str, changes: Changes) -> str:
+    for change in changes:
+        text = change.code.replace("{}", text)
+    return text
