@@ -5,7 +5,7 @@ words and as code to paste. Only ids are read, never hits.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -29,7 +29,7 @@ class Change:
 
     words: str
     code: str
-    apply: Apply
+    apply: Apply = field(compare=False)
 
 
 Changes = tuple[Change, ...]
@@ -61,9 +61,10 @@ class Join:
 
 
 def _substitution(words: str, pattern: str, by: str) -> Change:
+    new = f'r"{by}"' if by else '""'
     return Change(
         words,
-        f'{{}}.str.replace(r"{pattern}", r"{by}", regex=True)',
+        f'{{}}.str.replace(r"{pattern}", {new}, regex=True)',
         lambda ids: ids.str.replace(pattern, by, regex=True),
     )
 
@@ -72,6 +73,10 @@ _CHUNK = _substitution(
     "without the chunk suffix",
     r"(?i)(#.*|(::|[_:@/-])(chunk|passage|section|segment|page|part|[cps])?[_:-]?\d+)$",
     "",
+)
+# Simpler ones, which are proposed where they do as well.
+_SIMPLE_CHUNKS = tuple(
+    _substitution(_CHUNK.words, pattern, "") for pattern in (r"#.*$", r"::.*$", r"[_-]\d+$")
 )
 # In the order they are made; what changes least comes first, and is tried last to be left out.
 _CHANGES = (
@@ -142,6 +147,14 @@ def _by_changes(ids: pd.Series, wanted: pd.Series) -> Join:
             if fewer.n_joined >= ENOUGH * found.n_joined:
                 found = fewer
                 break
+    for simple in _SIMPLE_CHUNKS:
+        hits, expected = (
+            tuple(simple if one is _CHUNK else one for one in side)
+            for side in (found.of_hits, found.of_expected)
+        )
+        same = _join(ids, wanted, hits, expected)
+        if same.n_joined >= found.n_joined:
+            return same
     return found
 
 

@@ -44,6 +44,7 @@ from ragscore.scoring.score import (
     warn_of_joins,
     warn_of_no_value,
     warn_of_notes,
+    warn_of_unlabelled,
 )
 from ragscore.scoring.summary import metric_columns, summarize
 from ragscore.store.level_search import find_evidence, with_level
@@ -166,6 +167,7 @@ def _warn_of_gaps(scores: pd.DataFrame, counts: pd.DataFrame, job: ScoringJob) -
     assert job.level is not None
     if job.policies.missing == "exclude":
         warn_of_missing(scores)
+    warn_of_unlabelled(job.golden, job.labels)
     warn_of_no_value(counts, job.level)
 
 

@@ -156,6 +156,7 @@ def loaded(write_golden, write_run):
     return golden, rs.load_results(runs)
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loaded):
     golden, results = loaded
     health = golden_health(rs.score(results, golden), golden, results)
@@ -171,6 +172,7 @@ def test_targets_that_no_run_returned_are_named_and_whether_anybody_saw_them(loa
     assert set(health.ties["n_tied"]) == {0} and health.metric == "passed"
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_without_results_what_needs_them_is_empty(loaded):
     golden, results = loaded
     health = golden_health(rs.score(results, golden), golden)

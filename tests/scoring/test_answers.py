@@ -263,6 +263,7 @@ def test_an_unknown_policy_is_refused_with_the_choices(scored, argument, value):
         scored(GOLD, [record("q", HITS)], **{argument: value})
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_a_miss_does_not_pass_when_the_run_states_no_k(write_golden, write_run):
     results = rs.load_results(write_run("r", [record("q", HITS[1:])]))
     assert rs.score(results, rs.load_golden(write_golden(GOLD)), ["passed"])["passed"].tolist() == [

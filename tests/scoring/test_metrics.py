@@ -71,6 +71,7 @@ def as_run(rankings):
     }
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=150, deadline=None)
 def test_six_metrics_agree_with_pytrec_eval(data):
@@ -96,6 +97,7 @@ def test_six_metrics_agree_with_pytrec_eval(data):
         )
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=60, deadline=None)
 def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
@@ -112,6 +114,7 @@ def test_exponential_ndcg_is_the_linear_one_of_grades_to_the_power_of_two(data):
             )
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels())
 @settings(max_examples=60, deadline=None)
 def test_cut_reciprocal_rank_and_judged_agree_with_ir_measures(data):
@@ -151,6 +154,7 @@ def test_hand_worked_values():
     assert found.loc["g", "ndcg_linear@3"] == pytest.approx(0.525005, abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_no_target_is_nan_and_no_hit_is_zero():
     found = ours(
         {"a": [], "b": ["x"]},
@@ -161,6 +165,7 @@ def test_no_target_is_nan_and_no_hit_is_zero():
     assert found.loc["b"].drop(["run_id", "state", "level"]).isna().all()
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 @given(runs_and_qrels(), st.permutations(DOCS))
 @settings(max_examples=40, deadline=None)
 def test_another_query_changes_nothing_for_the_others(data, more):

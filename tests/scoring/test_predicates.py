@@ -44,6 +44,7 @@ def passes(load, expectation, found_hits, **options):
     return row["passed"] == 1
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 # SEEDS F.7, the predicate cases; the name says where the first harness was wrong.
 @pytest.mark.parametrize(
     ("expectation", "hits", "passed"),

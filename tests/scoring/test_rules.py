@@ -356,6 +356,7 @@ def test_a_response_or_question_given_twice_is_refused():
         rs.Golden(queries=pd.concat([golden.queries] * 2))
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_a_run_that_finds_no_expected_chunk_misses_where_there_are_no_other_targets(
     write_golden, write_run
 ):

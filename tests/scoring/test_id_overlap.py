@@ -1,0 +1,300 @@
+"""What is said where the ids of hits and the expected ones can't be joined, and what joins them."""
+
+import re
+import warnings
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from conftest import fuzzed, golden_of, hits_of, targets_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragscore as rs
+from ragscore.frames.data import concat_results, from_records
+from ragscore.scoring.id_changes import find_join
+
+DEMO = Path(__file__).parents[2] / "data" / "demo"
+
+
+def results_of(*lists, run_id="r"):
+    """One run: a list of hits for each of the queries q0, q1, ..."""
+    hits = [
+        {"run_id": run_id, "query_id": f"q{n}", "rank": rank, **one}
+        for n, found in enumerate(lists)
+        for rank, one in enumerate(found, 1)
+    ]
+    responses = [
+        {"run_id": run_id, "query_id": f"q{n}", "query": "?", "error": None}
+        for n in range(len(lists))
+    ]
+    return rs.Results(
+        from_records([{"run_id": run_id}], "runs"),
+        from_records(responses, "responses"),
+        from_records(hits, "hits"),
+    )
+
+
+def golden_by(column, ids):
+    """A golden set that expects one id of each of the queries q0, q1, ..."""
+    level = {"chunk_id": "chunk", "doc_id": "doc"}[column]
+    targets = [
+        targets_of({"level": level, "target_id": one, column: one}, query_id=f"q{n}")
+        for n, one in enumerate(ids)
+    ]
+    return golden_of(pd.concat(targets, ignore_index=True))
+
+
+def told(results, golden, metrics="mrr", **more):
+    """The scores, and what was said of ids."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = rs.score(results, golden, metrics, **more)
+    return scores, [str(one.message) for one in caught if str(one.message).startswith("ids of")]
+
+
+def repaired(said, results, golden):
+    """Results and golden set once the code that was proposed has run."""
+    known = {"results": results, "golden": golden}
+    exec(re.search(r"would join [^(]*\(.*?\): (.*)", said)[1], known)
+    return known["results"], known["golden"]
+
+
+def test_a_run_of_chunk_ids_and_a_golden_set_of_documents_are_not_scored_without_a_word():
+    results = results_of([{"chunk_id": "a"}], [{"chunk_id": "b"}])
+    golden = golden_by("doc_id", ["a", "b"])
+    scores, (said,) = told(results, golden)
+    assert scores["mrr"].tolist() == [0, 0]
+    assert said == (
+        "ids of r do not join (level doc): no doc_id is given for its hits, which have chunk_id"
+        " 'a', 'b'; expected are 'a', 'b'. 2 of 2 would join by the hits' chunk_id ('a'):"
+        ' results.hits["doc_id"] = results.hits["chunk_id"]'
+    )
+    scores, said = told(*repaired(said, results, golden))
+    assert scores["mrr"].tolist() == [1, 1] and not said
+
+
+CASES = {
+    "in lower case": (["Ab", "C"], ["ab", "c"]),
+    "without surrounding white space": ([" a", "b "], ["a", "b"]),
+    "without the prefix 'corpus-'": (["corpus-a", "corpus-b"], ["a", "b"]),
+    "with the prefix 'corpus-'": (["a", "b"], ["corpus-a", "corpus-b"]),
+    "without the suffix '.md'": (["a.md", "b.md"], ["a", "b"]),
+    "without file extension": (["a.md", "b.html"], ["a", "b"]),
+    "by the last part of their path": (["/x/a", "http://y.org/b"], ["a", "b"]),
+    "by the last part of their path and without file extension": (
+        ["https://x.org/docs/a.html", "https://x.org/b.html"], ["a", "b"],
+    ),
+    "without zero padding": (["7", "12"], ["007", "012"]),
+    "without the chunk suffix": (["my_doc_3", "your_doc_12"], ["my_doc", "your_doc"]),
+    "without the chunk suffix and by the last part of their path": (
+        ["x/a::chunk-1", "y/b::chunk-2"], ["a", "b"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+@pytest.mark.parametrize("words", CASES)
+def test_the_change_that_would_join_ids_is_named_with_code_that_makes_it(words, is_swapped):
+    hits, expected = reversed(CASES[words]) if is_swapped else CASES[words]
+    results = results_of(*[[{"doc_id": one}] for one in hits])
+    golden = golden_by("doc_id", expected)
+    scores, (said,) = told(results, golden)
+    assert scores["mrr"].tolist() == [0, 0] and "none of the 2 expected doc_id is among" in said
+    assert is_swapped or f"2 of 2 would join {words} (" in said
+    scores, said = told(*repaired(said, results, golden))
+    assert scores["mrr"].tolist() == [1, 1] and not said
+
+
+@pytest.mark.parametrize("suffix", ["#3", "_3", "-3", "::chunk-3", ":3", "#chunk_3", "/3", "@p3"])
+def test_chunk_suffixes_are_known_in_many_forms(suffix):
+    join = find_join(pd.Index([f"a b{suffix}", f"c{suffix[:-1]}4"]), pd.Index(["a b", "c"]))
+    assert join.words == "without the chunk suffix" and join.n_joined == 2
+
+
+def test_expected_chunks_and_hits_of_whole_documents_are_joined_by_both():
+    results = results_of([{"doc_id": "a"}], [{"doc_id": "b"}])
+    golden = golden_by("chunk_id", ["a#1", "b#7"])
+    _, (said,) = told(results, golden)
+    assert "no chunk_id is given for its hits, which have doc_id 'a', 'b'" in said
+    assert told(*repaired(said, results, golden))[0]["mrr"].tolist() == [1, 1]
+
+
+@given(
+    st.lists(st.from_regex(r"[a-z]{3,8}", fullmatch=True), min_size=6, max_size=40, unique=True),
+    st.sampled_from(["{}.md", "Docs/{}", "{}#1", " {}", "x-{}-y", "0{}", "{}"]),
+    st.sampled_from(["{}", "a/{}", "{}.txt"]),
+)
+@settings(max_examples=fuzzed(60))
+def test_what_is_said_to_join_joins(names, form, other):
+    ids, expected = [form.format(one) for one in names], [other.format(one) for one in names[:5]]
+    join = find_join(pd.Index(ids), pd.Index(expected))
+    if join is None:
+        return
+    hits, wanted = pd.Series(ids, dtype="str"), pd.Series(expected, dtype="str")
+    for change in join.of_hits:
+        hits = eval(change.code.replace("{}", "hits"), {"hits": hits})
+    for change in join.of_expected:
+        wanted = eval(change.code.replace("{}", "wanted"), {"wanted": wanted})
+    assert set(wanted[wanted.isin(hits)].index) and wanted.isin(hits).sum() == join.n_joined
+    assert all(one in ids and other in expected for one, other in join.pairs)
+
+
+def test_ids_of_another_corpus_are_said_to_be_others():
+    results = results_of([{"doc_id": "x"}], [{"doc_id": "y"}])
+    _, (said,) = told(results, golden_by("doc_id", ["a", "b"]))
+    assert said.endswith("Neither case, paths, affixes nor chunk suffixes make the difference")
+
+
+def test_ids_that_join_are_not_read():
+    results = rs.load_results(DEMO / "runs" / "dense" / "per_query.jsonl")
+    golden = rs.load_golden(DEMO / "golden.yaml")
+    assert rs.score(results, golden, "mrr")["mrr"].mean() > 0
+    assert not [key for key in golden._derived if key[0] == "expected_ids"]
+
+
+def test_honest_runs_are_not_spoken_of():
+    golden = rs.load_golden(DEMO / "golden.yaml")
+    assert not told(rs.load_results(sorted((DEMO / "runs").glob("*/per_query.jsonl"))), golden)[1]
+    # nothing relevant is found, but the ids are of the same documents
+    results = results_of([{"doc_id": "b"}, {"doc_id": "c"}], [{"doc_id": "a"}])
+    scores, said = told(results, golden_by("doc_id", ["a", "b"]))
+    assert scores["mrr"].tolist() == [0, 0] and not said
+
+
+def many(form, n=60, shift=0):
+    """A run that returns, as its only hit of each query, the document of that number."""
+    return results_of(*[[{"doc_id": form(n, at + shift)}] for at in range(n)])
+
+
+def test_a_few_ids_that_join_by_chance_hide_no_change():
+    golden = golden_by("doc_id", [f"{at:03}" for at in range(60)])
+    results = many(lambda n, at: f"{at:03}" if at < 2 else f"{at:03}.md")
+    scores, (said,) = told(results, golden)
+    assert scores["mrr"].sum() == 2
+    assert said.startswith(
+        "ids of r hardly join (level doc): 2 of 60 expected doc_id are among the hits"
+    )
+    assert "60 of 60 would join without the suffix '.md'" in said
+    # a bad run: two of its ids are expected, and no change makes them more
+    assert not told(many(lambda n, at: f"{at:03}" if at < 2 else f"x{at}"), golden)[1]
+
+
+def test_ids_that_only_other_queries_expect_are_said_to_be_of_other_queries():
+    golden = golden_by("doc_id", [f"d{at}" for at in range(60)])
+    _, (said,) = told(many(lambda n, at: f"d{at % n}", shift=1), golden)
+    assert said.startswith(
+        "ids of r join in other queries only (level doc): 60 of 60 expected doc_id"
+    )
+
+
+def test_runs_with_the_same_trouble_are_named_together():
+    golden = golden_by("doc_id", ["a", "b"])
+    runs = [results_of([{"doc_id": "x/a"}], [{"doc_id": "x/b"}], run_id=name) for name in "rst"]
+    runs.append(results_of([{"doc_id": "A"}], [{"doc_id": "B"}], run_id="u"))
+    runs.append(results_of([{"doc_id": "a"}], [{"doc_id": "c"}], run_id="v"))
+    said = told(concat_results(runs), golden)[1]
+    assert [one.split(" (level")[0] for one in said] == [
+        "ids of r, s, t do not join",
+        "ids of u do not join",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("level", "target", "hit", "needed"),
+    [
+        ("chunk", {"chunk_id": "c"}, {"chunk_id": "C"}, "expected chunk_id"),
+        ("doc", {"doc_id": "c"}, {"doc_id": "C"}, "expected doc_id"),
+        ("anchor", {"path": "c.md"}, {"path": "docs/c.md"}, "expected path"),
+        ("source_key", {"source_key": "k"}, {"source_key": "k.md"}, "expected source_key"),
+        (
+            "doc",
+            {"doc_id": "c", "start": 1, "end": 9, "span_unit": "line"},
+            {"doc_id": "C", "start": 1, "end": 9, "span_unit": "line"},
+            "expected doc_id",
+        ),
+    ],
+)
+def test_every_level_tells_of_its_own_ids(level, target, hit, needed):
+    golden = golden_of(targets_of({"level": level, "target_id": "t", **target}, query_id="q0"))
+    scores, (said,) = told(results_of([hit]), golden)
+    assert scores["mrr"].tolist() == [0] and needed in said and "1 of 1 would join" in said
+
+
+def test_a_suffix_of_a_label_is_a_level_of_its_own():
+    targets = pd.concat(
+        [
+            targets_of({"doc_id": "d"}),
+            targets_of({"level": "chunk", "target_id": "c", "chunk_id": "c"}),
+        ]
+    )
+    results = rs.Results(
+        pd.DataFrame({"run_id": ["r"]}),
+        pd.DataFrame({"run_id": ["r"], "query_id": ["q"], "query": ["?"], "error": [None]}),
+        hits_of({"doc_id": "d", "chunk_id": "C"}),
+    )
+    golden = golden_of(targets)
+    assert not told(results, golden, "mrr")[1]
+    _, (said,) = told(results, golden, ["mrr", "mrr:chunk"])
+    assert said.startswith("ids of r do not join (level chunk)") and "in lower case" in said
+
+
+def test_source_keys_join_whatever_their_case():
+    golden = golden_of(targets_of({"level": "source_key", "target_id": "t", "source_key": "Key"}))
+    results = rs.Results(
+        pd.DataFrame({"run_id": ["r"]}),
+        pd.DataFrame({"run_id": ["r"], "query_id": ["q"], "query": ["?"], "error": [None]}),
+        hits_of({"source_key": "kEY"}),
+    )
+    scores, said = told(results, golden)
+    assert scores["mrr"].tolist() == [1] and not said
+
+
+def test_a_rule_of_one_s_own_need_not_join_ids():
+    results = results_of([{"doc_id": "x"}])
+    golden = golden_by("doc_id", ["a"])
+    assert not told(results, golden, rule=rs.match.by_doc)[1]
+
+
+def test_hits_without_any_id_are_refused():
+    results = results_of([{"score": 0.5, "text": "t"}])
+    with pytest.raises(
+        rs.DataError,
+        match="hits: no hit has an id; the columns are run_id, query_id, rank, text, score; one of"
+        " chunk_id, doc_id, path, source_key",
+    ):
+        rs.score(results, golden_by("doc_id", ["a"]), "mrr")
+
+
+def test_a_run_without_hits_has_no_ids_to_join():
+    assert not told(results_of([], []), golden_by("doc_id", ["a", "b"]))[1]
+
+
+def test_a_golden_set_without_a_label_is_said_to_have_none():
+    golden = rs.Golden(
+        pd.DataFrame({"query_id": ["q0"], "query": "?", "answerable": None, "position": 0})
+    )
+    results = results_of([{"doc_id": "a"}])
+    with pytest.warns(UserWarning, match="none of the 1 queries of the golden set is labelled"):
+        rs.score(results, golden, "mrr")
+    rs.score(results, golden, "failed")
+
+
+@pytest.mark.parametrize("part_hits", [1, 7, 10**6])
+@pytest.mark.parametrize("form", ["D{}", "d{}.md", "x/d{}", "y{}", "d{}"])
+def test_a_store_says_the_same_however_it_is_read(form, part_hits, tmp_path):
+    golden = golden_by("doc_id", [f"d{at}" for at in range(40)])
+    results = results_of(
+        *[[{"doc_id": form.format((at + one) % 40)} for one in range(1, 4)] for at in range(40)]
+    )
+    scores, said = told(results, golden)
+    assert len(said) == 1
+    store = rs.RunStore(tmp_path / "s")
+    store.save(results)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        stored = store.score(golden, "mrr", part_hits=part_hits)
+    assert [str(one.message) for one in caught] == said
+    pd.testing.assert_frame_equal(stored, scores)
+    with pytest.warns(UserWarning, match=r"^ids of r "):
+        rs.RunStore(tmp_path / "t").save(results, golden=golden)
