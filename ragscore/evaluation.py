@@ -34,7 +34,7 @@ from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.analysis.slices import MIN_N, slice_means
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.render import decimals_for, shown_n, shown_number
-from ragscore.golden.coverage import coverage, coverage_rows
+from ragscore.golden.coverage import Coverage, coverage, coverage_rows
 from ragscore.golden.duplicates import SIMILARITY
 from ragscore.golden.health import DIFFERENCES, GoldenHealth, golden_health
 from ragscore.golden.tie_sensitivity import tie_sensitivity
@@ -494,8 +494,12 @@ class Evaluation(Tables):
         """
         return show_query(self.results, self.golden, query_id, runs, match=self._level, texts=texts)
 
-    def coverage(self) -> Any:
-        """Return what a mean would leave out or distort, by run, before any mean.
+    def coverage(self) -> Coverage:
+        """Return what a mean would leave out or distort, before any mean.
+
+        Its frames are `runs`, one row per run, with the numbers of queries that are missing,
+        failed, unlabelled or tied; and `ids`, one row per run and match level, with the numbers of
+        ids and of those that join (see `Coverage`).
 
         Examples
         --------

@@ -58,7 +58,7 @@ def test_a_golden_set_is_subset_by_its_queries(write_golden, write_run, tmp_path
     )
     assert compare_runs(results, subset, "a", "b").counts == {"loss": 1}
     assert rs.RunStore(tmp_path / "s").save(results, golden=subset) == ["a", "b"]
-    assert coverage(results, subset)["n_missing"].tolist() == [0, 0]
+    assert coverage(results, subset).runs["n_missing"].tolist() == [0, 0]
 
 
 SPAN = {"doc_id": "d", "start": 1, "end": 9, "span_unit": "line"}

@@ -257,7 +257,7 @@ def test_what_the_dialects_say_made_a_difference_did():
         and rig["mrr"] > trec["recip_rank"]
         and rig["precision"]["10"] < trec["P"]["10"]
     )
-    counts = coverage(results, golden).iloc[0]
+    counts = coverage(results, golden).runs.iloc[0]
     assert counts["n_missing"] == counts["n_failed"] == 0
     plain, collapsed = (
         rs.score(

@@ -229,7 +229,7 @@ def ranked_hits(ranking: Ranking, chunks: pd.DataFrame) -> Iterable[dict[str, An
 
 def _report_scores(results: Results, golden: Golden, report: Any) -> None:
     systems = dict(zip(results.runs["run_id"].astype("str"), results.runs["system"], strict=True))
-    report(f"\n{coverage(results, golden).rename(index=systems).astype(object).T.to_string()}")
+    report(f"\n{coverage(results, golden).runs.rename(index=systems).astype(object).T.to_string()}")
     scores = score(results, golden)
     scores["run_id"] = scores["run_id"].cat.rename_categories(systems)
     means = summarize(scores, golden, metrics=PRINTED)

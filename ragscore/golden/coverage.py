@@ -1,40 +1,81 @@
 """Coverage of golden sets by runs, to be read before any score.
 
-`coverage` counts missing, failed, unlabelled and tied queries by run. `compare_suites` scores runs
-with several golden sets, such as a main set and a sanity suite that every run must pass.
+`coverage` counts missing, failed, unlabelled and tied queries by run, and the ids by which hits and
+targets could be joined. `compare_suites` scores runs with several golden sets, such as a main set
+and a sanity suite that every run must pass.
 """
 
 import warnings
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, check_type
 from ragscore.scoring.grading import READS_TEXT, count_undecidable, grade_hits, level_rule
+from ragscore.scoring.id_overlap import count_ids
 from ragscore.scoring.metrics import score_hits
 from ragscore.scoring.rules import targets_at
 from ragscore.scoring.score import score
 from ragscore.scoring.summary import summarize
 
 JUDGED_K = 10
+ALWAYS_SHOWN = ("n_golden", "n_rows", "n_missing", "n_failed", "k", f"judged@{JUDGED_K}")
+# Up to so many runs are shown side by side, more below each other.
+SIDE_BY_SIDE = 8
 
 
-def coverage(results: Results, golden: Golden) -> pd.DataFrame:
-    """Count, by run, the queries that a mean would silently leave out or distort.
+@dataclass(frozen=True, repr=False, eq=False)
+class Coverage(FramesResult):
+    """What a mean would silently leave out or distort, by run.
 
-    Returns
-    -------
-    One row per run (index run_id): `n_golden` queries, `n_rows` responses; golden queries without a
-    row (`n_missing`), rows without a golden query (`n_extra`), repeated rows that loading refused
-    (`n_duplicate`), `n_failed`, `n_empty` (no hits, not failed); of the golden queries
-    `n_unlabelled` and `n_should_refuse`; queries whose stored ranks contradict the list order
-    (`n_rank_order`) or with tied scores (`n_ties`); `k`, the hits per query that the run
-    says it kept (NA: unknown; metrics with a higher cut-off see no more hits); `judged@10`,
-    the judged share of the first ten hits by document (by anchor or chunk where no documents are
-    expected), 0 to 1, NaN without any hit; `n_undecidable`, hits that the anchor or predicate rule
-    can't judge because their text is cut.
+    Attributes
+    ----------
+    runs
+        One row per run (index run_id): `n_golden` queries, `n_rows` responses; golden queries
+        without a row (`n_missing`), rows without a golden query (`n_extra`), repeated rows that
+        loading refused (`n_duplicate`), `n_failed`, `n_empty` (no hits, not failed); of the golden
+        queries `n_unlabelled` and `n_should_refuse`; queries whose stored ranks contradict the list
+        order (`n_rank_order`) or with tied scores (`n_ties`); `k`, the hits per query that the run
+        says it kept (NA: unknown; metrics with a higher cut-off see no more hits); `judged@10`, the
+        judged share of the first ten hits by document (by anchor or chunk where no documents are
+        expected), 0 to 1, NaN without any hit; `n_undecidable`, hits that the anchor or predicate
+        rule can't judge because their text is cut.
+    ids
+        One row per run and match level at which the golden set expects ids: `run_id`, `level`;
+        `n_hits`; `n_with_id`, hits with an id of that level; `n_ids`, how many distinct ids these
+        have; `n_expected_ids`, distinct ids that the golden set expects; `n_joined_ids`, those of
+        them that the run ever returned, for whatever query; `n_joined_hits`, hits whose own query
+        expects their id. Counts are 0 or more; a level with 0 joined ids scores 0.
     """
+
+    FRAMES = ("runs", "ids")
+
+    runs: pd.DataFrame
+    ids: pd.DataFrame
+
+    def _heading(self) -> str:
+        n = self.runs["n_golden"].max() if len(self.runs) else 0
+        return f"Coverage of {n} golden queries by {len(self.runs)} runs"
+
+    def _shown(self) -> pd.DataFrame:
+        """Return what is always shown, what isn't 0 for all runs, and the ids by level."""
+        runs = self.runs.round({f"judged@{JUDGED_K}": 3})
+        counts = [name for name in runs if name in ALWAYS_SHOWN or runs[name].fillna(0).any()]
+        table = runs[counts].astype("object").where(runs[counts].notna(), "—")
+        for level, rows in self.ids.groupby("level", sort=False):
+            by_run = rows.set_index("run_id").astype("str").reindex(table.index)
+            table[f"hits with an id ({level})"] = by_run["n_with_id"] + " of " + by_run["n_hits"]
+            joined = by_run["n_joined_ids"] + " of " + by_run["n_expected_ids"]
+            table[f"expected ids returned ({level})"] = joined
+        if len(table) > SIDE_BY_SIDE:
+            return table.reset_index()
+        return table.T.rename_axis(index=None, columns=None).reset_index(names="")
+
+
+def coverage(results: Results, golden: Golden) -> Coverage:
+    """Count, by run, the queries and ids that a mean would silently leave out or distort."""
     rows = coverage_rows(results, golden)
     counts = pd.crosstab(rows["run_id"], rows["issue"]).reindex(
         results.runs["run_id"].cat.categories, fill_value=0
@@ -62,11 +103,12 @@ def coverage(results: Results, golden: Golden) -> pd.DataFrame:
             count_undecidable(results, golden, level).to_numpy() for level in READS_TEXT
         ),
     }
-    return pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
+    runs = pd.DataFrame(columns, index=counts.index).rename_axis("run_id")
+    return Coverage(runs, count_ids(results, golden))
 
 
 def coverage_rows(results: Results, golden: Golden) -> pd.DataFrame:
-    """Return the queries behind the counts of `coverage`.
+    """Return the queries behind the counts of `coverage(...).runs`.
 
     Returns
     -------

@@ -359,7 +359,7 @@ def _runs(results: Results, golden: Golden) -> pd.DataFrame:
     ]
     counts = (
         coverage(results, golden)
-        .reset_index()[["run_id", "n_rows", "n_failed", "n_missing"]]
+        .runs.reset_index()[["run_id", "n_rows", "n_failed", "n_missing"]]
         .rename(columns={"n_rows": "n_queries"})
     )
     described = results.runs[["run_id", *known]].assign(run_id=results.runs["run_id"].astype("str"))

@@ -32,6 +32,8 @@ LEVEL_COLUMNS = {
     "chunk": ("chunk_id",), "span": ("doc_id", "path"), "anchor": ("path",), "doc": ("doc_id",),
     "predicate": ("source_key",),
 }  # fmt: skip
+# The columns of counts in `count_ids`.
+COUNTS = ("n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids", "n_joined_hits")
 ID_COLUMNS = ("chunk_id", "doc_id", "path", "source_key")
 # Below this share of the targets that a run could meet, its ids are looked at.
 FEW = 0.05
@@ -108,36 +110,24 @@ def count_ids(results: Results, golden: Golden) -> pd.DataFrame:
     the run ever returned, for whatever query; `n_joined_hits`, hits whose own query expects their
     id. All are 0 or more.
     """
-    hits, rows = results.hits, []
-    for level in LEVELS:
-        expected = expected_ids(golden, False, level)
-        if not expected:
-            continue
-        targets = golden.targets[level_rows(golden, level)]
-        for run_id, mine in hits.groupby("run_id", observed=False):
-            ids = {column: _distinct_ids(mine, column) for column in expected}
-            is_joined = np.zeros(len(mine), dtype=bool)
-            for column in expected:
-                is_joined[pairs_with_equal(mine, targets, column, column)[0]] = True
+    expected = {level: ids for level in LEVELS if (ids := expected_ids(golden, False, level))}
+    rows = []
+    for run_id, hits in results.hits.groupby("run_id", observed=False):
+        for level, wanted in expected.items():
+            targets = golden.targets[level_rows(golden, level)]
+            is_joined = np.zeros(len(hits), dtype=bool)
+            for column in wanted:
+                is_joined[pairs_with_equal(hits, targets, column, column)[0]] = True
+            ids = {column: _distinct_ids(hits, column) for column in wanted}
             rows.append({
-                "run_id": str(run_id), "level": level, "n_hits": len(mine),
-                "n_with_id": int(_has_id(mine, expected).sum()),
+                "run_id": str(run_id), "level": level, "n_hits": len(hits),
+                "n_with_id": int(_has_id(hits, wanted).sum()),
                 "n_ids": sum(map(len, ids.values())),
-                "n_expected_ids": sum(map(len, expected.values())),
-                "n_joined_ids": _n_joined(ids, expected),
-                "n_joined_hits": int(is_joined.sum()),
+                "n_expected_ids": sum(map(len, wanted.values())),
+                "n_joined_ids": _n_joined(ids, wanted), "n_joined_hits": int(is_joined.sum()),
             })  # fmt: skip
-    names = (
-        "run_id", "level", "n_hits", "n_with_id", "n_ids", "n_expected_ids", "n_joined_ids",
-        "n_joined_hits",
-    )  # fmt: skip
-    table = pd.DataFrame(rows, columns=names)
-    order = {run_id: at for at, run_id in enumerate(results.runs["run_id"].astype("str"))}
-    return (
-        table.sort_values("run_id", key=lambda names: names.map(order), kind="stable")
-        .astype({name: "str" if name in ("run_id", "level") else "int64" for name in names})
-        .reset_index(drop=True)
-    )
+    dtypes = {"run_id": "str", "level": "str"} | dict.fromkeys(COUNTS, "int64")
+    return pd.DataFrame(rows, columns=list(dtypes)).astype(dtypes)
 
 
 def _has_id(hits: pd.DataFrame, columns: Iterable[str]) -> np.ndarray:

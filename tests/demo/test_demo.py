@@ -154,7 +154,7 @@ def scores(runs, golden):
 
 def test_committed_runs_answer_every_question_and_hold_no_text_of_the_manuals(runs, golden):
     assert sorted(runs.runs["run_id"]) == sorted(SYSTEMS)
-    coverage = coverage_of(runs, golden)
+    coverage = coverage_of(runs, golden).runs
     assert (
         (
             coverage[

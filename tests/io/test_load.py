@@ -628,7 +628,7 @@ def test_problems_of_several_runs_are_counted_for_their_run(write_run, write_gol
     (files[1].parent / "run.json").write_text('{"run_id": "renamed"}')  # no folder bears this name
     results = rs.load_results(files, strict=False)
     assert results.problems["run_id"].astype("str").tolist() == ["a", "renamed", "renamed"]
-    table = coverage(results, rs.load_golden(write_golden(THREE_QUERIES)))
+    table = coverage(results, rs.load_golden(write_golden(THREE_QUERIES))).runs
     assert table["n_duplicate"].to_dict() == {"a": 1, "renamed": 2}
     assert results.select(["renamed"]).problems["line"].tolist() == [4, 5]
 
@@ -723,4 +723,4 @@ def test_runs_keep_the_order_in_which_they_were_named(write_run, write_golden):
     assert scores["run_id"].unique().tolist() == ["b", "a"] == summarize(scores)["run_id"].tolist()
     assert coverage(
         results.select(["a", "b"]), rs.load_golden(write_golden(THREE_QUERIES))
-    ).index.tolist() == ["a", "b"]
+    ).runs.index.tolist() == ["a", "b"]

@@ -211,7 +211,7 @@ def test_undecided_hits_can_be_counted_as_misses(cut):
 
 
 def test_undecided_hits_are_counted_before_and_beside_the_scores(cut):
-    assert coverage(*cut)["n_undecidable"].tolist() == [1]
+    assert coverage(*cut).runs["n_undecidable"].tolist() == [1]
     assert scoring(*cut)["n_undecidable"].tolist() == [1]
 
 

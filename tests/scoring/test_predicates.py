@@ -494,9 +494,9 @@ def test_an_undecided_question_has_no_score_and_is_counted(cut):
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["passed", "mrr", "hit@1"])
     assert scores[["passed", "mrr", "hit@1"]].isna().all(axis=None)
-    assert scoring(results, golden)["n_undecidable"].tolist() == [1] and coverage(results, golden)[
-        "n_undecidable"
-    ].tolist() == [1]
+    assert scoring(results, golden)["n_undecidable"].tolist() == [1] and coverage(
+        results, golden
+    ).runs["n_undecidable"].tolist() == [1]
     with pytest.warns(UserWarning, match="they count as misses"):
         assert rs.score(results, golden, ["passed", "mrr"], unknown="miss")[
             ["passed", "mrr"]

@@ -140,7 +140,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
     )
     file.write_text(file.read_text() + json.dumps(record("q1", [])) + "\n")
     results = rs.load_results(file, strict=False)
-    row = coverage(results, golden).loc["a"]
+    row = coverage(results, golden).runs.loc["a"]
     expected = {
         "n_golden": 5,
         "n_rows": 5,
@@ -171,7 +171,7 @@ def test_coverage_counts_what_means_leave_out(write_golden, write_run):
 
 
 def test_coverage_of_a_clean_run_is_all_zero(pair):
-    table = coverage(*pair)
+    table = coverage(*pair).runs
     assert (
         (
             table[
@@ -297,7 +297,7 @@ def test_a_cut_off_above_a_runs_own_k_is_warned_of_once_and_only_where_asked_for
         rs.score(results, golden)
         rs.score(results, golden, profile="kebab")
         rs.score(results.select(["ten", "unknown"]), golden, ["hit@10", "mrr"])
-    assert coverage(results, golden)["k"].tolist() == [5, 10, 3, pd.NA]
+    assert coverage(results, golden).runs["k"].tolist() == [5, 10, 3, pd.NA]
 
 
 def expected_of(results, golden, label, **policies):

@@ -343,6 +343,7 @@ def test_a_config_that_is_unknown_or_plain_text_is_compared_all_the_same(pair):
     assert compare_runs(with_config, golden, "a", "b").counts == {"win": 2, "loss": 1}
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_a_level_that_no_common_query_has_targets_for_scores_nothing(write_golden, write_run):
     golden = rs.load_golden(
         write_golden([THREE_QUERIES[0], {"id": "q2", "query": "?", "expected_doc_ids": ["d2"]}])

@@ -153,6 +153,7 @@ def test_a_mistyped_metric_or_loss_is_an_error_not_a_pass(write_golden, write_ru
         gate(cmp, {"mrr": 0}, rule="p")
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_one_word_for_the_whole_comparison(write_golden, write_run):
     many, few = [FOUND] * 30, [MISSED] * 30
     assert compared(write_golden, write_run, runs(*few), runs(*many)).overall == "better"
@@ -258,6 +259,7 @@ def test_the_gate_says_how_many_values_it_rests_on_and_names_the_worst_first(
     )
 
 
+@pytest.mark.filterwarnings("ignore:ids of")
 def test_no_text_breaks_out_of_the_summary_for_a_pull_request(write_golden, write_run):
     text = "<!-- | <script> \n\n# " + "x" * 10_000
     golden = rs.load_golden(write_golden([{"id": "q0", "query": text, "expected_doc_ids": ["d"]}]))

@@ -292,7 +292,7 @@ def test_a_case_without_a_row_is_missing_though_upstream_drops_it_from_every_den
     golden_file, tmp_path
 ):
     results = rs.load_results(jsonl(tmp_path / "run" / "results.jsonl", [ROW]))
-    assert coverage(results, rs.load_golden(golden_file))["n_missing"].tolist() == [1]
+    assert coverage(results, rs.load_golden(golden_file)).runs["n_missing"].tolist() == [1]
 
 
 def test_a_text_is_stored_cut_at_200_characters_or_whole(tmp_path):
@@ -346,7 +346,7 @@ def test_a_case_twice_in_a_run_names_both_lines(tmp_path):
 
 def test_a_cut_text_leaves_its_hit_undecided(golden_file, run_folder):
     results, golden = rs.load_results(run_folder), rs.load_golden(golden_file)
-    assert coverage(results, golden)["n_undecidable"].tolist() == [1]
+    assert coverage(results, golden).runs["n_undecidable"].tolist() == [1]
     with pytest.warns(UserWarning, match="1 hits can't be judged"):
         scores = rs.score(results, golden, ["hit@1", "hit@3", "recall_all@3"])
     assert scores.loc["test_001", ["hit@1", "hit@3", "recall_all@3"]].isna().tolist() == [
