@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragscore as rs
-from ragscore.frames.data import concat_results, from_records
+from ragscore.frames.data import from_records
 from ragscore.scoring.id_changes import find_join
 
 DEMO = Path(__file__).parents[2] / "data" / "demo"
@@ -193,7 +193,7 @@ def test_runs_with_the_same_trouble_are_named_together():
     runs = [results_of([{"doc_id": "x/a"}], [{"doc_id": "x/b"}], run_id=name) for name in "rst"]
     runs.append(results_of([{"doc_id": "A"}], [{"doc_id": "B"}], run_id="u"))
     runs.append(results_of([{"doc_id": "a"}], [{"doc_id": "c"}], run_id="v"))
-    said = told(concat_results(runs), golden)[1]
+    said = told(rs.Results.concat(runs), golden)[1]
     assert [one.split(" (level")[0] for one in said] == [
         "ids of r, s, t do not join",
         "ids of u do not join",
