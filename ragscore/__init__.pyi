@@ -42,23 +42,7 @@ from .io.per_query_write import write_per_query
 from .io.sidecars import load_documents, write_judgments
 from .io.tools.ragas import to_ragas
 from .io.tools.registry import import_results, load_table
-from .judging import (
-    Endpoint,
-    Judge,
-    JudgeAgreement,
-    JudgeAudit,
-    Judged,
-    agreement,
-    available_judges,
-    corrected_means,
-    draw_answers,
-    get_judge,
-    judge,
-    judge_audit,
-    load_inputs,
-    load_ledger,
-    spot_check,
-)
+from .judging.run import judge
 from .reporting import Report, report
 from .scoring import match
 from .scoring.anchors import by_anchor
@@ -70,7 +54,7 @@ from .scoring.policies import Policies
 from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profile_aggregates import aggregate
 from .scoring.profiles import Profile
-from .scoring.provenance import judge_fingerprint, ruler, same_judges
+from .scoring.provenance import ruler
 from .scoring.rules import Rule, by_chunk, by_doc, by_span, targets_at
 from .scoring.score import score, scoring
 from .scoring.summary import add_columns, summarize
@@ -125,14 +109,8 @@ __all__ = [
     # values from elsewhere as metrics
     "add_columns",
     # ask judges
-    "judge", "Judge", "Judged", "Endpoint", "available_judges", "get_judge",
+    "judge",
     "write_judgments",
-    "load_inputs", "load_ledger",
-    # whether judges can be trusted
-    "agreement", "JudgeAgreement", "spot_check", "judge_audit", "JudgeAudit", "draw_answers",
-    "corrected_means",
-    # who judged
-    "judge_fingerprint", "same_judges",
     # metrics as events
     "write_event_log",
     # retrievers side by side, judged by predicates

@@ -38,6 +38,7 @@ from ragscore.analysis.refusals import refusals
 from ragscore.analysis.repeats import repeats
 from ragscore.analysis.retrievers import retrievers
 from ragscore.analysis.risk_coverage import risk_coverage
+from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.summary import summarize
 from ragscore.stats import cosine
 
@@ -1491,10 +1492,11 @@ def judges(kept: Kept, results: Any, golden: Any) -> None:
         {"run_id": one.judgments["run_id"].dtype}
     )
     second = dataclasses.replace(one, judgments=moved)
-    kept.call("made/judge_fingerprint", "judge_fingerprint", results)
-    kept.call("made/same_judges", "same_judges", results, "alpha1", "beta")
-    kept.call("made/agreement", "agreement", one, second)
-    draw = kept.call("made/draw_answers", "draw_answers", one, 8)
+    kept.call("made/judge_fingerprint", judge_fingerprint, results)
+    kept.call("made/same_judges", rs.judging.same_judges, results, "alpha1", "beta")
+    kept.call("made/agreement", rs.judging.agreement, one, second)
+    every, alone = rs.judging.Judged(results), rs.judging.Judged(one)
+    draw = kept.call("made/draw_answers", alone.sample_for_annotation, 8)
     labels = pd.DataFrame(
         {
             "query_id": [f"q{n:02}" for n in range(24)],
@@ -1503,11 +1505,11 @@ def judges(kept: Kept, results: Any, golden: Any) -> None:
         }
     )
     many = pd.concat([labels.assign(run_id=run) for run in ("alpha1", "alpha2", "alpha3", "beta")])
-    audit = kept.call("made/judge_audit", "judge_audit", results, many)
-    kept.call("made/judge_audit_alone", "judge_audit", one)
-    kept.call("made/judge_audit_reversed", "judge_audit", one, reversed_context=second)
-    kept.call("made/corrected_means", "corrected_means", results, many, random=True)
-    kept.call("made/corrected_means_few", "corrected_means", one, labels, random=False)
+    audit = kept.call("made/judge_audit", every.audit, many)
+    kept.call("made/judge_audit_alone", alone.audit)
+    kept.call("made/judge_audit_reversed", alone.audit, reversed_context=second)
+    kept.call("made/corrected_means", every.corrected_means, many, random=True)
+    kept.call("made/corrected_means_few", alone.corrected_means, labels, random=False)
     folder = kept.temporary / "audit"
     folder.mkdir()
     if audit is not None:

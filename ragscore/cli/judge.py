@@ -18,12 +18,12 @@ from ragscore.cli.options import (
 )
 from ragscore.evaluation import evaluate
 from ragscore.frames.data import DataError, Results, records_of
-from ragscore.judging import Endpoint, Judged, get_judge, judge, spot_check
+from ragscore.judging import Endpoint, Judged, get_judge
 from ragscore.judging.cache import DEFAULT_CACHE
 from ragscore.judging.cases import CUT_TEXT
 from ragscore.judging.endpoint import KEY_VARIABLES, STRUCTURED
 from ragscore.judging.judges import JUDGES
-from ragscore.judging.run import REFUSED
+from ragscore.judging.run import REFUSED, judge
 from ragscore.store.store import RunStore
 
 ALL_FAILED = 3
@@ -231,7 +231,7 @@ def _judge(args: argparse.Namespace) -> int:
     ]
     found: dict[str, Any] = {"judgments": records_of(judged.counts()), "means": records_of(table)}
     if args.spot_check:
-        found["agreement"] = _checked(args, judged, golden, names, endpoint, where, options)
+        found["agreement"] = _checked(args, judged, endpoint, where, options)
     print(
         as_json(found)
         if args.json
@@ -322,8 +322,6 @@ def _failure(judged: Judged) -> int:
 def _checked(
     args: argparse.Namespace,
     judged: Judged,
-    golden: Any,
-    names: list[str],
     endpoint: Endpoint,
     where: dict[str, RunStore | Path],
     options: dict[str, Any],
@@ -333,7 +331,7 @@ def _checked(
         model=args.second_model or endpoint.model,
         base_url=args.second_base_url or endpoint.base_url,
     )
-    found = spot_check(judged, golden, names, second, n=args.spot_check, **options)
+    found = judged.spot_check(second, n=args.spot_check, **options)
     for run_id, place in where.items():
         found.write(place.path(run_id) if isinstance(place, RunStore) else place)
     return records_of(found.table)

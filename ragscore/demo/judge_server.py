@@ -26,7 +26,7 @@ Object = dict[str, Any]
 class JudgeServer:
     """Serve on a free port of 127.0.0.1 until closed.
 
-    `with JudgeServer() as server: rs.Endpoint("words", base_url=server.url)`.
+    `with JudgeServer() as server: rs.judging.Endpoint("words", base_url=server.url)`.
 
     Attributes
     ----------

@@ -1,26 +1,26 @@
-"""Language models as judges of answers: prompts, calls, judgments, and how far to trust them."""
+"""Language models as judges of answers: prompts, calls, judgments, and how far to trust them.
 
-from ragscore.judging.audit import JudgeAudit, corrected_means, draw_answers, judge_audit
+`rs.judge` asks them. What it returns, `Judged`, has the methods that audit and correct them.
+"""
+
+from ragscore.judging.audit import JudgeAudit
 from ragscore.judging.cases import load_inputs
 from ragscore.judging.endpoint import Endpoint
 from ragscore.judging.judges import Judge, available_judges, get_judge
-from ragscore.judging.reliability import JudgeAgreement, agreement, spot_check
-from ragscore.judging.run import Judged, judge, load_ledger
+from ragscore.judging.reliability import JudgeAgreement, agreement
+from ragscore.judging.run import Judged, load_ledger
+from ragscore.scoring.provenance import same_judges
 
 __all__ = [
     "Endpoint",
     "Judge",
+    "JudgeAgreement",
     "JudgeAudit",
     "Judged",
-    "JudgeAgreement",
-    "corrected_means",
-    "draw_answers",
-    "get_judge",
-    "judge",
-    "judge_audit",
     "agreement",
     "available_judges",
+    "get_judge",
     "load_inputs",
     "load_ledger",
-    "spot_check",
+    "same_judges",
 ]

@@ -86,19 +86,17 @@ class JudgeAudit:
         return cls(pd.DataFrame(content["measures"], columns=_COLUMNS).astype(_TYPES))
 
 
-def judge_audit(
-    judged: Judged | Results,
+def audit(
+    judged: Judged,
     labels: pd.DataFrame | None = None,
     *,
     reversed_context: JudgedValues | None = None,
     seed: int = 0,
 ) -> JudgeAudit:
-    """Audit the judges of some runs: failures, consistency, biases, agreement with people, usage.
+    """Audit the judges: failures, consistency, biases, agreement with people, usage.
 
     Parameters
     ----------
-    judged
-        A result of `rs.judge`. Results with judgments work too, but have no usage.
     labels
         Human annotations: query_id, criterion, value and, with several runs, run_id.
     reversed_context
@@ -106,13 +104,21 @@ def judge_audit(
     seed
         Seed of the resamples behind intervals.
 
+    Returns
+    -------
+    A `JudgeAudit`; its docstring has the measures.
+
     Raises
     ------
     DataError
         Annotations with missing columns, values outside the criterion's range, or no response in
         common with the judgments.
+
+    Examples
+    --------
+    >>> judged.audit(labels).table.query("measure == 'people_kappa'")
     """
-    results = judged.results if isinstance(judged, Judged) else judged
+    results = judged.results
     with_people, with_reversed = (
         _agreement_by_criterion(judged, other, seed) for other in (labels, reversed_context)
     )
@@ -138,8 +144,8 @@ def judge_audit(
             ]
         if agreement := with_people.get(criterion):
             measures += _people_measures(agreement)
-        if isinstance(judged, Judged):
-            measures += _usage_measures(judged.ledger[judged.ledger["criterion"] == criterion])
+        if len(log := judged.ledger[judged.ledger["criterion"] == criterion]):
+            measures += _usage_measures(log)
         names = own["judge"].dropna().unique().tolist() if "judge" in own else []
         rows += [(criterion, ", ".join(names) or None, *measure) for measure in measures]
     return JudgeAudit(pd.DataFrame(rows, columns=_COLUMNS).astype(_TYPES))
@@ -273,8 +279,8 @@ def _correlation(
     return [(name, rho, math.tanh(math.atanh(rho) - half), math.tanh(math.atanh(rho) + half), n)]
 
 
-def draw_answers(judged: Judged | Results, n: int = 50, *, seed: int = 0) -> pd.DataFrame:
-    """Draw a random sample of judged answers for people to label, for `rs.corrected_means`.
+def sample_for_annotation(judged: Judged, n: int = 50, *, seed: int = 0) -> pd.DataFrame:
+    """Draw a random sample of judged answers for people to label, for `corrected_means`.
 
     Parameters
     ----------
@@ -290,10 +296,14 @@ def draw_answers(judged: Judged | Results, n: int = 50, *, seed: int = 0) -> pd.
     ------
     DataError
         n below 1.
+
+    Examples
+    --------
+    >>> judged.sample_for_annotation(50).to_csv("to_label.csv")
     """
     if n < 1:
         raise DataError(f"found {n}", field="n", allowed="at least 1")
-    results = judged.results if isinstance(judged, Judged) else judged
+    results = judged.results
     keys = ["run_id", "query_id"]
     cells = values_of(results, results)[keys].drop_duplicates()
     rows = results.responses.astype({"run_id": "str"}).merge(cells, on=keys)
@@ -306,9 +316,7 @@ def draw_answers(judged: Judged | Results, n: int = 50, *, seed: int = 0) -> pd.
     return sample.reindex(columns=[*keys, "query", "answer"]).reset_index(drop=True)
 
 
-def corrected_means(
-    judged: Judged | Results, labels: pd.DataFrame, *, random: bool
-) -> pd.DataFrame:
+def corrected_means(judged: Judged, labels: pd.DataFrame, *, random: bool) -> pd.DataFrame:
     """Correct the judge's means by people's labels of a random sample of answers (PPI++).
 
     The corrected mean estimates the mean that people would give all answers; see
@@ -321,8 +329,8 @@ def corrected_means(
         Human annotations: query_id, criterion, value and, with several runs, run_id. Several labels
         of one answer are averaged.
     random
-        True if the labelled answers were drawn at random (as by `rs.draw_answers`). The labels
-        themselves cannot show it, so it has no default.
+        True if the labelled answers were drawn at random (as by `sample_for_annotation`). The
+        labels themselves cannot show it, so it has no default.
 
     Returns
     -------
@@ -339,8 +347,12 @@ def corrected_means(
     DataError
         Labels with missing columns, or with values outside the criterion's range; no labelled
         answer that was judged.
+
+    Examples
+    --------
+    >>> judged.corrected_means(labels, random=True)[["run_id", "judge_mean", "mean", "low", "high"]]
     """
-    results = judged.results if isinstance(judged, Judged) else judged
+    results = judged.results
     both = values_of(results, results).merge(
         values_of(labels, results),
         on=["run_id", "query_id", "criterion"],

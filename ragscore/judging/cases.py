@@ -214,7 +214,7 @@ def write_judge_inputs(cases: Iterable[Case], path: str | Path) -> Path:
 def load_inputs(path: str | Path) -> tuple[Results, Golden]:
     """Load saved inputs of judges as results and golden set.
 
-    `rs.judge(*rs.load_inputs(path), judges, endpoint)` judges the same answers again.
+    `rs.judge(*rs.judging.load_inputs(path), judges, endpoint)` judges the same answers again.
 
     Parameters
     ----------

@@ -340,7 +340,7 @@ def find_judges(judges: "str | Judge | Iterable[str | Judge]") -> list[Judge]:
 def get_judge(name: str) -> Judge:
     """Return one judge by its name, to inspect it or to change its prompt.
 
-    `rs.get_judge("groundedness").with_prompt(text)`.
+    `rs.judging.get_judge("groundedness").with_prompt(text)`.
 
     Raises
     ------

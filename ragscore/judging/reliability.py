@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, Golden, Results, records_of
+from ragscore.frames.data import DataError, Results, records_of
 from ragscore.frames.errors import check_choice, warn
 from ragscore.io.output import write_json
 from ragscore.judging.endpoint import Endpoint
@@ -177,11 +177,10 @@ def _agreement(criterion: str, both: pd.DataFrame, seed: int) -> list[Any]:
 
 
 def spot_check(
-    judged: Judged | Results,
-    golden: Golden,
-    judges: str | Judge | Iterable[str | Judge],
+    judged: Judged,
     endpoint: Endpoint | str,
     *,
+    judges: str | Judge | Iterable[str | Judge] | None = None,
     n: int = 20,
     seed: int = 0,
     **options: Any,
@@ -190,21 +189,32 @@ def spot_check(
 
     Parameters
     ----------
-    judged
-        A result of `rs.judge`.
-    judges, endpoint, options
-        As for `rs.judge`. They must differ from the first judge in model, prompt, temperature or
-        seed, because the cache would repeat the same replies.
+    endpoint, options
+        As for `rs.judge`. The second judge must differ from the first in model, prompt, temperature
+        or seed, because the cache would repeat the same replies.
+    judges
+        By default the same as before.
     n, seed
         Number of responses, and seed of the sample. If fewer are judged, all of them are taken.
 
     Raises
     ------
     DataError
-        n below 1, nothing judged by these criteria, or the same judge again.
+        n below 1, nothing judged by these criteria, or the same judge again; loaded judgments
+        without `golden` and `judges`.
+
+    Examples
+    --------
+    >>> judged.spot_check("gpt-5.1", n=20).table
     """
-    results = judged.results if isinstance(judged, Judged) else judged
-    judges = find_judges(judges)
+    results, golden = judged.results, judged.golden
+    if golden is None or not (judges or judged.judges):
+        raise DataError(
+            "judgments without the golden set or the judges that made them",
+            field="judged",
+            allowed="a result of rs.judge, or Judged(results, golden=golden) and judges=",
+        )
+    judges = find_judges(judges or judged.judges)
     criteria = [judge.criterion for judge in judges]
     if not isinstance(endpoint, Endpoint):
         endpoint = Endpoint(endpoint)

@@ -8,7 +8,7 @@ import math
 import threading
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_inputs, from_records, records_of
 from ragscore.frames.errors import check_choice
+from ragscore.frames.verbs import Verb
 from ragscore.io.output import write_lines
 from ragscore.io.sidecars import JUDGMENTS_FILE, LEDGER_FILE, write_judgments
 from ragscore.io.source import Problems, json_rows
@@ -43,23 +44,38 @@ _LOG_TYPES = dict.fromkeys(("run_id", "query_id", "judge", "criterion", "state",
 _LOG_TYPES |= {"tokens": "float64", "cost_usd": "float64"}
 
 
-@dataclass(frozen=True)
+def _empty_log() -> pd.DataFrame:
+    return pd.DataFrame(columns=_LOG_COLUMNS).astype(_LOG_TYPES)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
 class Judged:
     """Results with their judgments, and the judge log.
+
+    `rs.judge` makes it; `rs.judging.Judged(results)` holds judgments that were loaded.
 
     Attributes
     ----------
     results
-        The results with judgments: `rs.score(judged.results, golden, ["faithfulness"])`.
+        The results with judgments: `rs.evaluate(judged.results, golden, ["faithfulness"])`.
     ledger
         The judge log, one row per response, judge and repeat: run_id, query_id, judge, criterion,
         repeat; `state` (scored, not_measurable, judge_failed, skipped, not_asked) and `reason`;
         and the usage of this call: n_calls, n_cached, n_retries, n_repairs, tokens, cost_usd (US
-        dollars). Tokens and cost are NaN if unknown.
+        dollars). Tokens and cost are NaN if unknown. Empty for judgments that were loaded.
+    golden, judges
+        What they were judged with, for `spot_check`.
     """
 
     results: Results
-    ledger: pd.DataFrame
+    ledger: pd.DataFrame = field(default_factory=_empty_log)
+    golden: Golden | None = None
+    judges: tuple[Judge, ...] = ()
+
+    audit = Verb("ragscore.judging.audit:audit")
+    sample_for_annotation = Verb("ragscore.judging.audit:sample_for_annotation")
+    corrected_means = Verb("ragscore.judging.audit:corrected_means")
+    spot_check = Verb("ragscore.judging.reliability:spot_check")
 
     @property
     def judgments(self) -> pd.DataFrame:
@@ -188,10 +204,10 @@ def judge(
     Parameters
     ----------
     judges
-        Names from `rs.available_judges()`, or your own judges
-        (`rs.get_judge("groundedness").with_prompt(text)`).
+        Names from `rs.judging.available_judges()`, or your own judges
+        (`rs.judging.get_judge("groundedness").with_prompt(text)`).
     endpoint
-        A model's name at api.openai.com, or an `rs.Endpoint`.
+        A model's name at api.openai.com, or an `rs.judging.Endpoint`.
     repeats
         Number of judgments per response and judge; scores are their mean. Repeat r is sent with
         the endpoint's seed + r - 1.
@@ -215,10 +231,10 @@ def judge(
         `x_context_cut`.
     order
         Order of the hits in the context: by "rank", or "reversed", which shows position effects
-        (`rs.judge_audit`).
+        (`Judged.audit`).
     keep_inputs
-        A JSON lines file for everything that the judges were given. `rs.load_inputs` reads
-        it, to judge the same answers again without the run.
+        A JSON lines file for everything that the judges were given. `rs.judging.load_inputs`
+        reads it, to judge the same answers again without the run.
     progress
         Show a progress bar on standard error; by default only on a terminal.
 
@@ -278,6 +294,8 @@ def judge(
     return Judged(
         _with_judgments(results, judgments, endpoint, order),
         pd.DataFrame(map(_log_row, judgments), columns=_LOG_COLUMNS).astype(_LOG_TYPES),
+        golden,
+        tuple(judges),
     )
 
 

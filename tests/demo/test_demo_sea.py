@@ -3,8 +3,6 @@
 What it answers, and that the notebook's answer holds.
 """
 
-from dataclasses import replace
-
 import pandas as pd
 from conftest import answer, hit, record
 
@@ -70,9 +68,7 @@ def test_the_notebooks_answer_holds(write_golden, write_run):
             "value": [4] * 9 + [3],
         }
     )
-    card = rs.judging.judge_audit(replace(judged), people, reversed_context=turned).table.set_index(
-        ["criterion", "measure"]
-    )
+    card = judged.audit(people, reversed_context=turned).table.set_index(["criterion", "measure"])
     assert (card.xs("length_effect", level="measure")["high"] < 0).all()
     assert (
         card.loc[("judge_correctness", "people_bias"), "value"] < -1

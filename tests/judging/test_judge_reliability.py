@@ -201,53 +201,49 @@ def judged(write_golden, write_run, tmp_path):
 
 
 def test_a_spot_check_asks_a_second_model_about_a_seeded_part(judged, tmp_path):
-    first, golden, server = judged
+    first, _golden, server = judged
     second, before = rs.judging.Endpoint("others", base_url=server.url), len(server.requests)
-    found = rs.judging.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
+    found = first.spot_check(second, judges="groundedness", n=5, seed=1, cache=None)
     assert (
         len(server.requests) - before == 5
         and found.table["n"].tolist() == [5]
         and found.table["disagreement"].tolist() == [0]
     )
-    again = rs.judging.spot_check(first, golden, "groundedness", second, n=5, seed=1, cache=None)
+    again = first.spot_check(second, judges="groundedness", n=5, seed=1, cache=None)
     assert_frame_equal(found.pairs, again.pairs)
-    other = rs.judging.spot_check(first, golden, "groundedness", second, n=5, seed=2, cache=None)
+    other = first.spot_check(second, judges="groundedness", n=5, seed=2, cache=None)
     assert set(other.pairs["query_id"]) != set(found.pairs["query_id"])
-    everything = rs.judging.spot_check(
-        first, golden, ["groundedness", "abstention"], second, n=99, cache=None
-    )
+    everything = first.spot_check(second, n=99, cache=None)  # by the judges of before
     assert everything.table["n"].tolist() == [12, 12]
 
 
 def test_a_spot_check_by_another_prompt_or_seed_is_one_and_by_the_same_judge_none(judged):
-    first, golden, server = judged
+    first, _golden, server = judged
     same = rs.judging.Endpoint("words", base_url=server.url)
     with pytest.raises(rs.DataError, match="words judged judge_groundedness so already"):
-        rs.judging.spot_check(first, golden, "groundedness", same, cache=None)
+        first.spot_check(same, judges="groundedness", cache=None)
     wording = rs.judging.get_judge("groundedness").with_prompt("Judge!")
-    assert rs.judging.spot_check(first, golden, wording, same, n=3, cache=None).table[
+    assert first.spot_check(same, judges=wording, n=3, cache=None).table["n"].tolist() == [3]
+    assert first.spot_check(replace(same, seed=7), judges="groundedness", n=3, cache=None).table[
         "n"
     ].tolist() == [3]
-    assert rs.judging.spot_check(
-        first, golden, "groundedness", replace(same, seed=7), n=3, cache=None
-    ).table["n"].tolist() == [3]
     with pytest.raises(rs.DataError, match="nothing judged by faithfulness"):
-        rs.judging.spot_check(first, golden, "faithfulness", same, cache=None)
+        first.spot_check(same, judges="faithfulness", cache=None)
+    with pytest.raises(rs.DataError, match="judgments without the golden set or the judges"):
+        rs.judging.Judged(first.results).spot_check(same)
 
 
 def test_a_second_judge_that_disagrees_is_warned_of(judged):
-    first, golden, server = judged
+    first, _golden, server = judged
     turned = lambda body: (200, {}, json.dumps(turned_round(body)).encode())  # noqa: E731
     from judge_server import FAULTS
 
     FAULTS["turned"] = turned
     server.faults = lambda number, body: "turned"
     with pytest.warns(UserWarning, match="judge_groundedness 50%"):
-        found = rs.judging.spot_check(
-            first,
-            golden,
-            "groundedness",
+        found = first.spot_check(
             rs.judging.Endpoint("others", base_url=server.url),
+            judges="groundedness",
             n=12,
             cache=None,
         )
@@ -265,10 +261,14 @@ def turned_round(body):
 # The audit card
 
 
-def card(*args, **more):
+def as_judged(found):
+    return found if isinstance(found, rs.judging.Judged) else rs.judging.Judged(found)
+
+
+def card(found, *args, **more):
     return {
         (row.criterion, row.measure): row
-        for row in rs.judging.judge_audit(*args, **more).table.itertuples()
+        for row in as_judged(found).audit(*args, **more).table.itertuples()
     }
 
 
@@ -350,7 +350,7 @@ def test_the_card_compares_with_people_and_with_the_context_reversed(judging):
 
 
 def test_the_card_is_stored_with_the_run(judging, tmp_path):
-    found = rs.judging.judge_audit(judging(A), labels(B))
+    found = as_judged(judging(A)).audit(labels(B))
     assert found.write(tmp_path).name == "judge_audit.json"
     assert_frame_equal(rs.judging.JudgeAudit.read(tmp_path).table, found.table)
 
@@ -404,19 +404,22 @@ def many(judging, n=120, seed=0):
 
 def test_a_judge_who_gives_too_much_is_put_right(judging):
     results, truth = many(judging)
-    drawn = rs.judging.draw_answers(results, 40, seed=3)
+    drawn = as_judged(results).sample_for_annotation(40, seed=3)
     chosen = drawn["query_id"].str[1:].astype(int).to_numpy()
-    (row,) = rs.judging.corrected_means(
-        results,
-        pd.DataFrame(
-            {
-                "query_id": drawn["query_id"],
-                "criterion": "judge_correctness",
-                "value": truth[chosen],
-            }
-        ),
-        random=True,
-    ).to_dict("records")
+    (row,) = (
+        as_judged(results)
+        .corrected_means(
+            pd.DataFrame(
+                {
+                    "query_id": drawn["query_id"],
+                    "criterion": "judge_correctness",
+                    "value": truth[chosen],
+                }
+            ),
+            random=True,
+        )
+        .to_dict("records")
+    )
     judged_mean, others = np.clip(truth + 1, 0, 5), np.setdiff1d(np.arange(120), chosen)
     expected = (
         row["weight"] * (judged_mean[others].mean() - judged_mean[chosen].mean())
@@ -444,7 +447,7 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
                 "value": truth[chosen],
             }
         )
-        return rs.judging.corrected_means(results, frame, random=random).iloc[0]
+        return as_judged(results).corrected_means(frame, random=random).iloc[0]
 
     few = corrected(np.arange(29))
     assert (
@@ -459,12 +462,12 @@ def test_too_few_labels_or_labels_that_are_no_random_draw_correct_nothing(judgin
 
 def test_answers_to_label_are_drawn_by_seed_among_the_judged(judging):
     results = rs.Results.concat([judging([*A, np.nan]), judging(A, "s")])
-    drawn = rs.judging.draw_answers(results, 3, seed=1)
+    drawn = as_judged(results).sample_for_annotation(3, seed=1)
     assert drawn.groupby("run_id").size().to_dict() == {"r": 3, "s": 3} and "q5" not in set(
         drawn["query_id"]
     )
-    assert_frame_equal(drawn, rs.judging.draw_answers(results, 3, seed=1))
-    assert len(rs.judging.draw_answers(results, 99)) == 10
+    assert_frame_equal(drawn, as_judged(results).sample_for_annotation(3, seed=1))
+    assert len(as_judged(results).sample_for_annotation(99)) == 10
 
 
 # Files
