@@ -91,7 +91,7 @@ def test_a_comparison_says_whether_the_judges_agree(pair, write_golden):
     invariants = compare_runs(told, golden, "a", "b", metrics=["hit@1"]).invariants.set_index(
         "name"
     )
-    assert invariants.loc["judge_fingerprint", ["a", "b", "state"]].tolist() == [
+    assert invariants.loc["judge_fingerprint", ["baseline", "candidate", "state"]].tolist() == [
         "A:m",
         "A:n",
         "differs",
