@@ -41,7 +41,6 @@ from .io.load import load_golden, load_results
 from .io.per_query_write import write_per_query
 from .io.sidecars import load_documents, write_judgments
 from .io.tools.ragas import to_ragas
-from .io.tools.registry import import_results, load_table
 from .judging.run import judge
 from .reporting import Report, report
 from .scoring import match
@@ -68,7 +67,7 @@ __all__ = [
     # what everything is made of
     "DataError", "Golden", "Results", "conform",
     # load, write back
-    "load_golden", "load_results", "load_table", "import_results", "load_documents", "write_golden",
+    "load_golden", "load_results", "load_documents", "write_golden",
     "write_per_query", "write_chatbot", "write_chatbot_golden",
     # to other tools
     "write_trec_run", "write_trec_qrels", "write_qrels_jsonl", "write_json_run", "write_json_qrels",

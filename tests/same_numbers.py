@@ -1757,13 +1757,11 @@ def fixtures(kept: Kept) -> None:
         if file.suffix in (".py", "") or file.name.startswith("make_"):
             continue
         at = f"fixtures/{file.name}"
-        found = kept.call(at, "import_results", file)
-        kept.call(f"{at}/load_results", "load_results", file, strict=False)
-        kept.call(f"{at}/load_golden", "load_golden", file, strict=False)
+        results = kept.call(f"{at}/load_results", "load_results", file, strict=False)
+        golden = kept.call(f"{at}/load_golden", "load_golden", file, strict=False)
         kept.call(f"{at}/supported_metrics", "supported_metrics", file)
-        if found is None or getattr(found, "results", None) is None:
+        if results is None:
             continue
-        results, golden = found.results, found.golden
         kept.call(f"{at}/reported_scores", results.reported_scores)
         kept.call(f"{at}/judge_counts", results.judgment_counts)
         if golden is not None:
@@ -1786,13 +1784,14 @@ def tables(kept: Kept) -> None:
             "said": ["by hand", "because", "by foot"],
         }
     )
-    columns = {"query": "q", "retrieved_ids": "found", "gold_ids": "right", "answer": "said"}
-    kept.call("tables/load_table", "load_table", frame, columns, run_id="mine")
-    found = kept.call(
-        "tables/import_results", "import_results", frame, "table", columns=columns, run_id="mine"
+    answered = {"query": "q", "chunk_id": "found", "answer": "said"}
+    labelled = {"query": "q", "chunk_id": "right"}
+    results = kept.call(
+        "tables/load_results", "load_results", frame, columns=answered, run_id="mine"
     )
-    if found is not None:
-        kept.call("tables/score", "score", found.results, found.golden)
+    golden = kept.call("tables/load_golden", "load_golden", frame, columns=labelled)
+    if results is not None and golden is not None:
+        kept.call("tables/score", "score", results, golden)
     kept.call("metrics", "metrics")
     kept.call("available_judges", "available_judges")
     for label in ("hit@5", "ndcg@10", "passed", "latency_ms", "citation_precision"):

@@ -20,9 +20,12 @@ import pyarrow.parquet as pq
 
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
+from ragscore.io.rows import delimiter_of
 from ragscore.io.source import unreadable
 
 SAMPLE_BYTES = 1 << 20
+TABLES = ("frame", "parquet", "text", "jsonl", "json")
+"""Kinds of samples that may be tables."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +134,14 @@ def sample(path: Path) -> Sample:
     return Sample(path, "text", _csv_columns(line), line=line)
 
 
-def choose_format(path: Path, formats: list[Format], name: str | None, what: str) -> Format:
+def choose_format(
+    path: Path, formats: list[Format], name: str | None, what: str, table: Format | None = None
+) -> Format:
     """Return the format called `name`, else the only one that the file's content fits.
 
-    The first of `formats` is our own. Its reader also gets files that fit none but are named .jsonl
-    or .yaml, since it can name line and field. A file whose first record has a query may be of any
-    tool, so it goes there only if another field of ours stands beside it.
+    The first of `formats` is our own. Its reader also gets files that fit none but are named .yaml,
+    or .jsonl with two fields of ours, since it can name line and field. Any other table is read as
+    `table`, which reads tables of any shape.
 
     Raises
     ------
@@ -147,10 +152,11 @@ def choose_format(path: Path, formats: list[Format], name: str | None, what: str
     own, otherwise = formats[0], None
     suffixes = (".jsonl", ".yaml", ".yml")
     if seen.kind != "folder" and path.name.removesuffix(".gz").endswith(suffixes):
-        is_plain = seen.kind == "text" or not seen.keys & {"query", "question"}
-        lacks_id = "query" in seen.keys and bool(seen.keys & (own.fields - {"query"}))
-        otherwise = own if is_plain or lacks_id else None
-    return matching_format(seen, formats, name, what, otherwise)
+        ours = seen.keys & own.fields
+        is_sure = len(ours) > 1 or not seen.keys or seen.kind in ("yaml", "text")
+        may_be = ours - {"query"} and not (table and table.fits(seen))
+        otherwise = own if is_sure or may_be else None
+    return matching_format(seen, formats, name, what, otherwise, table)
 
 
 def matching_format(
@@ -159,12 +165,13 @@ def matching_format(
     name: str | None,
     what: str,
     otherwise: Format | None = None,
+    table: Format | None = None,
 ) -> Format:
     """Return the format called `name`, else the only one that a sample fits, else `otherwise`.
 
-    Raises as `choose_format` does.
+    Raises as `choose_format` does. What has columns and fits nothing is a `table`, if there is one.
     """
-    by_name = {candidate.name: candidate for candidate in formats}
+    by_name = {candidate.name: candidate for candidate in (*formats, *([table] if table else []))}
     if name is not None:
         if name not in by_name:
             raise DataError(
@@ -181,8 +188,12 @@ def matching_format(
             field="format",
             allowed="pass format= to choose",
         )
+    if seen.kind == "empty":
+        raise DataError("the file is empty", file=seen.path, allowed=f"a file of {what}")
     if otherwise is not None:
         return otherwise
+    if table is not None and seen.keys and seen.kind in TABLES:
+        return table
     keys = ", ".join(sorted(seen.keys)[:12])
     described = f" with {keys}" if keys else f" that begins {seen.line[:60]!r}" if seen.line else ""
     raise DataError(
@@ -231,9 +242,14 @@ def _table_columns(top: dict[str, Any]) -> frozenset[str]:
 
 
 def _csv_columns(line: str) -> frozenset[str]:
-    """Return the names of a header line with commas; none for other text."""
+    """Return the names of a header line with commas, tabs or the like; none for other text."""
+    delimiter = delimiter_of(line)
     try:
-        return frozenset(next(csv.reader([line]))) if "," in line else frozenset()
+        return (
+            frozenset(next(csv.reader([line], delimiter=delimiter)))
+            if delimiter in line
+            else frozenset()
+        )
     except csv.Error:
         return frozenset()
 

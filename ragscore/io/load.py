@@ -1,13 +1,18 @@
 """Load golden sets and results: find the files, tell their format, call its reader.
 
-In: paths, patterns or folders. Out: `Golden` or `Results`, or one `DataError` with file and line.
-The two tables of formats below are the only place that knows them all.
+In: paths, patterns or folders, frames, records or dicts. Out: `Golden` or `Results`, or one
+`DataError` with file and line. The two tables of formats below are the only place that knows them
+all; tables.py reads what fits none of them.
 """
 
 import os
 from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -15,7 +20,8 @@ from ragscore.frames.codes import is_among
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import check_choice, excerpt, warn
 from ragscore.frames.ranking import TIES, rank_hits, ranked_again
-from ragscore.io.detect import Format, choose_format
+from ragscore.io.columns import Columns, has_labels, may_be, names_ids
+from ragscore.io.detect import Format, Sample, choose_format, matching_format, sample
 from ragscore.io.formats.beir import read_beir, read_qrels_jsonl
 from ragscore.io.formats.chatbot import read_chatbot
 from ragscore.io.formats.chatbot_golden import read_chatbot_golden
@@ -34,10 +40,14 @@ from ragscore.io.formats.trec import (
 )
 from ragscore.io.formats.trec_rag import read_trec_rag
 from ragscore.io.golden_read import KNOWN_FIELDS, read_golden
+from ragscore.io.ir_datasets import read_ir_dataset
 from ragscore.io.per_query import read_per_query, read_sqlite
 from ragscore.io.record import RECORD_FIELDS
+from ragscore.io.source import Problems
+from ragscore.io.tables import frame_of, read_golden_table, read_results_table, record_table
 from ragscore.io.tools.registry import golden_formats, result_formats
 
+IR_DATASETS = "ir_datasets:"
 GOLDEN_VARIABLE = "RAGSCORE_GOLDEN"
 RUN_FILES = ("per_query.jsonl", "results.jsonl")
 Paths = str | os.PathLike[str] | list[str] | list[Path]
@@ -49,7 +59,11 @@ GOLDEN_FORMATS = [
         "golden",
         lambda sample: (
             sample.kind == "yaml"
-            or (sample.kind in ("jsonl", "json") and sample.has("id", "query"))
+            or (
+                sample.kind in ("jsonl", "json")
+                and sample.has("id", "query")
+                and (has_labels(sample.keys) or not names_ids(sample.keys, "golden"))
+            )
         ),
         read_golden,
         fields=KNOWN_FIELDS,
@@ -86,7 +100,8 @@ RESULT_FORMATS = [
         lambda sample: (
             sample.kind in ("jsonl", "json")
             and sample.has("query_id")
-            and not (sample.keys & {"retrieved", "ranked"} or fits_results(sample))
+            and (sample.has("hits_top_k") or not names_ids(sample.keys, "results"))
+            and not fits_results(sample)
         ),
         read_per_query,
         fields=RECORD_FIELDS,
@@ -109,28 +124,46 @@ RESULT_FORMATS = [
     Format("json_run", is_json_run, read_json_run, options=("ties",)),
     *result_formats(),
 ]
+# Tables of any shape, for what fits none of these.
+RESULT_TABLE = Format(
+    "table",
+    lambda seen: may_be(seen.keys, "results"),
+    read_results_table,
+    options=("columns", "run_id", "ties"),
+)
+GOLDEN_TABLE = Format(
+    "table", lambda seen: may_be(seen.keys, "golden"), read_golden_table, options=("columns",)
+)
 
 
 def load_golden(
-    path: str | os.PathLike[str] | None = None,
-    *,
+    source: Any = None,
     format: str | None = None,
+    columns: Columns | None = None,
+    *,
     strict: bool = True,
     absent_docs: str = "unlabelled",
     catalogue: pd.DataFrame | None = None,
     topics: str | os.PathLike[str] | None = None,
     split: str | None = None,
 ) -> Golden:
-    """Load a golden file: queries, what answers them, and which of them should be refused.
+    """Load a golden set: queries, what answers them, and which of them should be refused.
 
     Parameters
     ----------
-    path
-        YAML list or JSON lines; graded judgements as JSON lines (`relevant_docs`), TREC qrels (also
-        .gz) or a BEIR folder. By default the file that the environment variable RAGSCORE_GOLDEN
-        names.
+    source
+        A file: our YAML or JSON lines, TREC qrels (also .gz), a BEIR folder, another tool's file,
+        or a table of CSV, TSV, Parquet or JSON. A frame of pandas, polars, pyarrow, DuckDB or a
+        `datasets.Dataset`. A list of records. A dict `{query: [ids]}` or `{query: {id: grade}}`.
+        "ir_datasets:NAME". By default the file that the environment variable RAGSCORE_GOLDEN names.
     format
         The name of a format, where the content doesn't tell it.
+    columns
+        For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
+        "doc_id": "answers", "grade": "level"}`. `outer.inner` reaches into a column. Roles:
+        query_id, query, doc_id, chunk_id, text (what is expected), grade, answerable,
+        should_refuse, reference_answer, lang, difficulty, category, group, variant, tags, vaults,
+        folders, must_contain, forbidden, key_facts. Other columns are kept as `x_<name>`.
     strict
         False loads what can be loaded and returns the rest as `golden.problems`.
     absent_docs
@@ -146,12 +179,17 @@ def load_golden(
     split
         For a BEIR folder: the qrels file to read; not needed if there is only one.
 
+    Returns
+    -------
+    The golden set. For a table, `golden.mapping` tells which column was taken for which role.
+
     Raises
     ------
     DataError
         With file, line, field, what was found and what is allowed: unreadable files, duplicate ids
         (all of them, sorted), paraphrase groups whose members expect different documents, ids that
-        the catalogue lacks.
+        the catalogue lacks. A table whose columns don't tell what they are; the message shows its
+        first record and the `columns=` to complete.
 
     Warns
     -----
@@ -160,87 +198,273 @@ def load_golden(
         unknown field resembles a known one (it is kept as `x_<name>`). Judgements with a negative
         grade ("not judged") are left out.
     """
-    if absent_docs not in ("unlabelled", "refuse"):
-        raise DataError(
-            f"found {absent_docs!r}", field="absent_docs", allowed="'unlabelled' or 'refuse'"
+    check_choice(absent_docs, ("unlabelled", "refuse"), "absent_docs")
+    if isinstance(source, Golden):
+        return source
+    chosen = source if source is not None else os.environ.get(GOLDEN_VARIABLE)
+    if chosen is None or (isinstance(chosen, (str, os.PathLike)) and not str(chosen)):
+        allowed = f"a path, or the environment variable {GOLDEN_VARIABLE}"
+        raise DataError("no golden file given", field="source", allowed=allowed)
+    options = {"columns": columns, "topics": topics, "split": split}
+    name: str | Path
+    if isinstance(chosen, str) and chosen.startswith(IR_DATASETS):
+        _only_for_files(options | {"format": format}, chosen)
+        name = chosen
+        golden = read_ir_dataset(
+            chosen.removeprefix(IR_DATASETS), Problems(chosen, strict), absent_docs, catalogue
         )
-    chosen = path if path is not None else os.environ.get(GOLDEN_VARIABLE)
-    variable = f"the environment variable {GOLDEN_VARIABLE}"
-    _check_path(
-        chosen, (str, os.PathLike, type(None)), "path", f"a path, or nothing and {variable}"
-    )
-    if not chosen:
-        raise DataError("no golden file given", field="path", allowed=f"a path, or {variable}")
-    file = Path(chosen)
-    _check_exists([file])
-    found = choose_format(file, GOLDEN_FORMATS, format, "golden files")
-    options = found.options_of({"topics": topics, "split": split}, file)
-    golden: Golden = found.read(file, strict, absent_docs, catalogue, **options)
+    elif isinstance(chosen, (str, os.PathLike)):
+        name = file = Path(chosen)
+        _check_exists([file])
+        found = _choose(file, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
+        golden = found.read(file, strict, absent_docs, catalogue, **found.options_of(options, file))
+    else:
+        name, value = _content(chosen, "golden")
+        found = _choose(value, GOLDEN_FORMATS, GOLDEN_TABLE, format, columns, "golden files")
+        given = found.options_of(options, Path(name))
+        golden = found.read(
+            value if found is GOLDEN_TABLE else _pandas(value),
+            strict,
+            absent_docs,
+            catalogue,
+            **given,
+        )
     checks, queries = golden.checks, golden.queries
     is_retrieval_check = is_among(checks["kind"], ["expected_empty", "forbidden_source_key"])
     has_check = is_among(queries["query_id"], checks.loc[is_retrieval_check, "query_id"])
     n_unlabelled = int((queries["answerable"].isna() & ~has_check).sum())
     if n_unlabelled:
         warn(
-            f"{chosen}: {n_unlabelled} of {len(queries)} queries carry no expectation; they are"
+            f"{name}: {n_unlabelled} of {len(queries)} queries carry no expectation; they are"
             " unlabelled and only absent_docs='refuse' reads them as should-refuse"
         )
     return golden
 
 
 def load_results(
-    paths: Paths, *, format: str | None = None, strict: bool = True, ties: str = "file"
+    source: Any,
+    format: str | None = None,
+    columns: Columns | None = None,
+    *,
+    run_id: str | None = None,
+    strict: bool = True,
+    ties: str = "file",
 ) -> Results:
-    """Load one or many runs.
-
-    Formats are `per_query.jsonl` (with `run.json` beside it), kebab's SQLite file, TREC run files
-    (also .gz), JSON objects {query: {document: score}}, metric reports (`metrics` with `per_query`:
-    they give `reported` values and no hits), and the formats of other tools.
-
-    A TREC run is named by its tag, or by its file where another file has the same tag.
+    """Load one or many runs, with one row per hit or one row per query.
 
     Parameters
     ----------
-    paths
-        A file, a folder that holds `per_query.jsonl` (or folders that do), a glob pattern, or a
-        list of these. Runs keep this order; a pattern's files are sorted by name.
+    source
+        A file: `per_query.jsonl` (with `run.json` beside it), a TREC run (also .gz), another tool's
+        export, a metric report, or a table of CSV, TSV, Parquet or JSON. A folder that holds
+        `per_query.jsonl` (or folders that do), a glob pattern. A frame of pandas, polars, pyarrow,
+        DuckDB or a `datasets.Dataset`. A list of records. A dict `{query: [ids]}`, `{query: {id:
+        score}}` or `{run: {query: ...}}`. A list of any of these. Runs keep this order; a
+        pattern's files are sorted by name.
     format
         The name of a format, where the content doesn't tell it.
+    columns
+        For tables, role -> column, where the columns' names don't tell it: `{"query_id": "topic",
+        "doc_id": "hit"}`. `outer.inner` reaches into a column. Roles: query_id, query, run_id,
+        doc_id, chunk_id, text (one per row, or a list by rank), rank, score, answer, error,
+        refused, latency_ms, cost_usd, repeat, prompt_tokens, completion_tokens, and
+        `score.<metric>`, `reason.<metric>`, `scorer_error.<metric>` for stored values. Other
+        columns are kept as `x_<name>`.
+    run_id
+        Names the run. By default a run is named by a column, by `run.json`, by a TREC run's tag, or
+        after its file ("run" for a frame).
     strict
         False loads what can be loaded and returns the rest as `results.problems`.
     ties
-        "file" takes the stored rank, else list order. "trec" ranks every list anew, as trec_eval
-        does; see `rs.rank_hits`.
+        "file" takes the stored rank; else, in a table with one row per hit, the order of the
+        scores, the highest first; else the order of the hits. "trec" ranks every list anew, as
+        trec_eval does; see `rs.frames.rank_hits`.
+
+    Returns
+    -------
+    The runs. For a table, `results.mapping` tells which column was taken for which role. Repeats of
+    a query in a table with one row per query become runs of their own (`<run>-r2`).
 
     Raises
     ------
     DataError
         Nothing found, an unreadable file, a bad record (file, line, field), the same run_id twice.
+        A table whose columns don't tell what they are; the message shows its first record and the
+        `columns=` to complete.
 
     Warns
     -----
     UserWarning
-        The ranks of a TREC run start at 0: they are moved up by one. An unknown field of a run file
-        resembles a known one (it is kept as `x_<name>`).
+        The ranks of a run start at 0: they are moved up by one. An unknown field of a run file
+        resembles a known one (it is kept as `x_<name>`). A query stands there more than once.
     """
     check_choice(ties, TIES, "ties")
-    files = _files(paths)
-    formats = [choose_format(file, RESULT_FORMATS, format, "results") for file in files]
-    parts = [
-        _read_run(file, found, strict, ties) for file, found in zip(files, formats, strict=True)
-    ]
+    if isinstance(source, Results):
+        return source
+    parts: list[Results] = []
+    renames: list[Callable[[Results], Results] | None] = []
+    for one in _sources(source):
+        if isinstance(one, Path):
+            found = _choose(one, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
+            value: Any = one
+        elif isinstance(one, Results):
+            parts.append(one)
+            renames.append(None)
+            continue
+        else:
+            _, value = _content(one, "results")
+            found = _choose(value, RESULT_FORMATS, RESULT_TABLE, format, columns, "results")
+            value = value if found is RESULT_TABLE else _pandas(value)
+        parts.append(_read_run(value, found, columns, run_id, strict, ties))
+        rename = found.rename_runs if isinstance(one, Path) and run_id is None else None
+        renames.append(partial(rename, one) if rename else None)
+    if run_id is not None and len(parts) > 1:
+        raise DataError(
+            f"{run_id!r} for {len(parts)} sources", field="run_id", allowed="one source"
+        )
     if twice := _repeated_names(parts):
         parts = [
-            found.rename_runs(file, part) if found.rename_runs and twice & _names(part) else part
-            for file, found, part in zip(files, formats, parts, strict=True)
+            rename(part) if rename and twice & _names(part) else part
+            for part, rename in zip(parts, renames, strict=True)
         ]
     if twice := _repeated_names(parts):
         raise DataError(
             f"{', '.join(sorted(twice))} named by more than one file",
             field="run_id",
-            allowed="one file per run; name runs in run.json",
+            allowed="one file per run; name runs in run.json, or by run_id= one by one",
         )
     return parts[0] if len(parts) == 1 else Results.concat(parts)
+
+
+def _sources(source: Any) -> list[Any]:
+    """Return each file, frame, dict or list of records of what `load_results` was given."""
+    if isinstance(source, (str, os.PathLike)):
+        return list(_files(source))
+    if isinstance(source, (list, tuple)) and source:
+        if not isinstance(source[0], Mapping) and not hasattr(source[0], "_fields"):
+            if all(isinstance(one, (str, os.PathLike)) for one in source):
+                return list(_files(list(source)))
+            return [part for one in source for part in _sources(one)]
+    elif isinstance(source, (list, tuple)):
+        raise DataError("no file given", field="source", allowed="at least one file or record")
+    return [source]
+
+
+def _content(source: Any, side: str) -> tuple[str, Any]:
+    """Return the name of what is at hand for messages, and it as a `Table` or a dict."""
+    if isinstance(source, Mapping):
+        if not source:
+            raise DataError("the dict is empty", field="source", allowed=f"{_SHAPES[side]}")
+        if any(_is_frame(one) for one in source.values()):
+            raise DataError(
+                "a dict of frames",
+                field="source",
+                allowed="one of them, such as dataset['test'], or a list of load_results(frame,"
+                " run_id=...)",
+            )
+        return "dict", source
+    if isinstance(source, (list, tuple)):
+        return "records", record_table([_as_dict(one) for one in source])
+    return "frame", frame_of(source, _SHAPES[side])
+
+
+_SHAPES = {
+    "results": "a path, a frame, a list of records, {query: [ids]} or {run: {query: [ids]}}",
+    "golden": "a path, a frame, a list of records, {query: [ids]} or {query: {id: grade}}",
+}
+
+
+def _is_frame(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "to_pandas")
+
+
+def _as_dict(record: Any) -> Any:
+    """Return a named tuple as a dict, as ir_measures and ir_datasets have them."""
+    return record._asdict() if hasattr(record, "_asdict") else record
+
+
+def _pandas(content: Any) -> pd.DataFrame:
+    """Return a table as the frame that an importer of a tool reads."""
+    if content.frame is not None:
+        frame: pd.DataFrame = content.frame
+        return frame
+    return pd.DataFrame([row.values for row in content.records], dtype=object)
+
+
+def _choose(
+    source: Any,
+    formats: list[Format],
+    table: Format,
+    format: str | None,
+    columns: Columns | None,
+    what: str,
+) -> Format:
+    """Return the format of a file, or of content at hand.
+
+    With `columns` only the formats that have columns are looked at.
+    """
+    if columns is not None and not isinstance(columns, Mapping):
+        raise DataError(f"found {excerpt(columns)}", field="columns", allowed="role -> column")
+    with_columns = [one for one in formats if "columns" in one.options]
+    if isinstance(source, Mapping):
+        if format not in (None, table.name):
+            raise DataError(
+                f"format={format!r} for a dict", field="format", allowed="no format, or a path"
+            )
+        return table
+    if not isinstance(source, Path):
+        seen = Sample(Path(source.name), "frame", frozenset(source.fields))
+        return matching_format(seen, with_columns, format, what, table, table)
+    if columns is not None and format is None:
+        return matching_format(sample(source), with_columns, None, what, table, table)
+    return choose_format(source, formats, format, what, table)
+
+
+def _read_run(
+    source: Any,
+    found: Format,
+    columns: Columns | None,
+    run_id: str | None,
+    strict: bool,
+    ties: str,
+) -> Results:
+    given = {
+        "columns": columns,
+        "run_id": run_id if "run_id" in found.options else None,
+        "ties": ties if "ties" in found.options else None,
+    }
+    place = source if isinstance(source, Path) else Path("frame")
+    results: Results = found.read(source, strict, **found.options_of(given, place))
+    if "ties" not in found.options and ties != "file":
+        results = ranked_again(results, rank_hits(results.hits, ties))
+    if run_id is None or "run_id" in found.options:
+        return results
+    if len(results.runs) != 1:
+        raise DataError(
+            f"{run_id!r} for {len(results.runs)} runs",
+            file=place,
+            field="run_id",
+            allowed="a source with one run",
+        )
+    frames = {item.name: getattr(results, item.name) for item in fields(results)}
+    return replace(
+        results,
+        **{
+            name: frame.assign(
+                run_id=frame["run_id"].astype("str").mask(frame["run_id"].notna(), run_id)
+            )
+            for name, frame in frames.items()
+            if frame is not None and "run_id" in frame
+        },
+    )
+
+
+def _only_for_files(options: dict[str, Any], source: str) -> None:
+    stated = [name for name, value in options.items() if value is not None]
+    if stated:
+        raise DataError(
+            f"{stated[0]}= means nothing for {source}", field=stated[0], allowed=f"no {stated[0]}"
+        )
 
 
 def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path | None:
@@ -261,15 +485,8 @@ def record_file(path: str | os.PathLike[str], format: str | None = None) -> Path
             field="path",
             allowed=f"one run at a time, such as {files[0]}",
         )
-    found = choose_format(files[0], RESULT_FORMATS, format, "results")
+    found = choose_format(files[0], RESULT_FORMATS, format, "results", RESULT_TABLE)
     return files[0] if found.read is read_per_query else None
-
-
-def _read_run(file: Path, found: Format, strict: bool, ties: str) -> Results:
-    if "ties" in found.options:
-        return found.read(file, strict, ties=ties)
-    results: Results = found.read(file, strict)
-    return results if ties == "file" else ranked_again(results, rank_hits(results.hits, ties))
 
 
 def _names(part: Results) -> set[str]:

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -97,7 +98,7 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
             ]
     for number, record in enumerate(value if isinstance(value, list) else [value], 1):
         if isinstance(record, dict):
-            yield Row({str(key): _plain(cell) for key, cell in record.items()}, number)
+            yield Row({str(key): plain(cell) for key, cell in record.items()}, number)
         else:
             problems.reject(record, number, None, "an array of JSON objects")
 
@@ -105,7 +106,8 @@ def _json_array(path: Path, problems: Problems) -> Iterator[Row]:
 def _csv_rows(path: Path, problems: Problems) -> Iterator[Row]:
     """Yield cells as text, empty ones as None; more or fewer than in the header is a problem."""
     csv.field_size_limit(CELL_LIMIT)
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    text = read_text(path)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text))
     try:
         header = next(reader, [])
         if twice := sorted({name for name in header if header.count(name) > 1}):
@@ -137,7 +139,7 @@ def _parquet_rows(path: Path) -> Iterator[Row]:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise DataError(f"not readable as Parquet ({error})", file=path) from error
     for number, record in enumerate(records, 1):
-        yield Row({name: _plain(cell) for name, cell in record.items()}, number)
+        yield Row({name: plain(cell) for name, cell in record.items()}, number)
 
 
 def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
@@ -145,7 +147,7 @@ def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
     for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
         try:
             yield Row(
-                {name: _plain(cell) for name, cell in zip(columns, cells, strict=True)}, number
+                {name: plain(cell) for name, cell in zip(columns, cells, strict=True)}, number
             )
         except (UnicodeEncodeError, RecursionError) as error:
             raise DataError(
@@ -156,16 +158,25 @@ def _frame_rows(frame: pd.DataFrame) -> Iterator[Row]:
             ) from error
 
 
-def _plain(cell: Any) -> Any:
+DELIMITERS = ",\t;|"
+
+
+def delimiter_of(text: str) -> str:
+    """Return what separates the cells of a table's first line: comma, tab, semicolon or bar."""
+    header = next((line for line in text.lstrip("\ufeff").splitlines() if line.strip()), "")
+    return max(DELIMITERS, key=header.count)
+
+
+def plain(cell: Any) -> Any:
     """Return a cell as plain Python values; NaN, NaT and NA as None."""
     if isinstance(cell, np.ndarray):
         cell = cell.tolist()
     if isinstance(cell, np.generic):
         cell = cell.item()
     if isinstance(cell, (list, tuple, set)):
-        return [_plain(one) for one in cell]
+        return [plain(one) for one in cell]
     if isinstance(cell, dict):
-        return {_plain(str(name)): _plain(one) for name, one in cell.items()}
+        return {plain(str(name)): plain(one) for name, one in cell.items()}
     if (
         cell is None
         or cell is pd.NaT
@@ -175,7 +186,10 @@ def _plain(cell: Any) -> Any:
         return None
     if isinstance(cell, str):
         cell.encode()  # half a surrogate pair is no text: UnicodeEncodeError, a ValueError
-    return str(cell) if isinstance(cell, (datetime, date)) else cell
+    return YamlDate(cell) if isinstance(cell, (datetime, date)) else cell
+
+
+_ADJACENT = re.compile(r"""^\[\s*(?P<quote>['"])[^'",]*(?P=quote)\s+['"]""")
 
 
 def nested(cell: Any) -> Any:
@@ -183,13 +197,42 @@ def nested(cell: Any) -> Any:
     if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "{"):
         return cell
     for parse in (json.loads, ast.literal_eval):
+        if parse is ast.literal_eval and _ADJACENT.search(cell):
+            return cell  # numpy's print of texts has no commas: Python would join them to one
         try:
             found = parse(cell.strip())
             if isinstance(found, (list, dict)):
-                return _plain(found)
+                return plain(found)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     return cell
+
+
+def value_at(values: dict[str, Any], path: str) -> Any:
+    """Return a value by its name, or by a dotted path; names on the path may have dots too.
+
+    Of a list of mappings, the value of each.
+    """
+    if path in values:
+        return values[path]
+    parts = path.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        if (name := ".".join(parts[:length])) in values:
+            place, rest = nested(values[name]), ".".join(parts[length:])
+            if isinstance(place, list):
+                inner = [value_at(one, rest) for one in place if isinstance(one, dict)]
+                return inner if len(inner) == len(place) else None
+            return value_at(place, rest) if isinstance(place, dict) else None
+    return None
+
+
+LIST_ALLOWED = 'a list as JSON, such as ["a", "b"]'
+
+
+def is_list_text(value: Any) -> bool:
+    """Return True for text that looks like a list, but none that `nested` can read."""
+    text = value.strip() if isinstance(value, str) else ""
+    return text[:1] == "[" and text[-1:] == "]" and isinstance(nested(text), str)
 
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C one is six times faster

@@ -5,13 +5,12 @@ The two tables below are the only place that knows all writers. Their names are 
 
 import os
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
 from ragscore.frames.data import Golden, Results
-from ragscore.frames.errors import DataError
+from ragscore.frames.errors import DataError, excerpt, nearest
 from ragscore.io.formats.beir import write_beir, write_qrels_jsonl
 from ragscore.io.formats.chatbot import write_chatbot
 from ragscore.io.formats.chatbot_golden import write_chatbot_golden
@@ -136,11 +135,8 @@ def _save(
             raise DataError(
                 f"{path} doesn't tell the format", field="format", allowed=f"{known}; {endings}"
             )
-        close = get_close_matches(str(name), writers, n=1)
         raise DataError(
-            f"unknown format {name!r}",
-            field="format",
-            allowed=f"{f'did you mean {close[0]!r}? ' if close else ''}{known}",
+            f"unknown format {excerpt(name)}", field="format", allowed=nearest(name, writers)
         )
     unknown = sorted(options.keys() - set(_options(writers[name])))
     if unknown:

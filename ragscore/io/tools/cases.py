@@ -184,11 +184,11 @@ def _name_texts(cases: list[Case]) -> None:
     }
     for hit in hits:
         if hit.get("text") and not hit.get("chunk_id") and not hit.get("doc_id"):
-            hit["chunk_id"] = known.get(_normal(hit["text"]), _text_id(hit["text"]))
+            hit["chunk_id"] = known.get(_normal(hit["text"]), text_id(hit["text"]))
     for case in cases:
         if case.gold_texts and not case.gold_ids.get("chunk"):
             case.gold_ids["chunk"] = [
-                known.get(_normal(text), _text_id(text)) for text in case.gold_texts
+                known.get(_normal(text), text_id(text)) for text in case.gold_texts
             ]
 
 
@@ -196,7 +196,8 @@ def _normal(text: str) -> str:
     return " ".join(text.split())
 
 
-def _text_id(text: str) -> str:
+def text_id(text: str) -> str:
+    """Return an id for a passage that has none: `text-` and 12 hex digits."""
     return "text-" + hashlib.sha256(_normal(text).encode("utf-8", "replace")).hexdigest()[:12]
 
 

@@ -1,7 +1,7 @@
 """Cells of foreign records as text, lists of texts, numbers or scores.
 
-Cells are read leniently, but a value of the wrong kind is always a problem. Here is also the
-importer of plain tables, and the roles that a user may give to any field of any format.
+Cells are read leniently, but a value of the wrong kind is always a problem. Here are also the
+values that a user's `columns=` give to a case of any tool or table.
 """
 
 import json
@@ -9,11 +9,11 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from ragscore.frames.errors import DataError
-from ragscore.io.detect import Sample
-from ragscore.io.rows import Source, nested, table_rows
+from ragscore.io.columns import METRIC_ROLES, inner_roles
+from ragscore.io.rows import LIST_ALLOWED, is_list_text, nested, value_at
 from ragscore.io.source import Problems, Row, as_id, as_text
-from ragscore.io.tools.cases import Case, Imported, Stored, imported
+from ragscore.io.tools.cases import Case, Stored
+from ragscore.io.values import ID_ALLOWED, flatten
 
 SAME = {
     "faithfulness": "faithfulness", "context_precision": "context_precision",
@@ -173,6 +173,22 @@ class Cells:
             self._refuse(value, names, "a list of texts")
         return [one for one in found if one is not None]
 
+    def ids(self, *names: str) -> list[str] | None:
+        """Return a list of ids; one id is a list of one. Anything else in it is a problem."""
+        value = nested(self.take(*names))
+        if value is None:
+            return None
+        if is_list_text(value):
+            self._refuse(value, names, LIST_ALLOWED)
+            return []
+        found = []
+        for one in value if isinstance(value, list) else [value]:
+            if (known := as_id(one)) is None:
+                self._refuse(one, names, ID_ALLOWED)
+            else:
+                found.append(known)
+        return found
+
     def numbers(self, *names: str) -> list[float | None]:
         """Return a list of numbers, with None for other items."""
         value = nested(self.take(*names))
@@ -225,115 +241,105 @@ def hits_of(
 
 
 VALUE = {
-    "query": Cells.text, "answer": Cells.text, "error": Cells.text, "gold_answer": Cells.text,
+    "query": Cells.text, "answer": Cells.text, "error": Cells.text, "reference_answer": Cells.text,
     "latency_ms": Cells.number, "cost_usd": Cells.number, "repeat": Cells.whole,
     "prompt_tokens": Cells.whole, "completion_tokens": Cells.whole,
     "answerable": Cells.flag, "refused": Cells.flag,
 }  # fmt: skip
-"""Roles of single values; all but `gold_answer` are called as the attribute of `Case`."""
+"""Roles of single values, called as the attribute of `Case`, and how a cell of each is read."""
 LABEL = ("lang", "difficulty", "category", "group", "variant")
 TAG = {"tags": "tag", "vaults": "vault", "folders": "folder"}
 CHECK = {"must_contain": "must_contain", "forbidden": "forbidden", "key_facts": "key_fact"}
-RETRIEVED = ("retrieved_ids", "retrieved_doc_ids", "retrieved_texts", "retrieved_scores")
-GOLD = {"gold_ids": "chunk", "gold_doc_ids": "doc"}
-ROLES = (
-    "query_id", "run_id", *VALUE, *LABEL, *TAG, *CHECK, *RETRIEVED, *GOLD,
-    "gold_texts",
-)  # fmt: skip
-PREFIXES = ("score.", "reason.", "scorer_error.")
-
-
-def fits(seen: Sample) -> bool:
-    """Return True for a table with columns called as our roles are.
-
-    It has a query or its id, and something to score or be scored by.
-    """
-    asks = seen.keys & {"query", "query_id"}
-    says = seen.keys & {"answer", "gold_answer", *RETRIEVED, *GOLD, "gold_texts"} or any(
-        name.startswith("score.") for name in seen.keys
-    )
-    return bool(seen.kind in ("frame", "parquet", "text") and asks and says) and not seen.keys & {
-        "user_input",
-        "test_case_id",
-        "retriever",
-    }
-
-
-def read(
-    source: Source, problems: Problems, described: dict[str, Any], columns: dict[str, str]
-) -> Imported:
-    """Read one case per row.
-
-    A column that is called as a role has that role, unless `columns` gives it to another.
-    """
-    rows = list(table_rows(source, problems))
-    names = dict.fromkeys(name for row in rows for name in row.values)
-    given = {name: name for name in names if _is_role(name)} | columns
-    cases = []
-    for row in rows:
-        case = with_roles(Case(row.line), row, given, problems)
-        case.extra = {
-            name: value
-            for name, value in row.values.items()
-            if name not in given.values() and value is not None
-        }
-        cases.append(case)
-    return imported(cases, {**described, "runs_are_named": True}, problems)
-
-
-def _is_role(name: str) -> bool:
-    return name in ROLES or name.startswith(PREFIXES)
-
-
-def check_roles(columns: dict[str, str] | None) -> dict[str, str]:
-    """Return the roles that a user gave.
-
-    Raises
-    ------
-    DataError
-        An unknown role.
-    """
-    for role, column in (columns or {}).items():
-        if not _is_role(role) or not isinstance(column, str):
-            raise DataError(
-                f"found {role!r}: {column!r}",
-                field="columns",
-                allowed=(
-                    "role -> column; roles are"
-                    f" {', '.join([*ROLES, *(f'{one}<metric>' for one in PREFIXES)])}"
-                ),
-            )
-    return dict(columns or {})
+EXPECTED = {"doc_id": "gold_doc_id", "chunk_id": "gold_chunk_id", "text": "gold_text"}
+"""Roles that mean what was returned in results, and what is expected in a golden set."""
 
 
 def with_roles(case: Case, row: Row, columns: dict[str, str], problems: Problems) -> Case:
     """Return the case with the values of the user's columns, which override the format's.
 
-    Dotted column names reach into mappings.
+    Dotted column names reach into mappings, and into each mapping of a list.
     """
-    values = {role: _value_at(row.values, path) for role, path in columns.items()}
+    values = {role: value_at(row.values, path) for role, path in columns.items()}
     cells = Cells(Row(values, row.line), problems)
     for role, read in VALUE.items():
         if role in columns and (value := read(cells, role)) is not None:
-            setattr(case, "reference_answer" if role == "gold_answer" else role, value)
+            setattr(case, role, value)
+    if (should_refuse := cells.flag("should_refuse")) is not None:
+        case.answerable = not should_refuse
     case.query_id = cells.identifier("query_id") or case.query_id
     case.run = cells.text("run_id") or case.run
     case.labels |= {name: text for name in LABEL if (text := cells.text(name)) is not None}
     case.tags |= {kind: texts for role, kind in TAG.items() if (texts := cells.texts(role))}
     case.checks |= {kind: texts for role, kind in CHECK.items() if (texts := cells.texts(role))}
     case.gold_ids |= {
-        level: ids for role, level in GOLD.items() if (ids := cells.texts(role)) is not None
+        level: ids
+        for level in ("doc", "chunk")
+        if (ids := cells.ids(f"gold_{level}_id")) is not None
     }
-    case.gold_texts = cells.texts("gold_texts") or case.gold_texts
-    hits = hits_of(
-        cells.texts("retrieved_texts"),
-        cells.texts("retrieved_ids"),
-        cells.texts("retrieved_doc_ids"),
-        cells.numbers("retrieved_scores"),
-    )
+    case.gold_texts = cells.texts("gold_text") or case.gold_texts
+    hits = _hits(cells)
     case.hits = case.hits if hits is None else hits
     case.stored += _scores(cells)
     return case
+
+
+def _hits(cells: Cells) -> list[dict[str, Any]] | None:
+    """Return what a record says was returned.
+
+    Parallel lists, a mapping id -> score (the highest first), or a list of mappings.
+    """
+    for role in ("doc_id", "chunk_id"):
+        value = nested(cells.values.get(role))
+        if isinstance(value, dict):
+            cells.values[role] = list(value)
+            cells.values["score"] = list(value.values())
+            scores = cells.numbers("score")
+            if None in scores:
+                cells.problems.reject(value, cells.line, role, "a mapping id -> score")
+                return None
+            found = hits_of(None, **{f"{role}s": cells.ids(role)}, scores=scores) or []
+            return sorted(found, key=lambda hit: -hit["score"])
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            cells.take(role)
+            return _inner_hits(value, role, cells)
+        if isinstance(value, list) and value and all(_is_pair(one) for one in value):
+            cells.values[role] = [one[0] for one in value]
+            cells.values["score"] = [one[1] for one in value]
+    return hits_of(
+        cells.texts("text"), cells.ids("chunk_id"), cells.ids("doc_id"), cells.numbers("score")
+    )
+
+
+def _is_pair(value: Any) -> bool:
+    """Return True for an id with its score."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and isinstance(value[0], str)
+        and not isinstance(value[1], bool)
+        and isinstance(value[1], (int, float))
+    )
+
+
+def _inner_hits(values: list[dict[str, Any]], role: str, cells: Cells) -> list[dict[str, Any]]:
+    """Return hits that are mappings, by the names of their own fields."""
+    found = []
+    for value in values:
+        roles = inner_roles(value, role)
+        inner = cells.of({name: value[field] for name, field in roles.items()})
+        hit: dict[str, Any] = {
+            name: inner.identifier(name) for name in ("doc_id", "chunk_id") if name in roles
+        }
+        if not hit and "text" not in roles:
+            cells.problems.reject(value, cells.line, role, "mappings with an id, such as doc_id")
+            continue
+        hit |= {"text": inner.text("text"), "score": inner.number("score")}
+        rest = {name: one for name, one in value.items() if name not in roles.values()}
+        rank = inner.whole("rank")
+        found.append((rank, without_missing(hit) | flatten(rest)))
+    if all(rank is not None for rank, _ in found):
+        found.sort(key=lambda ranked: ranked[0] or 0)
+    return [hit for _, hit in found]
 
 
 def _scores(cells: Cells) -> list[Stored]:
@@ -341,7 +347,7 @@ def _scores(cells: Cells) -> list[Stored]:
     metrics = dict.fromkeys(
         role.removeprefix(prefix)
         for role in cells.values
-        for prefix in PREFIXES
+        for prefix in METRIC_ROLES
         if role.startswith(prefix)
     )
     scores = []
@@ -352,15 +358,3 @@ def _scores(cells: Cells) -> list[Stored]:
         if score.value is not None or score.error or score.verdict:
             scores.append(score)
     return scores
-
-
-def _value_at(values: dict[str, Any], path: str) -> Any:
-    """Return a value by its name, or by a dotted path; names on the path may have dots too."""
-    if path in values:
-        return values[path]
-    parts = path.split(".")
-    for length in range(len(parts) - 1, 0, -1):
-        if (name := ".".join(parts[:length])) in values:
-            place = nested(values[name])
-            return _value_at(place, ".".join(parts[length:])) if isinstance(place, dict) else None
-    return None

@@ -88,7 +88,7 @@ def _case(row: Row, metrics: list[str], columns: dict[str, str], problems: Probl
     case.gold_ids = {} if ids is None else {"chunk": ids}
     case.gold_texts = cells.texts("reference_contexts") or []
     case.answer = cells.text("response", "answer")
-    if columns.get("gold_answer") is None:
+    if columns.get("reference_answer") is None:
         references = cells.texts("reference", "ground_truth", "ground_truths")
         case.reference_answer = references[0] if references else None
     case.tags = {name: [text] for name in STYLE if (text := cells.text(name)) is not None}

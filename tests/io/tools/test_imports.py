@@ -4,7 +4,9 @@ become.
 
 import json
 import math
+import re
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -12,15 +14,45 @@ import pytest
 
 import ragscore as rs
 from ragscore.analysis.reported import check_reported
-from ragscore.io.tools.registry import import_results, load_table
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 MERGE, SORT = "q-171ef8156a46", "q-1d9da6f1bd39"  # hashes of the RAGAS file's first two questions
 
 
+@dataclass
+class Both:
+    """What the two loaders take of one file; None where it has nothing for one of them."""
+
+    results: rs.Results | None
+    golden: rs.Golden | None
+
+    @property
+    def problems(self):
+        return pd.concat([part.problems for part in (self.results, self.golden) if part])
+
+
+ONE_SIDE = "labels only|no labels"
+
+
+def both(source, results=None, golden=None, **options):
+    """Load the runs and the labels of a file; `results` and `golden` are the columns of each."""
+    parts = []
+    for load_part, columns in ((rs.load_results, results), (rs.load_golden, golden)):
+        own = options if load_part is rs.load_results else {}
+        with warnings.catch_warnings():
+            if load_part is rs.load_golden:
+                warnings.filterwarnings("ignore", ".*no expectation", UserWarning)
+            try:
+                parts.append(load_part(source, columns=columns, strict=False, **own))
+            except rs.DataError as error:
+                assert re.search(ONE_SIDE, str(error)), error
+                parts.append(None)
+    return Both(*parts)
+
+
 def load(name, match="more than once", **options):
     with pytest.warns(UserWarning, match=match):
-        return import_results(FIXTURES / name, **options)
+        return both(FIXTURES / name, **options)
 
 
 def cell(frame, query_id, run_id=None):
@@ -116,7 +148,7 @@ def test_the_names_of_ragas_0_1_are_read_too():
             "context_precision": [0.5],
         }
     )
-    found = import_results(frame)
+    found = both(frame)
     assert (
         found.results.hits["text"].tolist() == ["one", "two"]
         and found.golden.queries["reference_answer"].item() == "B"
@@ -135,7 +167,7 @@ def test_passages_without_ids_are_known_by_their_text():
             "reference_contexts": [["z", "not retrieved"]],
         }
     )
-    found = import_results(frame)
+    found = both(frame)
     scores = rs.score(found.results, found.golden, ["recall@3", "mrr"])
     assert scores[["recall@3", "mrr"]].to_numpy().tolist() == [[0.5, 0.5]]
 
@@ -147,7 +179,7 @@ def test_a_conversation_s_question_is_what_the_user_said_last():
         {"content": "merge?", "type": "human"},
     ]
     assert (
-        import_results(pd.DataFrame({"user_input": [messages], "response": ["A"]}))
+        both(pd.DataFrame({"user_input": [messages], "response": ["A"]}))
         .results.responses["query"]
         .item()
         == "merge?"
@@ -207,7 +239,7 @@ def test_promptfoo_assertions_that_look_for_texts_become_checks():
 def test_a_users_columns_reach_into_records():
     found = load(
         "promptfoo_results.json",
-        columns={"retrieved_ids": "metadata.sources", "gold_ids": "testCase.metadata.gold"},
+        **COLUMNS_OF["promptfoo_results.json"],
     )
     (merge,) = found.golden.targets["query_id"].unique()
     assert cell(found.results.hits, merge, "promptfoo_results.system")["chunk_id"].tolist() == [
@@ -217,9 +249,9 @@ def test_a_users_columns_reach_into_records():
 
 
 def test_inspect_epochs_become_repeats_without_a_warning():
-    found = import_results(
+    found = both(
         FIXTURES / "inspect_log.json",
-        columns={"retrieved_ids": "metadata.sources", "gold_ids": "metadata.gold"},
+        **COLUMNS_OF["inspect_log.json"],
     )
     runs = found.results.runs
     assert (
@@ -250,9 +282,7 @@ def test_inspect_s_own_format_holds_the_same_as_its_json():
     pytest.importorskip(
         "inspect_ai", reason="inspect_ai reads its .eval files; pip install ragscore[inspect]"
     )
-    one, other = (
-        import_results(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval")
-    )
+    one, other = (both(FIXTURES / f"inspect_log.{kind}", run_id="x") for kind in ("json", "eval"))
     pd.testing.assert_frame_equal(one.results.responses, other.results.responses)
     pd.testing.assert_frame_equal(one.results.judgments, other.results.judgments)
 
@@ -268,7 +298,7 @@ def test_a_frame_of_inspect_s_samples_is_read_too():
         "score_judge": 0.5,
         "score_letter": "P",
     }
-    found = import_results(pd.DataFrame([record | {"error": "", "working_time": 0.5}]))
+    found = both(pd.DataFrame([record | {"error": "", "working_time": 0.5}]))
     assert (
         found.results.responses[["query", "elapsed_ms"]].to_numpy().tolist() == [["How?", 500.0]]
         and found.results.responses["error"].isna().all()
@@ -341,7 +371,7 @@ def test_the_older_mlflow_table_is_read_with_our_names_of_its_retrieval_metrics(
     ]
     table = {"columns": columns, "data": [["a?", "A", "B", 0.5, 1 / 3, 4, "close"]]}
     (tmp_path / "eval_results_table.json").write_text(json.dumps(table), encoding="utf-8")
-    found = import_results(tmp_path / "eval_results_table.json")
+    found = both(tmp_path / "eval_results_table.json")
     assert found.results.reported.set_index("metric")["value"].to_dict() == {
         "precision@3": 1 / 3,
         "answer_similarity": 4.0,
@@ -416,7 +446,7 @@ def test_a_phoenix_experiment_gives_repeats_labels_and_annotations(tmp_path):
         run | {"repetition_number": 2, "annotations": [bad]},
     ]
     (tmp_path / "experiment.json").write_text(json.dumps(rows), encoding="utf-8")
-    found = import_results(tmp_path / "experiment.json")
+    found = both(tmp_path / "experiment.json")
     assert found.results.judgments["state"].tolist() == [
         "scored",
         "judge_failed",
@@ -435,83 +465,63 @@ TABLE = pd.DataFrame(
         "level": ["easy", "hard", "hard"], "ms": [10, 20, None], "note": ["x", "y", "z"],
     }
 )  # fmt: skip
-COLUMNS = {
-    "query_id": "id", "query": "q", "retrieved_ids": "found", "gold_ids": "right", "answer": "said",
-    "error": "broke", "score.tone": "good",
-    "reason.tone": "why", "scorer_error.tone": "fault", "difficulty": "level", "latency_ms": "ms",
+ANSWERED = {
+    "query_id": "id", "query": "q", "chunk_id": "found", "answer": "said", "error": "broke",
+    "score.tone": "good", "reason.tone": "why", "scorer_error.tone": "fault", "latency_ms": "ms",
 }  # fmt: skip
+LABELLED = {"query_id": "id", "query": "q", "chunk_id": "right", "difficulty": "level"}
 
 
 def test_a_plain_frame_with_named_columns_becomes_results_and_golden():
-    results, golden = load_table(TABLE, COLUMNS, run_id="mine")
+    results = rs.load_results(TABLE, columns=ANSWERED, run_id="mine")
+    golden = rs.load_golden(TABLE, columns=LABELLED)
     scores = rs.score(results, golden, ["recall@5", "mrr", "failed"])
-    assert scores["mrr"].tolist() == [0.5, 0.0, 1.0] and scores["failed"].tolist() == [
-        0.0,
-        1.0,
-        0.0,
-    ]
+    assert scores["mrr"].tolist() == [0.5, 0.0, 1.0]
+    assert scores["failed"].tolist() == [0.0, 1.0, 0.0]
     assert results.judgments[["value", "reason", "state"]].fillna(-1).to_numpy().tolist() == [
         [0.5, "fine", "scored"],
         [-1, "429", "judge_failed"],
     ]
-    assert golden.queries["difficulty"].tolist() == ["easy", "hard", "hard"] and results.responses[
-        "x_note"
-    ].tolist() == ["x", "y", "z"]
+    assert golden.queries["difficulty"].tolist() == ["easy", "hard", "hard"]
+    assert results.responses["x_note"].tolist() == ["x", "y", "z"]
 
 
 def test_a_csv_whose_columns_are_named_by_role_needs_no_mapping(tmp_path):
-    TABLE.rename(columns={column: role for role, column in COLUMNS.items()}).to_csv(
+    names = {column: role for role, column in ANSWERED.items()}
+    TABLE.drop(columns="right").rename(columns=names).to_csv(
         tmp_path / "mine.csv", index=False, lineterminator="\r\n", encoding="utf-8-sig"
     )
-    results, golden = load_table(tmp_path / "mine.csv")
-    expected, _ = load_table(TABLE, COLUMNS, run_id="mine")
+    results = rs.load_results(tmp_path / "mine.csv")
+    expected = rs.load_results(TABLE, columns=ANSWERED, run_id="mine")
     pd.testing.assert_frame_equal(results.hits, expected.hits)
     pd.testing.assert_frame_equal(results.judgments, expected.judgments)
-    assert golden is not None and results.responses["elapsed_ms"].tolist()[:2] == [10.0, 20.0]
+    assert results.responses["elapsed_ms"].tolist()[:2] == [10.0, 20.0]
 
 
-def test_roles_ids_and_kinds_are_checked_in_words():
-    with pytest.raises(
-        rs.DataError,
-        match=r"columns: found 'anwser': 'said'; role -> column; roles are query_id, run_id",
-    ):
-        load_table(TABLE, {"anwser": "said"})
+def test_kinds_of_values_are_checked_in_words():
     with pytest.raises(
         rs.DataError, match=r"frame:1: latency_ms: found text: \"soon\"; a number or null"
     ):
-        load_table(pd.DataFrame({"query": ["a?"], "answer": ["A"], "latency_ms": ["soon"]}))
-    with pytest.raises(rs.DataError, match="neither a query nor an id"):
-        load_table(pd.DataFrame({"query": [None], "answer": ["A"]}))
-    with pytest.raises(rs.DataError, match="no column says what a system answered"):
-        load_table(pd.DataFrame({"query": ["a?"], "gold_answer": ["A"]}))
+        rs.load_results(pd.DataFrame({"query": ["a?"], "answer": ["A"], "latency_ms": ["soon"]}))
+    with pytest.raises(rs.DataError, match="fits no format of results"):
+        rs.load_results(pd.DataFrame({"query": ["a?"], "gold_answer": ["A"]}))
 
 
 def test_faults_are_returned_as_problems_unless_strict():
     frame = pd.DataFrame({"query": ["a?", None], "answer": ["A", "B"]})
-    with pytest.warns(
-        UserWarning,
-        match=r"frame: 1 fault left out, first neither a query nor an id; see \.problems",
-    ):
-        found = import_results(frame)
-    assert len(found.results.responses) == 1 and found.problems["line"].tolist() == [2]
+    found = rs.load_results(frame, strict=False)
+    assert len(found.responses) == 1 and found.problems["line"].tolist() == [2]
     with pytest.raises(rs.DataError, match="frame:2: neither a query nor an id"):
-        import_results(frame, strict=True)
+        rs.load_results(frame)
 
 
 def test_labels_that_contradict_each_other_are_a_problem_and_the_first_stays():
     frame = pd.DataFrame(
-        {
-            "query": ["a?", "A?"],
-            "answer": ["x", "y"],
-            "gold_answer": ["A", "B"],
-            "gold_ids": [["c1"], ["c2"]],
-        }
+        {"query": ["a?", "a?"], "gold_answer": ["A", "B"], "gold_chunk_ids": [["c1"], ["c2"]]}
     )
-    with pytest.warns(UserWarning):
-        found = import_results(frame)
-    assert found.golden.queries["reference_answer"].tolist() == ["A"] and found.golden.targets[
-        "chunk_id"
-    ].tolist() == ["c1", "c2"]
+    found = rs.load_golden(frame, strict=False)
+    assert found.queries["reference_answer"].tolist() == ["A"]
+    assert found.targets["chunk_id"].tolist() == ["c1", "c2"]
     assert found.problems["field"].tolist() == ["reference_answer"]
 
 
@@ -541,7 +551,7 @@ def test_deepeval_says_in_its_trace_that_a_system_failed():
 
 
 def test_labels_and_scores_in_a_span_s_metadata_are_reached_by_their_path():
-    found = load("phoenix_spans.csv", columns=COLUMNS_OF["phoenix_spans.csv"])
+    found = load("phoenix_spans.csv", **COLUMNS_OF["phoenix_spans.csv"])
     assert found.golden.targets["chunk_id"].tolist() == ["merge#1"] * 3
     failed = judgments(found, state="judge_failed").merge(
         found.results.responses[["run_id", "query_id", "query"]]
@@ -562,12 +572,19 @@ def test_a_ragas_experiment_has_an_error_row_and_a_failed_judge():
 
 
 COLUMNS_OF = {
-    "inspect_log.json": {"retrieved_ids": "metadata.sources", "gold_ids": "metadata.gold"},
-    "promptfoo_results.json": {"retrieved_ids": "metadata.sources",
-    "gold_ids": "testCase.metadata.gold"},
+    "inspect_log.json": {
+        "results": {"chunk_id": "metadata.sources"}, "golden": {"chunk_id": "metadata.gold"},
+    },
+    "promptfoo_results.json": {
+        "results": {"chunk_id": "metadata.sources"},
+        "golden": {"chunk_id": "testCase.metadata.gold"},
+    },
     "phoenix_spans.csv": {
-        "gold_ids": "attributes.metadata.gold", "score.hit@1": "attributes.metadata.hit_at_1",
-        "scorer_error.hit@1": "attributes.metadata.judge_error",
+        "results": {
+            "score.hit@1": "attributes.metadata.hit_at_1",
+            "scorer_error.hit@1": "attributes.metadata.judge_error",
+        },
+        "golden": {"chunk_id": "attributes.metadata.gold"},
     },
 }  # fmt: skip
 # file -> run, question and metric whose value we count otherwise: reported, recomputed
@@ -618,7 +635,7 @@ COUNTED_OTHERWISE = {
 def test_a_value_that_another_tool_counted_otherwise_shows(name):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*more than once", UserWarning)
-        found = import_results(FIXTURES / name, columns=COLUMNS_OF.get(name))
+        found = both(FIXTURES / name, **COLUMNS_OF.get(name, {}))
     checked = check_reported(found.results, found.golden, missing="zero")
     texts = (
         found.golden.queries.set_index("query_id")["query"]
@@ -664,7 +681,7 @@ def test_a_large_json_file_is_recognised_by_its_beginning(tmp_path):
     found["results"]["prompts"] = ["x" * (1 << 21)]
     (tmp_path / "large.json").write_text(json.dumps(found), encoding="utf-8")
     with pytest.warns(UserWarning, match="more than once"):
-        assert len(import_results(tmp_path / "large.json").results.responses) == 16
+        assert len(both(tmp_path / "large.json").results.responses) == 16
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 import ragscore as rs
 from ragscore.io.rows import table_rows
 from ragscore.io.source import Problems
-from ragscore.io.tools.registry import TOOLS, import_results
+from ragscore.io.tools.registry import TOOLS
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 READ = {
@@ -69,8 +69,8 @@ KEYS = {
     "state", "a/value", "a/error_message", "expected_facts/value"],
     "phoenix": ["context.trace_id", "parent_id", "span_kind", "start_time", "end_time",
     "attributes.retrieval.documents", "attributes.input.value", "annotations"],
-    "table": ["query_id", "query", "run_id", "repeat", "answer", "retrieved_ids",
-    "retrieved_scores", "gold_ids", "answerable", "latency_ms", "score.x", "tags"],
+    "table": ["query_id", "query", "run_id", "repeat", "answer", "retrieved_ids", "doc_id", "rank",
+    "score", "gold_ids", "grade", "answerable", "latency_ms", "score.x", "tags"],
 }  # fmt: skip
 WRAPPED = {
     "inspect": lambda rows: {"eval": {}, "status": "success", "samples": rows},
@@ -90,11 +90,13 @@ def ends_well(source, tool):
     for strict in (False, True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            try:
-                found = import_results(source, tool, strict=strict)
-            except rs.DataError:
-                continue
-        assert isinstance(found.problems, pd.DataFrame)
+            for load in (rs.load_results, rs.load_golden):
+                try:
+                    one = load(source, tool, strict=strict)
+                except rs.DataError:
+                    continue
+                assert isinstance(one.problems, pd.DataFrame)
+                found = one if isinstance(one, rs.Results) or found is None else found
     return found
 
 
@@ -180,7 +182,7 @@ def test_real_files_cut_short_or_with_a_byte_changed(tool, tmp_path, data):
     ends_well(file, None)
 
 
-@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+@pytest.mark.parametrize("tool", [*(tool.name for tool in TOOLS), "table"])
 @pytest.mark.parametrize(
     "content",
     [
@@ -210,6 +212,4 @@ def test_the_fuzz_would_see_what_it_reads():
     # pass the tests above.
     for tool, name in READ.items():
         found = ends_well(FIXTURES / name, tool if tool != "table" else "ragas")
-        assert (
-            found is not None and found.results is not None and len(found.results.responses) >= 4
-        ), tool
+        assert isinstance(found, rs.Results) and len(found.responses) >= 4, tool

@@ -1,0 +1,969 @@
+"""Tables of any library and shape -> `Results` or `Golden`.
+
+In: a frame of pandas or of anything with `__arrow_c_stream__`, records, dicts, or a file of CSV,
+TSV, Parquet or JSON, with one row per hit or one row per query. Rows per hit stay columns from end
+to end; rows per query, and all labels, are read one by one.
+"""
+
+import csv
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from ragscore.frames.codes import coded, codes_of
+from ragscore.frames.data import DataError, Golden, Results
+from ragscore.frames.errors import excerpt, warn
+from ragscore.frames.kinds import cast, categorical
+from ragscore.frames.ranking import rank_hits
+from ragscore.frames.typing import Codes
+from ragscore.io.columns import (
+    ID_ROLES,
+    LABEL_NAMES,
+    METRIC_ROLES,
+    Columns,
+    kind_of,
+    names_query,
+    resolve,
+)
+from ragscore.io.detect import sample
+from ragscore.io.golden_read import golden_of
+from ragscore.io.record import implied_refusal
+from ragscore.io.rows import (
+    LIST_ALLOWED,
+    delimiter_of,
+    is_list_text,
+    json_value,
+    nested,
+    plain,
+    table_rows,
+    value_at,
+)
+from ragscore.io.source import Problems, Row, as_id, as_text, describe
+from ragscore.io.tools.cases import Case, hash_query, imported, text_id
+from ragscore.io.tools.cells import LABEL, Cells, with_roles
+from ragscore.io.tools.registry import run_name_of
+from ragscore.io.values import ID_ALLOWED, as_json
+
+LISTS = ("list", "mapping", "empty")
+PER_QUERY = {
+    "query": ("query", "str"), "answer": ("answer", "str"), "error": ("error", "str"),
+    "refused": ("refused", "boolean"), "latency_ms": ("elapsed_ms", "float64"),
+    "cost_usd": ("cost_usd", "float64"), "prompt_tokens": ("prompt_tokens", "Int64"),
+    "completion_tokens": ("completion_tokens", "Int64"),
+}  # fmt: skip
+"""Roles that tell of a response, in a table with one row per hit: their column and its dtype."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, whatever holds it.
+
+    Attributes
+    ----------
+    name, kind
+        Its file, or "frame" and the like, and what it is, for messages.
+    first_line
+        The line of its first row: 2 in a CSV file.
+    frame, records
+        Its columns or its rows; one of them is None.
+    queries
+        Every query of a dict as (run, query), also those without hits.
+    """
+
+    name: str
+    kind: str
+    frame: pd.DataFrame | None = None
+    records: list[Row] | None = None
+    first_line: int = 1
+    queries: list[tuple[str | None, str]] | None = None
+
+    @cached_property
+    def fields(self) -> dict[str, Any]:
+        """Each column with its first value that isn't missing."""
+        if self.frame is not None:
+            return {str(name): _first(self.frame[name]) for name in self.frame.columns}
+        found: dict[str, Any] = {}
+        for row in self.records or []:
+            for name, value in row.values.items():
+                if found.get(name) is None or found[name] in ([], {}):
+                    found[name] = value
+        return found
+
+    def __len__(self) -> int:
+        return len(self.frame) if self.frame is not None else len(self.records or [])
+
+    def rows(self, problems: Problems) -> Iterable[Row]:
+        """Yield each row, its numbers and texts as plain Python values."""
+        if self.frame is None:
+            return self.records or []
+        shift = self.first_line - 1
+        return (
+            Row(row.values, row.line + shift) if shift else row
+            for row in table_rows(self.frame, problems)
+        )
+
+    def column(self, name: str) -> pd.Series:
+        """Return a column, which may lie inside another one."""
+        if self.frame is not None and name in self.frame.columns:
+            return self.frame[name]
+        rows = self.records
+        if rows is None:
+            rows = list(self.rows(Problems(self.name, strict=True)))
+        return pd.Series([value_at(row.values, name) for row in rows], dtype=object, name=name)
+
+
+def _first(column: pd.Series) -> Any:
+    known = column.iloc[:1000].dropna()
+    if not len(known):
+        known = column.dropna()
+    value = _plain(known.iloc[0]) if len(known) else None
+    if value in ([], {}, "[]"):  # an empty list first: the next ones may hold something
+        more = (_plain(one) for one in known.iloc[1:100])
+        return next((one for one in more if one not in ([], {}, "[]")), value)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as plain Python values, or refuse what no file could hold."""
+    try:
+        return plain(value)
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise DataError(
+            f"a value can't be taken ({error})",
+            field="source",
+            allowed="text, numbers, lists and mappings of them",
+        ) from error
+
+
+# Sources -> Table
+
+
+def frame_table(frame: pd.DataFrame, name: str = "frame") -> Table:
+    """Return a pandas frame as a table; names of its index are columns like others."""
+    twice = frame.columns[frame.columns.duplicated()].unique().tolist()
+    if twice or isinstance(frame.columns, pd.MultiIndex):
+        found = f"column {twice[0]!r} is there twice" if twice else "columns of several levels"
+        raise DataError(found, file=name, field="columns", allowed="one name per column, once")
+    named = [one for one in frame.index.names if one is not None and one not in frame.columns]
+    if named and len(named) == frame.index.nlevels:
+        frame = frame.reset_index()
+    hidden = [one for one in frame.columns if str(one).startswith("__index_level_")]
+    frame = frame.drop(columns=hidden).set_axis(
+        [str(one) for one in frame.columns if one not in hidden], axis=1
+    )
+    return Table(name, "frame", frame.reset_index(drop=True))
+
+
+def arrow_table(data: pa.Table, name: str = "frame") -> Table:
+    """Return an Arrow table as a table: texts and numbers stay in Arrow's memory."""
+    columns = {
+        column: _from_arrow(data.column(place), column)
+        for place, column in enumerate(data.column_names)
+    }
+    if len(columns) < len(data.column_names):
+        raise DataError("a column is there twice", file=name, allowed="one name per column, once")
+    return frame_table(pd.DataFrame(columns, copy=False), name)
+
+
+def _from_arrow(column: pa.ChunkedArray, name: str) -> pd.Series:
+    of = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_string(of) or pa.types.is_large_string(of) or pa.types.is_string_view(of)
+    if is_text:
+        return pd.Series(pd.array(column.cast(pa.large_string()), dtype="str"), name=name)
+    if pa.types.is_nested(of):  # rows per query, as a rule
+        return pd.Series(column.to_pylist(), dtype=object, name=name)
+    if pa.types.is_integer(of) and column.null_count:
+        return column.to_pandas(types_mapper=_nullable).rename(name)
+    return column.to_pandas().rename(name)
+
+
+def _nullable(of: pa.DataType) -> Any:
+    return pd.UInt64Dtype() if pa.types.is_unsigned_integer(of) else pd.Int64Dtype()
+
+
+def file_table(path: Path, problems: Problems, kind: str) -> Table:
+    """Return the table that a file holds: CSV, TSV, Parquet, JSON or JSON lines.
+
+    Cells of CSV stay texts as they are written. What isn't a row of the table is a problem.
+    """
+    if kind == "parquet":
+        try:
+            found = arrow_table(pq.read_table(path), str(path))
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"not readable as Parquet ({error})", file=path) from error
+        return replace(found, kind="parquet")
+    if kind == "text":
+        frame = _csv_frame(path)
+        if frame is not None:
+            return replace(frame_table(frame, str(path)), kind="csv", first_line=2)
+        kind = "csv"
+    return Table(str(path), kind, records=list(table_rows(path, problems)))
+
+
+def _csv_frame(path: Path) -> pd.DataFrame | None:
+    """Return a CSV file with all cells as texts; None where only the reader of rows can say more.
+
+    That is, for rows with more or fewer cells than the header, and broken text.
+    """
+    try:
+        with pa.input_stream(str(path)) as opened:
+            begin = opened.read(1 << 16).decode("utf-8-sig", errors="replace")
+        delimiter = delimiter_of(begin)
+        header = next(csv.reader([begin.splitlines()[0]], delimiter=delimiter))
+        if len(set(header)) < len(header) or "" in header[1:]:
+            return None
+        read = pa.csv.read_csv(
+            path,
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pa.large_string()),
+                strings_can_be_null=True,
+                null_values=[""],
+            ),
+        )
+    except (pa.ArrowException, OSError, IndexError, StopIteration, csv.Error):
+        return None
+    names = ["" if one == "" else one for one in read.column_names]
+    frame = arrow_table(read.rename_columns(names)).frame
+    # The index that pandas writes without a name.
+    return None if frame is None else frame.drop(columns="", errors="ignore")
+
+
+def record_table(records: list[dict[str, Any]], name: str = "records") -> Table:
+    """Return a list of records as a table."""
+    rows = []
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, Mapping):
+            raise DataError(
+                f"found {type(record).__name__}", file=name, line=number, allowed="a dict per row"
+            )
+        rows.append(Row({str(key): _plain(value) for key, value in record.items()}, number))
+    return Table(name, name, records=rows)
+
+
+def is_columns(source: Mapping[Any, Any]) -> bool:
+    """Return True for a dict of columns, which are lists of one length, named as columns are."""
+    names = [key for key in source if isinstance(key, str)]
+    lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
+    return (
+        len(names) == len(source)
+        and len(source) > 1
+        and len(lengths) == 1
+        and lengths != {-1}
+        and names_query(names)
+    )
+
+
+def run_table(source: Mapping[Any, Any], name: str = "dict") -> Table:
+    """Return a dict {query: [ids]}, {query: {id: score}} or {run: {query: ...}} as a table.
+
+    One row per hit.
+    """
+    runs: list[str | None] = []
+    queries: list[str] = []
+    ids: list[Any] = []
+    scores: list[float | None] = []
+    every: list[tuple[str | None, str]] = []
+    has_runs = all(
+        isinstance(value, Mapping)
+        and all(isinstance(inner, (Mapping, list, tuple)) for inner in value.values())
+        and len(value)
+        for value in source.values()
+    )
+    nested_runs = source.items() if has_runs else [(None, source)]
+    for run, of_run in nested_runs:
+        run_id = None if run is None else _key(run, name, "run")
+        for query, value in of_run.items():
+            query_id = _key(query, name, "query")
+            every.append((run_id, query_id))
+            found = _plain(value)
+            if isinstance(found, Mapping):
+                pairs = list(found.items())
+            elif isinstance(found, list):
+                pairs = [(one, None) if not _is_scored(one) else tuple(one) for one in found]
+            else:
+                _refuse_shape(query, value, name)
+            for one, score in pairs:
+                if as_id(one) is None:
+                    raise DataError(
+                        f"found {describe(one)} among the hits of query {query_id!r}",
+                        file=name,
+                        allowed=ID_ALLOWED,
+                    )
+                ids.append(as_id(one))
+                scores.append(score)
+            runs += [run_id] * len(pairs)
+            queries += [query_id] * len(pairs)
+    columns: dict[str, Any] = {"query_id": pd.Series(queries, dtype="str")}
+    columns["doc_id"] = pd.Series(ids, dtype="str")
+    if has_runs:
+        columns["run_id"] = pd.Series(runs, dtype="str")
+    if any(score is not None for score in scores):
+        columns["score"] = pd.Series(scores, dtype=object)
+    return Table(name, name, pd.DataFrame(columns), queries=every)
+
+
+def _is_scored(value: Any) -> bool:
+    """Return True for a pair of an id and its score."""
+    if not (isinstance(value, list) and len(value) == 2):
+        return False
+    return isinstance(value[1], (int, float)) and not isinstance(value[1], bool)
+
+
+def _key(key: Any, name: str, what: str) -> str:
+    found = as_id(_plain(key))
+    if found is None:
+        raise DataError(f"found {describe(_plain(key))} as a {what}", file=name, allowed=ID_ALLOWED)
+    return found
+
+
+def _refuse_shape(query: Any, value: Any, name: str) -> NoReturn:
+    raise DataError(
+        f"found {describe(_plain(value))} for {query!r}",
+        file=name,
+        allowed="{query: [ids]}, {query: {id: score}}, {run: {query: ...}}, or a list of records",
+    )
+
+
+def frame_of(source: Any, allowed: str) -> Table:
+    """Return a frame of any library as a table.
+
+    Raises
+    ------
+    DataError
+        It is none; `allowed` is what the caller takes.
+    """
+    if isinstance(source, pd.DataFrame):
+        return frame_table(source)
+    if hasattr(source, "__arrow_c_stream__") and not isinstance(source, pd.Series):
+        try:
+            return arrow_table(source if isinstance(source, pa.Table) else pa.table(source))
+        except (TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise DataError(f"{type(source).__name__}: {error}", allowed=allowed) from error
+    if callable(getattr(source, "to_pandas", None)):
+        return frame_table(source.to_pandas())
+    hint = "; collect() it first" if hasattr(source, "collect") else ""
+    raise DataError(f"found {type(source).__name__}", field="source", allowed=f"{allowed}{hint}")
+
+
+def table_of(
+    source: Path | Table | Mapping[Any, Any], problems: Problems, columns: Columns | None
+) -> Table | Mapping[Any, Any]:
+    """Return a file, a dict of columns or what is a table already as a table.
+
+    A dict of queries, also as JSON in a file, stays a dict.
+    """
+    if isinstance(source, Table):
+        return source
+    name = "dict"
+    if isinstance(source, Path):
+        name, kind = str(source), sample(source).kind
+        if kind != "json":
+            return file_table(source, problems, kind)
+        value = json_value(source, "one JSON value; JSON lines belong into a file named .jsonl")
+        is_split = isinstance(value, dict) and value.keys() == {"columns", "data"}
+        if is_split or not isinstance(value, dict):
+            return file_table(source, problems, kind)
+        source = value
+    named = set((columns or {}).values())
+    if is_columns(source) or (named and named <= source.keys()):
+        lengths = {len(one) if isinstance(one, (list, tuple)) else -1 for one in source.values()}
+        if len(lengths) != 1 or -1 in lengths:
+            raise DataError("columns of several lengths", file=name, allowed="lists of one length")
+        made = {str(key): pd.Series(list(one), dtype=object) for key, one in source.items()}
+        return replace(frame_table(pd.DataFrame(made), name), kind="dict")
+    lists = [one for one in source.values() if isinstance(one, list)]
+    if len(lists) == 1 and lists[0] and all(isinstance(one, dict) for one in lists[0]):
+        return replace(record_table(lists[0], name), kind="json")  # records under one key
+    return source
+
+
+# Table -> Results
+
+
+def read_results_table(
+    source: Path | Table | Mapping[Any, Any],
+    strict: bool,
+    columns: Columns | None = None,
+    run_id: str | None = None,
+    ties: str = "file",
+) -> Results:
+    """Return the runs of a table.
+
+    `columns` is role -> column, over what the columns' names tell; `run_id` names a run that no
+    column names.
+    """
+    problems = Problems(_name_of(source), strict)
+    found = table_of(source, problems, columns)
+    table = found if isinstance(found, Table) else run_table(found, _name_of(source))
+    run_id = run_id or (run_name_of(source) if isinstance(source, Path) else "run")
+    _refuse_empty(table)
+    if table.queries is not None:
+        roles = {str(name): str(name) for name in table.fields}
+    else:
+        roles = resolve(table.fields, columns, "results", table.name, table.kind)
+    ids = [role for role in (*ID_ROLES, "text") if role in roles]
+    is_per_hit = bool(ids) and all(
+        kind_of(value_at(table.fields, roles[role])) not in LISTS for role in ids
+    )
+    if table.queries is None and not is_per_hit:
+        results = _per_query(table, roles, run_id, problems)
+    else:
+        if scored := [role for role in roles if role.startswith(METRIC_ROLES)]:
+            raise DataError(
+                f"{scored[0]} in a table with one row per hit",
+                file=table.name,
+                field="columns",
+                allowed="values of metrics in a table with one row per query",
+            )
+        results = _per_hit(table, roles, run_id, problems)
+    if ties != "file":
+        results = replace(results, hits=rank_hits(results.hits, ties))
+    if table.queries is not None:
+        return results
+    rank = (
+        f"{roles['score']}, descending" if is_per_hit and "score" in roles else "order of the hits"
+    )
+    told = {"rank": rank} if ids and "rank" not in roles else {}
+    return replace(results, mapping=_mapping(roles | told))
+
+
+def _name_of(source: Path | Table | Mapping[Any, Any]) -> str:
+    if isinstance(source, Table):
+        return source.name
+    return str(source) if isinstance(source, Path) else "dict"
+
+
+def _refuse_empty(table: Table) -> None:
+    if not len(table) and table.queries is None:
+        raise DataError(
+            f"the {table.kind} is empty" if table.fields else f"the {table.kind} has no rows",
+            file=table.name,
+            allowed="at least one row",
+        )
+
+
+def _mapping(roles: Columns) -> pd.DataFrame:
+    return pd.DataFrame({"role": list(roles), "column": list(roles.values())}, dtype="str")
+
+
+def _per_query(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:
+    """Return the results of a table with one row per query."""
+    used = {column.partition(".")[0] for column in roles.values()} | set(roles.values())
+    cases = []
+    for row in table.rows(problems):
+        case = with_roles(Case(row.line), row, roles, problems)
+        case.extra = {
+            name: value
+            for name, value in row.values.items()
+            if name not in used and value is not None
+        }
+        cases.append(case)
+    found = imported(cases, {"run_id": run_id, "runs_are_named": True}, problems).results
+    if found is None:
+        raise DataError(
+            "no row says what a system answered",
+            file=table.name,
+            field="columns",
+            allowed="ids, texts, an answer or an error in at least one row",
+        )
+    return found
+
+
+def _per_hit(table: Table, roles: Columns, run_id: str, problems: Problems) -> Results:
+    """Return the results of a table with one row per hit, column by column."""
+    columns = {role: table.column(name) for role, name in roles.items()}
+    keep = np.ones(len(table), dtype=bool)
+    if "query_id" in columns:
+        queries = _ids(table, columns["query_id"], problems, keep)
+    else:
+        queries = _hashed(_texts(table, columns["query"], "query"))
+        _report(table, queries, queries.isna().to_numpy(), keep, problems, "text of the query")
+    hits: dict[str, Any] = {"query_id": queries}
+    given = [role for role in ID_ROLES if role in roles]
+    for role in given:
+        hits[role] = _ids(table, columns[role], problems, keep, is_needed=len(given) == 1)
+    if "text" in columns:
+        hits["text"] = _texts(table, columns["text"], "text")
+        if not given:
+            hits["chunk_id"] = _passage_ids(hits["text"])
+    if "run_id" in columns:
+        runs = coded(_ids(table, columns["run_id"], problems, keep))
+    else:
+        runs = pd.Series(categorical(np.zeros(len(table), np.int8), [run_id]))
+    hits["run_id"] = runs
+    for role, dtype in (("rank", "int32"), ("score", "float64")):
+        if role in columns:
+            hits[role] = _numbers(table, columns[role], problems, keep, dtype)
+    if "score" in hits and "rank" not in hits:
+        run = codes_of(hits["run_id"])
+        without = np.isnan(hits["score"].to_numpy())
+        some = np.bincount(run[~without], minlength=len(runs.cat.categories)) > 0
+        allowed = "a score in every hit of a run, or a rank"
+        _report(table, columns["score"], without & some[run], keep, problems, allowed)
+    used = {name.partition(".")[0] for name in roles.values()} | set(roles.values())
+    extra = [name for name in table.fields if name not in used]
+    if table.frame is not None:
+        hits |= {f"x_{name}": _own(table.frame[name]) for name in extra}
+    else:
+        hits |= {f"x_{name}": _own(table.column(name)) for name in extra}
+    frame = pd.DataFrame(hits, copy=False)
+    if not keep.all():
+        frame = frame[keep].reset_index(drop=True)
+        columns = {role: one[keep].reset_index(drop=True) for role, one in columns.items()}
+    return _results_of(table, frame, columns, run_id, problems)
+
+
+def _results_of(
+    table: Table,
+    hits: pd.DataFrame,
+    columns: Mapping[str, pd.Series],
+    run_id: str,
+    problems: Problems,
+) -> Results:
+    query = coded(hits["query_id"])
+    names, texts = hits["run_id"].cat.categories, query.cat.categories
+    cell = codes_of(hits["run_id"]).astype(np.int64) * max(len(texts), 1) + codes_of(query)
+    size = np.bincount(cell, minlength=len(names) * max(len(texts), 1))
+    if "rank" not in hits and "score" not in hits and size.max(initial=0) == 1:
+        for role in ID_ROLES:
+            if role in columns:
+                _warn_of_joined(table, hits[role], str(columns[role].name))
+    if "rank" in hits:
+        ranked = rank_hits(hits)
+    elif "score" in hits and hits["score"].notna().any():
+        ranked = hits.assign(rank=_ranks_by_score(cell, hits["score"].to_numpy()))
+    else:
+        ranked = hits.assign(rank=_ranks_in_order(cell))
+    if table.queries is not None:
+        every = [(run if run is not None else run_id, one) for run, one in table.queries]
+        responses = pd.DataFrame(every, columns=["run_id", "query_id"], dtype="str")
+        run_ids = list(dict.fromkeys(run for run, _ in every)) or [run_id]
+    else:
+        found = np.flatnonzero(size)
+        responses = pd.DataFrame(
+            {
+                "run_id": names.to_numpy()[found // max(len(texts), 1)],
+                "query_id": texts.to_numpy()[found % max(len(texts), 1)],
+            },
+            dtype="str",
+        )
+        for role, (name, dtype) in PER_QUERY.items():
+            if role in columns:
+                responses[name] = _of_responses(table, columns[role], role, dtype, cell, found)
+        run_ids = list(names)
+    if "answer" in responses and "refused" not in responses:
+        responses["refused"] = pd.array(
+            [implied_refusal(one, None) for one in responses["answer"].astype(object)], "boolean"
+        )
+    return Results(
+        runs=pd.DataFrame({"run_id": run_ids, "system": run_ids}, dtype="str"),
+        responses=responses,
+        hits=ranked,
+        problems=problems.frame(),
+    )
+
+
+def _warn_of_joined(table: Table, ids: pd.Series, name: str) -> None:
+    """Warn where the only id of each query seems to be several ids in one text."""
+    some = ids.iloc[:100].dropna()
+    mark = next(
+        (
+            mark
+            for mark in (";", "|", ",")
+            if len(some) and some.str.contains(mark, regex=False).all()
+        ),
+        None,
+    )
+    if mark is not None:
+        warn(
+            f"{table.name}: every value of {name} has {mark!r} in it, such as"
+            f" {excerpt(some.iloc[0])}; several ids in one text count as one, lists of ids don't"
+            f" (.str.split({mark!r}) makes them)"
+        )
+
+
+def _of_responses(
+    table: Table, column: pd.Series, role: str, dtype: str, cell: Codes, cells: Codes
+) -> pd.Series:
+    """Return the first known value of each response; two that differ are refused for answers."""
+    known = np.flatnonzero(column.notna().to_numpy())
+    of, first = np.unique(cell[known], return_index=True)
+    place = np.full(int(cells.max(initial=0)) + 1, -1)
+    place[of] = known[first]
+    values = column.reset_index(drop=True)
+    taken = values.reindex(place[cells]).reset_index(drop=True)  # -1 is no row: missing
+    if dtype == "str":
+        return _texts(table, taken, role)
+    if dtype == "boolean":
+        flags = [Cells(Row({role: _plain(one)}, 1), _strict(table)).flag(role) for one in taken]
+        return pd.Series(flags, dtype="boolean")
+    return _numbers(table, taken, _strict(table), np.ones(len(taken), dtype=bool), dtype)
+
+
+def _strict(table: Table) -> Problems:
+    return Problems(table.name, strict=True)
+
+
+def _ranks_in_order(cell: Codes) -> npt.NDArray[np.int32]:
+    """Return the place of each row among the rows of its cell, from 1."""
+    begins = np.flatnonzero(np.diff(cell, prepend=-1))
+    if len(begins) > len(np.unique(cell[begins])):  # rows of a cell lie apart
+        order = np.argsort(cell, kind="stable")
+        ranks = np.empty(len(cell), dtype=np.int32)
+        ranks[order] = _ranks_in_order(cell[order])
+        return ranks
+    lengths = np.diff(begins, append=len(cell))
+    return (np.arange(len(cell)) - np.repeat(begins, lengths) + 1).astype(np.int32)
+
+
+def _ranks_by_score(cell: Codes, score: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+    """Return ranks by score, the highest first; equal scores keep the order of the rows."""
+    same = np.diff(cell, prepend=-1) == 0
+    begins = np.flatnonzero(~same)
+    is_together = len(begins) == len(np.unique(cell[begins]))
+    if is_together and not (same[1:] & (score[1:] > score[:-1])).any():
+        return _ranks_in_order(cell)
+    order = np.lexsort((-score, cell))
+    ranks = np.empty(len(cell), dtype=np.int32)
+    ranks[order] = _ranks_in_order(cell[order])
+    return ranks
+
+
+def _report(
+    table: Table,
+    column: pd.Series,
+    is_bad: npt.NDArray[np.bool_],
+    keep: npt.NDArray[np.bool_],
+    problems: Problems,
+    allowed: str,
+) -> None:
+    """Report rows that can't be taken, by the first of them, and drop them from `keep`."""
+    if not is_bad.any():
+        return
+    row = int(is_bad.argmax())
+    found, n = describe(_plain(column.iloc[row])), int(is_bad.sum())
+    more = f" ({n} of {len(is_bad)} rows are like that)" if n > 1 else ""
+    line = None if len(is_bad) != len(table) else _line(table, row)
+    problems.add(f"found {found}{more}", line=line, field=str(column.name), allowed=allowed)
+    keep &= ~is_bad
+
+
+def _line(table: Table, row: int) -> int:
+    return table.records[row].line if table.records is not None else row + table.first_line
+
+
+def _ids(
+    table: Table,
+    column: pd.Series,
+    problems: Problems,
+    keep: npt.NDArray[np.bool_],
+    is_needed: bool = True,
+) -> pd.Series:
+    """Return ids as text; a missing one, a boolean, a date or a decimal number is a problem."""
+    name, dtype = str(column.name), column.dtype
+    if isinstance(dtype, pd.CategoricalDtype) and isinstance(
+        dtype.categories.dtype, pd.StringDtype
+    ):
+        column = column.astype("str")
+    if isinstance(column.dtype, pd.StringDtype):
+        texts = column if str(column.dtype) == "str" else column.astype("str")
+    elif pd.api.types.is_integer_dtype(dtype):
+        written = pa.array(column.array).cast(pa.large_string())
+        texts = pd.Series(pd.array(written, dtype="str"), index=column.index, name=name)
+    else:
+        known = column.astype(object)
+        values = [None if one is None else as_id(_plain(one)) for one in known]
+        texts = pd.Series(values, index=column.index, dtype="str", name=name)
+        wrong = texts.isna().to_numpy() & column.notna().to_numpy()
+        whole = pd.api.types.is_float_dtype(dtype) and not (column.dropna() % 1).any()
+        hint = f'; astype({{"{name}": "Int64"}}) makes whole numbers' if whole else ""
+        _report(table, column, wrong, keep, problems, f"an id: text or a whole number{hint}")
+        is_needed &= not wrong.any()
+    if is_needed or pa.array(texts.array).null_count == len(texts):
+        _report(table, texts, _is_blank(texts), keep, problems, "an id in every row")
+    return texts
+
+
+def _is_blank(texts: pd.Series) -> npt.NDArray[np.bool_]:
+    held = pa.chunked_array(pa.array(texts.array))
+    blank = pc.fill_null(pc.equal(pc.binary_length(held), 0), True)
+    return np.asarray(blank.to_numpy(zero_copy_only=False)).astype(bool)
+
+
+def _texts(table: Table, column: pd.Series, role: str) -> pd.Series:
+    if isinstance(column.dtype, pd.StringDtype) and str(column.dtype) == "str":
+        return column
+    try:
+        return cast(column.rename(role), "str", table.kind)
+    except DataError as error:
+        raise DataError(
+            error.found, file=table.name, field=str(column.name), allowed="text"
+        ) from error
+
+
+def _numbers(
+    table: Table,
+    column: pd.Series,
+    problems: Problems,
+    keep: npt.NDArray[np.bool_],
+    dtype: str,
+) -> pd.Series:
+    """Return a column as numbers; texts and decimal ranks are a problem."""
+    allowed = "a number" if dtype == "float64" else "a whole number"
+    kind = column.dtype
+    is_number = pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_bool_dtype(kind)
+    if not is_number:
+        known = (
+            column.map(lambda one: isinstance(one, (bool, np.bool_)))
+            if pd.api.types.is_object_dtype(kind)
+            else None
+        )
+        numbers = pd.to_numeric(column.astype("str"), errors="coerce")
+        if known is not None:
+            numbers = numbers.mask(known.astype(bool))
+    else:
+        numbers = column
+    floats = numbers.to_numpy("float64", na_value=np.nan)
+    if is_number and dtype == "float64":
+        return pd.Series(floats, name=column.name)
+    wrong = (numbers.isna() & column.notna()).to_numpy(dtype=bool)
+    if dtype != "float64":
+        is_whole = np.isfinite(floats) & (floats % 1 == 0) & (np.abs(floats) < 2**31)
+        wrong = wrong | ~is_whole & (column.notna().to_numpy() | (dtype == "int32"))
+    _report(table, column, wrong, keep, problems, allowed)
+    if wrong.any():  # dropped with their rows
+        floats = np.where(wrong, np.nan if dtype == "float64" else 1, floats)
+    if dtype == "Int64":
+        return pd.Series(floats, name=column.name).astype("Int64")
+    return pd.Series(floats.astype(dtype, copy=False), name=column.name)
+
+
+def _hashed(texts: pd.Series) -> pd.Series:
+    """Return an id for each text of a query, made from it."""
+    found = coded(texts)
+    made = pd.array([hash_query(str(one)) for one in found.cat.categories], dtype="str")
+    return pd.Series(made.take(codes_of(found), allow_fill=True), name=texts.name)
+
+
+def _passage_ids(texts: pd.Series) -> pd.Series:
+    """Return an id for each passage without one, made from its text."""
+    found = coded(texts)
+    made = pd.array([text_id(str(one)) for one in found.cat.categories], dtype="str")
+    return pd.Series(made.take(codes_of(found), allow_fill=True))
+
+
+def _own(column: pd.Series) -> pd.Series:
+    """Return a user's own column: lists and mappings become JSON text."""
+    if column.dtype != object:
+        return column
+    values = [_plain(one) for one in column]
+    if all(one is None or isinstance(one, str) for one in values):
+        return pd.Series(values, dtype="str")
+    if all(one is None or isinstance(one, (int, float)) for one in values):
+        return pd.Series(values, dtype="object").convert_dtypes()
+    return pd.Series([None if one is None else as_json(one) for one in values], dtype="str")
+
+
+# Table -> Golden
+
+
+def read_golden_table(
+    source: Path | Table | Mapping[Any, Any],
+    strict: bool,
+    absent_docs: str,
+    catalogue: pd.DataFrame | None,
+    columns: Columns | None = None,
+) -> Golden:
+    """Return the labels of a table, with one row per query or one row per judgement."""
+    name = _name_of(source)
+    problems = Problems(name, strict)
+    table = table_of(source, problems, columns)
+    if not isinstance(table, Table):
+        return golden_of_dict(table, name, problems, absent_docs, catalogue)
+    _refuse_empty(table)
+    roles = resolve(table.fields, columns, "golden", table.name, table.kind)
+    problems.typos.check(table.fields.keys() - set(roles.values()), LABEL_NAMES, table.first_line)
+    problems.typos.warn()
+    merged = _Merged(problems)
+    for row in table.rows(problems):
+        merged.add(row, roles)
+    return merged.golden(absent_docs, catalogue, _mapping(roles))
+
+
+def golden_of_dict(
+    source: Mapping[Any, Any],
+    name: str,
+    problems: Problems,
+    absent_docs: str,
+    catalogue: pd.DataFrame | None,
+) -> Golden:
+    """Return the labels of a dict {query: [ids]} or {query: {id: grade}}."""
+    merged = _Merged(problems)
+    for number, (query, value) in enumerate(source.items(), 1):
+        found = _plain(value)
+        if found is not None and not isinstance(found, (list, dict, str, int)):
+            _refuse_shape(query, value, name)
+        if isinstance(found, dict) and any(isinstance(one, (dict, list)) for one in found.values()):
+            raise DataError(
+                f"found {describe(found)} for {query!r}",
+                file=name,
+                allowed="{query: [ids]}, {query: {id: grade}}, or a list of records",
+            )
+        row = Row({"query_id": _key(query, name, "query"), "doc_id": found}, number)
+        merged.add(row, {"query_id": "query_id", "doc_id": "doc_id"})
+    return merged.golden(absent_docs, catalogue, None)
+
+
+class _Merged:
+    """Records of our golden file, made of rows; several rows of a query become one record."""
+
+    def __init__(self, problems: Problems) -> None:
+        self.problems = problems
+        self.records: dict[str, dict[str, Any]] = {}
+        self.lines: dict[str, int] = {}
+        self.n_negative = 0
+
+    def add(self, row: Row, roles: Columns) -> None:
+        """Add the labels of one row to those of its query."""
+        values = {role: value_at(row.values, path) for role, path in roles.items()}
+        cells = Cells(Row(values, row.line), self.problems)
+        query_id = cells.identifier("query_id")
+        query = cells.text("query")
+        if query_id is None:
+            if "query_id" in roles or query is None or not query.strip():
+                if values.get("query_id") is None:
+                    self.problems.add(
+                        "neither a query nor an id" if "query_id" not in roles else "no query id",
+                        line=row.line,
+                        field=roles.get("query_id"),
+                        allowed="an id in every row",
+                    )
+                return
+            query_id = hash_query(query)
+        record = self.records.setdefault(query_id, {"id": query_id})
+        self.lines.setdefault(query_id, row.line)
+        self._state(record, "query", query, row)
+        answerable, refuse = cells.flag("answerable"), cells.flag("should_refuse")
+        self._state(record, "answerable", answerable if refuse is None else not refuse, row)
+        for name in ("reference_answer", *LABEL):
+            value = nested(cells.take(name))
+            first = value[0] if isinstance(value, list) and value else value
+            self._state(record, name, None if isinstance(first, list) else as_text(first), row)
+        for name, field in _LISTS.items():
+            if (texts := cells.texts(name)) is not None:
+                record[field] = list(dict.fromkeys([*record.get(field, []), *texts]))
+        grade = nested(cells.take("grade"))
+        for name, field in (("doc_id", "expected_doc_ids"), ("chunk_id", "expected_chunk_ids")):
+            if name in roles:
+                self._expect(record, field, nested(cells.take(name)), grade, roles, row)
+        if (texts := cells.texts("text")) is not None and "chunk_id" not in roles:
+            made = [text_id(one) for one in texts]
+            self._expect(record, "expected_chunk_ids", made, grade, roles, row)
+        used = {path.partition(".")[0] for path in roles.values()} | set(roles.values())
+        for name, value in row.values.items():
+            if name not in used and value is not None:
+                record.setdefault(name, value)
+
+    def _state(self, record: dict[str, Any], name: str, value: Any, row: Row) -> None:
+        """Set a value of a query; the first stays, and another one is a problem."""
+        if value is None:
+            return
+        if record.setdefault(name, value) != value:
+            self.problems.add(
+                f"{name} {describe(value)} for query {record['id']!r}, which has another one"
+                " already",
+                line=row.line,
+                field=name,
+                allowed="one value per query",
+            )
+
+    def _expect(
+        self, record: dict[str, Any], field: str, value: Any, grade: Any, roles: Columns, row: Row
+    ) -> None:
+        """Add expected ids with their grades, and leave out those that were not judged."""
+        if value is None:
+            return
+        if is_list_text(value):
+            self.problems.reject(value, row.line, roles.get("doc_id", field), LIST_ALLOWED)
+            return
+        if isinstance(value, dict):
+            ids, grades = list(value), list(value.values())
+        else:
+            ids = value if isinstance(value, list) else [value]
+            grades = (
+                grade
+                if isinstance(grade, list)
+                else [1 if "grade" not in roles else grade] * len(ids)
+            )
+        if len(grades) != len(ids):
+            self.problems.add(
+                f"{len(ids)} ids and {len(grades)} grades for query {record['id']!r}",
+                line=row.line,
+                field=roles.get("grade"),
+                allowed="a grade per id",
+            )
+            return
+        items = record.setdefault(field, [])
+        for one, written in zip(ids, grades, strict=True):
+            if isinstance(one, dict):
+                items.append(one)
+                continue
+            found = _grade(written)
+            if found is None:
+                self.problems.reject(
+                    written, row.line, roles.get("grade", field), "a whole number, such as 0 or 1"
+                )
+            elif found < 0:
+                self.n_negative += 1
+            else:
+                items.append({"any": one if isinstance(one, list) else [one], "grade": found})
+
+    def golden(
+        self, absent_docs: str, catalogue: pd.DataFrame | None, mapping: pd.DataFrame | None
+    ) -> Golden:
+        """Return the golden set of all records."""
+        if self.n_negative:
+            text = (
+                f"{self.n_negative} judgements with a negative grade are left out: those documents"
+                " count as not judged"
+            )
+            self.problems.note(text, field="grade")
+            warn(f"{self.problems.file}: {text}")
+        rows = [
+            Row({"query": query_id, **record}, self.lines[query_id])
+            for query_id, record in self.records.items()
+        ]
+        # No typos here: the columns of a foreign table are called as they are.
+        golden = golden_of(rows, self.problems, absent_docs, catalogue)
+        return golden if mapping is None else replace(golden, mapping=mapping)
+
+
+_LISTS = {
+    "tags": "tags", "vaults": "vaults", "folders": "folders", "must_contain": "must_contain",
+    "forbidden": "forbidden", "key_facts": "expected_key_facts",
+}  # fmt: skip
+"""Role -> the field of our golden file that holds its texts."""
+
+
+def _grade(value: Any) -> int | None:
+    """Return a whole number, also one written as text or a boolean; None for anything else."""
+    if isinstance(value, bool):
+        return int(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return {"true": 1, "false": 0, "yes": 1, "no": 0}.get(str(value).strip().lower())
+    return int(number) if number % 1 == 0 and abs(number) < 2**31 else None
