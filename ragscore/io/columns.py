@@ -255,8 +255,11 @@ def resolve(
     }
     if not (roles.keys() & {"query_id", "query"} and roles.keys() & set(SAYS[side])):
         raise unsettled(fields, roles, side, where, kind)
-    if set(SAYS[side]) & roles.keys() == {"query"} and "query_id" not in roles:
-        raise unsettled(fields, roles, side, where, kind)
+    if set(SAYS[side]) & roles.keys() == {"query"}:
+        returned = {name for role, names in _KNOWN["results"].items() for name in names}
+        returned -= {name for role in _QUERY for name in _KNOWN["results"][role]}
+        if "query_id" not in roles or returned & by_name.keys():
+            raise unsettled(fields, roles, side, where, kind)
     if not set(ID_ROLES) & given.keys():
         _refuse_other_side(roles, by_name, side, where)
     return {role: roles[role] for role in (*ROLES[side], *roles) if role in roles}

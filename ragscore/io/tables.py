@@ -814,7 +814,7 @@ def golden_of_dict(
     merged = _Merged(problems)
     for number, (query, value) in enumerate(source.items(), 1):
         found = _plain(value)
-        if found is not None and not isinstance(found, (list, dict, str, int)):
+        if found is not None and not isinstance(found, (list, dict, str)):
             _refuse_shape(query, value, name)
         if isinstance(found, dict) and any(isinstance(one, (dict, list)) for one in found.values()):
             raise DataError(

@@ -101,7 +101,7 @@ def test_a_report_is_written_beside_run_b(files, tmp_path, capsys):
             "metrics: unknown metric 'hits@1'; did you mean hit@1",
         ),
         (["score", "{golden}", "{a}", "{a}"], "run: a named by more than one argument"),
-        (["compare", "{a}", "{b}"], "path: no golden file given"),
+        (["compare", "{a}", "{b}"], "source: no golden file given"),
         (["score", "{golden}", "x", "--store", "{golden}"], "no run or system 'x'"),
         (["score", "{golden}", "{a}", "--by", "colour"], "by: no column or kind of tag 'colour'"),
         (["runs", "nowhere"], "nowhere: no such folder"),

@@ -93,7 +93,7 @@ def test_a_file_that_is_neither_is_one_error(tmp_path):
     (tmp_path / "x.json").write_text('{"a": 1}', encoding="utf-8")
     with pytest.raises(
         rs.DataError,
-        match=r"x\.json: neither golden file \(.*fits no format.*\) nor results \(.*fits no format",
+        match=r"x\.json: neither golden file \(.*found a number.*\) nor results \(.*found a number",
     ):
         rs.supported_metrics(tmp_path / "x.json")
 

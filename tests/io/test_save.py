@@ -79,7 +79,9 @@ def test_what_cannot_be_written_says_what_can(tmp_path):
         match=r"out\.dat doesn't tell the format; format=, one of per_query, .*ends in \.jsonl",
     ):
         RESULTS.save("out.dat")
-    with pytest.raises(rs.DataError, match="unknown format 'trec_qrel'; .*did you mean trec_qrels"):
+    with pytest.raises(
+        rs.DataError, match=r"unknown format 'trec_qrel'; .*did you mean trec_qrels"
+    ):
         GOLDEN.save("out", format="trec_qrel")
     with pytest.raises(rs.DataError, match="lvl='doc' means nothing in format trec; one of level"):
         RESULTS.save("out.trec", lvl="doc")
