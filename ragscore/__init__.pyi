@@ -53,7 +53,7 @@ from .scoring.policies import Policies
 from .scoring.predicates import by_predicate, filter_hits
 from .scoring.profile_aggregates import aggregate
 from .scoring.profiles import Profile
-from .scoring.provenance import ruler
+from .scoring.provenance import provenance
 from .scoring.rules import Rule, by_chunk, by_doc, by_span, targets_at
 from .scoring.score import score, scoring
 from .scoring.summary import add_columns, summarize
@@ -96,7 +96,7 @@ __all__ = [
     # summarize, compare
     "summarize", "explain", "compare_runs", "Comparison",
     # what measures, and whether the labels changed
-    "ruler", "label_effect",
+    "provenance", "label_effect",
     # many runs
     "leaderboard", "Leaderboard", "query_matrix", "config_effects",
     # by slice of the questions

@@ -44,7 +44,7 @@ from ragscore.scoring.metrics import declare, describe, parse_label
 from ragscore.scoring.policies import Policies, policies_of
 from ragscore.scoring.profile_aggregates import aggregate
 from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
-from ragscore.scoring.provenance import ruler
+from ragscore.scoring.provenance import provenance
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
 from ragscore.scoring.summary import add_columns, summarize
@@ -1158,7 +1158,7 @@ class Evaluation(Tables):
         --------
         >>> ev.provenance("mrr@10")
         """
-        return ruler(
+        return provenance(
             self.results, self.golden, metrics, rule=self.rule, profile=self.profile,
             policies=self.policies,
         )  # fmt: skip

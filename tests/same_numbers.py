@@ -545,8 +545,8 @@ def analyses(
     call(f"{at}/coverage_rows", "coverage_rows", results, golden)
     call(f"{at}/validate", "validate", golden)
     call(f"{at}/supported_metrics", "supported_metrics", golden, results)
-    call(f"{at}/ruler", "ruler", results, golden)
-    call(f"{at}/ruler_of", "ruler", results, golden, list(metrics), missing="zero")
+    call(f"{at}/ruler", "provenance", results, golden)
+    call(f"{at}/provenance_of", "provenance", results, golden, list(metrics), missing="zero")
     if scores is None:
         return None
     call(f"{at}/summarize", "summarize", scores)
@@ -765,7 +765,7 @@ def profiles(kept: Kept, at: str, results: Any, golden: Any) -> None:
     runs = [str(one) for one in results.runs["run_id"]]
     for name in PROFILES:
         kept.call(f"{at}/aggregate={name}", "aggregate", results, golden, name)
-        kept.call(f"{at}/ruler={name}", "ruler", results, golden, profile=name)
+        kept.call(f"{at}/ruler={name}", "provenance", results, golden, profile=name)
         if len(runs) > 1:
             kept.call(
                 f"{at}/compare_runs={name}",
@@ -976,7 +976,7 @@ def store_of(kept: Kept, at: str, results: Any, golden: Any) -> None:
         kept.call(f"{at}/load/score", "score", loaded, golden)
     kept.call(f"{at}/scores", store.scores)
     kept.call(f"{at}/metrics", store.metrics)
-    kept.call(f"{at}/rulers", store.rulers)
+    kept.call(f"{at}/rulers", store.provenance)
     kept.call(f"{at}/score", store.score, golden, part_hits=500)
     kept.call(f"{at}/compact", store.compact)
     kept.call(f"{at}/compacted_scores", store.scores)
@@ -1058,7 +1058,7 @@ def history(kept: Kept) -> None:
     kept.call("history/scores", store.scores, allow_different=True)
     kept.call("history/scores_refused", store.scores)
     kept.call("history/metrics", store.metrics, allow_different=True)
-    kept.call("history/rulers", store.rulers)
+    kept.call("history/rulers", store.provenance)
     kept.call(
         "history/golden_changes", store.golden_changes, "13-rerank-30", "14-rerank-30-relabelled"
     )
@@ -1107,7 +1107,7 @@ def history(kept: Kept) -> None:
         vary=["rerank.depth"],
     )
     kept.call("history/refresh", store.refresh, golden, runs=["01-bm25-plain"])
-    kept.call("history/refreshed_rulers", store.rulers)
+    kept.call("history/refreshed_rulers", store.provenance)
     kept.call("history/compact", store.compact)
     kept.call("history/scores_compacted", store.scores, allow_different=True)
 

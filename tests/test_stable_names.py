@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import ragscore as rs
-from ragscore.scoring.provenance import ruler
+from ragscore.scoring.provenance import provenance
 from ragscore.scoring.score import scoring
 
 DEMO = Path(__file__).parents[1] / "data" / "demo"
@@ -66,7 +66,7 @@ def test_a_rule_of_ones_own_is_recorded_with_a_hash_of_its_code(golden, results)
 
 def test_hashes_of_the_demo_are_what_they_were(golden, results):
     assert golden.golden_hash == "63253d3c2a3be42c"
-    parts = ruler(results, golden, ["hit@5", "recall@5", "refusal_correct"])
+    parts = provenance(results, golden, ["hit@5", "recall@5", "refusal_correct"])
     hashes = parts.set_index("component")["hash"].dropna()
     assert hashes.to_dict() == {
         "golden": "43117429100d2f69",

@@ -53,7 +53,7 @@ SAME_TEMPERATURE = 0.001  # temperatures up to this far apart are the same
 _ROUNDING = 1e-12  # so that 0.701 and 0.7 are
 
 
-def ruler(
+def provenance(
     results: Results,
     golden: Golden,
     metrics: list[str] | str | None = None,
@@ -178,7 +178,7 @@ def _rows_per_run(results: Results, frame: pd.DataFrame | None) -> npt.NDArray[n
 
 
 def provenance_frame(parts: dict[str, Parts], columns: Iterable[str]) -> pd.DataFrame:
-    """Return the provenance of several runs as a frame; see `ruler`."""
+    """Return the provenance of several runs as a frame; see `provenance`."""
     names, rows = list(columns), []
     for run_id, of_run in parts.items():
         for component in COMPONENTS:

@@ -115,24 +115,24 @@ class Catalogue:
                     allowed=f"refresh(golden, {policy}={value!r}), or save so",
                 )
 
-    def rulers(self, names: list[str]) -> dict[str, dict[str, Any]]:
+    def provenance(self, names: list[str]) -> dict[str, dict[str, Any]]:
         """Return the provenance of each of these runs that has one, by component."""
-        return {name: self._rulers[name] for name in names if name in self._rulers}
+        return {name: self._provenance[name] for name in names if name in self._provenance}
 
     @cached_property
-    def _rulers(self) -> dict[str, dict[str, Any]]:
+    def _provenance(self) -> dict[str, dict[str, Any]]:
         """The provenance of all runs; equal ones are one object, so that comparing is cheap."""
         distinct: list[dict[str, Any]] = []
-        rulers = {}
+        found = {}
         for name, run in self.stored.items():
-            if "ruler" not in run.scoring:
+            if "provenance" not in run.scoring:
                 continue
-            ruler = run.scoring["ruler"]
-            same = next((one for one in distinct if one == ruler), None)
+            recorded = run.scoring["provenance"]
+            same = next((one for one in distinct if one == recorded), None)
             if same is None:
-                distinct.append(ruler)
-            rulers[name] = ruler if same is None else same
-        return rulers
+                distinct.append(recorded)
+            found[name] = recorded if same is None else same
+        return found
 
     def golden_changes(self, baseline: str, candidate: str) -> pd.DataFrame:
         """Return what became of each query between the golden sets of two runs."""
@@ -142,9 +142,11 @@ class Catalogue:
         )
         return changes_of(old, new)
 
-    def check_rulers(self, names: list[str], columns: list[str], ignore: bool | list[str]) -> None:
+    def check_provenance(
+        self, names: list[str], columns: list[str], ignore: bool | list[str]
+    ) -> None:
         """Refuse runs that were measured differently; warn of components to be ignored."""
-        parts = self.rulers(names)
+        parts = self.provenance(names)
         a, b = next(
             ((a, b) for a, b in pairwise(parts) if parts[a]["golden"] != parts[b]["golden"]),
             ("", ""),

@@ -274,7 +274,7 @@ def _per_run(
             "scores": own.assign(run_id=own["run_id"].astype("str")),
             "scoring": scoring
             | {"n_undecidable": int(n_undecidable[run_id])}
-            | {"ruler": provenance[run_id] | {"fields": fields[run_id]}},
+            | {"provenance": provenance[run_id] | {"fields": fields[run_id]}},
             "matches": None if matches is None else matches[matches["run_id"] == run_id],
             "summary": summarize(own, golden),
             "golden": hashes.assign(run_id=run_id),

@@ -328,7 +328,7 @@ class RunStore:
         Parameters
         ----------
         allow_different
-            Components of the runs' rulers (see `rs.ruler`) that may differ, or True for all.
+            Components of the runs' provenance that may differ (`ev.provenance`), or True for all.
             Differences in these are only warned of.
         policies
             Policies of `rs.score` and `profile` that the scores must have been made by. Those left
@@ -338,12 +338,12 @@ class RunStore:
         ------
         DataError
             A run was saved without a golden set (all of them are named), or scored by another
-            policy than asked for; a metric wasn't scored; or runs have different rulers.
+            policy than asked for; a metric wasn't scored; or the runs' provenance differs.
 
         Warns
         -----
         UserWarning
-            Runs have different rulers, in components that may differ.
+            The runs' provenance differs in components that may differ.
         """
         check_choices(policies)
         catalogue = self._open()
@@ -351,13 +351,13 @@ class RunStore:
         catalogue.check_scored(names)
         catalogue.check_policies(names, policies)
         scores = scores_of(catalogue, names, [metrics] if isinstance(metrics, str) else metrics)
-        catalogue.check_rulers(names, metric_columns(scores), allow_different)
+        catalogue.check_provenance(names, metric_columns(scores), allow_different)
         return with_about(catalogue, names, scores)
 
-    def rulers(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
-        """Return what measured each scored run, oldest run first: the frame of `rs.ruler`."""
+    def provenance(self, metrics: list[str] | str | None = None) -> pd.DataFrame:
+        """Return what measured each scored run, oldest run first: the frame of `ev.provenance`."""
         catalogue = self._open()
-        parts = catalogue.rulers(catalogue.table["run_id"].astype("str").tolist())
+        parts = catalogue.provenance(catalogue.table["run_id"].astype("str").tolist())
         return provenance_frame(
             parts, [metrics] if isinstance(metrics, str) else metrics or DEFAULT_METRICS
         )
@@ -414,7 +414,9 @@ class RunStore:
                 file=str(self.root),
                 allowed="save(results, golden=...) or refresh(golden)",
             )
-        catalogue.check_rulers(names, pd.concat(parts)["metric"].unique().tolist(), allow_different)
+        catalogue.check_provenance(
+            names, pd.concat(parts)["metric"].unique().tolist(), allow_different
+        )
         numbers = [name for name in STATISTICS if name != "n" and not name.startswith("n_")]
         columns = ["run_id", "metric", *STATISTICS]  # of which an older file may lack some
         table = pd.concat(parts, ignore_index=True).reindex(columns=columns)

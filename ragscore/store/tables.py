@@ -135,7 +135,7 @@ def write_scores(
         folder / "metrics.json",
         {
             "run_id": run_id,
-            **{k: v for k, v in scored["scoring"].items() if k != "ruler"},
+            **{k: v for k, v in scored["scoring"].items() if k != "provenance"},
             "metrics": values,
         },
     )

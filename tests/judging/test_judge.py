@@ -242,7 +242,7 @@ def test_judgments_say_who_judged_by_what(asked, server):
     assert judge_fingerprint(other)["r"] != judge_fingerprint(judged.results)["r"]
 
 
-def test_another_wording_is_another_ruler(asked, server):
+def test_another_wording_is_another_provenance(asked, server):
     results, golden = asked()
     mine = rs.judging.get_judge("groundedness").with_prompt(
         "Is it grounded? Reply in JSON.", "mine"

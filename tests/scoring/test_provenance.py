@@ -18,14 +18,14 @@ from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.metrics import BY_NAME
 from ragscore.scoring.policies import POLICIES
-from ragscore.scoring.provenance import COMPONENTS, ruler
+from ragscore.scoring.provenance import COMPONENTS, provenance
 
 METRICS = ["hit@1", "citation_coverage", "faithfulness"]
 
 
 def components(results, golden, metrics=METRICS, **more):
     return (
-        ruler(results, golden, metrics, **more)
+        provenance(results, golden, metrics, **more)
         .set_index(["run_id", "component"])["hash"]
         .loc["a"]
         .fillna("")
@@ -63,8 +63,8 @@ def relabelled(write_golden, name="new.yaml", **of_q1):
     return rs.load_golden(write_golden([THREE_QUERIES[0] | of_q1, *THREE_QUERIES[1:]], name))
 
 
-def test_a_ruler_says_in_words_what_measures(one):
-    table = ruler(*one, METRICS)
+def test_a_provenance_says_in_words_what_measures(one):
+    table = provenance(*one, METRICS)
     assert table["component"].tolist() == list(COMPONENTS) and set(table["run_id"]) == {"a"}
     content = table.set_index("component")["content"]
     assert (
@@ -172,14 +172,14 @@ def runs(write_golden, write_run, tmp_path):
     )
 
 
-def test_scores_of_one_ruler_come_without_a_word(runs):
+def test_scores_of_one_provenance_come_without_a_word(runs):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, golden)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert len(store.scores()) == 6 and len(store.metrics())
-    assert store.rulers().groupby("component")["hash"].nunique(dropna=False).eq(1).all()
+    assert store.provenance().groupby("component")["hash"].nunique(dropna=False).eq(1).all()
 
 
 def refused(store, component, message, columns=None):
@@ -221,7 +221,7 @@ def test_stored_scores_by_different_labels_are_refused_with_what_changed(runs, w
     assert len(store.scores()) == 6 and not len(store.golden_changes("a", "b"))
 
 
-def test_other_tags_are_no_other_ruler(runs, write_golden):
+def test_other_tags_are_no_other_provenance(runs, write_golden):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, relabelled(write_golden, tags=["new"]))
@@ -289,19 +289,19 @@ def test_a_run_of_an_older_store_contradicts_nothing(runs, tmp_path):
     scored(store, b, golden, match="doc")
     file = tmp_path / "store" / "b" / "run.json"
     content = json.loads(file.read_text())
-    del content["scoring"]["ruler"], content["scoring"]["policies"]
+    del content["scoring"]["provenance"], content["scoring"]["policies"]
     file.write_text(json.dumps(content))
-    assert len(store.scores()) == 6 and set(store.rulers()["run_id"]) == {"a"}
+    assert len(store.scores()) == 6 and set(store.provenance()["run_id"]) == {"a"}
 
 
-def test_runs_saved_without_a_ruler_are_told_apart_by_the_hash_of_their_golden_set(runs, tmp_path):
+def test_runs_without_a_provenance_are_told_apart_by_the_hash_of_their_golden_set(runs, tmp_path):
     store, a, b, golden = runs
     scored(store, a, golden)
     scored(store, b, replace(golden, targets=golden.targets.iloc[1:]))
     for name in ("b", "a"):  # first one of them, then both
         file = tmp_path / "store" / name / "run.json"
         content = json.loads(file.read_text())
-        del content["scoring"]["ruler"]
+        del content["scoring"]["provenance"]
         file.write_text(json.dumps(content))
         with pytest.raises(
             rs.DataError,

@@ -324,7 +324,7 @@ def test_of_runs_that_were_compacted_no_description_is_opened(runs, golden, tmp_
     pd.testing.assert_frame_equal(anew.scores("mrr"), expected)
     pd.testing.assert_frame_equal(anew.runs(), store.runs())
     assert anew.find(**asked) == store.find(**asked) != []
-    pd.testing.assert_frame_equal(anew.rulers(), store.rulers())
+    pd.testing.assert_frame_equal(anew.provenance(), store.provenance())
 
 
 def test_a_cached_run_is_scored_anew_from_its_description(runs, golden, tmp_path, settled):

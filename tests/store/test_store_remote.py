@@ -73,7 +73,7 @@ def test_a_store_on_object_storage_gives_what_a_folder_gives(pair, remote, tmp_p
     pd.testing.assert_frame_equal(remote.runs(), local.runs())
     pd.testing.assert_frame_equal(remote.scores(), local.scores())
     pd.testing.assert_frame_equal(remote.metrics(), local.metrics())
-    pd.testing.assert_frame_equal(remote.rulers(), local.rulers())
+    pd.testing.assert_frame_equal(remote.provenance(), local.provenance())
     assert remote.refresh(golden, collapse="doc") == ["a", "b"] and "2 runs" in repr(remote)
     assert remote.scores(["mrr"], collapse="doc").shape == (
         6,

@@ -98,7 +98,7 @@ def compare_runs(
         Config keys that are meant to differ (a key that holds others stands for all of them).
         `config_diff` then has a column `declared`, and a warning names other keys that differ.
     allow_different
-        Components of the provenance (see `rs.ruler`) that may differ, or True for all. Both runs
+        Components of `ev.provenance` that may differ, or True for all. Both runs
         are scored here by the same golden set, so two components can differ. Different judges of a
         judged metric are refused unless ignored. Result fields that a metric reads, and only one
         run has, cause a warning. Either difference is a row of `invariants`.

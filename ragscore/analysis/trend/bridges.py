@@ -21,7 +21,7 @@ from ragscore.scoring.score import score
 # Reasons why a bridge holds, as the column `bridge_reason` has them.
 MEASURED_AS_BEFORE = "measured as before"
 SAME_RESULTS = "the same results, measured by both"
-SCORED_AGAIN = "scored again by the newer ruler"
+SCORED_AGAIN = "scored again by the newer provenance"
 OUTLAST_CUTTING = {
     "doc": "compared by document",
     "span": "compared by span",
@@ -159,7 +159,7 @@ def _score_by(
     """Scores of a run's stored results, with the level, policies and profile of a scoring."""
     assert history.load is not None
     policies: dict[str, Any] = {
-        name: str(value) for name, value in scoring.get("policies", {}).items()
+        name: value for name, value in scoring.get("policies", {}).items()
     } | {"match": str(scoring.get("level") or "auto")}
     metric, profile = history.metric, scoring.get("profile")
     with warnings.catch_warnings():

@@ -187,13 +187,13 @@ def provenance_of(
     ----------
     scoring
         As run.json records it: golden_hash, level, rule, policies, profile, and, where it was
-        recorded, its `ruler` (see `rs.ruler`).
+        recorded, its `provenance` (see `ev.provenance`).
     chunker, golden, judges
         As the run itself states them: chunker version, golden hash, and judges by criterion.
     """
-    ruler = {"judge_fingerprint": judges or {}} | scoring.get("ruler", {})
+    recorded = {"judge_fingerprint": judges or {}} | scoring.get("provenance", {})
     recorded = {
-        name: content_of(ruler, name, [metric])
+        name: content_of(recorded, name, [metric])
         for name in ("golden", "judge_fingerprint", "metric_versions", "fields")
     }
     parts = {

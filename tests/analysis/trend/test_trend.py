@@ -25,7 +25,7 @@ JUDGE = {"judge": "m", "prompt_hash": "p1", "temperature": 0.0}
 SCORING = {
     "golden_hash": "aaaaaaaa1", "level": "chunk", "rule": "by_chunk", "profile": None,
     "policies": {"errors": "miss", "match": "auto"},
-    "ruler": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]},
+    "provenance": {"golden": "3 queries", "judge_fingerprint": {"faithfulness": [JUDGE]},
     "metric_versions": {"mrr@k": 1, "hit@k": 1}, "fields": {"hits.text": True, "chunks": None}},
 }  # fmt: skip
 
@@ -60,8 +60,8 @@ def parted(metric, *scorings, chunkers=None):
     )
 
 
-def with_ruler(**parts):
-    return SCORING | {"ruler": SCORING["ruler"] | parts}
+def with_provenance(**parts):
+    return SCORING | {"provenance": SCORING["provenance"] | parts}
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def with_ruler(**parts):
     [
         (
             "mrr@10",
-            with_ruler(golden="4 queries") | {"golden_hash": "bbbbbbbb2"},
+            with_provenance(golden="4 queries") | {"golden_hash": "bbbbbbbb2"},
             "other labels (aaaaaaaa → bbbbbbbb)",
         ),
         (
@@ -84,15 +84,15 @@ def with_ruler(**parts):
             "policy errors (miss → nan)",
         ),
         ("mrr@10", SCORING | {"profile": "trec"}, "profile (none → trec)"),
-        ("mrr@10", with_ruler(metric_versions={"mrr@k": 2}), "version of mrr@k (1 → 2)"),
+        ("mrr@10", with_provenance(metric_versions={"mrr@k": 2}), "version of mrr@k (1 → 2)"),
         (
             "mrr@10",
-            with_ruler(fields={"hits.text": False}),
+            with_provenance(fields={"hits.text": False}),
             "result field hits.text (recorded → not recorded)",
         ),
         (
             "faithfulness",
-            with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"prompt_hash": "p2"}]}),
+            with_provenance(judge_fingerprint={"faithfulness": [JUDGE | {"prompt_hash": "p2"}]}),
             "judge of faithfulness (m:p1:0 → m:p2:0)",
         ),
     ],
@@ -103,7 +103,7 @@ def test_each_component_of_the_provenance_breaks_the_line(metric, other, break_r
 
 
 def test_labels_without_a_recorded_content_go_by_their_hash():
-    plain = {name: value for name, value in SCORING.items() if name != "ruler"}
+    plain = {name: value for name, value in SCORING.items() if name != "provenance"}
     _, second = parted("mrr@10", plain, plain | {"golden_hash": "bbbbbbbb2"})
     assert second.break_reason == "other labels (aaaaaaaa → bbbbbbbb)"
     assert len(parted("mrr@10", SCORING, SCORING | {"golden_hash": "bbbbbbbb2"})) == 1, (
@@ -119,11 +119,11 @@ def test_another_chunker_breaks_the_line_and_says_what_differs():
 @pytest.mark.parametrize(
     ("metric", "other"),
     [
-        ("mrr@10", with_ruler(metric_versions={"mrr@k": 1, "hit@k": 9})),
-        ("mrr@10", with_ruler(judge_fingerprint={})),
+        ("mrr@10", with_provenance(metric_versions={"mrr@k": 1, "hit@k": 9})),
+        ("mrr@10", with_provenance(judge_fingerprint={})),
         ("faithfulness",
-        with_ruler(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})),
-        ("mrr@10", with_ruler(fields={"hits.text": True, "chunks": False})),
+        with_provenance(judge_fingerprint={"faithfulness": [JUDGE | {"temperature": 0.0001}]})),
+        ("mrr@10", with_provenance(fields={"hits.text": True, "chunks": False})),
         ("mrr@10", {}), ("mrr@10", SCORING | {"policies": {"errors": "miss", "match": "chunk"}}),
         ("latency_ms", SCORING | {"level": "doc", "rule": "by_doc"}),
     ],
@@ -204,7 +204,7 @@ def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_pa
     today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
     assert (joined["bridge"], joined["bridge_reason"]) == (
         "13-rerank-30",
-        "scored again by the newer ruler",
+        "scored again by the newer provenance",
     )
     assert joined["bridge_mean"] == pytest.approx(today) and joined[
         "provenance_effect"
