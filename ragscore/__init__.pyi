@@ -9,8 +9,6 @@ from .analysis.config_effects import config_effects
 from .analysis.harness_files import write_event_log, write_metrics_json
 from .analysis.leaderboard import Leaderboard, leaderboard
 from .analysis.query_view import show_query
-from .analysis.repeats import average_repeats
-from .analysis.reported import check_reported
 from .analysis.slices import slice_means
 from .analysis.trend.noise import noise_components, noise_floor
 from .analysis.trend.trend import trend
@@ -20,10 +18,8 @@ from .evaluation import Evaluation, evaluate
 from .frames.data import DataError, Golden, Results, conform
 from .frames.ranking import collapse_hits, rank_hits
 from .golden.coverage import compare_suites, coverage, coverage_rows
-from .golden.health import GoldenHealth, golden_health
 from .golden.labelling import LabelConflict, LabelSession, label
 from .golden.requirements import supported_metrics
-from .golden.tie_sensitivity import tie_sensitivity
 from .golden.validate import validate
 from .io.formats.beir import write_beir, write_qrels_jsonl
 from .io.formats.chatbot import write_chatbot
@@ -74,7 +70,7 @@ __all__ = [
     "write_beir", "write_report",
     "write_trec_rag", "write_ragchecker", "to_ranx", "to_ir_measures", "to_ragas",
     # what other tools reported
-    "check_reported", "diff_scores", "bootstrap_mean",
+    "diff_scores", "bootstrap_mean",
     "bootstrap_means",
     # the order of hits
     "rank_hits", "collapse_hits",
@@ -89,7 +85,7 @@ __all__ = [
     # reports per run
     "write_metrics_json",
     # what a golden set can tell
-    "golden_health", "GoldenHealth", "tie_sensitivity", "compare_suites",
+    "compare_suites",
     # the compute stage in one call
     "Evaluation", "evaluate", "score", "scoring", "aggregate", "Policies", "Profile",
     "metrics",
@@ -101,8 +97,6 @@ __all__ = [
     "leaderboard", "Leaderboard", "query_matrix", "config_effects",
     # by slice of the questions
     "slice_means",
-    # repeated trials of one system
-    "average_repeats",
     # runs over time, and how much of it is noise
     "trend", "noise_floor", "noise_components",
     # values from elsewhere as metrics

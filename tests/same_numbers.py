@@ -35,9 +35,12 @@ from ragscore.analysis.failure_causes import failures
 from ragscore.analysis.paraphrases import paraphrases
 from ragscore.analysis.rankings import score_distribution
 from ragscore.analysis.refusals import refusals
-from ragscore.analysis.repeats import repeats
+from ragscore.analysis.repeats import average_repeats, repeats
+from ragscore.analysis.reported import check_reported
 from ragscore.analysis.retrievers import retrievers
 from ragscore.analysis.risk_coverage import risk_coverage
+from ragscore.golden.health import golden_health
+from ragscore.golden.tie_sensitivity import tie_sensitivity
 from ragscore.scoring.provenance import judge_fingerprint
 from ragscore.scoring.summary import summarize
 from ragscore.stats import cosine
@@ -566,9 +569,9 @@ def analyses(
         call(f"{at}/query_matrix={label}", "query_matrix", scores, label)
     call(f"{at}/leaderboard", "leaderboard", scores, golden=golden, results=results)
     call(f"{at}/impact", "impact", scores, results.runs, list(metrics), golden)
-    call(f"{at}/golden_health", "golden_health", scores, golden, results, metric=metrics[0])
+    call(f"{at}/golden_health", golden_health, scores, golden, results, metric=metrics[0])
     call(f"{at}/near_duplicates", golden.near_duplicates, 0.4)
-    call(f"{at}/tie_sensitivity", "tie_sensitivity", results, golden, list(metrics))
+    call(f"{at}/tie_sensitivity", tie_sensitivity, results, golden, list(metrics))
     call(f"{at}/refusal_report", refusals, scores, golden, show="detection", by_run=True)
     for method in ("linear", "floor"):
         call(f"{at}/latency_report={method}", results.latency, method=method)
@@ -1094,7 +1097,7 @@ def history(kept: Kept) -> None:
     rows = kept.call("history/trials", repeats, scores, "passed", 2, **options)
     kept.keep("history/trial_summary", rows.summary)
     kept.call("history/trials_threshold", repeats, scores, "mrr@10", 3, 0.5, **options)
-    kept.call("history/average_repeats", "average_repeats", scores, results.runs)
+    kept.call("history/average_repeats", average_repeats, scores, results.runs)
     two = results.select(["11-rerank-10", "13-rerank-30"])
     page(kept, "history/report", two, golden, history=store)
     kept.call(
@@ -1451,7 +1454,7 @@ def steps(kept: Kept, results: Any, golden: Any, scores: Any) -> None:
         )
         if rows is not None:
             kept.keep(f"made/trial_summary={metric}", rows.summary)
-    kept.call("made/average_repeats", "average_repeats", scores, results.runs)
+    kept.call("made/average_repeats", average_repeats, scores, results.runs)
     wanted = {
         "*": {"max_latency_ms": 35, "max_tokens": 160, "max_turns": 2, "max_cost_usd": 0.008},
         "q00": {"required": ["part"], "forbidden": ["panic"], "json": True, "tools": ["search"]},
@@ -1766,7 +1769,7 @@ def fixtures(kept: Kept) -> None:
         kept.call(f"{at}/judge_counts", results.judgment_counts)
         if golden is not None:
             kept.call(f"{at}/score", "score", results, golden)
-            kept.call(f"{at}/check_reported", "check_reported", results, golden)
+            kept.call(f"{at}/check_reported", check_reported, results, golden)
             kept.call(f"{at}/coverage", "coverage", results, golden)
             kept.call(f"{at}/to_ragas", "to_ragas", results, golden)
             profiles(kept, at, results, golden)
@@ -1872,7 +1875,7 @@ def robust(kept: Kept) -> None:
     )
     kept.call(
         "shared/robust/tie_sensitivity",
-        "tie_sensitivity",
+        tie_sensitivity,
         results.select("rutcor03100"),
         golden,
         ["map@1000", "mrr"],
@@ -1990,7 +1993,7 @@ def checked_answers(kept: Kept) -> None:
         kept.call(f"{at}/summarize", "summarize", scores, golden, results=results)
         kept.call(f"{at}/coverage", "coverage", results, golden)
         kept.call(f"{at}/reported_scores", results.reported_scores)
-        kept.call(f"{at}/check_reported", "check_reported", results, golden)
+        kept.call(f"{at}/check_reported", check_reported, results, golden)
         kept.write(f"{at}/write_ragchecker", "write_ragchecker", results, golden, name="out.json")
         kept.write(f"{at}/write_report", "write_report", results, name="report.json")
 

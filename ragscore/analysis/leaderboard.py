@@ -215,7 +215,7 @@ def leaderboard(
     ----------
     scores
         From `rs.score` or `store.scores`. Average the repeats of a system first
-        (`rs.average_repeats`).
+        (`ev.average_repeats()`).
     baseline
         The run to compare each other run with: a run id, or a system that only one run has.
     metrics

@@ -188,7 +188,7 @@ def load_documents(path: str | os.PathLike[str], *, strict: bool = True) -> pd.D
     -------
     The documents frame, one row per document: doc_id and whichever of version_key,
     effective_timestamp, superseded_by, doc_type and path the file has; other fields as `x_<name>`.
-    It belongs in `Results.documents`, or goes straight to `rs.freshness`.
+    It belongs in `Results.documents`, or goes straight to `rs.extras.freshness`.
 
     Raises
     ------

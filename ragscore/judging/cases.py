@@ -224,7 +224,7 @@ def load_inputs(path: str | Path) -> tuple[Results, Golden]:
     Raises
     ------
     DataError
-        A line that is no such record, or two records that differ in a query's question, reference
+        A line that is no such record, or two records that differ in a query's text, reference
         answer or key facts.
     """
     problems = Problems(path, strict=True)
@@ -289,7 +289,7 @@ def _golden(records: list[dict[str, Any]], path: str | Path) -> Golden:
             or facts.setdefault(query_id, key_facts) != key_facts
         ):
             raise DataError(
-                f"two responses to {query_id!r} differ in question, reference answer or key facts",
+                f"two responses to {query_id!r} differ in the query, reference answer or key facts",
                 file=path,
                 field="query_id",
             )

@@ -271,7 +271,7 @@ def judge(
         raise DataError(
             "no response to a golden query",
             field="results",
-            allowed="runs that answer questions of the golden set",
+            allowed="runs that answer queries of the golden set",
         )
     if keep_inputs is not None:
         write_judge_inputs(cases, keep_inputs)

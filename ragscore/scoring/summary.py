@@ -69,7 +69,7 @@ def summarize(
         With a golden set: the column of `golden.queries` whose equal values make queries depend on
         each other (paraphrases, a source, a conversation). Intervals allow for it. None: queries
         are independent. Repeats of a run are no queries of their own: average them first
-        (`rs.average_repeats`).
+        (`ev.average_repeats()`).
 
     Returns
     -------
@@ -233,7 +233,7 @@ def add_columns(
     scores
         From `rs.score`.
     table
-        One row per run and query: run_id, query_id, and numbers (`rs.freshness`, `rs.behaviour`,
+        One row per run and query: run_id, query_id, and numbers (`Freshness.per_query`,
         your own).
     columns
         Columns to add; by default all whose name holds a dot or an @, as the names of metrics from

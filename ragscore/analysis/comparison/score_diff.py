@@ -167,7 +167,7 @@ def diff_scores(
     Parameters
     ----------
     scores
-        From `rs.score`, `store.scores` or `rs.reported_scores`.
+        From `rs.score`, `store.scores` or `results.reported_scores()`.
     baseline, candidate
         Run ids, or systems that only one run has.
     eps
