@@ -84,6 +84,12 @@ GOLDEN_ROLES = {
     "forbidden": "forbidden must_not_contain",
     "key_facts": "key_facts expected_key_facts",
 }  # fmt: skip
+ANSWERABLE = {
+    name: role == "answerable"
+    for role in ("answerable", "should_refuse")
+    for name in GOLDEN_ROLES[role].split()
+}
+"""Names for what `answerable` says: True where they say the same, False where the opposite."""
 LABEL_NAMES = frozenset(
     name
     for role, names in GOLDEN_ROLES.items()
@@ -169,6 +175,11 @@ def names_ids(names: Iterable[str], side: str) -> bool:
     """Return True if one of these columns is called as columns with ids are."""
     known = {name for role in ID_ROLES for name in _KNOWN[side][role]} - {"id", "text"}
     return any(plain_name(name) in known for name in names)
+
+
+def is_query_id(name: str) -> bool:
+    """Return True if a column is called as queries' ids are; a bare `id` may be of anything."""
+    return plain_name(name) in set(_KNOWN["results"]["query_id"]) - {"id"}
 
 
 def names_query(names: Iterable[str]) -> bool:

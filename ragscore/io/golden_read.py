@@ -14,6 +14,7 @@ import pandas as pd
 
 from ragscore.frames.data import Golden, from_records
 from ragscore.frames.kinds import AXES, CHOICE_KINDS, CHOICES, EXPECTATIONS
+from ragscore.io.columns import ANSWERABLE
 from ragscore.io.rows import yaml_rows
 from ragscore.io.source import Problems, Row, as_id, as_text, describe, json_rows
 from ragscore.io.targets import ID_FIELDS, pop_support_extras, support_groups, targets_of
@@ -34,7 +35,7 @@ FIELD_ORDER = (
     "expected_key_facts", "recency_conflict_rule", *TEXT_FIELDS, *TAG_FIELDS,
 )  # fmt: skip
 """Every field of ours, in the order in which they are written."""
-KNOWN_FIELDS = frozenset(FIELD_ORDER)
+KNOWN_FIELDS = frozenset((*FIELD_ORDER, *ANSWERABLE))
 FRAMES = ("queries", "targets", "conditions", "checks", "tags", "support_groups")
 
 
@@ -224,8 +225,7 @@ def _answerable(
     absent_docs: str,
 ) -> bool | None:
     """Return what a row states about being answerable, else what its expectations imply."""
-    stated = _boolean(row, "answerable", problems)
-    if stated is not None:
+    if (stated := _stated(row, problems)) is not None:
         return stated
     if absent_docs == "refuse":  # the older reading: no expected document means "should refuse"
         return any(target["level"] == "doc" for target in targets)
@@ -237,6 +237,23 @@ def _answerable(
         check["kind"] in ("must_contain", "key_fact", "expected_substring") for check in checks
     ) or bool(row.values.get("reference_answer"))
     return True if is_expected else None
+
+
+def _stated(row: Row, problems: Problems) -> bool | None:
+    """Return what a row says of being answerable, also as `should_refuse` and the like."""
+    stated = {
+        name: says == is_same
+        for name, is_same in ANSWERABLE.items()
+        if name in row.values and (says := _boolean(row, name, problems)) is not None
+    }
+    if len(set(stated.values())) > 1:
+        problems.add(
+            f"{' and '.join(stated)} contradict each other",
+            line=row.line_of(list(stated)[1]),
+            field="answerable",
+            allowed="one of them",
+        )
+    return next(iter(stated.values()), None)
 
 
 def _conditions(row: Row, query_id: str, problems: Problems) -> list[dict[str, Any]]:

@@ -537,16 +537,17 @@ def _results_of(
     names, texts = hits["run_id"].cat.categories, query.cat.categories
     cell = codes_of(hits["run_id"]).astype(np.int64) * max(len(texts), 1) + codes_of(query)
     size = np.bincount(cell, minlength=len(names) * max(len(texts), 1))
+    n_used = int(np.count_nonzero(size))
     if "rank" not in hits and "score" not in hits and size.max(initial=0) == 1:
         for role in ID_ROLES:
             if role in columns:
                 _warn_of_joined(table, hits[role], str(columns[role].name))
     if "rank" in hits:
-        ranked = rank_hits(hits)
+        ranked = hits if _are_ranks(cell, hits["rank"].to_numpy(), len(size)) else rank_hits(hits)
     elif "score" in hits and hits["score"].notna().any():
-        ranked = hits.assign(rank=_ranks_by_score(cell, hits["score"].to_numpy()))
+        ranked = hits.assign(rank=_ranks_by_score(cell, hits["score"].to_numpy(), n_used))
     else:
-        ranked = hits.assign(rank=_ranks_in_order(cell))
+        ranked = hits.assign(rank=_ranks_in_order(cell, n_used))
     if table.queries is not None:
         every = [(run if run is not None else run_id, one) for run, one in table.queries]
         responses = pd.DataFrame(every, columns=["run_id", "query_id"], dtype="str")
@@ -617,28 +618,43 @@ def _strict(table: Table) -> Problems:
     return Problems(table.name, strict=True)
 
 
-def _ranks_in_order(cell: Codes) -> npt.NDArray[np.int32]:
-    """Return the place of each row among the rows of its cell, from 1."""
+def _are_ranks(cell: Codes, rank: npt.NDArray[np.int32], n_cells: int) -> bool:
+    """Return True if all ranks are from 1 and differ within their cells; False if unsure.
+
+    A table of all possible ranks costs a fraction of a sort.
+    """
+    width = int(rank.max(initial=0)) + 1
+    if not len(rank) or rank.min() < 1 or n_cells * width > 16 * len(rank) + 2**20:
+        return False
+    seen = np.zeros(n_cells * width, dtype=bool)
+    seen[cell * width + rank] = True
+    return int(np.count_nonzero(seen)) == len(rank)
+
+
+def _ranks_in_order(cell: Codes, n_cells: int) -> npt.NDArray[np.int32]:
+    """Return the place of each row among the rows of its cell, from 1.
+
+    `n_cells` is how many cells there are: as many runs of equal cells means that none is split.
+    """
     begins = np.flatnonzero(np.diff(cell, prepend=-1))
-    if len(begins) > len(np.unique(cell[begins])):  # rows of a cell lie apart
-        order = np.argsort(cell, kind="stable")
-        ranks = np.empty(len(cell), dtype=np.int32)
-        ranks[order] = _ranks_in_order(cell[order])
-        return ranks
+    if len(begins) > n_cells:  # rows of a cell lie apart
+        places = pd.Series(cell).groupby(cell, sort=False).cumcount()
+        return (places.to_numpy() + 1).astype(np.int32)
     lengths = np.diff(begins, append=len(cell))
     return (np.arange(len(cell)) - np.repeat(begins, lengths) + 1).astype(np.int32)
 
 
-def _ranks_by_score(cell: Codes, score: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
+def _ranks_by_score(
+    cell: Codes, score: npt.NDArray[np.float64], n_cells: int
+) -> npt.NDArray[np.int32]:
     """Return ranks by score, the highest first; equal scores keep the order of the rows."""
-    same = np.diff(cell, prepend=-1) == 0
-    begins = np.flatnonzero(~same)
-    is_together = len(begins) == len(np.unique(cell[begins]))
-    if is_together and not (same[1:] & (score[1:] > score[:-1])).any():
-        return _ranks_in_order(cell)
-    order = np.lexsort((-score, cell))
+    is_higher = score[1:] > score[:-1]
+    is_together = np.count_nonzero(np.diff(cell, prepend=-1)) == n_cells
+    if is_together and not (is_higher & (cell[1:] == cell[:-1])).any():
+        return _ranks_in_order(cell, n_cells)
+    order = np.argsort(-score, kind="stable")
     ranks = np.empty(len(cell), dtype=np.int32)
-    ranks[order] = _ranks_in_order(cell[order])
+    ranks[order] = _ranks_in_order(cell[order], n_cells)
     return ranks
 
 
@@ -736,6 +752,9 @@ def _numbers(
             numbers = numbers.mask(known.astype(bool))
     else:
         numbers = column
+    is_plain = dtype == "int32" and isinstance(kind, np.dtype) and kind.kind in "iu"
+    if is_plain and len(column) and column.min() >= -(2**31) and column.max() < 2**31:
+        return column.astype("int32")
     floats = numbers.to_numpy("float64", na_value=np.nan)
     if is_number and dtype == "float64":
         return pd.Series(floats, name=column.name)

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from ragscore.frames.data import Golden, Results
+from ragscore.io.columns import is_query_id
 from ragscore.io.detect import Sample
 from ragscore.io.rows import Source, nested, table_rows
 from ragscore.io.source import Problems, Row
@@ -56,7 +57,10 @@ def read(
     failed if the row has an answer.
     """
     rows = list(table_rows(source, problems))
-    metrics = _metric_columns(rows)
+    names = dict.fromkeys(name for row in rows for name in row.values)
+    if "query_id" not in columns and (ids := [name for name in names if is_query_id(name)]):
+        columns = {"query_id": ids[0], **columns}  # which RAGAS itself doesn't have
+    metrics = [name for name in _metric_columns(rows) if name not in columns.values()]
     cases = [_case(row, metrics, columns, problems) for row in rows]
     _name_by_depth(cases)
     return imported(cases, described, problems)

@@ -120,6 +120,7 @@ def test_ragas_scores_are_reported_under_our_names_and_nan_is_a_failed_judge():
     }
 
 
+@pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 def test_recall_that_ragas_stored_is_the_recall_that_we_compute():
     found = load("ragas_result.csv")
     scores = (
@@ -631,6 +632,7 @@ COUNTED_OTHERWISE = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*do not join")  # repeats have few queries
 @pytest.mark.parametrize("name", list(COUNTED_OTHERWISE))
 def test_a_value_that_another_tool_counted_otherwise_shows(name):
     with warnings.catch_warnings():
