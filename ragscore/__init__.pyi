@@ -10,8 +10,6 @@ from .analysis.harness_files import write_event_log, write_metrics_json
 from .analysis.leaderboard import Leaderboard, leaderboard
 from .analysis.query_view import show_query
 from .analysis.slices import slice_means
-from .analysis.trend.noise import noise_components, noise_floor
-from .analysis.trend.trend import trend
 from .collecting.reproducible import SameRun, same_run
 from .collecting.run import collect
 from .evaluation import Evaluation, evaluate
@@ -97,8 +95,6 @@ __all__ = [
     "leaderboard", "Leaderboard", "query_matrix", "config_effects",
     # by slice of the questions
     "slice_means",
-    # runs over time, and how much of it is noise
-    "trend", "noise_floor", "noise_components",
     # values from elsewhere as metrics
     "add_columns",
     # ask judges

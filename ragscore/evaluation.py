@@ -34,6 +34,7 @@ from ragscore.analysis.risk_coverage import RiskCoverage, risk_coverage
 from ragscore.analysis.slices import MIN_N, slice_means
 from ragscore.frames.data import DataError, Golden, Results, check_type, run_names
 from ragscore.frames.render import decimals_for, shown_n, shown_number
+from ragscore.frames.verbs import Accessor
 from ragscore.golden.coverage import Coverage, coverage, coverage_rows
 from ragscore.golden.duplicates import SIMILARITY
 from ragscore.golden.health import DIFFERENCES, GoldenHealth, golden_health
@@ -47,7 +48,7 @@ from ragscore.scoring.profiles import METRICS_JSON, Profile, find_profile
 from ragscore.scoring.provenance import provenance
 from ragscore.scoring.rules import Rule
 from ragscore.scoring.score import score, score_and_settings
-from ragscore.scoring.summary import add_columns, summarize
+from ragscore.scoring.summary import Slicing, add_columns, summarize
 from ragscore.scoring.value_states import explain, metric_columns
 from ragscore.store.store import RunStore
 
@@ -194,6 +195,8 @@ class Evaluation(Tables):
     rule: Rule | None = None
     source: Results | Callable[[], Results] | None = None
 
+    plot = Accessor("ragscore.plot.accessor:EVALUATION")
+
     @cached_property
     def results(self) -> Results:
         """The results behind the scores; a `DataError` for averages of repeats."""
@@ -324,7 +327,7 @@ class Evaluation(Tables):
     def summary(
         self,
         metrics: list[str] | str | None = None,
-        by: str | None = None,
+        by: Slicing | None = None,
         *,
         bounds: bool = False,
         cluster: str | None = "group",
@@ -375,7 +378,7 @@ class Evaluation(Tables):
 
     def slices(
         self,
-        by: str | Sequence[str],
+        by: Slicing,
         metrics: list[str] | str | None = None,
         *,
         cluster: str | None = "group",

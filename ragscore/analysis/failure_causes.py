@@ -22,6 +22,7 @@ from ragscore.analysis.refusals import (
 from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import excerpt, name_list, nearest
+from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import describe
 from ragscore.scoring.summary import metric_columns
 
@@ -60,6 +61,8 @@ class Failures(FramesResult):
 
     FRAMES = ("table", "per_query")
     METHODS = ("changes(baseline, candidate)", "transitions(baseline, candidate)")
+
+    plot = Accessor("ragscore.plot.accessor:FAILURES")
 
     per_query: pd.DataFrame
     hit_by: str

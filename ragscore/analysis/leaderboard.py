@@ -17,6 +17,7 @@ from ragscore.frames.data import DataError, Golden, Results, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.render import decimals_for, dump, reload, shown_n, shown_number
 from ragscore.frames.typing import Values
+from ragscore.frames.verbs import Accessor
 from ragscore.scoring.intervals import (
     BY_QUANTILES,
     Groups,
@@ -69,6 +70,8 @@ class Leaderboard(TableResult):
     run_ids
         The runs, best first by the first metric.
     """
+
+    plot = Accessor("ragscore.plot.accessor:LEADERBOARD")
 
     metrics: list[str]
     run_ids: list[str]

@@ -16,6 +16,7 @@ from ragscore.analysis.result_forms import FramesResult, shares_by_run
 from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
+from ragscore.frames.verbs import Accessor
 from ragscore.scoring.applicability import queries_of_metric
 from ragscore.scoring.metrics import BY_NAME, RANKING, describe, parse_label
 from ragscore.scoring.summary import metric_columns
@@ -83,6 +84,8 @@ class Refusals(FramesResult):
     """
 
     FRAMES = ("table", "decisions", "quality", "detection")
+
+    plot = Accessor("ragscore.plot.accessor:REFUSALS")
 
     decisions: pd.DataFrame
     right_by: str

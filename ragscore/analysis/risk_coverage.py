@@ -24,6 +24,7 @@ from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Flags, Values
+from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import RANKING, describe, parse_label
 from ragscore.scoring.rules import response_of
 from ragscore.stats import wilson_interval
@@ -77,6 +78,8 @@ class RiskCoverage(FramesResult):
 
     FRAMES = ("areas", "curve")
     METHODS = ("at_risk(max_risk)",)
+
+    plot = Accessor("ragscore.plot.accessor:RISK_COVERAGE")
 
     curve: pd.DataFrame
     right_by: str

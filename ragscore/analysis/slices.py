@@ -1,10 +1,9 @@
 """Means and differences by slice of the queries. All of it is exploratory.
 
-In: a frame of scores, a golden set, and one or two of its columns or kinds of tag. Out: one row per
+In: a frame of scores, a golden set, and names of its columns or kinds of tag. Out: one row per
 slice and metric of each run, or of two runs compared; reversals (Simpson's paradox) in words.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from ragscore.frames.render import decimals_for, shown_detectable, shown_n, show
 from ragscore.frames.typing import Flags
 from ragscore.scoring.intervals import BY_QUANTILES, Groups, intervals, query_clusters, shared_only
 from ragscore.scoring.metrics import describe
-from ragscore.scoring.summary import slices
+from ragscore.scoring.summary import Slicing, slice_names, slices
 from ragscore.stats import DIRECTIONS, benjamini_hochberg, moments, two_sample_p
 
 SAME = 1e-9  # differences closer to 0 have no direction
@@ -44,7 +43,7 @@ RESERVED = (
 def slice_means(
     scores: pd.DataFrame,
     golden: Golden,
-    by: str | Sequence[str],
+    by: Slicing,
     metrics: list[str] | str | None = None,
     *,
     runs: list[str] | None = None,
@@ -59,8 +58,7 @@ def slice_means(
     scores
         From `rs.score` or `store.scores`.
     by
-        As for `rs.slices`: a column of `golden.queries`, a kind of tag, "doc_type"; or two of them,
-        for slices such as hard × pandas.
+        As for `golden.slices`: a name or several.
     metrics
         Columns of the scores; by default the headline metrics that were measured.
     runs
@@ -83,7 +81,7 @@ def slice_means(
     Raises
     ------
     DataError
-        No such column or kind of tag, more than two; an unknown metric or run.
+        No such column or kind of tag; an unknown metric or run.
     """
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)
     parts = [
@@ -96,7 +94,7 @@ def slice_means(
     table = table.sort_values(
         "run_id", key=lambda column: column.map(order), kind="stable", ignore_index=True
     )
-    return table[["run_id", *_columns(by), *MEANS]]
+    return table[["run_id", *slice_names(by), *MEANS]]
 
 
 @dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
@@ -192,7 +190,7 @@ class SliceComparison(TableResult):
 def compare_slices(
     scores: pd.DataFrame,
     golden: Golden,
-    by: str | Sequence[str],
+    by: Slicing,
     baseline: str,
     candidate: str,
     metrics: list[str] | str | None = None,
@@ -242,7 +240,7 @@ def compare_slices(
     ]
     everything = np.ones(len(aligned.query_ids), dtype=bool)
     overall = _deltas(aligned, everything, expected, groups, seed)[list(OVERALL)]
-    columns = _columns(by)
+    columns = slice_names(by)
     names = [" × ".join(map(str, labels.values())) for labels, _ in members]
     return SliceComparison(
         aligned.run_ids[0],
@@ -262,28 +260,17 @@ def compare_slices(
     )
 
 
-def _columns(by: str | Sequence[str]) -> tuple[str, ...]:
-    columns = (by,) if isinstance(by, str) else tuple(by)
-    if not 1 <= len(set(columns)) == len(columns) <= 2:
-        raise DataError(
-            f"found {columns}",
-            field="by",
-            allowed="one column or kind of tag, or two different ones",
-        )
-    return columns
-
-
 def _prepare(
     scores: pd.DataFrame,
     golden: Golden,
-    by: str | Sequence[str],
+    by: Slicing,
     metrics: list[str] | str | None,
     runs: list[str] | None,
     cluster: str | None,
 ) -> tuple[AlignedScores, list[tuple[dict[str, str], Flags]], Groups | None]:
     """Return aligned scores, the slices (labels, a flag per query) and groups of queries."""
     check_type(golden, Golden, "golden", "a Golden, as rs.load_golden gives it")
-    columns = _columns(by)
+    columns = slice_names(by)
     if reserved := [name for name in columns if name in RESERVED]:
         raise DataError(
             f"a slice can't be called {reserved[0]!r}",
@@ -291,8 +278,7 @@ def _prepare(
             allowed="a name that no column of the result has",
         )
     aligned = align(scores, metrics, runs)
-    rows = slices(golden, columns[0])
-    rows = rows.merge(slices(golden, columns[1]), on="query_id") if len(columns) > 1 else rows
+    rows = slices(golden, columns)
     members = [
         (
             dict(zip(columns, map(str, labels), strict=True)),

@@ -240,7 +240,7 @@ def _report(args: argparse.Namespace) -> None:
         )
     golden, results = load(args, args.runs)
     made = report(
-        results, golden, out, baseline=args.baseline, by=args.by,
+        results, golden, out, baseline=args.baseline, slices=args.by,
         title=args.title, gate=losses(args.max_drop, "--max-drop"),
         rule=args.rule, history=open_store(args.history) if args.history else None,
         **policies(args), **allowances(args),

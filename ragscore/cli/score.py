@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ragscore.analysis.trend.trend import trend, trend_text
+from ragscore.analysis.trend.trend import trend
 from ragscore.cli.options import (
     Commands,
     add_command,
@@ -191,7 +191,7 @@ def _runs(args: argparse.Namespace) -> None:
 def _trend(args: argparse.Namespace) -> None:
     store = open_store(args.store)
     goldens = [load_golden(file, **reading(args, "golden_")) for file in args.golden]
-    table = trend(
-        store, args.metric, golden=goldens, by=args.by, order=args.order, baseline=args.baseline
+    found = trend(
+        store, args.metric, args.by, golden=goldens, order=args.order, baseline=args.baseline
     )
-    print(as_json(records_of(table)) if args.json else trend_text(table))
+    print(as_json(records_of(found.table)) if args.json else repr(found))

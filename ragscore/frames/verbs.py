@@ -25,3 +25,20 @@ class Verb:
         module, _, name = self.path.partition(":")
         function: Callable[..., Any] = getattr(import_module(module), name)
         return function if holder is None else MethodType(function, holder)
+
+
+class Accessor:
+    """What an attribute of an object gives, made by a higher layer from the object.
+
+    `plot = Accessor("ragscore.plot.accessor:TREND")` in the body of a class: the name leads to a
+    function of the object. Looked up on the class, it is that function.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __get__(self, holder: object | None, owner: type | None = None) -> Any:
+        """Return what the function makes of the object."""
+        module, _, name = self.path.partition(":")
+        make: Callable[[Any], Any] = getattr(import_module(module), name)
+        return make if holder is None else make(holder)

@@ -1,19 +1,20 @@
 """Pictures: a frame in, matplotlib Axes out.
 
-Each draws one idea, says n, and computes nothing that a table couldn't give.
+Each draws one idea, says n, and computes nothing that a table couldn't give. The objects that these
+frames are from draw themselves, too: `cmp.plot()`, `ev.plot.summary()`.
 """
 
-from ragscore.plot.curves import k_curve, risk_coverage, tradeoff
-from ragscore.plot.grids import heat, refusals, transitions
-from ragscore.plot.pairs import compare, forest, outcomes, scatter
-from ragscore.plot.runs import bars, hit_scores, score_distribution, score_distributions, slices
-from ragscore.plot.style import COLOURS
-from ragscore.plot.trends import trend, trend_slices
+from ragscore.plot.curves import metric_at_k, risk_coverage, tradeoff
+from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
+from ragscore.plot.pairs import forest, outcomes, ranks, scatter
+from ragscore.plot.runs import score_distribution, scores_by_rank, slices, summary
+from ragscore.plot.style import PALETTE
+from ragscore.plot.trends import trend
 
 __all__ = [
-    "COLOURS",
-    "bars", "slices", "heat", "trend", "trend_slices",
-    "forest", "outcomes", "compare", "scatter",
-    "k_curve", "tradeoff", "hit_scores", "score_distribution", "score_distributions",
-    "refusals", "transitions", "risk_coverage",
+    "PALETTE",
+    "summary", "slices", "heatmap", "trend",
+    "ranks", "outcomes", "forest", "scatter",
+    "metric_at_k", "tradeoff", "scores_by_rank", "score_distribution",
+    "refusal_matrix", "failure_transitions", "risk_coverage",
 ]  # fmt: skip

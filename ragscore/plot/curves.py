@@ -8,9 +8,9 @@ import pandas as pd
 from ragscore.frames.data import DataError
 from ragscore.frames.errors import nearest
 from ragscore.plot.style import (
-    COLOURS,
     LINES,
     MARKERS,
+    PALETTE,
     check_columns,
     check_scores,
     check_summary,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
+def metric_at_k(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = None) -> "Axes":
     """Draw a ranking metric over its cut-off k.
 
     There is a line per run, with the 95 % intervals of its means as a band.
@@ -39,7 +39,7 @@ def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = N
     Parameters
     ----------
     summary
-        From `rs.summarize` (not sliced), with the metric at two or more k.
+        From `ev.summary()` (not sliced), with the metric at two or more k.
     metric
         Its name without k: hit, recall, precision, ndcg, ...; "recall:doc" for one of another match
         level.
@@ -74,11 +74,11 @@ def k_curve(summary: pd.DataFrame, metric: str = "hit", *, ax: "Axes | None" = N
             own["mean"],
             marker=MARKERS[number % 8],
             linestyle=LINES[number % 4],
-            color=COLOURS[number % 8],
+            color=PALETTE[number % 8],
             label=label,
         )
         ax.fill_between(
-            own["k"], own["low"], own["high"], color=COLOURS[number % 8], alpha=0.12, linewidth=0
+            own["k"], own["low"], own["high"], color=PALETTE[number % 8], alpha=0.12, linewidth=0
         )
     ax.set_xticks(sorted({k for k in labels.values() if k}))
     ax.set_xlabel("k")
@@ -130,7 +130,7 @@ def risk_coverage(curve: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     ax = new_axes(ax)
     numbers = numbered_runs(rows)
     for (run, kind), own in rows.groupby(["run_id", "score_kind"], observed=True, sort=False):
-        colour, number = COLOURS[numbers[str(run)] % 8], numbers[str(run)]
+        colour, number = PALETTE[numbers[str(run)] % 8], numbers[str(run)]
         label = wrapped(f"{run}, {kind} (n = {own['n'].iloc[0]})")
         ax.plot(
             own["coverage"],
@@ -165,7 +165,7 @@ def tradeoff(
     Parameters
     ----------
     scores
-        From `rs.score` or `store.scores`, or their `rs.summarize`.
+        From `rs.score` or `store.scores`, or their `ev.summary()`.
     metric
         What stands on the upward axis, such as `hit@5`.
     against
@@ -188,7 +188,7 @@ def tradeoff(
         raise DataError(
             f"no run has values of both {metric} and {against}",
             field="scores",
-            allowed="runs with n > 0 for both in rs.summarize(scores)",
+            allowed="runs with n > 0 for both in ev.summary()",
         )
     y, x = (_central(rows[name][both], name) for name in (metric, against))
     ax = new_axes(ax, width=6.4)
@@ -196,7 +196,7 @@ def tradeoff(
         place, height = x.loc[[run]], y.loc[[run]]
         ax.errorbar(
             place["mean"], height["mean"], xerr=error_lengths(place), yerr=error_lengths(height),
-            fmt=MARKERS[number % 8], color=COLOURS[number % 8],
+            fmt=MARKERS[number % 8], color=PALETTE[number % 8],
             label=wrapped(f"{run} (n = {height['n'].iloc[0]})"), capsize=2, markersize=7,
             linewidth=1,
         )  # fmt: skip

@@ -5,10 +5,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError
+from ragscore.analysis.failure_causes import Failures
+from ragscore.frames.data import DataError, Golden
 from ragscore.frames.render import shown_number
-from ragscore.plot.style import LONGEST, MAX_SLICES, check_columns, new_axes, numbered_runs, wrapped
+from ragscore.plot.style import (
+    LONGEST,
+    MAX_SLICES,
+    check_columns,
+    new_axes,
+    numbered_runs,
+    sliced_rows,
+    wrapped,
+)
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.summary import Slicing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,15 +36,21 @@ _CELLS = {
 _GOOD, _BAD = "#CFE8DC", "#F5D6C6"
 
 
-def heat(
-    summary: pd.DataFrame, metric: str, *, limit: int = MAX_SLICES, ax: "Axes | None" = None
+def heatmap(
+    table: pd.DataFrame,
+    metric: str | None = None,
+    by: Slicing | None = None,
+    *,
+    golden: Golden | None = None,
+    limit: int = MAX_SLICES,
+    ax: "Axes | None" = None,
 ) -> "Axes":
     """Draw one metric by slice and run: a cell per mean, and n beside the slice.
 
     Parameters
     ----------
-    summary
-        From `rs.summarize(scores, golden, by=...)`.
+    table, metric, by, golden
+        As for `plot.slices`.
     limit
         At most so many slices are drawn, those with the most queries; the title says how many there
         are.
@@ -42,29 +58,11 @@ def heat(
     Raises
     ------
     DataError
-        Not a sliced summary, no such metric in it, or no slice has a value.
+        Not a sliced summary or scores, no such metric, or no slice has a value.
     """
-    check_columns(
-        summary,
-        {"run_id", "metric", "mean", "n"},
-        "summary",
-        "rs.summarize(scores, golden, by=...)",
-    )
-    by = str(summary.columns[1])
-    if by == "metric":
-        raise DataError(
-            "found a summary without slices",
-            field="summary",
-            allowed="rs.summarize(scores, golden, by=...)",
-        )
-    rows = summary[(summary["metric"] == metric) & (summary["n"] > 0)]
-    if not len(rows):
-        known = ", ".join(summary.loc[summary["n"] > 0, "metric"].unique())
-        raise DataError(
-            f"no slice has a value of {metric}", field="metric", allowed=f"the summary has {known}"
-        )
+    rows, metric, name_of_slices = sliced_rows(table, metric, by, golden)
     runs = list(numbered_runs(rows))
-    rows = rows.assign(slice=rows[by].astype("str"), run=rows["run_id"].astype("str"))
+    rows = rows.assign(run=rows["run_id"].astype("str"))
     sizes = rows.groupby("slice", sort=False)["n"].agg(["min", "max"])
     largest = np.sort((-sizes["max"].to_numpy()).argsort(kind="stable")[:limit])
     kept = sizes.index[largest]
@@ -89,7 +87,7 @@ def heat(
     )
     ax.set_xticks(np.arange(len(runs)), [wrapped(run, 14) for run in runs], fontsize=9)
     ax.set_yticks(np.arange(len(means)), labels, fontsize=9)
-    ax.set_ylabel(by)
+    ax.set_ylabel(name_of_slices)
     notes = [f"the {len(kept)} largest of {len(sizes)} slices"] * (len(kept) < len(sizes)) + [
         f"*: fewer than {FEW} queries"
     ] * bool((sizes["max"][kept] < FEW).any())
@@ -104,7 +102,7 @@ def _slice_label(name: str, low: int, high: int) -> str:
     )
 
 
-def refusals(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+def refusal_matrix(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the 2 × 2 of answerable × refused of every run.
 
     Cells show the number of queries and their share of the row, with its 95 % interval. Errors
@@ -178,7 +176,13 @@ def _cell(ax: "Axes", place: int, row: dict[Any, Any]) -> None:
     )
 
 
-def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
+def failure_transitions(
+    table: pd.DataFrame | Failures,
+    baseline: str | None = None,
+    candidate: str | None = None,
+    *,
+    ax: "Axes | None" = None,
+) -> "Axes":
     """Draw the number of queries that went from each class to each other between two runs.
 
     Framed cells on the diagonal hold queries that stayed in their class.
@@ -187,7 +191,9 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
     ----------
     table
         From `Failures.transitions`: one row per cause in the baseline, one column per cause in the
-        candidate.
+        candidate. Or the `Failures` themselves, with two runs.
+    baseline, candidate
+        The runs, for `Failures`.
 
     Raises
     ------
@@ -195,6 +201,10 @@ def transitions(table: pd.DataFrame, *, ax: "Axes | None" = None) -> "Axes":
         Not that frame, or one without queries.
     """
     source = "ev.failures().transitions(baseline, candidate)"
+    if isinstance(table, Failures):
+        if baseline is None or candidate is None:
+            raise DataError("found no two runs", field="baseline, candidate", allowed=source)
+        table = table.transitions(baseline, candidate)
     check_columns(table, set(table.index), "table", source)
     counts = table.to_numpy("float64")
     if not counts.sum():

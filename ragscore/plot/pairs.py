@@ -39,7 +39,7 @@ _VERDICTS |= {"higher": ("#000000", "^", True), "lower": ("#000000", "v", True)}
 _OPEN = (GREY, "o", False)  # everything else: can't tell
 
 
-def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
+def ranks(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     """Draw the rank of every query's first hit in both runs, joined by a line.
 
     The line is thicker where more queries share it. The lowest place is "miss". Only queries with a
@@ -48,12 +48,12 @@ def compare(cmp: Comparison, *, ax: "Axes | None" = None) -> "Axes":
     rows = cmp.per_query[
         cmp.per_query["outcome"].isin(["win", "loss", "regression", "draw", "both_miss"])
     ]
-    ranks = rows[["rank_baseline", "rank_candidate"]]
-    miss = int(max(ranks.max().max(), 1)) + 1 if ranks.notna().any().any() else 2
-    lines = ranks.fillna(miss).assign(
+    both = rows[["rank_baseline", "rank_candidate"]]
+    miss = int(max(both.max().max(), 1)) + 1 if both.notna().any().any() else 2
+    lines = both.fillna(miss).assign(
         kind=rows["outcome"].replace("both_miss", "draw"),
     )
-    counts = lines.groupby(["kind", *ranks]).size()
+    counts = lines.groupby(["kind", *both]).size()
     ax = new_axes(ax, width=5.0, height=5.0)
     for kind in ("draw", "win", "loss", "regression"):
         drawn = counts[counts.index.get_level_values("kind") == kind]
@@ -242,7 +242,7 @@ def scatter(
         raise DataError(
             f"no query has a value of {metric} in both runs",
             field="metric",
-            allowed="a metric with n > 0 in rs.summarize(scores)",
+            allowed="a metric with n > 0 in ev.summary()",
         )
     places = points.groupby(["baseline", "candidate"]).size().rename("n").reset_index()
     from matplotlib.collections import PathCollection

@@ -12,14 +12,13 @@ from ragscore.analysis.rankings import QUANTILES, RELEVANCE, retriever_scores
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.errors import nearest
 from ragscore.plot.style import (
-    COLOURS,
     ERROR_BAR,
     HATCHES,
     MARKERS,
     MAX_SLICES,
+    PALETTE,
     check_columns,
     check_scales,
-    check_scores,
     check_summary,
     error_lengths,
     legend,
@@ -29,26 +28,27 @@ from ragscore.plot.style import (
     numbered_runs,
     rows_of,
     scale_of,
+    sliced_rows,
     unit_scale,
     wrapped,
 )  # fmt: skip
 from ragscore.scoring.metrics import describe
-from ragscore.scoring.summary import summarize
+from ragscore.scoring.summary import Slicing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
 
-def bars(
-    summary: pd.DataFrame, metrics: list[str] | None = None, *, ax: "Axes | None" = None
+def summary(
+    table: pd.DataFrame, metrics: list[str] | str | None = None, *, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw metrics of one or several runs as bars, with their 95 % intervals.
 
     Parameters
     ----------
-    summary
-        From `rs.summarize` (not sliced).
+    table
+        From `ev.summary()` (not sliced).
     metrics
         Which, in this order, all of one scale; by default those of the summary whose scale is 0 to
         1, at most eight.
@@ -59,13 +59,11 @@ def bars(
         Not a summary, or a sliced one; a metric that it doesn't have; metrics of different scales
         (ms beside 0 to 1).
     """
-    check_summary(summary)
-    chosen = (
-        metrics
-        or [name for name in summary["metric"].unique() if scale_of(summary, name) == "0 to 1"][:8]
-        or summary["metric"].unique().tolist()
-    )
-    table = rows_of(summary, chosen)
+    check_summary(table)
+    known = table["metric"].unique().tolist()
+    chosen = [metrics] if isinstance(metrics, str) else metrics
+    chosen = chosen or [name for name in known if scale_of(table, name) == "0 to 1"][:8] or known
+    table = rows_of(table, chosen)
     check_scales(table, chosen)
     runs = numbered_runs(table)
     labels = [f"{wrapped(name, 12)}\nn = {n_text(table, 'metric', name)}" for name in chosen]
@@ -82,7 +80,7 @@ def bars(
             rows["mean"],
             width,
             label=wrapped(run),
-            color=COLOURS[number % 8],
+            color=PALETTE[number % 8],
             hatch=HATCHES[number % 8],
             edgecolor="white",
             yerr=error_lengths(rows),
@@ -99,25 +97,27 @@ def bars(
 
 
 def slices(
-    scores: pd.DataFrame,
-    golden: Golden | None = None,
+    table: pd.DataFrame,
     metric: str | None = None,
+    by: Slicing | None = None,
     *,
-    by: str,
+    golden: Golden | None = None,
     limit: int = MAX_SLICES,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw one metric by a column or tag of the golden set.
+    """Draw one metric by columns or tags of the golden set.
 
     There is a point with its 95 % interval per run and slice.
 
     Parameters
     ----------
-    scores
-        From `rs.summarize(scores, golden, by=...)`; or scores, of which that frame is then made by
+    table
+        From `ev.summary(metric, by=...)`; or scores, of which that frame is then made by `by` and
         `golden`.
     metric
         Which; not needed where a summary has one only.
+    by
+        As for `golden.slices`; not needed for a summary.
     limit
         At most so many slices are drawn, those with the most queries; the title says how many there
         are.
@@ -128,15 +128,8 @@ def slices(
         A summary without these slices, or no scores frame; several metrics, or nothing to draw: no
         query of any slice has a value.
     """
-    table, metric = _sliced(scores, golden, metric, by)
-    table = table[table["n"] > 0]
-    if not len(table):
-        raise DataError(
-            f"no query has a value of {metric}",
-            field="metric",
-            allowed="a metric with n > 0 in rs.summarize(scores)",
-        )
-    sizes = table.groupby(table[by].astype("str"), sort=False)["n"].max()
+    table, metric, name_of_slices = sliced_rows(table, metric, by, golden)
+    sizes = table.groupby("slice", sort=False)["n"].max()
     kept = set(sizes.sort_values(ascending=False, kind="stable").index[:limit])
     names = [name for name in sizes.index if name in kept]
     runs = numbered_runs(table)
@@ -147,19 +140,14 @@ def slices(
         ax.set_title(f"the {len(names)} largest of {len(sizes)} slices", fontsize=10)
     step = 0.7 / len(runs)
     for side, (run, number) in enumerate(runs.items()):
-        rows = (
-            table[table["run_id"] == run]
-            .assign(name=lambda t: t[by].astype("str"))
-            .set_index("name")
-            .reindex(names)
-        )
+        rows = table[table["run_id"] == run].set_index("slice").reindex(names)
         place = np.arange(len(names)) + (side - (len(runs) - 1) / 2) * step
         ax.errorbar(
             rows["mean"],
             place,
             xerr=error_lengths(rows),
             fmt=MARKERS[number % 8],
-            color=COLOURS[number % 8],
+            color=PALETTE[number % 8],
             label=wrapped(run),
             capsize=2,
             markersize=5,
@@ -167,11 +155,11 @@ def slices(
         )
     ax.set_yticks(
         np.arange(len(names)),
-        [wrapped(f"{name} (n = {n_text(table, by, name)})", 34) for name in names],
+        [wrapped(f"{name} (n = {n_text(table, 'slice', name)})", 34) for name in names],
     )
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel(f"{metric}, mean with 95 % interval")
-    ax.set_ylabel(by)
+    ax.set_ylabel(name_of_slices)
     if describe(metric).range == "0 to 1":
         ax.set_xlim(0, 1)
     ax.grid(axis="x", alpha=0.3)
@@ -179,35 +167,11 @@ def slices(
     return ax
 
 
-def _sliced(
-    scores: pd.DataFrame, golden: Golden | None, metric: str | None, by: str
-) -> tuple[pd.DataFrame, str]:
-    """Return the rows to draw, from a sliced summary or from scores."""
-    if "metric" not in scores:
-        check_scores(scores)
-        if metric is None:
-            raise DataError("found none", field="metric", allowed="a column of the scores")
-        return summarize(scores, golden, by=by, metrics=[metric]), metric
-    if by not in scores:
-        raise DataError(
-            f"found a summary that isn't sliced by {by}",
-            field="scores",
-            allowed=f"rs.summarize(scores, golden, by={by!r}), or the frame of rs.score",
-        )
-    known = scores["metric"].unique().tolist()
-    if metric is None and len(known) != 1:
-        raise DataError(
-            f"found {len(known)} metrics", field="metric", allowed=f"one of {', '.join(known)}"
-        )
-    metric = metric or str(known[0])
-    return rows_of(scores, [metric]), metric
-
-
 # relevant is plain
 HATCHED = dict(zip(RELEVANCE, ("", "//", "..", "xx", "\\\\", "--"), strict=True))
 
 
-def hit_scores(
+def scores_by_rank(
     table: pd.DataFrame | Results, *, score_kind: str | None = None, ax: "Axes | None" = None
 ) -> "Axes":
     """Draw the retrievers' own scores by rank.
@@ -240,7 +204,7 @@ def hit_scores(
     ax = new_axes(ax)
     for run, number in numbered_runs(rows).items():
         own = rows[(rows["run_id"].astype("str") == run).to_numpy()].sort_values("rank")
-        colour = COLOURS[number % 8]
+        colour = PALETTE[number % 8]
         ax.plot(
             own["rank"],
             own["p50"],
@@ -257,9 +221,13 @@ def hit_scores(
 
 
 def score_distribution(
-    table: pd.DataFrame, *, score_kind: str | None = None, ax: "Axes | None" = None
+    table: pd.DataFrame,
+    *,
+    score_kind: str | None = None,
+    ax: "Axes | None" = None,
+    figure: "FigureBase | None" = None,
 ) -> "Axes":
-    """Draw the scores of relevant hits beside those of other hits.
+    """Draw the scores of relevant hits beside those of other hits, a panel per kind of score.
 
     The box holds the middle half of the hits with their median, the whiskers nine of ten hits.
     Relevant hits are plain, others hatched. Beside a box is n, and how often a relevant hit scores
@@ -270,16 +238,36 @@ def score_distribution(
     table
         From `ev.retriever_scores()`.
     score_kind
-        Which kind; not needed where there is one only. `score_distributions` draws them all, side
-        by side.
+        Draw only this kind, in `ax` if that is given.
+    figure
+        Where several panels stand, an empty figure or part of one; by default a new one.
+
+    Returns
+    -------
+    The axes; of several panels the first, and `ax.figure.axes` has all.
 
     Raises
     ------
     DataError
-        Not that frame; several kinds and none is chosen; a kind that it doesn't have.
+        Not that frame; several kinds for one `ax`; a kind that it doesn't have.
     """
-    rows, kind = _of_kind(_drawn(table), score_kind)
-    ax = new_axes(ax, width=7.6, height=0.42 * len(rows) + 1.2)
+    rows = _drawn(table)
+    if score_kind is not None or ax is not None:
+        rows, kind = _of_kind(rows, score_kind)
+        ax = new_axes(ax, width=7.6, height=0.42 * len(rows) + 1.2)
+        _draw_boxes(ax, rows, kind)
+        return ax
+    sizes = {str(kind): len(own) for kind, own in rows.groupby("score_kind", sort=False)}
+    figure = new_figure(figure, 7.6, 0.42 * len(rows) + len(sizes))
+    grid = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=list(sizes.values()))
+    for kind, panel in zip(sizes, grid.flat, strict=True):
+        _draw_boxes(panel, *_of_kind(rows, kind))
+    first: Axes = grid[0, 0]
+    return first
+
+
+def _draw_boxes(ax: "Axes", rows: pd.DataFrame, kind: str) -> None:
+    """Draw the boxes of one kind of score."""
     boxes = [
         {
             "med": row["p50"],
@@ -305,7 +293,7 @@ def score_distribution(
         drawn["boxes"], rows["run_id"].astype("str"), rows["relevance"], strict=True
     ):
         box.set(
-            facecolor=COLOURS[numbers[run] % 8],
+            facecolor=PALETTE[numbers[run] % 8],
             hatch=HATCHED.get(relevance, ""),
             edgecolor="white" if relevance != RELEVANCE[0] else "black",
         )
@@ -321,30 +309,6 @@ def score_distribution(
     ax.set_xlabel(f"{kind}: median, middle half, nine hits in ten")
     ax.grid(axis="x", alpha=0.3)
     legend(ax)
-    return ax
-
-
-def score_distributions(table: pd.DataFrame, *, figure: "FigureBase | None" = None) -> "list[Axes]":
-    """Draw `score_distribution` of every kind of score, one below the other.
-
-    Parameters
-    ----------
-    figure
-        Where they stand, an empty figure or part of one; by default a new one.
-
-    Raises
-    ------
-    DataError
-        Not that frame.
-    """
-    rows = _drawn(table)
-    sizes = {str(kind): len(own) for kind, own in rows.groupby("score_kind", sort=False)}
-    figure = new_figure(figure, 7.6, 0.42 * len(rows) + len(sizes))
-    grid = figure.subplots(len(sizes), 1, squeeze=False, height_ratios=list(sizes.values()))
-    return [
-        score_distribution(rows, score_kind=kind, ax=ax)
-        for kind, ax in zip(sizes, grid.flat, strict=True)
-    ]
 
 
 def _drawn(table: pd.DataFrame) -> pd.DataFrame:

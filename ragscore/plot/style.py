@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from ragscore.frames.data import DataError, check_type
+from ragscore.frames.data import DataError, Golden, check_type
 from ragscore.frames.errors import name_list, nearest
 from ragscore.scoring.metrics import describe
+from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe & Ito's colours: told apart by colour-blind readers, and in grey together with the hatches
 # and markers.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 HATCHES = ("", "//", "..", "xx", "\\\\", "++", "oo", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES = ("-", "--", "-.", ":")
@@ -108,20 +109,20 @@ def check_scales(table: pd.DataFrame, metrics: list[str]) -> None:
 
 
 def check_summary(summary: pd.DataFrame) -> None:
-    """Refuse frames other than `rs.summarize` without slices: one row per run and metric."""
+    """Refuse frames other than `ev.summary()` without slices: one row per run and metric."""
     if not {"run_id", "metric", "mean", "low", "high", "n", "min", "max"} <= set(summary.columns):
         what = (
             "a scores frame"
             if "state" in summary.columns
             else f"a frame with the columns {name_list(summary.columns)}"
         )
-        raise DataError(f"found {what}", field="summary", allowed="rs.summarize(scores)")
+        raise DataError(f"found {what}", field="summary", allowed="ev.summary()")
     if summary.duplicated(["run_id", "metric"]).any():
         by = summary.columns[1]
         raise DataError(
             f"several rows for a run and metric, sliced by {by}",
             field="summary",
-            allowed=f"rs.summarize(scores), or rs.plot.slices(scores, golden, metric, by={by!r})",
+            allowed="ev.summary(), or rs.plot.slices(summary, metric)",
         )
     if not summary["n"].any():
         raise DataError("no metric has a value", field="summary", allowed="a summary with n > 0")
@@ -159,6 +160,53 @@ def rows_of(summary: pd.DataFrame, metrics: list[str]) -> pd.DataFrame:
             allowed=nearest(missing[0], summary["metric"].unique(), "it has"),
         )
     return summary[summary["metric"].isin(metrics)]
+
+
+def sliced_rows(
+    table: pd.DataFrame, metric: str | None, by: Slicing | None, golden: Golden | None
+) -> tuple[pd.DataFrame, str, str]:
+    """Return the rows to draw with a column `slice`, the metric, and what the slices are by.
+
+    Raises
+    ------
+    DataError
+        Scores without `by` or a golden set, a summary that isn't sliced like this, several metrics
+        and none is chosen, or no query with a value.
+    """
+    if "metric" not in table:
+        check_scores(table)
+        if metric is None or by is None:
+            field = "metric" if metric is None else "by"
+            raise DataError(
+                "found none", field=field, allowed="plot.slices(scores, metric, by, golden=golden)"
+            )
+        table = summarize(table, golden, by=by, metrics=[metric])
+    names = [str(name) for name in table.columns[1 : list(table.columns).index("metric")]]
+    asked = names if by is None else list(slice_names(by))
+    if not names or asked != names:
+        raise DataError(
+            f"found a summary by {' × '.join(names)}"
+            if names
+            else "found a summary without slices",
+            field="table",
+            allowed=f"ev.summary(metric, by={asked or '...'}), or the frame of rs.score",
+        )
+    known = table["metric"].unique().tolist()
+    if metric is None and len(known) != 1:
+        raise DataError(
+            f"found {len(known)} metrics", field="metric", allowed=f"one of {name_list(known)}"
+        )
+    chosen = metric or str(known[0])
+    rows = rows_of(table, [chosen])
+    rows = rows[rows["n"] > 0]
+    if not len(rows):
+        measured = table.loc[table["n"] > 0, "metric"].unique()
+        raise DataError(
+            f"no query has a value of {chosen}",
+            field="metric",
+            allowed=f"a metric with n > 0: {name_list(measured)}",
+        )
+    return rows.assign(slice=slice_texts(rows, names)), chosen, " × ".join(names)
 
 
 def numbered_runs(table: pd.DataFrame) -> dict[str, int]:

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.trend.trend import COLUMNS
-from ragscore.analysis.trend.trend import trend as trend_of
+from ragscore.analysis.trend.trend import COLUMNS, Trend
 from ragscore.frames.data import DataError
 from ragscore.plot.style import (
-    COLOURS,
     MARKERS,
+    PALETTE,
+    check_columns,
     error_lengths,
     legend,
     n_text,
@@ -20,7 +20,7 @@ from ragscore.plot.style import (
     unit_scale,
     wrapped,
 )
-from ragscore.store.store import RunStore
+from ragscore.scoring.summary import slice_texts
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,12 @@ _LINE = 11  # points of a line of text above the axes
 
 
 def trend(
-    table: pd.DataFrame | RunStore, metric: str | None = None, *, ax: "Axes | None" = None
+    table: pd.DataFrame | Trend,
+    *,
+    columns: int = 3,
+    limit: int = MAX_PANELS,
+    ax: "Axes | None" = None,
+    figure: "FigureBase | None" = None,
 ) -> "Axes":
     """Draw one metric over runs: a line per system, its 95 % intervals as a band.
 
@@ -40,25 +45,47 @@ def trend(
     line is a bridge: it starts, hollow, at the value of an earlier run under the newer provenance.
     The grey band holds 95 % of the runs of an unchanged system. A ring marks the baseline.
 
+    A sliced trend has small panels on one scale, one per slice; runs are numbered by their
+    position.
+
     Parameters
     ----------
     table
-        From `rs.trend`, without slices; or a store, or the scores of `store.scores()`, of which
-        `metric` is then drawn.
+        A `Trend`, or its table.
+    columns
+        Panels side by side.
+    limit
+        At most so many slices are drawn, those with the most queries; the figure's title says how
+        many there are.
+    ax
+        Where a trend without slices is drawn.
+    figure
+        Where the panels of slices stand, an empty figure or part of one; by default a new one.
+
+    Returns
+    -------
+    The axes; of several panels the first, and `ax.figure.axes` has all.
 
     Raises
     ------
     DataError
-        The frame is sliced; the scores have no `created_at`.
+        Not the table of a trend; an `ax` for several panels.
     """
-    shown = _table(table, metric)
-    sliced = [name for name in shown.columns if name not in COLUMNS]
-    if shown["run_id"].duplicated().any():
+    shown = table.table if isinstance(table, Trend) else table
+    check_columns(shown, set(COLUMNS), "table", "store.trend(metric), or its table")
+    by = [str(name) for name in shown.columns if name not in COLUMNS]
+    if not by:
+        return _one_panel(shown, ax)
+    if ax is not None:
         raise DataError(
-            f"several rows for a run, sliced by {', '.join(sliced)}",
-            field="table",
-            allowed="rs.plot.trend_slices(table)",
+            f"one axes for a trend by {' × '.join(by)}",
+            field="ax",
+            allowed="figure=, a figure or part of one",
         )
+    return _panels(shown, by, columns, limit, figure)
+
+
+def _one_panel(shown: pd.DataFrame, ax: "Axes | None") -> "Axes":
     labels = _labels(shown)
     # A slanted line of 8 points takes 0.28 inches of the axis, an upright one half of that.
     lines = max((label.count("\n") + 1 for label in labels), default=1)
@@ -88,47 +115,18 @@ def trend(
     return ax
 
 
-def trend_slices(
-    table: pd.DataFrame,
-    *,
-    columns: int = 3,
-    limit: int = MAX_PANELS,
-    figure: "FigureBase | None" = None,
-) -> "list[Axes]":
-    """Draw a sliced trend as small multiples, one panel per slice on one scale.
-
-    Runs are numbered by their position.
-
-    Parameters
-    ----------
-    table
-        From `rs.trend(..., by=...)`.
-    columns
-        Panels side by side.
-    limit
-        At most so many slices are drawn, those with the most queries; the figure's title says how
-        many there are.
-    figure
-        Where the panels stand, an empty figure or part of one; by default a new one.
-
-    Raises
-    ------
-    DataError
-        The frame has no slices.
-    """
-    by = [name for name in table.columns if name not in COLUMNS]
-    if len(by) != 1:
-        raise DataError(
-            "no slices", field="table", allowed="rs.trend(source, metric, golden=golden, by=...)"
-        )
-    sizes = table.groupby(by[0], sort=False)["n"].max()
+def _panels(
+    table: pd.DataFrame, by: list[str], columns: int, limit: int, figure: "FigureBase | None"
+) -> "Axes":
+    slices = slice_texts(table, by)
+    sizes = table.groupby(slices, sort=False)["n"].max()
     kept = sizes.sort_values(ascending=False, kind="stable").index[:limit]
     names = [name for name in sizes.index if name in set(kept)]
     rows = -(-len(names) // columns)
     figure = new_figure(figure, 3.6 * columns + 1.5, 2.5 * rows + 0.6)
     panels = list(figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat)
     for ax, name in zip(panels, names, strict=False):
-        own = table[table[by[0]] == name]
+        own = table[slices == name]
         _draw(ax, own, systems=table["system"].unique().tolist())
         for position in own.loc[own["break_reason"].notna(), "position"]:
             ax.axvline(position - 0.5, color=DARK, linewidth=0.8, linestyle=":")
@@ -141,28 +139,17 @@ def trend_slices(
         # the axes are shared: the last panel's end would cut others
         panels[0].set_ylim(top=_top(table))
     for ax in panels[len(names) :]:
-        ax.set_visible(False)
+        ax.remove()
     more = f", the {len(names)} largest of {len(sizes)} slices" if len(names) < len(sizes) else ""
     figure.suptitle(
-        f"{table['metric'].iloc[0]} by {by[0]}, mean with 95 % interval{more}", fontsize=10
+        f"{table['metric'].iloc[0]} by {' × '.join(by)}, mean with 95 % interval{more}", fontsize=10
     )
     for ax in panels[max(len(names) - columns, 0) : len(names)]:
         ax.set_xlabel("run, in order")
         ax.xaxis.set_tick_params(labelbottom=True)
     legend(panels[min(columns, len(names)) - 1])
-    return panels[: len(names)]
-
-
-def _table(table: pd.DataFrame | RunStore, metric: str | None) -> pd.DataFrame:
-    if isinstance(table, pd.DataFrame) and "break_reason" in table:
-        return table
-    if metric is None:
-        raise DataError(
-            "no metric",
-            field="metric",
-            allowed="rs.plot.trend(rs.trend(store, metric)), or rs.plot.trend(scores, metric)",
-        )
-    return trend_of(table, metric)
+    found: Axes = panels[0]
+    return found
 
 
 def _labels(table: pd.DataFrame) -> list[str]:
@@ -181,7 +168,7 @@ def _draw(ax: "Axes", table: pd.DataFrame, systems: list[str] | None = None) -> 
         [name if isinstance(name, str) else "run" for name in systems or table["system"].unique()]
     ).unique()
     for number, system in enumerate(names):
-        colour, marker = COLOURS[number % 8], MARKERS[number % 8]
+        colour, marker = PALETTE[number % 8], MARKERS[number % 8]
         own = table[(table["system"] == system) & table["mean"].notna()]
         for place, (_, rows) in enumerate(own.groupby("segment", sort=False)):
             x = rows["position"].to_numpy()

@@ -26,7 +26,7 @@ from ragscore.golden.coverage import coverage
 from ragscore.reporting.model import Report
 from ragscore.scoring.metrics import DEFAULT_METRICS, HEADLINE
 from ragscore.scoring.score import score
-from ragscore.scoring.summary import summarize
+from ragscore.scoring.summary import Slicing, slice_names, slice_texts, summarize
 from ragscore.store.store import RunStore
 
 TRACED = ("hit@5", "mrr@10", "passed")  # metrics whose trend is shown, as far as they were measured
@@ -140,16 +140,17 @@ def _no_trend(results: Results, history: RunStore | None) -> str:
 
 
 def _trends(found: Measured, history: RunStore | None) -> pd.DataFrame:
-    """Return `rs.trend` of the traced metrics, one below the other."""
+    """Return `store.trend` of the traced metrics, one below the other."""
     names = [name for name in TRACED if name in found.scores and found.scores[name].notna().any()]
     if not names:
         raise DataError(f"none of {', '.join(TRACED)} was measured")
     if history is not None:
         return pd.concat(
-            [trend(history, name, golden=found.golden) for name in names], ignore_index=True
+            [trend(history, name, golden=found.golden).table for name in names], ignore_index=True
         )
     return pd.concat(
-        [trend(found.scores, name, results=found.results) for name in names], ignore_index=True
+        [trend(found.scores, name, results=found.results).table for name in names],
+        ignore_index=True,
     )
 
 
@@ -204,7 +205,7 @@ USUAL_SLICES = ("difficulty", "category", "lang")
 def report(
     source: Results | Comparison, golden: Golden | None = None, path: str | Path | None = None, *,
     baseline: str | None = None,
-    by: Sequence[str] | str | None = None, match: str = "auto", title: str | None = None,
+    slices: Sequence[Slicing] | None = None, match: str = "auto", title: str | None = None,
     gate: Mapping[str, float] | None = None, rule: str = "threshold",
     history: RunStore | None = None,
     margins: dict[str, float] | None = None, vary: list[str] | str | None = None,
@@ -224,9 +225,9 @@ def report(
     baseline
         The run that all others are compared with; without it each run is compared with the one
         before it (by created_at where every run has one, else as loaded).
-    by
-        Slices: columns or tags of the golden set; by default difficulty, category and lang where it
-        has them.
+    slices
+        What to slice by, one section each: names as for `golden.slices`, or lists of names for
+        their combinations. By default difficulty, category and lang where the golden set has them.
     match
         The match level, as for `rs.score`.
     gate, rule
@@ -273,7 +274,7 @@ def report(
         }
         options |= {"margins": margins, "vary": vary, "allow_different": allow_different}
         made = _of_runs(
-            source, golden, baseline, _slices(golden, by), title, options, gate, rule, history
+            source, golden, baseline, _slices(golden, slices), title, options, gate, rule, history
         )
     if path is not None:
         made.write(path)
@@ -281,8 +282,8 @@ def report(
 
 
 def _of_runs(
-    results: Results, golden: Golden, baseline: str | None, by: list[str], title: str | None,
-    options: dict[str, Any], max_drop: Mapping[str, float] | None, rule: str,
+    results: Results, golden: Golden, baseline: str | None, slices: list[Slicing],
+    title: str | None, options: dict[str, Any], max_drop: Mapping[str, float] | None, rule: str,
     history: RunStore | None,
 ) -> Report:  # fmt: skip
     check_inputs(results, golden)
@@ -294,10 +295,8 @@ def _of_runs(
     )
     names = [name for name in HEADLINE if name in scores]
     parts = [
-        summarize(scores, golden, by=one, metrics=names, results=results)
-        .rename(columns={one: "slice"})
-        .assign(by=one)
-        for one in by
+        _sliced(summarize(scores, golden, by=one, metrics=names, results=results), slice_names(one))
+        for one in slices
     ]
     found = measure(
         results,
@@ -324,14 +323,22 @@ def _of_runs(
     )  # fmt: skip
 
 
-def _slices(golden: Golden, by: Sequence[str] | str | None) -> list[str]:
-    if by is None:
+def _sliced(table: pd.DataFrame, by: tuple[str, ...]) -> pd.DataFrame:
+    """Return a summary with the columns `by` and `slice` for the names of its slices."""
+    rest = table.drop(columns=["run_id", *by]).assign(by=" × ".join(by))
+    named = slice_texts(table, by).rename("slice")
+    return pd.concat([table[["run_id"]], named, rest], axis=1)
+
+
+def _slices(golden: Golden, slices: Sequence[Slicing] | None) -> list[Slicing]:
+    if slices is None:
         return [
             name
             for name in USUAL_SLICES
             if name in golden.queries and golden.queries[name].notna().any()
         ]
-    return [by] if isinstance(by, str) else list(dict.fromkeys(by))
+    chosen = [slices] if isinstance(slices, str) else slices
+    return list(dict.fromkeys(one if isinstance(one, str) else tuple(one) for one in chosen))
 
 
 def _oldest_first(results: Results) -> Results:

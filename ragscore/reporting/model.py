@@ -36,7 +36,7 @@ class Report(ReportFrames):
     gates
         One `cmp.gate` per comparison where losses were declared, in their order.
     trends
-        `rs.trend` of hit@5, mrr@10 and passed, one below the other.
+        `store.trend` of hit@5, mrr@10 and passed, one below the other.
     decisions, quality
         `Refusals.table` and `Refusals.quality`; empty where no run says whether it refused.
     faults

@@ -197,7 +197,7 @@ def decision_sections(report: ReportFrames) -> list[Section]:
     )
     figure = (
         "Answerable and refused queries of every run; the numbers are in the table below",
-        partial(plot.refusals, rows),
+        partial(plot.refusal_matrix, rows),
     )
     found = [
         Section(
@@ -256,7 +256,7 @@ def fault_sections(report: ReportFrames) -> list[Section]:
         title = f"How failure causes changed: {baseline} to {candidate}"
         figure: Figure = (
             f"{title}; the numbers are in the table below",
-            partial(plot.transitions, wide),
+            partial(plot.failure_transitions, wide),
         )
         found.append(
             Section(

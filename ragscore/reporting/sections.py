@@ -130,7 +130,7 @@ def _change_figures(cmp: Comparison) -> tuple[Figure, ...]:
         found.append(
             (
                 f"Rank of the first hit of every query in {cmp.baseline} and {cmp.candidate}",
-                partial(plot.compare, cmp),
+                partial(plot.ranks, cmp),
             )
         )
     return tuple(found)
@@ -242,14 +242,14 @@ def _result_figures(measured: pd.DataFrame) -> list[Figure]:
         [
             (
                 "Means of the ranking metrics by run, with intervals",
-                partial(plot.bars, measured, headline),
+                partial(plot.summary, measured, headline),
             )
         ]
         if headline
         else []
     )
     found += [
-        (f"{name} over k by run, with intervals", partial(plot.k_curve, measured, name))
+        (f"{name} over k by run, with intervals", partial(plot.metric_at_k, measured, name))
         for name in ("hit", "recall")
         if _ks(names, name) > 1
     ]
@@ -318,7 +318,7 @@ def _slices(report: ReportFrames) -> list[Section]:
         ].rename(columns={"slice": str(by)})
         figure = (
             f"{names[0]} by {by} and run; the numbers are in the table below",
-            partial(plot.heat, renamed, names[0]),
+            partial(plot.heatmap, renamed, names[0]),
         )
         found.append(
             Section(

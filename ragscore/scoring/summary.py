@@ -4,13 +4,14 @@ In: the scores frame, and the golden set for slices. Out: summary frames. Values
 be added to the scores as columns, and are then summarised, compared and gated like any metric.
 """
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 import numpy as np
 import pandas as pd
 
 from ragscore.frames.data import DataError, Golden, Results, check_type
-from ragscore.frames.errors import excerpt, name_list, nearest
+from ragscore.frames.errors import name_list, nearest
 from ragscore.frames.typing import Codes, Values
 from ragscore.scoring.intervals import (
     Groups,
@@ -23,6 +24,8 @@ from ragscore.scoring.value_states import ValueStates, chosen_columns, score_row
 from ragscore.scoring.value_states import metric_columns as metric_columns
 from ragscore.stats.grouped import Grouping, statistics
 
+Slicing = str | Sequence[str]
+"""A name or several: see `slices`."""
 NO_VALUE = "(none)"  # the slice of queries without a value or a tag
 
 
@@ -37,7 +40,7 @@ def summarize(
     scores: pd.DataFrame,
     golden: Golden | None = None,
     *,
-    by: str | None = None,
+    by: Slicing | None = None,
     metrics: list[str] | str | None = None,
     results: Results | None = None,
     bounds: bool = False,
@@ -53,9 +56,8 @@ def summarize(
         Needed for `by`. With it, `n_expected` counts a missing query only for metrics that would
         have applied to it.
     by
-        A column of `golden.queries` (difficulty, category, ...), a kind of tag ("tag", "vault",
-        "folder"), or "doc_type", the endings of the files its targets are from. A query with
-        several of them counts in each, one without in `(none)`.
+        As for `golden.slices`: a column of the queries, a kind of tag, or several of them. A query
+        with several tags counts in each slice, one without in `(none)`.
     metrics
         Only these columns; by default all that hold numbers. True and false count as 1 and 0.
     results
@@ -73,14 +75,14 @@ def summarize(
 
     Returns
     -------
-    One row per run, slice and metric: `mean`; `low`, `high`, its 95 % interval (Wilson for 0/1
-    metrics, for bounded ones Wilson's form with the n that their spread amounts to, else t, or a
-    bootstrap-t where values are skewed; NaN where equal values tell nothing); `n`, the queries in
-    the mean; `n_expected`, those the metric was expected for; `n_failed`, `n_missing` queries of
-    the slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`. Times and costs have
-    order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN where n is too small
-    for one: both bounds of a median take 6 values, of a p95 72), every query counted as its own. A
-    metric that applies to no query has n = 0 and NaN.
+    One row per run, slice (a column per name of `by`) and metric: `mean`; `low`, `high`, its 95 %
+    interval (Wilson for 0/1 metrics, for bounded ones Wilson's form with the n that their spread
+    amounts to, else t, or a bootstrap-t where values are skewed; NaN where equal values tell
+    nothing); `n`, the queries in the mean; `n_expected`, those the metric was expected for;
+    `n_failed`, `n_missing` queries of the slice; `sum`, `std` (sample), `min`, `p50`, `p95`, `max`.
+    Times and costs have order-statistic intervals `p50_low`, `p50_high`, `p95_low`, `p95_high` (NaN
+    where n is too small for one: both bounds of a median take 6 values, of a p95 72), every query
+    counted as its own. A metric that applies to no query has n = 0 and NaN.
 
     Raises
     ------
@@ -141,7 +143,7 @@ def _counted(
 
 
 def _keys(
-    rows: pd.DataFrame, golden: Golden | None, by: str | None, chosen: list[str]
+    rows: pd.DataFrame, golden: Golden | None, by: Slicing | None, chosen: list[str]
 ) -> pd.DataFrame:
     """Return run, slice and position `row` of every row, once per slice that it is in."""
     keys = rows[["run_id"]].assign(row=np.arange(len(rows)))
@@ -151,14 +153,15 @@ def _keys(
         raise DataError(
             "by= needs the golden set", field="by", allowed="summarize(scores, golden, by=...)"
         )
-    if by in ("run_id", "query_id", "metric", *STATISTICS, *BOUNDS, *chosen):
+    names, taken = slice_names(by), ("run_id", "query_id", "metric", *STATISTICS, *BOUNDS, *chosen)
+    if reserved := [name for name in names if name in taken]:
         raise DataError(
-            f"a slice can't be called {by!r}",
+            f"a slice can't be called {reserved[0]!r}",
             field="by",
             allowed="a name that no column of the summary has",
         )
     keys = keys.assign(query_id=rows["query_id"]).merge(slices(golden, by), on="query_id")
-    return keys[["run_id", by, "row"]]
+    return keys[["run_id", *names, "row"]]
 
 
 def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
@@ -174,38 +177,94 @@ def _with_bounds(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def slices(golden: Golden, by: str) -> pd.DataFrame:
-    """One row per query and value of `by`: the slices that each query belongs to.
+def slices(golden: Golden, by: Slicing) -> pd.DataFrame:
+    """One row per query and slice that it belongs to.
+
+    Every argument `by` of this library means the same.
+
+    Parameters
+    ----------
+    by
+        A name or several. Each is a column of `golden.queries` (difficulty, category; `x_level` may
+        be called level), a kind of tag (tag, vault, folder), or "doc_type", the endings of the
+        files that the targets are from. Several names make a slice of every combination of their
+        values, as in pandas.
+
+    Returns
+    -------
+    `query_id` and a column of text per name. A query with several tags is in several slices, one
+    without a value in `(none)`.
 
     Raises
     ------
     DataError
-        `by` is neither a column of the queries nor a kind of tag, or it is both.
+        No name, or one twice; a name that is neither a column nor a kind of tag, or is both. The
+        nearest ones are listed.
+
+    Examples
+    --------
+    >>> golden.slices(["difficulty", "tag"]).value_counts(["difficulty", "tag"])
     """
     check_type(golden, Golden, "golden")
+    rows = golden.queries[["query_id"]]
+    for name in slice_names(by):
+        rows = rows.merge(_values(golden, name), on="query_id")
+    return rows
+
+
+def slice_names(by: Slicing) -> tuple[str, ...]:
+    """Return the names that `by` gives, at least one and none twice.
+
+    Raises
+    ------
+    DataError
+        Otherwise.
+    """
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if not names or len(set(names)) < len(names) or not all(isinstance(n, str) for n in names):
+        raise DataError(
+            f"found {list(names)}",
+            field="by",
+            allowed="a column of the queries or a kind of tag, or several different ones",
+        )
+    return names
+
+
+def slice_texts(rows: pd.DataFrame, names: Sequence[str]) -> pd.Series:
+    """Return the slice of each row as one text: its values joined by ×."""
+    texts, *more = (rows[name].astype("str") for name in names)
+    for one in more:
+        texts = texts + " × " + one
+    return texts
+
+
+def _values(golden: Golden, by: str) -> pd.DataFrame:
+    """One row per query and value of one name."""
     kinds = golden.tags["kind"].unique().tolist()
     query_ids = golden.queries[["query_id"]]
     hidden = ("query_id", "query", "position")
     columns = [str(name) for name in golden.queries.columns if name not in hidden]
-    if by in columns:
+    column = by if by in columns else f"x_{by}"
+    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
+    if column in columns:
         if by in kinds:
             raise DataError(
                 f"{by!r} is a column of the queries and a kind of tag",
                 field="by",
                 allowed="a name that only one of them has",
             )
-        return query_ids.assign(**{by: golden.queries[by].astype("str").fillna(NO_VALUE)})
-    kind = {"tags": "tag", "vaults": "vault", "folders": "folder"}.get(by, by)
+        return query_ids.assign(**{by: golden.queries[column].astype("str").fillna(NO_VALUE)})
     if kind in kinds:
         values = golden.tags.loc[golden.tags["kind"] == kind, ["query_id", "value"]]
         values = values.rename(columns={"value": by})
     elif by == "doc_type":
         values = _doc_types(golden)
     else:
+        known = [name.removeprefix("x_") for name in columns]
         raise DataError(
-            f"no column or kind of tag {excerpt(by)}",
+            f"no column or kind of tag {by!r}",
             field="by",
-            allowed=nearest(by, [*columns, *kinds, "doc_type"]),
+            allowed=nearest(by, [*known, *kinds, "doc_type"]),
         )
     return query_ids.merge(values, on="query_id", how="left").fillna({by: NO_VALUE})
 

@@ -271,6 +271,9 @@ class RunStore:
         )[0]  # fmt: skip
 
     evaluate = Verb("ragscore.evaluation:evaluate_stored")
+    trend = Verb("ragscore.analysis.trend.trend:trend")
+    noise = Verb("ragscore.analysis.trend.noise:noise_floor")
+    variance_components = Verb("ragscore.analysis.trend.noise:noise_components")
 
     def score_and_settings(
         self,
@@ -382,7 +385,7 @@ class RunStore:
         """Return stored scores of one metric, and by run what its run.json says of the scoring.
 
         Runs may have been measured differently: the caller must check what can be compared, as
-        `rs.trend` does.
+        `store.trend` does.
 
         Raises
         ------

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -150,7 +151,7 @@ def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two)
     with pytest.raises(
         rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of cosine, bm25"
     ):
-        rs.plot.score_distribution(table)
+        rs.plot.score_distribution(table, ax=plt.figure().subplots())
     ax = rs.plot.score_distribution(table, score_kind="cosine")
     labels = [label.get_text() for label in ax.get_yticklabels()]
     assert (
@@ -163,8 +164,8 @@ def test_a_picture_has_a_box_per_run_and_relevance_on_the_scale_of_one_kind(two)
 
 
 def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
-    figure = pytest.importorskip("matplotlib.pyplot").figure()
-    first, second = rs.plot.score_distributions(score_distribution(*two), figure=figure)
+    figure = plt.figure()
+    first, second = rs.plot.score_distribution(score_distribution(*two), figure=figure).figure.axes
     assert figure.axes == [first, second]
     assert (first.get_xlabel().split(":")[0], second.get_xlabel().split(":")[0]) == (
         "cosine",
@@ -172,4 +173,4 @@ def test_kinds_of_scores_stand_one_under_the_other_each_on_its_own_axis(two):
     )
     assert first.get_xlim()[1] < 1.1 and second.get_xlim()[0] > 15
     with pytest.raises(rs.DataError, match=r"ev.retriever_scores\(\)"):
-        rs.plot.score_distributions(retriever_scores(two[0]))
+        rs.plot.score_distribution(retriever_scores(two[0]))

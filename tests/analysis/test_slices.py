@@ -223,7 +223,7 @@ def test_text_forms_mark_small_slices_and_say_that_this_is_exploratory(write_gol
 
 def test_what_cannot_be_sliced_is_refused(uneven):
     scores, golden = uneven
-    with pytest.raises(rs.DataError, match="one column or kind of tag, or two different ones"):
+    with pytest.raises(rs.DataError, match="or several different ones"):
         slice_means(scores, golden, ["difficulty", "difficulty"])
     with pytest.raises(rs.DataError, match="no column or kind of tag 'x'"):
         slice_means(scores, golden, "x")

@@ -13,7 +13,7 @@ from test_plot import drawn, overlaps
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
 from ragscore.analysis.refusals import refusals
-from ragscore.plot.style import COLOURS
+from ragscore.plot.style import PALETTE
 from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
@@ -117,12 +117,12 @@ def test_a_scatter_has_every_query_once(pair):
 
 def test_a_k_curve_has_a_point_per_cut_off(pair):
     summary = summarize(rs.score(*pair))
-    ax = rs.plot.k_curve(summary, "hit")
+    ax = rs.plot.metric_at_k(summary, "hit")
     assert [line.get_xdata().tolist() for line in ax.get_lines()] == [[1, 3, 5, 10]] * 2
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a (n = 3)", "b (n = 3)"]
     with pytest.raises(rs.DataError, match="no value of recall_all at any k"):
-        rs.plot.k_curve(summary, "recall_all")
+        rs.plot.metric_at_k(summary, "recall_all")
 
 
 def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write_run):
@@ -141,7 +141,7 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
     )
     scores = rs.score(results, golden).assign(mine=[*([1.0] * 10), 0.0, 0.5, *([0.25] * 12)])
     summary = summarize(scores, golden, by="difficulty", metrics=["mine"])
-    ax = rs.plot.heat(summary, "mine")
+    ax = rs.plot.heatmap(summary, "mine")
     assert [label.get_text() for label in ax.get_yticklabels()] == [
         "easy (n = 10)",
         "hard* (n = 2)",
@@ -153,14 +153,14 @@ def test_a_heat_map_shows_means_and_n_and_marks_small_slices(write_golden, write
         "0.25",
     ] and ax.get_title() == "mine, mean\n*: fewer than 10 queries"
     assert ax.images[0].get_array().tolist() == [[1.0, 0.25], [0.25, 0.25]]
-    few = rs.plot.heat(summary, "mine", limit=1)
+    few = rs.plot.heatmap(summary, "mine", limit=1)
     assert [label.get_text() for label in few.get_yticklabels()] == [
         "easy (n = 10)"
     ] and "the 1 largest of 2 slices" in few.get_title()
     with pytest.raises(rs.DataError, match="found a summary without slices"):
-        rs.plot.heat(summarize(scores), "mine")
-    with pytest.raises(rs.DataError, match=r"no slice has a value of hit@9; the summary has mine"):
-        rs.plot.heat(summary, "hit@9")
+        rs.plot.heatmap(summarize(scores), "mine")
+    with pytest.raises(rs.DataError, match=r"no metric hit@9 in the summary; it has mine"):
+        rs.plot.heatmap(summary, "hit@9")
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def answered(write_golden, write_run):
 
 
 def test_the_two_by_two_hatches_what_is_wrong(answered):
-    ax = rs.plot.refusals(refusals(*answered).table)
+    ax = rs.plot.refusal_matrix(refusals(*answered).table)
     texts = [text.get_text() for text in ax.texts]
     assert {text.split("\n")[0]: text.split("\n")[1] for text in texts[:4]} == {
         "answered": "1 of 2", "over-refusal": "1 of 2", "right refusal": "1 of 1",
@@ -208,7 +208,7 @@ def test_transitions_are_the_numbers_of_the_table():
     table = pd.DataFrame(
         {"right": [5, 1], "memory": [0, 2]}, index=pd.Index(["right", "memory"], name="baseline")
     )
-    ax = rs.plot.transitions(table)
+    ax = rs.plot.failure_transitions(table)
     assert [text.get_text() for text in ax.texts] == [
         "5",
         "",
@@ -216,7 +216,7 @@ def test_transitions_are_the_numbers_of_the_table():
         "2",
     ] and ax.get_title() == "8 queries"
     with pytest.raises(rs.DataError, match="no query in it"):
-        rs.plot.transitions(table * 0)
+        rs.plot.failure_transitions(table * 0)
 
 
 def test_risk_is_drawn_over_coverage_from_the_loosest_threshold():
@@ -250,14 +250,14 @@ def test_the_pareto_front_is_what_no_other_run_beats(pair, times, front):
 
 def test_a_run_has_its_colour_in_curves_too(pair):
     scores = rs.score(*pair)
-    ax = rs.plot.k_curve(summarize(scores[scores["run_id"] == "b"]), "hit")
-    assert ax.get_lines()[0].get_color() == COLOURS[1]
+    ax = rs.plot.metric_at_k(summarize(scores[scores["run_id"] == "b"]), "hit")
+    assert ax.get_lines()[0].get_color() == PALETTE[1]
 
 
 def test_long_names_of_slices_have_room_and_endless_ones_are_cut(pair):
     names = [f"{letter} " + "a long name " * 9 for letter in "abc"] + ["x" * 10_000]
     summary = pd.DataFrame({"run_id": "a", "slice": names, "metric": "hit@5", "mean": 0.5, "n": 12})
-    ax = rs.plot.heat(summary, "hit@5")
+    ax = rs.plot.heatmap(summary, "hit@5")
     assert not overlaps(drawn(ax.get_yticklabels())) and ax.get_yticklabels()[3].get_text().replace(
         "\n", " "
     ).endswith("… (n = 12)")
@@ -275,7 +275,7 @@ def test_names_with_dollars_are_no_formulas(write_golden, write_run):
     )
     for ax in (
         rs.plot.scatter(scores, "mrr", *names),
-        rs.plot.k_curve(summarize(scores)),
-        rs.plot.bars(summarize(scores)),
+        rs.plot.metric_at_k(summarize(scores)),
+        rs.plot.summary(summarize(scores)),
     ):
         ax.figure.draw_without_rendering()  # a formula that can't be read would raise

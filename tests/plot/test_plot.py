@@ -7,6 +7,7 @@ from conftest import RUN_A, RUN_B, THREE_QUERIES, hit, record
 
 import ragscore as rs
 from ragscore.analysis.comparison.compare import compare_runs
+from ragscore.analysis.trend.trend import trend
 from ragscore.scoring.summary import summarize
 
 matplotlib.use("Agg")
@@ -21,7 +22,7 @@ def closed():
 
 
 def test_bars_show_every_run_with_intervals_and_n(pair):
-    ax = rs.plot.bars(summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
+    ax = rs.plot.summary(summarize(rs.score(*pair)), ["hit@1", "mrr@10"])
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["hit@1\nn = 3", "mrr@10\nn = 3"]
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
     heights = [bar.get_height() for bar in ax.patches]
@@ -39,7 +40,7 @@ def test_slices_show_a_point_per_run_and_slice(write_golden, write_run):
         )
     )
     scores = rs.score(rs.load_results([write_run("a", RUN_A), write_run("b", RUN_B)]), golden)
-    ax = rs.plot.slices(scores, golden, "hit@1", by="difficulty")
+    ax = rs.plot.slices(scores, "hit@1", "difficulty", golden=golden)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["easy (n = 1)", "hard (n = 2)"]
     assert [
         line.get_xdata().tolist()
@@ -63,11 +64,11 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
     )
     scores = rs.score(rs.load_results([write_run("a", RUN_A), write_run("b", RUN_B)]), golden)
     drawn = (
-        rs.plot.slices(scores, golden, "hit@1", by="difficulty"),
+        rs.plot.slices(scores, "hit@1", "difficulty", golden=golden),
         rs.plot.tradeoff(scores, "hit@1"),
     )
     sliced, summary = summarize(scores, golden, by="difficulty"), summarize(scores)
-    for module in ("runs", "curves"):
+    for module in ("style", "curves"):
         monkeypatch.setattr(f"ragscore.plot.{module}.summarize", None)
     again = (
         rs.plot.slices(sliced, metric="hit@1", by="difficulty"),
@@ -84,7 +85,7 @@ def test_what_is_given_computed_is_drawn_and_not_computed_again(
 
 
 def test_rank_change_draws_every_query_with_a_target(pair):
-    ax = rs.plot.compare(compare_runs(*pair, "a", "b"))
+    ax = rs.plot.ranks(compare_runs(*pair, "a", "b"))
     lines = sorted(
         [line.get_ydata()[0], line.get_ydata()[1]]
         for line in ax.get_lines()
@@ -103,20 +104,20 @@ def test_trend_orders_runs_by_time(write_golden, write_run, tmp_path):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     store = rs.RunStore(tmp_path / "s")
     store.save(rs.load_results(files), golden=golden)
-    ax = rs.plot.trend(store.scores(), "hit@1")
+    ax = rs.plot.trend(trend(store.scores(), "hit@1"))
     assert [tick.get_text().split("\n")[0] for tick in ax.get_xticklabels()] == ["early", "late"]
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
     with pytest.raises(rs.DataError, match="no column created_at"):
-        rs.plot.trend(rs.score(store.load(), golden), "hit@1")
+        trend(rs.score(store.load(), golden), "hit@1")
 
 
 def test_figures_take_an_axes_and_give_it_back(pair):
     import matplotlib.pyplot as plt
 
     _, ax = plt.subplots()
-    assert rs.plot.compare(compare_runs(*pair, "a", "b"), ax=ax) is ax
+    assert rs.plot.ranks(compare_runs(*pair, "a", "b"), ax=ax) is ax
     with pytest.raises(rs.DataError, match="no metric hit@7 in the summary"):
-        rs.plot.bars(summarize(rs.score(*pair)), ["hit@7"])
+        rs.plot.summary(summarize(rs.score(*pair)), ["hit@7"])
 
 
 def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden, write_run):
@@ -124,35 +125,29 @@ def test_frames_that_bars_cannot_draw_are_refused_with_what_to_pass(write_golden
         write_golden([one | {"difficulty": d} for one, d in zip(THREE_QUERIES, "eeh", strict=True)])
     )
     scores = rs.score(rs.load_results(write_run("a", RUN_A)), golden)
-    with pytest.raises(rs.DataError, match=r"found a scores frame; rs\.summarize\(scores\)"):
-        rs.plot.bars(scores)
+    with pytest.raises(rs.DataError, match=r"found a scores frame; ev\.summary\(\)"):
+        rs.plot.summary(scores)
     with pytest.raises(
         rs.DataError,
-        match=(
-            r"sliced by difficulty; rs\.summarize\(scores\), or"
-            r" rs\.plot\.slices\(.*by='difficulty'\)"
-        ),
+        match=r"sliced by difficulty; ev\.summary\(\), or rs\.plot\.slices\(summary, metric\)",
     ):
-        rs.plot.bars(summarize(scores, golden, by="difficulty"))
+        rs.plot.summary(summarize(scores, golden, by="difficulty"))
     with pytest.raises(
         rs.DataError,
-        match=(
-            r"a summary that isn't sliced by difficulty; rs\.summarize\(scores, golden,"
-            r" by='difficulty'\)"
-        ),
+        match=r"a summary without slices; ev\.summary\(metric, by=\['difficulty'\]\)",
     ):
-        rs.plot.slices(summarize(scores), golden, "hit@1", by="difficulty")
+        rs.plot.slices(summarize(scores), "hit@1", "difficulty", golden=golden)
     with pytest.raises(rs.DataError, match=r"metric: found 2 metrics; one of hit@1, mrr@10"):
         rs.plot.slices(
             summarize(scores, golden, by="difficulty", metrics=["hit@1", "mrr@10"]),
             by="difficulty",
         )
     with pytest.raises(rs.DataError, match=r"metric: found none"):
-        rs.plot.slices(scores, golden, by="difficulty")
+        rs.plot.slices(scores, by="difficulty", golden=golden)
     with pytest.raises(rs.DataError, match="no query has a value of refusal_correct"):
-        rs.plot.slices(scores, golden, "refusal_correct", by="difficulty")
+        rs.plot.slices(scores, "refusal_correct", "difficulty", golden=golden)
     with pytest.raises(rs.DataError, match="no metric has a value"):
-        rs.plot.bars(summarize(scores, metrics=["refusal_correct"]))
+        rs.plot.summary(summarize(scores, metrics=["refusal_correct"]))
 
 
 def test_bars_are_of_one_scale(pair):
@@ -165,9 +160,9 @@ def test_bars_are_of_one_scale(pair):
             r" to 1"
         ),
     ):
-        rs.plot.bars(summary, ["latency_ms", "hit@1", "seconds", "mine"])
-    assert rs.plot.bars(summary, ["hit@1", "mine"]).get_ylim() == (0, 1)
-    ax = rs.plot.bars(summary, ["latency_ms"])
+        rs.plot.summary(summary, ["latency_ms", "hit@1", "seconds", "mine"])
+    assert rs.plot.summary(summary, ["hit@1", "mine"]).get_ylim() == (0, 1)
+    ax = rs.plot.summary(summary, ["latency_ms"])
     assert ax.get_ylabel() == "mean with 95 % interval (0 and above, ms)" and ax.get_ylim()[1] > 1
 
 
@@ -188,10 +183,10 @@ def test_long_names_do_not_overlap(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results([write_run(f"{LONG}_a", RUN_A), write_run(f"{LONG}_b", RUN_B)])
     scores = rs.score(results, golden)
-    ax = rs.plot.compare(compare_runs(results, golden, f"{LONG}_a", f"{LONG}_b"))
+    ax = rs.plot.ranks(compare_runs(results, golden, f"{LONG}_a", f"{LONG}_b"))
     assert not overlaps(drawn(ax.get_xticklabels()))
     assert ax.get_xticklabels()[0].get_text().replace("\n", "") == f"{LONG}_a"  # nothing cut
-    ax = rs.plot.bars(
+    ax = rs.plot.summary(
         summarize(scores),
         [
             "hit@1",
@@ -212,7 +207,7 @@ def test_trend_of_many_long_names_stays_legible(write_golden, write_run):
     golden = rs.load_golden(write_golden(THREE_QUERIES))
     results = rs.load_results([write_run(f"{LONG}_{n}", RUN_A) for n in range(12)])
     scores = rs.score(results, golden).assign(created_at=pd.Timestamp("2026-01-01", tz="UTC"))
-    ax = rs.plot.trend(scores, "hit@1")
+    ax = rs.plot.trend(trend(scores, "hit@1"))
     assert len(ax.get_xticklabels()) == 12 and not overlaps(drawn(ax.get_xticklabels()))
 
 
@@ -231,13 +226,13 @@ def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
         write_run("a", [record(query_id, []) for query_id in golden.queries["query_id"]])
     )
     scores = rs.score(results, golden)
-    ax = rs.plot.slices(scores, golden, "hit@1", by="tag", limit=29)
+    ax = rs.plot.slices(scores, "hit@1", "tag", golden=golden, limit=29)
     assert [tick.get_text() for tick in ax.get_yticklabels()] == [
         "t00 (n = 3)",
         *(f"t{n:02} (n = 2)" for n in range(1, 29)),
     ]
     assert ax.get_title() == "the 29 largest of 50 slices"
-    ax = rs.plot.slices(scores, golden, "hit@1", by="tag", limit=50)
+    ax = rs.plot.slices(scores, "hit@1", "tag", golden=golden, limit=50)
     assert (
         len(ax.get_yticks()) == 50
         and ax.get_title() == ""
@@ -248,8 +243,8 @@ def test_many_slices_draw_the_largest_and_say_so(write_golden, write_run):
 def test_a_run_keeps_its_colour_in_every_figure(pair):
     results, golden = pair
     scores = rs.score(results, golden)
-    both = rs.plot.bars(summarize(scores), ["hit@1"])
-    alone = rs.plot.bars(summarize(scores[scores["run_id"] == "b"]), ["hit@1"])
+    both = rs.plot.summary(summarize(scores), ["hit@1"])
+    alone = rs.plot.summary(summarize(scores[scores["run_id"] == "b"]), ["hit@1"])
     assert alone.patches[0].get_facecolor() == both.patches[1].get_facecolor()
 
 
@@ -286,7 +281,7 @@ def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
         ],
     )
     lexical = write_run("lexical", [record("q1", retrieved(30.0, kind="bm25"))])
-    ax = rs.plot.hit_scores(rs.load_results(fused))
+    ax = rs.plot.scores_by_rank(rs.load_results(fused))
     assert ax.get_lines()[0].get_xdata().tolist() == [1, 2] and ax.get_lines()[
         0
     ].get_ydata().tolist() == [4.0, 1.5]
@@ -295,10 +290,10 @@ def test_hit_scores_are_drawn_by_rank_and_one_kind_at_a_time(write_run):
     with pytest.raises(
         rs.DataError, match=r"scores of 2 kinds, which have no common scale; one of rrf, bm25"
     ):
-        rs.plot.hit_scores(both)
+        rs.plot.scores_by_rank(both)
     assert [
         text.get_text()
-        for text in rs.plot.hit_scores(both, score_kind="bm25").get_legend().get_texts()
+        for text in rs.plot.scores_by_rank(both, score_kind="bm25").get_legend().get_texts()
     ] == ["lexical (n = 1)"]
     with pytest.raises(rs.DataError, match="no hit has a score"):
-        rs.plot.hit_scores(rs.load_results(write_run("none", [record("q1", [])])))
+        rs.plot.scores_by_rank(rs.load_results(write_run("none", [record("q1", [])])))

@@ -193,7 +193,7 @@ def refused(store, component, message, columns=None):
     assert warned[0].filename == __file__
     with pytest.warns(UserWarning, match=component):
         store.scores(columns, allow_different=True)
-    line = trend(store, (columns or ["hit@1"])[0], order=["a", "b"])
+    line = trend(store, (columns or ["hit@1"])[0], order=["a", "b"]).table
     assert line["segment"].tolist() == [1, 2] and line["break_reason"].notna().tolist() == [
         False,
         True,

@@ -32,7 +32,7 @@ from ragscore.frames.render import (
     rows_of,
     shown_number,
 )
-from ragscore.frames.verbs import Verb
+from ragscore.frames.verbs import Accessor, Verb
 from ragscore.scoring.intervals import BY_QUANTILES
 from ragscore.scoring.level import Level
 from ragscore.scoring.metrics import HEADLINE, describe
@@ -120,6 +120,7 @@ class Comparison:
     scores: pd.DataFrame | None = field(default=None, repr=False, compare=False)
 
     gate = Verb("ragscore.analysis.comparison.gate:gate")
+    plot = Accessor("ragscore.plot.accessor:COMPARISON")
 
     def slices(
         self,

@@ -158,9 +158,9 @@ def _score_by(
 ) -> pd.DataFrame:
     """Scores of a run's stored results, with the level, policies and profile of a scoring."""
     assert history.load is not None
-    policies: dict[str, Any] = {
-        name: value for name, value in scoring.get("policies", {}).items()
-    } | {"match": str(scoring.get("level") or "auto")}
+    policies: dict[str, Any] = scoring.get("policies", {}) | {
+        "match": str(scoring.get("level") or "auto")
+    }
     metric, profile = history.metric, scoring.get("profile")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the trend counts missing values

@@ -100,7 +100,7 @@ def read_history(
     order: str | list[str] = "created_at",
     repeats: list[str] | None = None,
 ) -> History:
-    """Read a store, or scores with their results; see `rs.trend` for the arguments."""
+    """Read a store, or scores with their results; see `store.trend` for the arguments."""
     check_type(source, (RunStore, pd.DataFrame), "source", "a RunStore, or the frame of rs.score")
     check_type(results, (Results, type(None)), "results")
     if isinstance(source, RunStore):

@@ -36,7 +36,7 @@ def noise_floor(
     Parameters
     ----------
     source, results, repeats
-        As for `rs.trend`.
+        As for `store.trend`.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def noise_components(
     Parameters
     ----------
     source, results, repeats
-        As for `rs.trend`. Judge repeats are the `repeat` of stored judgments (or of
+        As for `store.trend`. Judge repeats are the `repeat` of stored judgments (or of
         `results.judgments`) of a judged metric.
 
     Returns
@@ -268,7 +268,7 @@ class Reference:
 
 
 def find_reference(history: History, baseline: str | None) -> Reference:
-    """Return the reference of a history; see `rs.trend`."""
+    """Return the reference of a history; see `store.trend`."""
     groups, systems = repeat_groups(history), history.runs["system"].astype(object)
     if baseline is not None:
         (name,) = run_names(history.runs.reset_index(), [baseline])

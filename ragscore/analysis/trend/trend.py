@@ -1,23 +1,25 @@
 """A metric over runs, in segments within which the runs may be compared.
 
-In: a store, or scores. Out: one row per run with its interval, its segment and the noise band, to
-read, to print and to draw (`rs.plot.trend`).
+In: a store, or scores. Out: a `Trend`, one row per run with its interval, its segment and the noise
+band, to read, to print and to draw.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from ragscore.analysis.result_forms import TableResult
 from ragscore.analysis.trend.bridges import Bridge, find_bridges, scored_again
 from ragscore.analysis.trend.history import History, Segment, read_history, split_segments
 from ragscore.analysis.trend.noise import band_columns, find_reference, noise_half_width
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.render import shown_number
+from ragscore.frames.verbs import Accessor
 from ragscore.scoring.metrics import describe
-from ragscore.scoring.summary import slices, summarize
+from ragscore.scoring.summary import Slicing, slice_names, slice_texts, slices, summarize
 from ragscore.store.store import RunStore
 
 ALL = "(all)"  # name of the one slice of a trend that isn't sliced
@@ -31,18 +33,81 @@ Means = Callable[[pd.DataFrame], pd.DataFrame]
 """Scores -> one row per run and slice: the function `_means` for one history and slicing."""
 
 
+@dataclass(frozen=True, repr=False)  # else the generated one replaces TableResult's
+class Trend(TableResult):
+    """A metric over runs, in segments of runs that may be compared.
+
+    Attributes
+    ----------
+    by
+        The columns of the slices; empty without slices.
+    table
+        One row per run and slice, in order.
+
+        - `position` from 1; `mean` with its 95 % interval `low`, `high` over queries; `n` of
+          `n_expected` queries; `segment`.
+        - On the first row of a segment: `break_reason`, what changed; `bridge`, the earlier run
+          that joins the segment; `bridge_reason`, why its values hold there; `bridge_mean`, its
+          mean by the new provenance; `provenance_effect`, the part of the change caused by the new
+          labels or settings (bridge_mean − its own mean); the remainder is the system.
+        - `is_baseline`; `band_low`, `band_high`, the limits within which a run of an unchanged
+          system lands 95 times in 100, by the spread of repeats (`band_from`; NaN without repeats,
+          or where the baseline has no values by the segment's provenance); `in_band`;
+          `first_out_of_control`, True for the run from which on all are outside, on one side.
+    """
+
+    metric: str
+    by: tuple[str, ...]
+    table: pd.DataFrame
+
+    plot = Accessor("ragscore.plot.accessor:TREND")
+
+    def shown(self) -> pd.DataFrame:
+        """Return the table as text: runs, means, segments, and which run left the noise band."""
+        table = self.table
+        outside = table["in_band"].eq(False).fillna(False)
+        marks = np.select(
+            [table["first_out_of_control"], table["is_baseline"], outside],
+            ["left the band", "baseline", "outside"],
+            "",
+        )
+        shown = table[["run_id", "system", *self.by]].fillna("")
+        return shown.assign(
+            **{name: table[name].map(shown_number) for name in ("mean", "low", "high")},
+            n=table["n"].astype("str") + " of " + table["n_expected"].astype("str"),
+            segment=table["segment"],
+        ).assign(**{"": marks})
+
+    def notes(self) -> list[str]:
+        """Return where the line breaks and why, and the noise band."""
+        notes = break_texts(self.table)
+        band = self.table[self.table["band_low"].notna()]
+        if len(band) and not self.by:
+            limits = band[["band_low", "band_high"]].drop_duplicates().to_numpy()
+            ranges = "; ".join(f"{low:.3f} to {high:.3f}" for low, high in limits)
+            notes.append(
+                f"noise band (from {band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged"
+                f" system land in {ranges}"
+            )
+        return notes
+
+    def _tables(self) -> dict[str, pd.DataFrame]:
+        by = f" by {' × '.join(self.by)}" if self.by else ""
+        return {f"{self.metric} over {self.table['run_id'].nunique()} runs{by}": self.shown()}
+
+
 def trend(
     source: RunStore | pd.DataFrame,
     metric: str,
+    by: Slicing | None = None,
     *,
-    results: Results | None = None,
     golden: Golden | Sequence[Golden] = (),
-    by: str | None = None,
+    results: Results | None = None,
     order: str | list[str] = "created_at",
     baseline: str | None = None,
     repeats: list[str] | None = None,
-) -> pd.DataFrame:
-    """One row per run with its mean of a metric, in segments of runs that may be compared.
+) -> Trend:
+    """Follow a metric over runs, in segments of runs that may be compared.
 
     Scores are only comparable over time if they were computed the same way. A new `segment` begins
     where a component of the provenance changes: labels, match level and rule, policies, profile,
@@ -54,13 +119,13 @@ def trend(
     ----------
     source
         A store, or the frame of `rs.score` (then `results` has the runs' systems and times).
-    results
-        The results that the scores were made of; not with a store.
+    by
+        As for `golden.slices`: one row per run and slice. Needs a golden set.
     golden
         One golden set or several. With the newer golden set, the last run before a relabelling is
         scored again as a bridge. `by` slices by the first one.
-    by
-        As in `rs.summarize`: one row per run and slice. Needs a golden set.
+    results
+        The results that the scores were made of; not with a store.
     order
         A column of the runs (`created_at`, `x_position`), or run ids in their order (then only
         these).
@@ -73,67 +138,31 @@ def trend(
 
     Returns
     -------
-    One row per run and slice, in order.
-
-    - `position` from 1; `mean` with its 95 % interval `low`, `high` over queries; `n` of
-      `n_expected` queries; `segment`.
-    - On the first row of a segment: `break_reason`, what changed; `bridge`, the earlier run that
-      joins the segment; `bridge_reason`, why its values hold there; `bridge_mean`, its mean by the
-      new provenance; `provenance_effect`, the part of the change caused by the new labels or
-      settings (bridge_mean − its own mean); the remainder is the system.
-    - `is_baseline`; `band_low`, `band_high`, the limits within which a run of an unchanged system
-      lands 95 times in 100, by the spread of repeats (`band_from`; NaN without repeats, or where
-      the baseline has no values by the segment's provenance); `in_band`; `first_out_of_control`,
-      True for the run from which on all are outside, on one side.
+    A `Trend`: its `table`, notes on every break, and `plot()`.
 
     Raises
     ------
     DataError
         No such metric, run, column or slice; runs without scores; `by` without a golden set.
+
+    Examples
+    --------
+    >>> store.trend("mrr@10", golden=golden).plot()
     """
     goldens = [golden] if isinstance(golden, Golden) else list(golden)
     history = read_history(source, metric, results=results, order=order, repeats=repeats)
     segments = split_segments(history.provenance)
     bridges = find_bridges(history, segments, goldens)
-    means: Means = partial(_means, history, goldens, by)
+    names = () if by is None else slice_names(by)
+    means: Means = partial(_means, history, goldens, names)
     table = _with_segments(means(history.scores), history, segments)
     table = _with_bridges(table, segments, bridges, means)
-    table = _with_band(table, history, segments, bridges, means, goldens, by, baseline)
-    return table[[*COLUMNS[:6], *([by] if by else []), *COLUMNS[6:]]]
-
-
-def trend_text(table: pd.DataFrame) -> str:
-    """Return the frame of `rs.trend` as text: runs, breaks of the line, and the noise band."""
-    by = [name for name in table.columns if name not in COLUMNS]
-    marks = np.select(
-        [
-            table["first_out_of_control"],
-            table["is_baseline"],
-            table["in_band"].eq(False).fillna(False),
-        ],
-        ["left the band", "baseline", "outside"],
-        "",
-    )
-    shown = table[["run_id", "system", *by]].fillna("")
-    shown = shown.assign(
-        **{name: table[name].map(shown_number) for name in ("mean", "low", "high")},
-        n=table["n"].astype("str") + " of " + table["n_expected"].astype("str"),
-        segment=table["segment"],
-    ).assign(**{"": marks})
-    lines = [shown.to_string(index=False), "", *break_texts(table)]
-    band = table[table["band_low"].notna()]
-    if len(band) and not by:
-        limits = band[["band_low", "band_high"]].drop_duplicates().to_numpy()
-        ranges = "; ".join(f"{low:.3f} to {high:.3f}" for low, high in limits)
-        lines.append(
-            f"noise band (from {band['band_from'].iloc[0]}): 95 of 100 runs of an unchanged system"
-            f" land in {ranges}"
-        )
-    return "\n".join(lines).rstrip()
+    table = _with_band(table, history, segments, bridges, means, goldens, names, baseline)
+    return Trend(metric, names, table[[*COLUMNS[:6], *names, *COLUMNS[6:]]])
 
 
 def break_texts(table: pd.DataFrame) -> list[str]:
-    """Return a sentence for each break of `rs.trend`: what changed, and the bridge over it."""
+    """Return a sentence for each break in `Trend.table`: what changed, and the bridge over it."""
     is_sliced = any(name not in COLUMNS for name in table.columns)
     texts = []
     for row in table[table["break_reason"].notna()].drop_duplicates("segment").to_dict("records"):
@@ -150,14 +179,14 @@ def break_texts(table: pd.DataFrame) -> list[str]:
 
 
 def _means(
-    history: History, goldens: list[Golden], by: str | None, scores: pd.DataFrame
+    history: History, goldens: list[Golden], by: tuple[str, ...], scores: pd.DataFrame
 ) -> pd.DataFrame:
     """One row per run, in order, and slice (a column `slice`): mean, low, high, n, n_expected."""
-    if by is not None and not goldens:
+    if by and not goldens:
         raise DataError(
             "by= needs a golden set",
             field="golden",
-            allowed="rs.trend(source, metric, golden=golden, by=...)",
+            allowed="store.trend(metric, by, golden=golden)",
         )
     # Intervals count queries that depend on each other as one: the golden set of a run's own labels
     # says which do.
@@ -169,16 +198,23 @@ def _means(
     tables = []
     for place, rows in scores.groupby(scores["run_id"].map(places), sort=False):
         own = goldens[int(place)] if place >= 0 else None
-        golden = own if by is None else goldens[0]
-        tables.append(summarize(rows, golden, by=by, metrics=[history.metric]))
+        golden = goldens[0] if by else own
+        tables.append(summarize(rows, golden, by=by or None, metrics=[history.metric]))
     table = pd.concat(tables, ignore_index=True).astype({"run_id": "str"})
-    table = table.assign(slice=table[by].astype("str") if by is not None else ALL)
+    table = table.assign(slice=_joined(table, by))
     order = pd.Categorical(table["run_id"], categories=history.runs.index, ordered=True)
     table = table.assign(place=order.codes).sort_values(
         ["slice", "place"] if by else ["place"], kind="stable", ignore_index=True
     )
-    columns = ["run_id", "slice", *([by] if by else []), "mean", "low", "high", "n", "n_expected"]
+    columns = ["run_id", "slice", *by, "mean", "low", "high", "n", "n_expected"]
     return table[columns]
+
+
+def _joined(rows: pd.DataFrame, by: tuple[str, ...]) -> pd.Series:
+    """Return the names of the slices of these rows, values joined by ×."""
+    if not by:
+        return pd.Series(ALL, index=rows.index, dtype="str")
+    return slice_texts(rows, by)
 
 
 def _with_segments(table: pd.DataFrame, history: History, segments: list[Segment]) -> pd.DataFrame:
@@ -241,7 +277,7 @@ def _with_band(
     bridges: dict[int, Bridge],
     means: Means,
     goldens: list[Golden],
-    by: str | None,
+    by: tuple[str, ...],
     baseline: str | None,
 ) -> pd.DataFrame:
     """Add the noise band of each segment around its reference, and the run that left it."""
@@ -254,11 +290,12 @@ def _with_band(
         centres = _centres(history, segments, bridges, means, goldens, run_ids)
     is_unit = describe(history.metric).range == "0 to 1"
     parts = []
+    members = slices(goldens[0], by) if by else pd.DataFrame()
+    names = _joined(members, by)
     for name, rows in table.groupby("slice", sort=False):
         part = history
-        if by is not None:
-            sliced = slices(goldens[0], by)
-            inside = sliced.loc[sliced[by].astype("str") == name, "query_id"]
+        if by:
+            inside = members.loc[names == name, "query_id"]
             is_inside = history.scores["query_id"].isin(inside)
             part = replace(history, scores=history.scores[is_inside])
         half = noise_half_width(part, reference.groups, len(run_ids))

@@ -48,9 +48,13 @@ def golden():
     return rs.load_golden(DEMO / "golden.yaml")
 
 
+def trend_table(*args, **options):
+    return trend(*args, **options).table
+
+
 @pytest.fixture(scope="module")
 def table(store):
-    return trend(store, "mrr@10")
+    return trend_table(store, "mrr@10")
 
 
 def parted(metric, *scorings, chunkers=None):
@@ -178,7 +182,7 @@ def test_the_history_is_joined_by_what_can_still_be_compared(table):
 
 def test_means_and_intervals_are_those_of_the_summary(store, golden):
     # paraphrases count together, if known
-    table = trend(
+    table = trend_table(
         store, "mrr@10", golden=[golden, earlier_golden(golden, DEMO / "golden_before.yaml")]
     )
     with pytest.warns(UserWarning, match="different provenance"):
@@ -195,12 +199,12 @@ def test_means_and_intervals_are_those_of_the_summary(store, golden):
 def test_an_earlier_run_scored_again_bridges_a_relabelling(store, golden, tmp_path):
     # Without run 14 no run was measured by both; with today's labels run 13's stored hits are.
     names = ["12-rerank-100", "13-rerank-30", "15-cells-repeat1"]
-    alone = trend(store, "mrr@10", order=names)
+    alone = trend_table(store, "mrr@10", order=names)
     assert (
         alone["break_reason"].notna().tolist() == [False, False, True]
         and alone["bridge"].isna().all()
     )
-    joined = trend(store, "mrr@10", order=names, golden=golden).iloc[2]
+    joined = trend_table(store, "mrr@10", order=names, golden=golden).iloc[2]
     today = rs.score(store.load("13-rerank-30"), golden, ["mrr@10"])["mrr@10"].mean()
     assert (joined["bridge"], joined["bridge_reason"]) == (
         "13-rerank-30",
@@ -244,7 +248,7 @@ def changing(write_golden, write_run, tmp_path):
 
 def test_a_bridge_is_what_the_newer_labels_make_of_the_earlier_run(changing):
     store, new = changing
-    row = trend(store, "hit@1", golden=new).iloc[2]
+    row = trend_table(store, "hit@1", golden=new).iloc[2]
     # b finds q2 and q3 at rank 1 by the old labels; by the new ones, which want x for q3, q2 alone.
     assert (row["bridge"], row["bridge_mean"], row["provenance_effect"]) == (
         "b",
@@ -258,7 +262,7 @@ def test_a_stored_score_that_does_not_come_out_again_is_no_bridge(changing):
     file = store.path("c") / "scores.parquet"
     scores = pd.read_parquet(file)
     scores.assign(**{"hit@1": 1.0}).to_parquet(file)
-    assert trend(store, "hit@1", golden=new)["bridge"].isna().all()
+    assert trend_table(store, "hit@1", golden=new)["bridge"].isna().all()
 
 
 def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_run, tmp_path):
@@ -283,7 +287,7 @@ def test_re_cut_passages_compared_by_chunk_have_no_bridge(write_golden, write_ru
             golden=golden,
             match="chunk",
         )
-    table = trend(store, "hit@1")
+    table = trend_table(store, "hit@1")
     assert (
         table["break_reason"].iloc[1] == "passages cut anew (test@1 → test@2)"
         and table["bridge"].isna().all()
@@ -321,13 +325,13 @@ def test_the_band_is_where_one_more_run_lands():
 
 def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
     scores = noisy([0.50, 0.52, 0.54, 0.50])
-    row = trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r3").iloc[0]
+    row = trend_table(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r3").iloc[0]
     half = student.ppf(0.975, 2) * 0.02 * np.sqrt(2)
     assert (row["band_low"], row["band_high"]) == (
         pytest.approx(0.50 - half),
         pytest.approx(0.50 + half),
     )
-    around = trend(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r1")
+    around = trend_table(scores, "mrr", repeats=["r0", "r1", "r2"], baseline="r1")
     assert (
         around["is_baseline"].tolist() == [True, True, True, False]
         and around["band_high"].iloc[0] < 0.52 + half
@@ -336,10 +340,10 @@ def test_one_baseline_run_makes_a_wider_band_than_the_mean_of_repeats():
 
 def test_the_line_left_the_band_at_the_first_run_after_which_it_stayed_outside():
     # Repeats 0.500 and 0.501: sd 0.0007, t 12.7, so that the band ends 0.011 from the middle.
-    table = trend(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
+    table = trend_table(noisy([0.500, 0.501, 0.60, 0.505, 0.58, 0.59]), "mrr", repeats=["r0", "r1"])
     assert table["in_band"].tolist() == [True, True, False, True, False, False]
     assert table.loc[table["first_out_of_control"], "run_id"].tolist() == ["r4"]
-    assert not trend(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
+    assert not trend_table(noisy([0.500, 0.501, 0.60, 0.505]), "mrr", repeats=["r0", "r1"])[
         "first_out_of_control"
     ].any()
 
@@ -394,14 +398,14 @@ def test_the_noise_of_the_history_is_that_of_its_three_repeats(store, table):
 
 
 def test_a_baseline_is_carried_over_what_bridges(store, golden, table):
-    found = trend(store, "mrr@10", golden=golden, baseline="13-rerank-30")
+    found = trend_table(store, "mrr@10", golden=golden, baseline="13-rerank-30")
     middle = ((found["band_low"] + found["band_high"]) / 2).set_axis(found["run_id"])
     means = table.set_index("run_id")["mean"]
     assert middle["01-bm25-plain"] == pytest.approx(means["13-rerank-30"]) and np.isnan(
         middle["06-bm25-passages-400"]
     )
     assert middle["18-rerank-unstemmed"] == pytest.approx(means["14-rerank-30-relabelled"])
-    early = trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
+    early = trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5")
     assert (
         early.loc[early["first_out_of_control"], "run_id"].tolist() == ["07-dense"]
         and early["band_low"].notna().all()
@@ -443,7 +447,7 @@ def test_judge_repeats_are_split_from_queries(write_golden, write_run, tmp_path)
 
 
 def test_slices_are_trends_of_their_own(store, golden):
-    table = trend(store, "mrr@10", golden=golden, by="difficulty")
+    table = trend_table(store, "mrr@10", golden=golden, by="difficulty")
     means = summarize(
         store.measured("mrr@10")[0].assign(created_at=pd.NaT),
         golden,
@@ -459,17 +463,18 @@ def test_slices_are_trends_of_their_own(store, golden):
         own.loc["14-rerank-30-relabelled", "mean"] - own.loc["13-rerank-30", "mean"]
     )
     figure = matplotlib.pyplot.figure().subfigures(1, 2)[1]
-    axes = rs.plot.trend_slices(table, figure=figure)
-    assert figure.axes[:3] == axes
+    first = rs.plot.trend(table, figure=figure)
+    axes = figure.axes
+    assert axes[0] is first
     assert [ax.get_title() for ax in axes] == ["easy (n = 41)", "hard (n = 49)", "medium (n = 60)"]
     assert len({ax.get_ylim() for ax in axes}) == 1
-    narrow = rs.plot.trend_slices(trend(store, "mrr@10", golden=golden, by="category"))
+    narrow = trend(store, "mrr@10", "category", golden=golden).plot().figure.axes
     # concept reaches up to .92, its band to 1
     assert narrow[-1].get_ylim()[1] >= table["high"].max() and narrow[0].get_ylim()[
         1
     ] == pytest.approx(1.0)
-    with pytest.raises(rs.DataError, match=r"sliced by difficulty; rs\.plot\.trend_slices"):
-        rs.plot.trend(table)
+    with pytest.raises(rs.DataError, match=r"one axes for a trend by difficulty; figure="):
+        rs.plot.trend(table, ax=first)
 
 
 @pytest.mark.parametrize(
@@ -485,23 +490,23 @@ def test_slices_are_trends_of_their_own(store, golden):
 )  # fmt: skip
 def test_what_makes_no_trend_is_refused(store, how, message):
     with pytest.raises(rs.DataError, match=message):
-        trend(store, **how)
+        trend_table(store, **how)
 
 
 def test_runs_without_noise_say_so():
     with pytest.raises(rs.DataError, match="no two runs are repeats"):
         noise_floor(noisy([0.5, 0.6]), "mrr")
-    assert trend(noisy([0.5, 0.6]), "mrr")["band_low"].isna().all()
+    assert trend_table(noisy([0.5, 0.6]), "mrr")["band_low"].isna().all()
 
 
 def test_runs_without_a_time_are_left_out_aloud():
     scores = noisy([0.5, 0.6, 0.7])
     scores.loc[(scores["run_id"] == "r1").to_numpy(), "created_at"] = pd.NaT
     with pytest.warns(UserWarning, match="left out, having no created_at: r1"):
-        assert trend(scores, "mrr")["run_id"].tolist() == ["r0", "r2"]
+        assert trend_table(scores, "mrr")["run_id"].tolist() == ["r0", "r2"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert trend(scores, "mrr", order=["r2", "r1"])["run_id"].tolist() == ["r2", "r1"]
+        assert trend_table(scores, "mrr", order=["r2", "r1"])["run_id"].tolist() == ["r2", "r1"]
 
 
 def texts(ax):
@@ -536,7 +541,7 @@ def test_the_picture_breaks_its_lines_and_says_why(table):
 
 
 def test_the_picture_marks_baseline_and_departure(store, golden):
-    ax = rs.plot.trend(trend(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5"))
+    ax = rs.plot.trend(trend_table(store, "mrr@10", golden=golden, baseline="05-bm25-k1.5"))
     (note,) = [text for text in ax.texts if text.get_text() == "left the band"]
     assert note.xy[0] == 7
     (ring,) = [line for line in ax.get_lines() if line.get_label() == "baseline"]
@@ -556,16 +561,41 @@ def test_words_above_the_axes_do_not_overlap(table):
     assert all(edges.x0 <= box.x0 and box.x1 <= edges.x1 and box.y1 <= edges.y1 for box in boxes)
 
 
-def test_a_store_and_its_scores_can_be_drawn_at_once(changing):
+def test_a_store_follows_and_draws_a_metric(changing):
     store, _ = changing
-    assert [
-        tick.get_text().split("\n")[0] for tick in rs.plot.trend(store, "hit@1").get_xticklabels()
-    ] == ["a", "b", "c"]
-    assert rs.plot.trend(store.scores("hit@1", runs=["a", "b"]), "hit@1").get_lines()[
-        0
-    ].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
-    with pytest.raises(rs.DataError, match="no metric"):
-        rs.plot.trend(store)
+    ticks = store.trend("hit@1").plot().get_xticklabels()
+    assert [tick.get_text().split("\n")[0] for tick in ticks] == ["a", "b", "c"]
+    two = trend(store.scores("hit@1", runs=["a", "b"]), "hit@1").plot()
+    assert two.get_lines()[0].get_ydata().tolist() == pytest.approx([1 / 3, 2 / 3])
+    with pytest.raises(rs.DataError, match=r"store\.trend\(metric\), or its table"):
+        rs.plot.trend(store.runs())
+
+
+def test_a_store_tells_the_noise_of_its_repeats(store):
+    pd.testing.assert_frame_equal(store.noise("mrr@10"), noise_floor(store, "mrr@10"))
+    pd.testing.assert_frame_equal(
+        store.variance_components("mrr@10"), noise_components(store, "mrr@10")
+    )
+
+
+def test_slices_by_several_names_are_their_combinations(store, golden):
+    found = trend(store, "mrr@10", ["difficulty", "category"], golden=golden, order=["07-dense"])
+    assert found.by == ("difficulty", "category")
+    rows = found.table.set_index(["difficulty", "category"])
+    scores = store.measured("mrr@10", ["07-dense"])[0]["mrr@10"]
+    queries = golden.queries.set_index("query_id")
+    expected = scores.groupby([queries["difficulty"], queries["category"]]).mean()
+    assert len(rows) == len(expected)
+    for slice_, mean in expected.items():
+        assert rows.loc[slice_, "mean"] == pytest.approx(mean, nan_ok=True)
+    assert "mrr@10 by difficulty × category" in found.plot(limit=2).figure.get_suptitle()
+
+
+def test_a_trend_reloads_from_its_json(store):
+    found = store.trend("mrr@10")
+    again = type(found).from_json(found.to_json())
+    assert repr(again) == repr(found)
+    assert again.to_markdown().startswith("# mrr@10 over 18 runs")
 
 
 def test_the_command_prints_the_table_and_the_breaks(capsys):

@@ -1,0 +1,127 @@
+"""Pictures as methods of what they show: `cmp.plot()` the usual one, `cmp.plot.ranks()` another.
+
+In: an object of the analysis. Out: `Plots`, which draws with the functions of `rs.plot` and fills
+in what the object knows.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from typing import TYPE_CHECKING, Any
+
+from ragscore.frames.errors import nearest
+from ragscore.plot.curves import metric_at_k, risk_coverage, tradeoff
+from ragscore.plot.grids import failure_transitions, heatmap, refusal_matrix
+from ragscore.plot.pairs import forest, outcomes, ranks, scatter
+from ragscore.plot.runs import scores_by_rank, slices, summary
+from ragscore.plot.trends import trend
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A function of `rs.plot`, and its arguments that an object has.
+
+    Attributes
+    ----------
+    given
+        Parameter -> what returns its value, given the object.
+    """
+
+    draw: Callable[..., "Axes"]
+    given: Mapping[str, Callable[[Any], Any]]
+
+    def of(self, holder: Any) -> Callable[..., "Axes"]:
+        """Return the function with these arguments filled in, and only the others to give."""
+        whole = signature(self.draw)
+        rest = [part for name, part in whole.parameters.items() if name not in self.given]
+        asked = whole.replace(parameters=rest)
+
+        def drawn(*args: Any, **options: Any) -> "Axes":
+            arguments = asked.bind(*args, **options).arguments
+            return self.draw(
+                **{name: value(holder) for name, value in self.given.items()}, **arguments
+            )
+
+        drawn.__name__ = drawn.__qualname__ = self.draw.__name__
+        drawn.__doc__ = self.draw.__doc__
+        drawn.__signature__ = asked  # type: ignore[attr-defined]
+        return drawn
+
+
+class Plots:
+    """The pictures of one object: called, it draws the usual one; the others are its methods."""
+
+    def __init__(self, pictures: Mapping[str, Picture], holder: Any) -> None:
+        self._pictures, self._holder = pictures, holder
+
+    def __call__(self, *args: Any, **options: Any) -> "Axes":
+        """Draw the usual picture, the first that `repr` lists."""
+        usual = next(iter(self._pictures.values()))
+        return usual.of(self._holder)(*args, **options)
+
+    def __getattr__(self, name: str) -> Callable[..., "Axes"]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._pictures:
+            raise AttributeError(f"no picture {name!r}; {nearest(name, self._pictures)}")
+        return self._pictures[name].of(self._holder)
+
+    def __dir__(self) -> list[str]:
+        return list(self._pictures)
+
+    def __repr__(self) -> str:
+        lines = []
+        for name, picture in self._pictures.items():
+            said = (picture.draw.__doc__ or "").partition("\n")[0]
+            lines.append(f".plot.{name}{signature(picture.of(self._holder))}: {said}")
+        return "\n".join([".plot() draws the first of these pictures.", *lines])
+
+
+def _gallery(*pictures: Picture) -> Callable[[Any], Plots]:
+    """Return what makes the `Plots` of an object; the first picture is its usual one."""
+    return partial(Plots, {picture.draw.__name__: picture for picture in pictures})
+
+
+EVALUATION = _gallery(
+    Picture(summary, {"table": lambda ev: ev.summary()}),
+    Picture(slices, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
+    Picture(heatmap, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
+    Picture(metric_at_k, {"summary": lambda ev: ev.summary()}),
+    Picture(tradeoff, {"scores": lambda ev: ev.scores}),
+    Picture(scatter, {"scores": lambda ev: ev.scores}),
+    Picture(scores_by_rank, {"table": lambda ev: ev.results}),
+    Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table}),
+    Picture(risk_coverage, {"curve": lambda ev: ev.risk_coverage().curve}),
+)
+COMPARISON = _gallery(
+    Picture(forest, {"deltas": lambda cmp: cmp.deltas}),
+    Picture(ranks, {"cmp": lambda cmp: cmp}),
+    Picture(outcomes, {"counts": lambda cmp: cmp.counts}),
+    Picture(
+        scatter,
+        {
+            "scores": lambda cmp: cmp.evaluated[1],
+            "baseline": lambda cmp: cmp.baseline,
+            "candidate": lambda cmp: cmp.candidate,
+        },
+    ),
+)
+LEADERBOARD = _gallery(
+    # bounds of the intervals stand for those of the values, which tell the scale of own columns
+    Picture(
+        summary,
+        {
+            "table": lambda board: board.table.assign(
+                min=board.table["low"], max=board.table["high"]
+            )
+        },
+    ),
+)
+TREND = _gallery(Picture(trend, {"table": lambda found: found.table}))
+REFUSALS = _gallery(Picture(refusal_matrix, {"table": lambda found: found.table}))
+FAILURES = _gallery(Picture(failure_transitions, {"table": lambda found: found}))
+RISK_COVERAGE = _gallery(Picture(risk_coverage, {"curve": lambda found: found.curve}))
