@@ -6,7 +6,6 @@ in what the object knows.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -81,12 +80,22 @@ class Plots:
         return "\n".join([".plot() draws the first of these pictures.", *lines])
 
 
-def _gallery(*pictures: Picture) -> Callable[[Any], Plots]:
-    """Return what makes the `Plots` of an object; the first picture is its usual one."""
-    return partial(Plots, {picture.draw.__name__: picture for picture in pictures})
+class Gallery:
+    """The pictures of a class: called with one of its objects, it returns the object's `Plots`."""
+
+    def __init__(self, example: str, *pictures: Picture) -> None:
+        self.pictures = {picture.draw.__name__: picture for picture in pictures}
+        others = ", ".join(f"`.plot.{name}`" for name in self.pictures)
+        text = f"Draw the usual picture; by name, any of {others}."
+        self.__doc__ = f"{text}\n\nExamples\n--------\n>>> {example}"
+
+    def __call__(self, holder: Any) -> Plots:
+        """Return the pictures of one object."""
+        return Plots(self.pictures, holder)
 
 
-EVALUATION = _gallery(
+EVALUATION = Gallery(
+    'ev.plot(["hit@5", "mrr@10"])',
     Picture(summary, {"table": lambda ev: ev.summary()}),
     Picture(slices, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
     Picture(heatmap, {"table": lambda ev: ev.scores, "golden": lambda ev: ev.golden}),
@@ -97,7 +106,8 @@ EVALUATION = _gallery(
     Picture(refusal_matrix, {"table": lambda ev: ev.refusals().table}),
     Picture(risk_coverage, {"curve": lambda ev: ev.risk_coverage().curve}),
 )
-COMPARISON = _gallery(
+COMPARISON = Gallery(
+    'ev.compare("dense", "hybrid").plot.ranks()',
     Picture(forest, {"deltas": lambda cmp: cmp.deltas}),
     Picture(ranks, {"cmp": lambda cmp: cmp}),
     Picture(outcomes, {"counts": lambda cmp: cmp.counts}),
@@ -110,7 +120,8 @@ COMPARISON = _gallery(
         },
     ),
 )
-LEADERBOARD = _gallery(
+LEADERBOARD = Gallery(
+    'ev.leaderboard("mrr@10").plot()',
     # bounds of the intervals stand for those of the values, which tell the scale of own columns
     Picture(
         summary,
@@ -121,7 +132,16 @@ LEADERBOARD = _gallery(
         },
     ),
 )
-TREND = _gallery(Picture(trend, {"table": lambda found: found.table}))
-REFUSALS = _gallery(Picture(refusal_matrix, {"table": lambda found: found.table}))
-FAILURES = _gallery(Picture(failure_transitions, {"table": lambda found: found}))
-RISK_COVERAGE = _gallery(Picture(risk_coverage, {"curve": lambda found: found.curve}))
+TREND = Gallery(
+    'store.trend("mrr@10").plot()', Picture(trend, {"table": lambda found: found.table})
+)
+REFUSALS = Gallery(
+    "ev.refusals().plot()", Picture(refusal_matrix, {"table": lambda found: found.table})
+)
+FAILURES = Gallery(
+    'ev.failures().plot("dense", "hybrid")',
+    Picture(failure_transitions, {"table": lambda found: found}),
+)
+RISK_COVERAGE = Gallery(
+    "ev.risk_coverage().plot()", Picture(risk_coverage, {"curve": lambda found: found.curve})
+)

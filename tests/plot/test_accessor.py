@@ -1,7 +1,6 @@
 """An object draws itself: by the functions of `rs.plot`, with what it knows filled in."""
 
 import inspect
-from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -94,8 +93,8 @@ def test_every_object_with_pictures_draws_its_usual_one(ev):
 
 
 def test_every_picture_fills_parameters_that_its_function_has():
-    galleries = [one for one in vars(accessor).values() if isinstance(one, partial)]
-    pictures = [picture for one in galleries for picture in one.args[0].values()]
+    galleries = [one for one in vars(accessor).values() if isinstance(one, accessor.Gallery)]
+    pictures = [picture for one in galleries for picture in one.pictures.values()]
     assert len(pictures) >= 18
     for picture in pictures:
         assert set(picture.given) <= set(inspect.signature(picture.draw).parameters)

@@ -394,7 +394,7 @@ def test_another_judge_breaks_the_line_of_what_it_judged(pair, other):
     )
     scores = rs.score(results, golden, ["faithfulness", "hit@1"])
     judged, found = (
-        trend(scores, metric, results=results, order=["a", "b"])
+        trend(scores, metric, results=results, order=["a", "b"]).table
         for metric in ("faithfulness", "hit@1")
     )
     assert judged["segment"].tolist() == [1, 2] and judged["break_reason"][1].startswith(
