@@ -1361,7 +1361,7 @@ def made(kept: Kept) -> None:
     fresh = kept.call(
         "made/freshness", rs.extras.freshness, results, documents, 5, show="per_query"
     )
-    marks = [name for name in fresh.summary if "marked" in name]
+    marks = [name for name in fresh.summary if "marked" in name or "unknown" in name]
     kept.keep("made/freshness_summary", fresh.summary.drop(columns=marks))
     kept.keep("made/marked_stale", fresh.summary[["run_id", *marks]])
     kept.keep("made/stale_hits", fresh.stale_hits)

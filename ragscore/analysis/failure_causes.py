@@ -19,7 +19,7 @@ from ragscore.analysis.refusals import (
     rows_with_queries,
     shares,
 )
-from ragscore.analysis.result_forms import FramesResult, shares_by_run
+from ragscore.analysis.result_forms import FramesResult, counted, shares_by_run
 from ragscore.frames.data import DataError, Golden, Results, categorical, check_type
 from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.frames.verbs import Accessor
@@ -127,8 +127,8 @@ class Failures(FramesResult):
         )
 
     def _heading(self) -> str:
-        n = self.per_query["run_id"].nunique()
-        return f"Failure causes of {n} runs; hit: {self.hit_by}, right answer: {self.right_by}"
+        runs = counted(self.per_query["run_id"].nunique(), "run")
+        return f"Failure causes of {runs}; hit: {self.hit_by}, right answer: {self.right_by}"
 
     def _shown(self) -> pd.DataFrame:
         return shares_by_run(self.table, "cause")

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult
+from ragscore.analysis.result_forms import FramesResult, counted
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import warn
 from ragscore.scoring.score import score
@@ -134,11 +134,9 @@ class Paraphrases(FramesResult):
         return pd.DataFrame(table).reset_index()
 
     def _heading(self) -> str:
-        n_groups, n = self.per_query["group"].nunique(), self.per_query["query_id"].nunique()
-        return (
-            f"{n} paraphrases in {n_groups} groups; found at rank ≤ {self.narrow}, in the pool at"
-            f" rank ≤ {self.pool}"
-        )
+        n = counted(self.per_query["query_id"].nunique(), "paraphrase")
+        groups = counted(self.per_query["group"].nunique(), "group")
+        return f"{n} in {groups}; found at rank ≤ {self.narrow}, in the pool at rank ≤ {self.pool}"
 
     def _shown(self) -> pd.DataFrame:
         return self.summary.round(3)
@@ -170,7 +168,7 @@ def paraphrases(
     labels = [f"recall@{narrow}:doc", f"recall@{pool}:doc", "answer_checks_all"]
     with warnings.catch_warnings():
         # queries that a run lacks are left out here, and that is visible
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("ignore", "golden queries without a row", UserWarning)
         scores = score(results, golden, list(dict.fromkeys(labels)))
     asked = scores[scores["state"].isin(["scored", "failed"])].reset_index()
     members = golden.queries.reindex(columns=["query_id", "query", "group", "variant"])

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, shares_by_run
+from ragscore.analysis.result_forms import FramesResult, counted, shares_by_run
 from ragscore.frames.data import DataError, Golden, categorical, check_type
 from ragscore.frames.errors import excerpt, nearest
 from ragscore.frames.typing import Flags, Values
@@ -161,7 +161,7 @@ class Refusals(FramesResult):
 
     def _heading(self) -> str:
         right = f"; right answer: {self.right_by}" if self.right_by else ""
-        return f"Refusals of {self.decisions['run_id'].nunique()} runs{right}"
+        return f"Refusals of {counted(self.decisions['run_id'].nunique(), 'run')}{right}"
 
     def _shown(self) -> pd.DataFrame:
         return shares_by_run(self.table, "decision")

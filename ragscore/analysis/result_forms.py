@@ -11,6 +11,8 @@ import pandas as pd
 
 from ragscore.frames.render import dump, markdown_table, reload
 
+NO_ROWS = "(no rows)"
+
 
 class JsonResult:
     """Result whose fields are written as JSON and read back."""
@@ -90,12 +92,19 @@ class FramesResult(ABC):
         return f"Frames: {', '.join(f'.{name}' for name in self.FRAMES)}{more}"
 
     def __repr__(self) -> str:
-        table = self._shown().to_string(index=False)
+        shown = self._shown()
+        table = shown.to_string(index=False) if len(shown) else NO_ROWS
         return f"{self._heading()}\n{table}\n{self._frames_line()}"
 
     def _repr_html_(self) -> str:
-        table = self._shown().to_html(index=False, border=0)
+        shown = self._shown()
+        table = shown.to_html(index=False, border=0) if len(shown) else f"<p>{NO_ROWS}</p>"
         return f"<p>{escape(self._heading())}</p>{table}<p>{escape(self._frames_line())}</p>"
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun: "1 run", "2 runs"."""
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
 def shares_by_run(table: pd.DataFrame, name: str) -> pd.DataFrame:

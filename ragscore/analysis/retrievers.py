@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult
+from ragscore.analysis.result_forms import FramesResult, counted
 from ragscore.frames.data import DataError, Golden, Results
 from ragscore.frames.render import markdown_table
 from ragscore.scoring.predicates import by_predicate
@@ -114,7 +114,8 @@ class RetrieverReport(FramesResult):
         return "\n\n".join(parts) + "\n"
 
     def _heading(self) -> str:
-        return f"{len(self.table)} retrievers, {self.per_query['query_id'].nunique()} queries"
+        n = self.per_query["query_id"].nunique()
+        return f"{counted(len(self.table), 'retriever')}, {n} {'query' if n == 1 else 'queries'}"
 
     def _shown(self) -> pd.DataFrame:
         return _shown_summary(self.table)

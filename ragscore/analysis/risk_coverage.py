@@ -20,7 +20,7 @@ from ragscore.analysis.refusals import (
     right_metric,
     rows_with_queries,
 )
-from ragscore.analysis.result_forms import FramesResult
+from ragscore.analysis.result_forms import FramesResult, counted
 from ragscore.frames.data import DataError, Golden, Results, check_inputs
 from ragscore.frames.errors import check_choice, warn
 from ragscore.frames.typing import Flags, Values
@@ -128,8 +128,8 @@ class RiskCoverage(FramesResult):
         return self.areas.merge(chosen, on=KEYS, how="left")
 
     def _heading(self) -> str:
-        n = self.curve["run_id"].nunique()
-        return f"Risk and coverage of {n} runs; right answer: {self.right_by}"
+        runs = counted(self.curve["run_id"].nunique(), "run")
+        return f"Risk and coverage of {runs}; right answer: {self.right_by}"
 
     def _shown(self) -> pd.DataFrame:
         loosest = self.curve.drop_duplicates(KEYS)[[*KEYS, "n", "coverage"]]

@@ -105,7 +105,8 @@ def test_answers_of_a_group_are_consistent_only_if_all_are_right(group_of):
 
 
 def test_two_misses_are_a_fault_of_retrieval(group_of):
-    summary = group_of([None, None]).summary.iloc[0]
+    with pytest.warns(UserWarning, match="ids of r do not join"):
+        summary = group_of([None, None]).summary.iloc[0]
     assert (summary["n_retrieval"], summary["n_ranking"]) == (1, 0)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult
+from ragscore.analysis.result_forms import FramesResult, counted
 from ragscore.frames.data import DataError, Results
 from ragscore.frames.errors import nearest, warn
 
@@ -82,7 +82,7 @@ class Behaviour(FramesResult):
 
     def _heading(self) -> str:
         n_failed = int((~self.checks["passed"]).sum())
-        return f"Behaviour: {len(self.checks)} checks, {n_failed} failed"
+        return f"Behaviour: {counted(len(self.checks), 'check')}, {n_failed} failed"
 
     def _shown(self) -> pd.DataFrame:
         return self.summary.round(3)

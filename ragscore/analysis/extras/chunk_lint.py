@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult, JsonResult, counted
 from ragscore.frames.data import DataError
 from ragscore.frames.typing import Flags
 
@@ -51,7 +51,7 @@ class Lint(FramesResult, JsonResult):
     summary: pd.DataFrame
 
     def _heading(self) -> str:
-        return f"Chunk lint: {len(self.findings)} findings"
+        return f"Chunk lint: {counted(len(self.findings), 'finding')}"
 
     def _shown(self) -> pd.DataFrame:
         return self.summary.round(3)

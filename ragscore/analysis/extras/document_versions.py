@@ -12,6 +12,7 @@ import pandas as pd
 
 from ragscore.analysis.result_forms import FramesResult
 from ragscore.frames.data import DataError, Results, conform, empty
+from ragscore.frames.errors import name_list, warn
 from ragscore.scoring.rules import response_of
 
 PREFIX = "freshness"
@@ -31,7 +32,8 @@ class Freshness(FramesResult):
     summary
         One row per run: `n_queries` measured, `considered` hits; `stale_rate` and `conflict_rate`,
         shares of all these hits; `stale_query_rate` and `conflict_query_rate`, shares of queries
-        with at least one (0 to 1, lower is better; NaN without a documents frame). `n_marked` hits
+        with at least one (0 to 1, lower is better; NaN without a documents frame); `unknown_rate`,
+        the share of hits whose document the frame lacks, which count as fresh. `n_marked` hits
         that the system itself called stale or not (`hits.stale`); `marked_stale_rate` and
         `marked_stale_query_rate`, the shares of them and of their queries that it called stale.
     per_query
@@ -78,6 +80,7 @@ class Freshness(FramesResult):
                 "stale_query_rate": grouped["any_stale"].mean(),
                 "conflict_rate": n_conflicting.astype("float64") / n_hits,
                 "conflict_query_rate": grouped["any_conflict"].mean(),
+                "unknown_rate": grouped["n_unknown"].sum().astype("float64") / n_hits,
             }
         )
         return table.join(_mark_rates(self._marks)).reset_index().astype({"run_id": "str"})
@@ -131,6 +134,11 @@ def freshness(
         There is neither a documents frame nor a hit marked stale or not; a document is there twice
         for one run; the hits have no doc_id; k < 1.
 
+    Warns
+    -----
+    UserWarning
+        The documents frame has no document of any hit.
+
     Examples
     --------
     >>> fresh = rs.extras.freshness(results, rs.io.load_documents("versions.jsonl"))
@@ -160,6 +168,7 @@ def freshness(
         rate = rate if has_versions else np.full(len(n), np.nan)
         table[f"{PREFIX}.{name}_rate@{k}"] = rate
     own = results.hits[results.hits["rank"] <= k]
+    _warn_of_unknown(hits, documents)
     marks = own.get("stale", pd.Series(pd.NA, index=own.index)).astype("boolean")
     if not has_versions and marks.isna().all():
         raise DataError(
@@ -168,6 +177,19 @@ def freshness(
             allowed="documents=rs.io.load_documents(path), or Results(..., documents=frame)",
         )
     return Freshness(table, k, hits, own[["run_id", "query_id"]].assign(stale=marks))
+
+
+def _warn_of_unknown(hits: pd.DataFrame, documents: pd.DataFrame | None) -> None:
+    """Warn if the documents frame has no document of any hit: the ids are of another kind."""
+    if documents is None or not len(hits) or hits["known"].any():
+        return
+    found, listed = (
+        name_list(frame["doc_id"].dropna().unique()[:3]) for frame in (hits, documents)
+    )
+    warn(
+        "the documents frame has no document of any hit, so that none can be stale: the hits have"
+        f" {found}, the documents are {listed}"
+    )
 
 
 def _mark_rates(rows: pd.DataFrame) -> pd.DataFrame:

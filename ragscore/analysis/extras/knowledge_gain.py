@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from ragscore.analysis.result_forms import FramesResult, JsonResult
+from ragscore.analysis.result_forms import FramesResult, JsonResult, counted
 from ragscore.frames.data import DataError, Golden
 from ragscore.frames.errors import excerpt, name_list, nearest
 from ragscore.scoring.metrics import describe
@@ -50,7 +50,7 @@ class Gain(FramesResult, JsonResult):
     FRAMES = ("metrics", "per_query")
 
     def _heading(self) -> str:
-        return f"Knowledge gain {self.score:+.3f}, over {len(self.metrics)} metrics"
+        return f"Knowledge gain {self.score:+.3f}, over {counted(len(self.metrics), 'metric')}"
 
     def _shown(self) -> pd.DataFrame:
         return self.metrics.round(3)

@@ -272,6 +272,14 @@ def test_what_is_missing_is_said(documents):
         rs.extras.freshness(results_of(q=["a"]), documents, 0)
 
 
+def test_documents_of_other_ids_are_warned_of(documents):
+    with pytest.warns(UserWarning, match="the hits have a, b, the documents are addr-2023, addr"):
+        found = rs.extras.freshness(results_of(q=["a", "b"]), documents)
+    assert found.summary[["stale_rate", "unknown_rate"]].to_numpy().tolist() == [[0, 1]]
+    known = rs.extras.freshness(results_of(q=["a", "addr-2025"]), documents)
+    assert known.summary["unknown_rate"].tolist() == [0.5]
+
+
 def test_hits_that_say_so_themselves_are_counted():
     results = results_of(q1=["a", "b"], q2=["c"])
     flagged = rs.Results(
