@@ -867,8 +867,8 @@ class Evaluation(Tables):
         Warns
         -----
         UserWarning
-            A run has hits but none at rank `pool`: the pool may have been cut short. A run's document
-            ids don't join those that are expected.
+            A run has hits but none at rank `pool`: the pool may have been cut short. A run's
+            document ids don't join those that are expected.
 
         Examples
         --------
