@@ -50,7 +50,7 @@ class ConfigEffects(TableResult):
         One row per run: each key's value (numbers where all are numbers; NA: null, or the run
         doesn't have the key), and each metric's mean.
     counts
-        One row per run and metric: `n` values in the mean, of `n_expected` (see `rs.explain`).
+        One row per run and metric: `n` values in the mean, of `n_expected` (see `ev.explain`).
     by_value
         One row per key, value and metric: `n_runs`, `mean` of their means, `min`, `max`. Other keys
         may differ between these runs, too.
@@ -134,7 +134,7 @@ def config_effects(
         Columns of the scores; by default the headline metrics that were measured.
     golden, cluster
         The column of `golden.queries` whose equal values make queries depend on each other, as for
-        `rs.leaderboard`.
+        `ev.leaderboard`.
     ignore
         Dotted keys that don't count, such as paths, or seeds of runs that are repeats.
 

@@ -38,7 +38,7 @@ def write_metrics_json(
 ) -> Path:
     """Write one run's scores as `metrics.json` in the layout of a chatbot's harness.
 
-    Names and values are those of `rs.aggregate` with that harness's profile, so that they can be
+    Names and values are those of `ev.to_profile` with that harness's profile, so that they can be
     compared with files that it wrote: for example, queries to refuse count 0 in the means of
     retrieval. Added are the costs of the judges, the same means by tag and by category, and the
     number of tests; with `results.chunks` and `results.documents` also the share of documents that
@@ -62,7 +62,7 @@ def write_metrics_json(
     Raises
     ------
     DataError
-        `results` holds no run or more than one, or what `rs.aggregate` refuses.
+        `results` holds no run or more than one, or what `ev.to_profile` refuses.
     """
     check_one_run(results)
     chosen = find_profile(profile)
@@ -167,7 +167,7 @@ def write_event_log(
     Parameters
     ----------
     table
-        From `rs.summarize`, or `deltas` of `rs.compare_runs`.
+        From `ev.summary`, or `deltas` of `ev.compare`.
     path
         The log; its folder must exist.
     conversation_id
@@ -223,7 +223,7 @@ def _events(
         raise DataError(
             f"found the columns {', '.join(map(str, table.columns))}",
             field="table",
-            allowed="what rs.summarize returns, or the deltas of a comparison",
+            allowed="what ev.summary returns, or the deltas of a comparison",
         )
     if not conversation_id:
         raise DataError(

@@ -50,7 +50,7 @@ class Leaderboard(TableResult):
         One row per metric and run. `rank`: 1 is best (of a column of your own, the highest); times
         and costs are ranked by their median. `mean` with its 95 % interval `low`, `high`; for times
         and costs also `p50` with `p50_low`, `p50_high`. `n` queries; `n_expected`, the queries for
-        which the run should have a value (see `rs.explain`); `n_left_out`, the queries for which
+        which the run should have a value (see `ev.explain`); `n_left_out`, the queries for which
         only some runs have a value. `sets`: runs that share a letter can't be told apart ("": not
         tested); `is_tied_with_best`.
         With a baseline also `delta` = run − baseline with its paired interval `delta_low`,
@@ -211,7 +211,7 @@ def leaderboard(
     Each metric is compared on the queries for which all runs have a value; the other queries are
     counted and listed. Randomised Tukey HSD (max-T) tests all pairs of runs at once, metric by
     metric: if no runs differ, any letters differ in at most 5 % of cases. Against a baseline, every
-    candidate has the paired test of `rs.compare_runs`, corrected by Holm. Times and costs are
+    candidate has the paired test of `ev.compare`, corrected by Holm. Times and costs are
     ranked by their median and not tested.
 
     Parameters
@@ -228,7 +228,7 @@ def leaderboard(
     runs
         Only these; by default all.
     results
-        As for `rs.summarize`: with them `n_expected` also counts what was refused, not judged or
+        As for `ev.summary`: with them `n_expected` also counts what was refused, not judged or
         not recorded.
     cluster
         With a golden set: the column of `golden.queries` whose equal values make queries depend on

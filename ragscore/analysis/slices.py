@@ -109,7 +109,7 @@ class SliceComparison(TableResult):
         The columns of the slices.
     table
         One row per slice and metric: means `baseline` and `candidate` over the `n` queries where
-        both have a value, of `n_expected_baseline`, `n_expected_candidate` (see `rs.explain`);
+        both have a value, of `n_expected_baseline`, `n_expected_candidate` (see `ev.explain`);
         `delta` = candidate − baseline with its paired 95 % interval `low`, `high`; `p`; `q`
         (Benjamini and Hochberg over all tests of the table);
         `mde`, the minimum detectable difference (80 % power; NaN: none at this n); `verdict` by q;
@@ -208,12 +208,12 @@ def compare_slices(
     ----------
     baseline, candidate
         Run ids, or systems that only one run has. The other parameters are those of
-        `rs.slice_means`.
+        `ev.slices`.
 
     Raises
     ------
     DataError
-        As `rs.slice_means`; the same run twice.
+        As `ev.slices`; the same run twice.
     """
     runs = [baseline, candidate]
     aligned, members, groups = _prepare(scores, golden, by, metrics, runs, cluster)

@@ -203,7 +203,7 @@ def compare_suites(
 
     Returns
     -------
-    One row per `suite`, run and metric with the columns of `rs.summarize`; within a suite every run
+    One row per `suite`, run and metric with the columns of `ev.summary`; within a suite every run
     is scored at one match level. A run that was asked none of a suite's queries has no row there.
 
     Raises

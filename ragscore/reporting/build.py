@@ -237,7 +237,7 @@ def report(
         A store: the trend is drawn over its runs. Without it, over these runs, if a system has runs
         of several times.
     margins, vary, allow_different
-        As for `rs.compare_runs`.
+        As for `ev.compare`.
 
     Returns
     -------
@@ -247,7 +247,7 @@ def report(
     ------
     DataError
         Runs without a golden set, a comparison with one, an unknown baseline, slice or metric of
-        `gate`, or an ending that names no form; runs that `rs.compare_runs` refuses to compare.
+        `gate`, or an ending that names no form; runs that `ev.compare` refuses to compare.
     """
     if isinstance(source, Comparison):
         made = Report(

@@ -28,11 +28,11 @@ class Report(ReportFrames):
         One row per config key and run that has it: `value` as JSON text, `differs` where not all
         runs have the same.
     summary
-        `rs.summarize` of these runs.
+        `ev.summary` of these runs.
     slices
         One row per `by`, `slice`, run and headline metric, with the columns of `summary`.
     leaderboard
-        `rs.leaderboard` of several runs.
+        `ev.leaderboard` of several runs.
     gates
         One `cmp.gate` per comparison where losses were declared, in their order.
     trends

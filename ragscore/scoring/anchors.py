@@ -36,8 +36,8 @@ def by_anchor(snippets: bool = True) -> Rule:
     Returns
     -------
     A rule whose matches carry `undecidable`: True where the hit's text is cut (`text_cut`) and none
-    of the target's snippets stands in what is left of it. `rs.grade_hits` takes such a pair as a
-    miss, `rs.score` as `unknown=` says.
+    of the target's snippets stands in what is left of it. `rs.match.grade_hits` takes such a pair
+    as a miss, `rs.score` as `unknown=` says.
     """
 
     def rule(hits: pd.DataFrame, targets: pd.DataFrame) -> pd.DataFrame:

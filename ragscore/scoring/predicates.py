@@ -121,8 +121,8 @@ def by_predicate(
     Returns
     -------
     A rule `(hits, targets) -> matches` for the targets of level "predicate". Its matches carry
-    `undecidable`: True for an undecidable hit, which `rs.grade_hits` takes as a miss, `rs.score` as
-    `unknown=` says.
+    `undecidable`: True for an undecidable hit, which `rs.match.grade_hits` takes as a miss,
+    `rs.score` as `unknown=` says.
 
     Raises
     ------

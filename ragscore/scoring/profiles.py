@@ -13,7 +13,7 @@ from ragscore.frames.data import DataError
 from ragscore.frames.errors import excerpt, nearest
 
 DEFAULT_K = 5  # of a run that doesn't state its own
-METRICS_JSON = "chatbot"  # whose metrics.json `rs.write_metrics_json` writes
+METRICS_JSON = "chatbot"  # whose metrics.json `ev.save_metrics_json` writes
 
 
 @dataclass(frozen=True)

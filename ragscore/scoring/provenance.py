@@ -103,7 +103,7 @@ def provenance_parts(
     Parameters
     ----------
     described
-        The scoring, from `rs.scoring`.
+        The scoring, from `ev.settings`.
     """
     content = golden_digest(query_parts(golden))
     versions = _versions(columns)

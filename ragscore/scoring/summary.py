@@ -62,7 +62,7 @@ def summarize(
         Only these columns; by default all that hold numbers. True and false count as 1 and 0.
     results
         The results behind the scores. With them, `n_expected` also counts queries that were
-        refused, not judged or not recorded (see `rs.explain`), and leaves out metrics that the run
+        refused, not judged or not recorded (see `ev.explain`), and leaves out metrics that the run
         records nowhere.
     bounds
         Add `lower_bound_missing` and `upper_bound_missing`: the mean over `n_expected` if every

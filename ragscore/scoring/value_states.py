@@ -96,7 +96,7 @@ def explain(
     stored); *missing* (no response, or one without what this run records elsewhere); *unexplained*
     (NaN, and no cause found). A state other than scored may have a value: under `errors="miss"` a
     failed query is a system_error that counts 0. All but not_applicable and unexplained are the
-    `n_expected` of `rs.summarize(scores, golden, results=results)`.
+    `n_expected` of `ev.summary()`.
 
     Raises
     ------

@@ -402,7 +402,7 @@ class RunStore:
     def metrics(
         self, runs: list[str] | str | None = None, *, allow_different: bool | list[str] = False
     ) -> pd.DataFrame:
-        """Read the `metrics.json` of all or some runs, as the frame of `rs.summarize`.
+        """Read the `metrics.json` of all or some runs, as the frame of `ev.summary`.
 
         null is NaN. Runs without scores are left out. Runs that were measured differently are
         refused, unless that is allowed: see `scores`.

@@ -18,7 +18,7 @@ IMPORTS = {
     "import pandas, pyarrow": "import pandas, pyarrow",
     "import ragscore": "import ragscore",
     "import ragscore, with what loads and scores": (
-        "import ragscore as rs; rs.load_golden, rs.load_results, rs.score, rs.summarize"
+        "import ragscore as rs; rs.load_golden, rs.load_results, rs.evaluate"
     ),
 }
 CALLS = 30

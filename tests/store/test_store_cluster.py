@@ -108,7 +108,7 @@ def large(tmp_path_factory):
 
 
 def by_doc_reading_texts(hits, targets):
-    """As rs.by_doc; a rule of one's own is given the texts."""
+    """As rs.match.by_doc; a rule of one's own is given the texts."""
     assert hits["text"].str.len().eq(10_000).all()
     return rs.match.by_doc(hits, targets)
 
@@ -169,7 +169,7 @@ def test_a_worker_killed_in_the_middle_loses_nothing(client, large, tmp_path):
     flag = tmp_path / "killed"
 
     def killing(hits, targets):
-        """As rs.by_doc; the first worker that gets to the middle of the run is killed."""
+        """As rs.match.by_doc; the first worker that gets to the middle of the run is killed."""
         if (hits["query_id"] == "q0500").any() and not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)

@@ -131,7 +131,7 @@ def expected_in(
     golden: Golden | None = None,
     results: Results | None = None,
 ) -> npt.NDArray[np.bool_]:
-    """Flag where a value was expected (see `rs.explain`), in the shape of `aligned.values`.
+    """Flag where a value was expected (see `ev.explain`), in the shape of `aligned.values`.
 
     Scores without `state` and `level` don't tell; every value they have was then expected.
     """

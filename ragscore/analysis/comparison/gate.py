@@ -188,7 +188,7 @@ def gate(
     DataError
         No metric, an unknown one, a loss that is no number or below 0, an unknown rule.
     """
-    check_type(cmp, Comparison, "cmp", "what rs.compare_runs returns")
+    check_type(cmp, Comparison, "cmp", "what ev.compare returns")
     check_choice(rule, RULES, "rule")
     if not max_drop:
         raise DataError(

@@ -78,7 +78,7 @@ class Comparison:
         - Missing values: `n_lost` values of the baseline have none in the candidate, because it
           failed or was not asked; `delta_worst` counts them at the metric's worst value.
           `n_expected_baseline` and `n_expected_candidate` values were expected on either side (see
-          `rs.explain`).
+          `ev.explain`).
     per_query
         One row per query that either run has: `outcome`, first ranks `rank_baseline`,
         `rank_candidate` (NA: no hit), `n_gained` and `n_lost` targets with their names in `gained`,

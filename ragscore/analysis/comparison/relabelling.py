@@ -41,7 +41,7 @@ class LabelEffect(JsonResult):
     changes
         One row per query that changed; see `Golden.diff`.
     unchanged
-        The golden set of the queries that did not change: `rs.compare_runs(results, it, ...)`
+        The golden set of the queries that did not change: `ev.compare(results, it, ...)`
         compares on them alone.
     verdict
         What changed, in words.
@@ -89,7 +89,7 @@ def label_effect(
     new, old
         The golden sets that candidate and baseline were judged by.
     baseline, candidate
-        Runs, as for `rs.compare_runs`; without a candidate the same run by both golden sets.
+        Runs, as for `ev.compare`; without a candidate the same run by both golden sets.
     metrics
         Metric labels, or one; by default all default metrics.
     match

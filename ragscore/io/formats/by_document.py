@@ -60,8 +60,8 @@ def refuse_repeated_documents(hits: pd.DataFrame, column: str) -> None:
             f" {first['run_id']!r} ({int(is_repeated.sum())} hits are like that)",
             field="hits",
             allowed=(
-                "each document once in a list; rs.collapse_hits(results.hits) keeps the first hit"
-                " of each"
+                "each document once in a list; rs.match.collapse_hits(results.hits) keeps the first"
+                " hit of each"
             ),
         )
 

@@ -317,7 +317,7 @@ def write_chatbot(results: Results, folder: str | Path) -> Path:
     A run that was loaded from such a folder is written with the same objects again, unknown fields
     included. A field that is null there may be absent here, except in `config.json`.
     `metrics.json` holds the values that the run came with (`results.reported`);
-    `rs.write_metrics_json` writes newly computed ones.
+    `ev.save_metrics_json` writes newly computed ones.
 
     Parameters
     ----------

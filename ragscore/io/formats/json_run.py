@@ -140,8 +140,8 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
     ------
     DataError
         No run or more than one; an id that is missing; a document twice in one list
-        (`rs.collapse_hits` keeps the first); ranks that are not those of the scores. An object has
-        no order, so its reader ranks by score.
+        (`rs.match.collapse_hits` keeps the first); ranks that are not those of the scores. An
+        object has no order, so its reader ranks by score.
     """
     check_one_run(results)
     hits = ranked_documents(results, level)
@@ -156,7 +156,7 @@ def write_json_run(results: Results, path: str | Path, *, level: str = "doc") ->
             f"{len(wrong)} hits have other ranks than their scores say, first"
             f" {wrong['doc'].iloc[0]!r} of query {wrong['query_id'].iloc[0]!r}",
             field="hits.rank",
-            allowed="1, 2, 3, ... as scores fall; rs.rank_hits(hits, ties='trec') ranks that way",
+            allowed="1, 2, 3, ... as scores fall; rs.match.rank_hits(hits, ties='trec') ranks so",
         )
     content: dict[str, dict[str, float]] = {
         query_id: {} for query_id in (*results.responses["query_id"], *scored["query_id"])
@@ -175,7 +175,7 @@ def write_json_qrels(golden: Golden, path: str | Path, *, level: str = "doc") ->
     Warns
     -----
     UserWarning
-        Counts what else the format has no place for, as `rs.write_qrels_jsonl`, and query texts
+        Counts what else the format has no place for, as `rs.io.write_qrels_jsonl`, and query texts
         that differ from the query's id.
     """
     grades = grades_by_query(golden, level)

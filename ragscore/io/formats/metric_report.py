@@ -17,7 +17,7 @@ from ragscore.io.output import check_one_run, write_text
 from ragscore.io.source import Problems, as_id
 from ragscore.io.values import extra_fields, flatten, number, row_dicts, text
 
-# The column of each is a value of `statistic`, named as in `rs.summarize` where that has it.
+# The column of each is a value of `statistic`, named as in `ev.summary` where that has it.
 STATISTICS: Fields = {
     "n": ("n", number),
     "mean": ("mean", number),

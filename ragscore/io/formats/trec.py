@@ -245,8 +245,8 @@ def write_trec_run(results: Results, path: str | Path, *, level: str = "doc") ->
     Raises
     ------
     DataError
-        An id that is missing or holds a space, a document twice in one list (`rs.collapse_hits`
-        keeps the first), a run of which only some hits have scores.
+        An id that is missing or holds a space, a document twice in one list
+        (`rs.match.collapse_hits` keeps the first), a run of which only some hits have scores.
 
     Warns
     -----
