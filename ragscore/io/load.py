@@ -278,7 +278,7 @@ def load_results(
     ties
         "file" takes the stored rank; else, in a table with one row per hit, the order of the
         scores, the highest first; else the order of the hits. "trec" ranks every list anew, as
-        trec_eval does; see `rs.frames.rank_hits`.
+        trec_eval does; see `rs.match.rank_hits`.
 
     Returns
     -------

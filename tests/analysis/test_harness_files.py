@@ -111,7 +111,7 @@ def test_deltas_of_a_comparison_are_taken_as_they_are(pair, tmp_path):
 
 
 def test_what_cannot_be_logged_is_said(summary, tmp_path):
-    with pytest.raises(rs.DataError, match=r"what rs\.summarize returns"):
+    with pytest.raises(rs.DataError, match=r"what ev\.summary returns"):
         write_event_log(pd.DataFrame({"x": [1]}), tmp_path / "log.jsonl")
     with pytest.raises(rs.DataError, match="conversation_id"):
         write_event_log(DELTAS, tmp_path / "log.jsonl")
