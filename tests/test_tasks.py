@@ -47,7 +47,7 @@ TASKS = {
     ),
     "to TREC": (
         'run = results.save(folder / "run.txt", format="trec", level="chunk")\n'
-        'found = golden.save(folder / "qrels.txt", format="trec_qrels")',
+        'found = golden.save(folder / "qrels.txt", format="trec_qrels", level="chunk")',
         lambda found: found.read_text().startswith("pd-001 0 "),
     ),
 }
